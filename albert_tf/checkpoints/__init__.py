@@ -1,0 +1,1 @@
+"""Reading and writing weights: one table of names, one directory format."""

@@ -1,0 +1,89 @@
+"""Moves tensors between a model and a mapping of names to arrays, all or nothing."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from albert_tf.checkpoints import names
+from albert_tf.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+
+def extract(model: Any) -> dict[str, np.ndarray]:
+    """A model's weights under Hugging Face's tensor names, "albert." included where transformers has it."""
+    prefix = f"{names.BACKBONE}." if hasattr(model, names.BACKBONE) else ""
+    tensors = {}
+    for name, (variable, transposed) in names.weights(model).items():
+        array = ops.convert_to_numpy(variable)
+        tensor = array.T if transposed else array
+        is_head = names.part(name) not in (None, "pooler")
+        tensors[name if is_head else prefix + name] = np.ascontiguousarray(tensor)
+    return tensors
+
+
+def assign(model: Any, tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
+    """Gives a model the weights of a checkpoint; nothing is assigned unless everything fits.
+
+    A whole part that may be absent (the pooler, a head) may be missing, and keeps its fresh weights, or be
+    left over, and is ignored; either is logged.
+
+    Args:
+        model: the model to fill.
+        tensors: arrays by Hugging Face's names, with or without the prefix "albert.".
+        source: where they come from, for errors.
+    Returns:
+        the parts that keep fresh weights, for example `["classifier"]`.
+    Raises:
+        UserError: a weight is missing, left over, not finite, or has another shape; both sides are listed.
+    """
+    wanted = names.weights(model)
+    given = {name.removeprefix(f"{names.BACKBONE}."): tensor for name, tensor in tensors.items()}
+    given = {name: tensor for name, tensor in given.items() if name not in names.REDUNDANT}
+    fresh = _absent_parts(wanted, given)
+    ignored = _absent_parts(given, wanted)
+    missing = [name for name in wanted if name not in given and names.part(name) not in fresh]
+    unused = [name for name in given if name not in wanted and names.part(name) not in ignored]
+    common = {name: given[name].T if wanted[name].transposed else given[name] for name in wanted if name in given}
+    faults = [
+        *(f"missing from the checkpoint: {name} {_stored_shape(wanted[name])}" for name in missing),
+        *(f"unknown to the model: {name} {tuple(given[name].shape)}" for name in unused),
+        *_shape_faults(wanted, common),
+        *(f"not finite: {name}" for name, tensor in common.items() if not np.isfinite(tensor).all()),
+    ]
+    if faults:
+        listing = "\n  ".join(faults)
+        raise UserError(
+            f"The weights of {source} must fit its configuration; nothing was loaded. Received:\n  {listing}\n"
+            "Is config.json the one that these weights were saved with?"
+        )
+    for name, tensor in common.items():
+        wanted[name].variable.assign(tensor.astype("float32"))
+    if fresh:
+        logger.warning("%s: not in the checkpoint, so newly initialized: %s.", source, ", ".join(fresh))
+    if ignored:
+        logger.info("%s: in the checkpoint, but no part of this model: %s.", source, ", ".join(ignored))
+    return fresh
+
+
+def _absent_parts(these: Mapping[str, Any], those: Mapping[str, Any]) -> list[str]:
+    """The optional parts of which `these` has tensors and `those` has none."""
+    present = {names.part(name) for name in those}
+    return sorted({part for name in these if (part := names.part(name)) and part not in present})
+
+
+def _stored_shape(weight: names.Weight) -> tuple[int, ...]:
+    shape = tuple(weight.variable.shape)
+    return shape[::-1] if weight.transposed else shape
+
+
+def _shape_faults(wanted: Mapping[str, names.Weight], tensors: Mapping[str, np.ndarray]) -> list[str]:
+    return [
+        f"another shape: {name} is {tensor.T.shape if wanted[name].transposed else tensor.shape} in the checkpoint, "
+        f"{_stored_shape(wanted[name])} by the configuration"
+        for name, tensor in tensors.items()
+        if tuple(tensor.shape) != tuple(wanted[name].variable.shape)
+    ]

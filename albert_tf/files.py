@@ -1,0 +1,58 @@
+"""Output that is either whole or absent: written beside its place, then renamed into it."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from albert_tf.errors import UserError
+
+
+@contextlib.contextmanager
+def written_atomically(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
+    """Yields a temporary path beside `path`; what the caller makes there takes its place at the end.
+
+    The caller creates a file or a folder at the yielded path. If the block raises (a full disk,
+    Ctrl-C), what it wrote is removed and whatever stood at `path` stays as it was.
+
+    Args:
+        path: the file or folder to bring about. Missing parent folders are made.
+        force: replace what stands at `path`.
+    Raises:
+        UserError: `path` exists (an empty folder doesn't count) and `force` is False.
+    """
+    path = Path(path)
+    if not force and _occupied(path):
+        raise UserError(
+            f"The output must not exist yet. Received: {path}. "
+            "Choose another path, or replace it with force=True (--force on the command line)."
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield workshop / path.name
+        _swap(workshop / path.name, path, workshop)
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _occupied(path: Path) -> bool:
+    if path.is_dir():
+        return any(path.iterdir())
+    return path.exists()
+
+
+def _swap(new: Path, path: Path, workshop: Path) -> None:
+    """Puts `new` at `path`; the old one is set aside first, and put back if the rename fails."""
+    if not path.is_dir():
+        os.replace(new, path)
+        return
+    old = workshop / "replaced"
+    os.replace(path, old)
+    try:
+        os.replace(new, path)
+    except BaseException:
+        os.replace(old, path)
+        raise

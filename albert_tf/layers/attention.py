@@ -1,0 +1,84 @@
+"""Multi-head self-attention with its residual connection and layer norm."""
+
+from typing import Any, Final
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers.common import dense, layer_norm
+
+MASKED: Final = -10000.0  # google-research/albert's; within float16's range, and exp of it is 0 in float32
+
+
+def attention_bias(attention_mask: Any, dtype: str) -> Any:
+    """What to add to the scores: 0 where attended, `MASKED` where not.
+
+    Args:
+        attention_mask: `[B, T]` over keys, or `[B, T, T]` over queries and keys; 1 attended, 0 not.
+        dtype: of the result, at least float32's precision near the scores.
+    Returns:
+        `[B, 1, 1, T]` or `[B, 1, T, T]`.
+    """
+    mask = ops.expand_dims(ops.cast(attention_mask, dtype), 1)
+    if len(attention_mask.shape) == 2:
+        mask = ops.expand_dims(mask, 1)
+    elif len(attention_mask.shape) != 3:
+        raise ValueError(
+            "attention_mask must have shape [batch, length] or [batch, length, length]. "
+            f"Received shape {tuple(attention_mask.shape)}."
+        )
+    return (1.0 - mask) * MASKED
+
+
+class SelfAttention(keras.layers.Layer):
+    """Attention over the sequence, projected, added to its input and normalised.
+
+    The products are written out: on CPU `benchmarks/attention.py` measures this form faster than
+    `keras.ops.dot_product_attention` and three products for query, key and value faster than a joint one.
+
+    Call arguments:
+        hidden: `[B, T, H]`.
+        bias: float `[B, 1, 1 or T, T]`, see `attention_bias`.
+    Returns:
+        `(hidden, probabilities)`: `[B, T, H]` and `[B, A, T, T]`.
+    Source: ALBERT, arXiv 1909.11942, section 3.1; google-research/albert, modeling.py.
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.config = config
+        self.head_size = config.hidden_size // config.num_attention_heads
+        self.query, self.key, self.value, self.dense = (
+            dense(config.hidden_size, config, name, self.dtype_policy)
+            for name in ("query", "key", "value", "dense")
+        )
+        self.layer_norm = layer_norm(config, "layer_norm", self.dtype_policy)
+        self.attention_dropout = keras.layers.Dropout(config.attention_probs_dropout_prob, dtype=self.dtype_policy)
+        self.output_dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any = None) -> None:
+        hidden = (None, None, self.config.hidden_size)
+        for layer in (self.query, self.key, self.value, self.dense, self.layer_norm):
+            layer.build(hidden)
+
+    def call(self, hidden: Any, bias: Any, training: bool | None = None) -> tuple[Any, Any]:
+        query, key, value = (self._heads(layer(hidden)) for layer in (self.query, self.key, self.value))
+        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+        # Scaled after the product: scaled before it, oneDNN's fusion empties the tensor inside a graph loop.
+        scores = ops.cast(scores, bias.dtype) * self.head_size**-0.5 + bias
+        probabilities = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
+        attended = ops.matmul(self.attention_dropout(probabilities, training=training), value)
+        projected = self.dense(self._joined(attended))
+        return self.layer_norm(hidden + self.output_dropout(projected, training=training)), probabilities
+
+    def _heads(self, hidden: Any) -> Any:
+        """`[B, T, H]` to `[B, A, T, H/A]`."""
+        batch, length = ops.shape(hidden)[:2]
+        split = ops.reshape(hidden, (batch, length, self.config.num_attention_heads, self.head_size))
+        return ops.transpose(split, (0, 2, 1, 3))
+
+    def _joined(self, heads: Any) -> Any:
+        """`[B, A, T, H/A]` to `[B, T, H]`."""
+        batch, _, length, _ = ops.shape(heads)
+        return ops.reshape(ops.transpose(heads, (0, 2, 1, 3)), (batch, length, self.config.hidden_size))

@@ -1,0 +1,96 @@
+"""The ALBERT encoder with its pooler."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers import AlbertEncoder, FactorizedEmbedding, pooler
+from albert_tf.models.base import PreTrainedModel, features
+from albert_tf.models.outputs import ModelOutput
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertModel(PreTrainedModel):
+    """Embedding, encoder and pooler.
+
+    Args:
+        config: sizes and probabilities.
+        add_pooling_layer: False leaves the pooler and `pooler_output` out.
+        dtype, name: as in `keras.Model`.
+
+    Call arguments:
+        input_ids: int `[B, T]`, or a dict of these arguments.
+        attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
+        token_type_ids: int `[B, T]`; None means 0.
+        position_ids: int `[B, T]`; None means 0, 1, ….
+        inputs_embeds: float `[B, T, E]` in the place of `input_ids`.
+        output_attentions, output_hidden_states: add what every block computed.
+        unroll: False runs the layers as a loop of the graph, without these two; see `AlbertEncoder`.
+    Returns:
+        `ModelOutput` with `last_hidden_state` `[B, T, H]`, `pooler_output` `[B, H]`, and on request
+        `hidden_states` (L + 1 of `[B, T, H]`, the projected embedding first) and `attentions`
+        (L of `[B, A, T, T]`), L counting inner blocks.
+    Raises:
+        ValueError: an id outside its table, a wrong rank, or a sequence that is too long.
+    Source: ALBERT, arXiv 1909.11942.
+    """
+
+    def __init__(self, config: AlbertConfig, add_pooling_layer: bool = True, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.add_pooling_layer = add_pooling_layer
+        self.embedding = FactorizedEmbedding(config, name="embedding", dtype=self.dtype_policy)
+        self.encoder = AlbertEncoder(config, name="encoder", dtype=self.dtype_policy)
+        self.pooler = pooler(config, self.dtype_policy) if add_pooling_layer else None
+        self.build()
+
+    def build(self, input_shape: Any = None) -> None:
+        if self.built:
+            return
+        self.embedding.build(None)
+        self.encoder.build(None)
+        if self.pooler is not None:
+            self.pooler.build((None, self.config.hidden_size))
+        self.built = True
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "add_pooling_layer": self.add_pooling_layer}
+
+    def call(
+        self,
+        input_ids: Any = None,
+        attention_mask: Any = None,
+        token_type_ids: Any = None,
+        position_ids: Any = None,
+        inputs_embeds: Any = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: bool = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        inputs = features(
+            input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+        )
+        if not unroll and (output_attentions or output_hidden_states):
+            raise ValueError(
+                "output_attentions and output_hidden_states need unroll=True: a loop keeps no layer's result. "
+                "Received unroll=False."
+            )
+        mask = inputs.pop("attention_mask")
+        hidden = self.embedding(**inputs, training=training)
+        if mask is None:
+            mask = ops.ones(ops.shape(hidden)[:2], "int32")
+        hidden_states, attentions = self.encoder(hidden, mask, unroll=unroll, training=training)
+        outputs = ModelOutput(last_hidden_state=hidden_states[-1])
+        if self.pooler is not None:
+            outputs["pooler_output"] = self.pooler(hidden_states[-1][:, 0])
+        if output_hidden_states:
+            outputs["hidden_states"] = tuple(hidden_states)
+        if output_attentions:
+            outputs["attentions"] = tuple(attentions)
+        return outputs

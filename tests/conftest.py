@@ -1,0 +1,56 @@
+"""Fixtures shared by all tests: reference data beside the checkout, and a vocabulary made here."""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+SENTENCES = [
+    "The film was a quiet delight, and the music stayed with me for days.",
+    "I would not sit through this dull, noisy mess again for any money.",
+    "She sells fresh bread, coffee and cakes on the corner of the old square.",
+    "Nothing worked: the battery died, the screen froze and support never answered.",
+    "In 1999, about 20,000 people came to see the harbour lights.",
+    "A warm, funny and clever story about two brothers and a boat.",
+    "The room smelled of smoke and the staff shrugged when we complained.",
+    "What a wonderful surprise: generous portions, kind people, fair prices!",
+]
+
+
+def beside_checkout(name: str) -> Path:
+    folder = SHARED / name
+    if not folder.is_dir():
+        pytest.skip(f"needs the reference folder '{name}', which is not part of the repository")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    """Inputs and outputs of the original TensorFlow 1 code and of Hugging Face transformers."""
+    return beside_checkout("golden")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The published 30k vocabulary, books, and data of public tasks."""
+    return beside_checkout("data")
+
+
+@pytest.fixture(scope="session")
+def tiny_vocabulary() -> bytes:
+    from albert_tf.text.vocabulary import train_vocabulary
+
+    return train_vocabulary(SENTENCES, vocab_size=200)
+
+
+@pytest.fixture
+def tiny_tokenizer(tiny_vocabulary, tmp_path):
+    from albert_tf.text.tokenizer import AlbertTokenizer
+
+    vocab_file = tmp_path / "spiece.model"
+    vocab_file.write_bytes(tiny_vocabulary)
+    return AlbertTokenizer(vocab_file)
