@@ -1,1 +1,38 @@
-"""ALBERT for Keras 3 and TensorFlow, from raw text to the phone."""
+"""ALBERT for Keras 3 and TensorFlow, from raw text to the phone.
+
+The names below are imported when they are first used: `import albert_tf` alone loads neither Keras nor
+TensorFlow.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from albert_tf.config import AlbertConfig as AlbertConfig
+    from albert_tf.errors import UserError as UserError
+    from albert_tf.models import AlbertForSequenceClassification as AlbertForSequenceClassification
+    from albert_tf.models import AlbertModel as AlbertModel
+    from albert_tf.text.preprocessing import AlbertPreprocessor as AlbertPreprocessor
+    from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AlbertConfig": "albert_tf.config",
+    "AlbertForSequenceClassification": "albert_tf.models",
+    "AlbertModel": "albert_tf.models",
+    "AlbertPreprocessor": "albert_tf.text.preprocessing",
+    "AlbertTokenizer": "albert_tf.text.tokenizer",
+    "UserError": "albert_tf.errors",
+}
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -54,3 +54,49 @@ def tiny_tokenizer(tiny_vocabulary, tmp_path):
     vocab_file = tmp_path / "spiece.model"
     vocab_file.write_bytes(tiny_vocabulary)
     return AlbertTokenizer(vocab_file)
+
+
+@pytest.fixture(scope="session")
+def small_config():
+    """Sizes that cannot stand in for one another: V=31, E=6, H=20, L=3, A=5, I=24, 11 positions, 3 labels."""
+    from albert_tf.config import AlbertConfig, unnamed_labels
+
+    return AlbertConfig(
+        vocab_size=31,
+        embedding_size=6,
+        hidden_size=20,
+        num_hidden_layers=3,
+        num_attention_heads=5,
+        intermediate_size=24,
+        max_position_embeddings=11,
+        id2label=unnamed_labels(3),
+    )
+
+
+@pytest.fixture(scope="session")
+def small_features():
+    """Two sequences of seven ids, the second one padded after its fourth."""
+    import numpy as np
+
+    generator = np.random.default_rng(5)
+    attention_mask = np.array([[1] * 7, [1] * 4 + [0] * 3], "int32")
+    return {
+        "input_ids": generator.integers(1, 31, (2, 7)).astype("int32") * attention_mask,
+        "attention_mask": attention_mask,
+        "token_type_ids": np.array([[0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 0, 0, 0]], "int32"),
+    }
+
+
+@pytest.fixture(scope="session")
+def scrambled():
+    """A function that moves every weight of a model, biases and norms too, so that none hides at 0 or 1."""
+    import numpy as np
+
+    def scramble(model, seed=3):
+        generator = np.random.default_rng(seed)
+        for variable in model.weights:
+            noise = 0.2 * generator.standard_normal(variable.shape)
+            variable.assign(noise + (variable.path.endswith("gamma")))
+        return model
+
+    return scramble

@@ -1,0 +1,59 @@
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf.layers import AlbertEncoder, group_schedule
+
+
+def test_schedule():
+    assert group_schedule(5, 1) == [0] * 5
+    assert group_schedule(4, 2) == [0, 0, 1, 1]
+    assert group_schedule(12, 5) == [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 4]
+
+
+def test_schedule_agrees_with_the_original_up_to_17_layers():
+    for layers in range(1, 18):
+        for groups in range(1, layers + 1):
+            original = [int(layer / layers * groups) for layer in range(layers)]
+            assert group_schedule(layers, groups) == original
+
+
+def test_weights_are_made_once_for_a_group_and_inner_block(small_config):
+    def parameters(**changes):
+        encoder = AlbertEncoder(dataclasses.replace(small_config, **changes))
+        encoder.build()
+        return encoder.count_params()
+
+    one = parameters()
+    assert one == parameters(num_hidden_layers=9)
+    assert parameters(num_hidden_groups=2) == parameters(inner_group_num=2) == 2 * one
+    assert parameters(num_hidden_groups=3, inner_group_num=2) == 6 * one
+
+
+@pytest.mark.parametrize("changes", [{}, {"num_hidden_layers": 5, "num_hidden_groups": 2, "inner_group_num": 3}])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_loop_of_the_graph_gives_what_the_unrolled_layers_give(
+    small_config, small_features, scrambled, changes, compiled
+):
+    config = dataclasses.replace(small_config, **changes)
+    encoder = AlbertEncoder(config)
+    encoder.build()
+    scrambled(encoder)
+    hidden = np.random.default_rng(1).standard_normal((2, 7, 20)).astype("float32")
+    states, attentions = encoder(hidden, small_features["attention_mask"])
+    blocks = config.num_hidden_layers * config.inner_group_num
+    assert (len(states), len(attentions)) == (blocks + 1, blocks)
+
+    def looped(hidden):
+        return encoder(hidden, small_features["attention_mask"], unroll=False)[0][-1]
+
+    if compiled and keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        looped = tf.function(looped, input_signature=[tf.TensorSpec([None, None, 20])])
+    result = ops.convert_to_numpy(looped(hidden))
+    assert result.shape == (2, 7, 20)
+    np.testing.assert_allclose(result, states[-1], atol=2e-6)

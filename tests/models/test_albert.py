@@ -1,0 +1,134 @@
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.models import AlbertModel
+
+
+@pytest.fixture
+def model(small_config, scrambled):
+    return scrambled(AlbertModel(small_config))
+
+
+@pytest.mark.parametrize(
+    ("size", "parameters"),
+    # FACTS of the published checkpoints: encoder and pooler; the paper rounds to 12M, 18M, 60M.
+    [("base", 11_683_584), ("large", 17_683_968), ("xlarge", 58_724_864)],
+)
+def test_parameters_of_the_published_sizes(size, parameters):
+    assert AlbertModel(AlbertConfig.from_size(size)).count_params() == parameters
+
+
+def test_arguments_or_a_dict(model, small_features):
+    by_dict = model(small_features)
+    by_name = model(**small_features)
+    by_position = model(*small_features.values())
+    np.testing.assert_array_equal(by_dict.last_hidden_state, by_name.last_hidden_state)
+    np.testing.assert_array_equal(by_dict.last_hidden_state, by_position.last_hidden_state)
+
+
+def test_outputs(model, small_features):
+    outputs = model(small_features, output_hidden_states=True, output_attentions=True)
+    assert list(outputs) == ["last_hidden_state", "pooler_output", "hidden_states", "attentions"]
+    assert outputs.pooler_output.shape == (2, 20)
+    assert [tuple(state.shape) for state in outputs.hidden_states] == [(2, 7, 20)] * 4
+    assert [tuple(attention.shape) for attention in outputs.attentions] == [(2, 5, 7, 7)] * 3
+
+
+def test_without_pooler(small_config, small_features):
+    model = AlbertModel(small_config, add_pooling_layer=False)
+    assert list(model(small_features)) == ["last_hidden_state"]
+    assert not AlbertModel.from_config(model.get_config()).add_pooling_layer
+
+
+def test_padding_changes_nothing(model, small_features):
+    padded = ops.convert_to_numpy(model(small_features).last_hidden_state)[1, :4]
+    alone = model({name: values[1:, :4] for name, values in small_features.items()}).last_hidden_state
+    np.testing.assert_allclose(padded, alone[0], atol=2e-6)
+
+
+def test_a_mask_over_queries_and_keys(model, small_features):
+    by_keys = model(small_features).last_hidden_state
+    square = np.repeat(small_features["attention_mask"][:, None], 7, axis=1)
+    np.testing.assert_allclose(model({**small_features, "attention_mask": square}).last_hidden_state, by_keys)
+
+
+def test_all_padding_is_finite(model, small_features):
+    nothing = {**small_features, "attention_mask": np.zeros((2, 7), "int32")}
+    assert np.isfinite(ops.convert_to_numpy(model(nothing).last_hidden_state)).all()
+
+
+def test_inputs_embeds(model, small_features):
+    table = ops.convert_to_numpy(model.embedding.word_embeddings)
+    others = {name: values for name, values in small_features.items() if name != "input_ids"}
+    embedded = model(inputs_embeds=table[small_features["input_ids"]], **others)
+    np.testing.assert_allclose(embedded.last_hidden_state, model(small_features).last_hidden_state, atol=2e-6)
+
+
+def test_predict_and_save(model, small_features, tmp_path):
+    expected = model(small_features).last_hidden_state
+    np.testing.assert_allclose(model.predict(small_features, verbose=0).last_hidden_state, expected, atol=2e-6)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.config == model.config
+    np.testing.assert_array_equal(loaded(small_features).last_hidden_state, expected)
+
+
+def test_weights_file(model, small_config, small_features, tmp_path):
+    model.save_weights(tmp_path / "model.weights.h5")
+    other = AlbertModel(small_config)
+    other.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(
+        other(small_features).last_hidden_state, model(small_features).last_hidden_state
+    )
+
+
+def test_inside_a_functional_model(model, small_features):
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in small_features}
+    pooled = model(inputs)["pooler_output"]
+    functional = keras.Model(inputs, keras.layers.Dense(4)(pooled))
+    assert functional(small_features).shape == (2, 4)
+    assert len(functional.trainable_weights) == len(model.trainable_weights) + 2
+
+
+def test_dropout_only_in_training(small_config, small_features):
+    model = AlbertModel(dataclasses.replace(small_config, hidden_dropout_prob=0.5))
+    still, again = (ops.convert_to_numpy(model(small_features).pooler_output) for _ in range(2))
+    np.testing.assert_array_equal(still, again)
+    assert np.abs(ops.convert_to_numpy(model(small_features, training=True).pooler_output) - still).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"attention_mask": [[1]]}, "either input_ids or inputs_embeds. Received neither"),
+        ({"input_ids": [[1]], "inputs_embeds": [[[0.0] * 6]]}, "Received both"),
+        ({"input_ids": [[1]], "input_mask": [[1]]}, "Received also: input_mask"),
+        ({"input_ids": [[31]]}, "vocab_size=31. Do the tokenizer and the model belong together"),
+        ({"input_ids": [[1] * 12]}, "max_position_embeddings=11"),
+    ],
+)
+def test_inputs_that_do_not_fit(model, inputs, message):
+    arrays = {name: np.asarray(values, "float32" if "embeds" in name else "int32") for name, values in inputs.items()}
+    with pytest.raises(ValueError, match=message):
+        model(arrays)
+
+
+def test_a_loop_keeps_no_layers(model, small_features):
+    with pytest.raises(ValueError, match="need unroll=True.*Received unroll=False"):
+        model(small_features, unroll=False, output_hidden_states=True)
+
+
+def test_needs_a_configuration():
+    with pytest.raises(TypeError, match="made from an AlbertConfig.*Received: {'hidden_size': 20}"):
+        AlbertModel({"hidden_size": 20})
+
+
+def test_has_no_loss_of_its_own(model, small_features):
+    model.compile("sgd")
+    with pytest.raises(NotImplementedError, match="AlbertModel has no loss of its own"):
+        model.fit(small_features, np.zeros(2), verbose=0)

@@ -1,0 +1,119 @@
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf.models import AlbertForSequenceClassification
+
+N = 24
+
+
+@pytest.fixture
+def examples():
+    """Sequences whose label is told by their second id."""
+    generator = np.random.default_rng(9)
+    labels = np.arange(N) % 3
+    ids = generator.integers(8, 31, (N, 7)).astype("int32")
+    ids[:, 0], ids[:, 1] = 2, 3 + labels
+    return {"input_ids": ids, "attention_mask": np.ones((N, 7), "int32")}, labels.astype("int32")
+
+
+@pytest.fixture
+def model(small_config):
+    keras.utils.set_random_seed(1)
+    return AlbertForSequenceClassification(
+        dataclasses.replace(small_config, classifier_dropout_prob=0.0, initializer_range=0.2)
+    )
+
+
+def test_fit_with_the_loss_of_its_own(model, examples):
+    features, labels = examples
+    model.compile(keras.optimizers.Adam(0.005), metrics=["accuracy"])
+    history = model.fit(features, labels, epochs=20, batch_size=8, verbose=0).history
+    assert history["loss"][-1] < 0.5 * history["loss"][0]
+    assert model.evaluate(features, labels, verbose=0, return_dict=True)["accuracy"] > 0.9
+    assert model.predict(features, verbose=0)["logits"].shape == (N, 3)
+
+
+def test_its_own_loss_is_the_one_that_keras_names(model, examples):
+    features, labels = examples
+    weight = np.linspace(0, 2, N).astype("float32")
+    model.compile("sgd")
+    own = model.evaluate(features, labels, sample_weight=weight, batch_size=N, verbose=0)
+    model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    named = model.evaluate(features, labels, sample_weight=weight, batch_size=N, verbose=0)
+    assert own == pytest.approx(named, abs=1e-6)
+    assert own != pytest.approx(model.evaluate(features, labels, batch_size=N, verbose=0), abs=1e-4)
+
+
+def test_labels_among_the_features(model, examples):
+    features, labels = examples
+    loss = model(features, labels=labels)["loss"]
+    model.compile("sgd", metrics=["accuracy"])
+    assert model.evaluate({**features, "labels": labels}, batch_size=N, verbose=0)[0] == pytest.approx(
+        float(loss), abs=1e-6
+    )
+
+
+def test_learning_without_labels_is_refused(model, examples):
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="needs labels, as `y` or among the features"):
+        model.fit(examples[0], verbose=0)
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 1)])
+def test_regression(small_config, small_features, scrambled, shape):
+    model = scrambled(AlbertForSequenceClassification(dataclasses.replace(small_config, id2label={0: "score"})))
+    assert model.problem_type == "regression"
+    targets = np.array([0.5, -2.0], "float32")
+    outputs = model(small_features, labels=targets.reshape(shape))
+    expected = np.mean((np.asarray(outputs.logits)[:, 0] - targets) ** 2)
+    assert float(outputs.loss) == pytest.approx(expected, rel=1e-5)
+
+
+def test_several_labels(small_config, small_features, scrambled):
+    config = dataclasses.replace(small_config, problem_type="multi_label_classification")
+    model = scrambled(AlbertForSequenceClassification(config))
+    targets = np.array([[1, 0, 1], [0, 0, 1]])
+    outputs = model(small_features, labels=targets)
+    probabilities = 1 / (1 + np.exp(-np.asarray(outputs.logits)))
+    expected = -np.mean(np.where(targets, np.log(probabilities), np.log(1 - probabilities)))
+    assert float(outputs.loss) == pytest.approx(expected, rel=1e-5)
+
+
+def test_outputs_on_request(model, small_features):
+    outputs = model(small_features, labels=np.array([0, 2]), output_hidden_states=True, output_attentions=True)
+    assert list(outputs) == ["loss", "logits", "hidden_states", "attentions"]
+
+
+def test_keras_file_keeps_training_where_it_stopped(model, examples, tmp_path):
+    features, labels = examples
+    model.compile(keras.optimizers.Adam(0.02), metrics=["accuracy"])
+    model.fit(features, labels, batch_size=8, verbose=0, shuffle=False)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    for one in (model, loaded):
+        one.fit(features, labels, batch_size=8, verbose=0, shuffle=False)
+    np.testing.assert_allclose(loaded(features)["logits"], model(features)["logits"], atol=1e-6)
+
+
+def test_every_weight_learns(model, examples):
+    features, labels = examples
+    before = [ops.convert_to_numpy(variable) for variable in model.trainable_weights]
+    model.compile(keras.optimizers.SGD(1.0))
+    model.fit({**features, "token_type_ids": features["input_ids"] % 2}, labels, batch_size=8, verbose=0)
+    still = {
+        variable.path
+        for old, variable in zip(before, model.trainable_weights, strict=True)
+        if np.abs(ops.convert_to_numpy(variable) - old).max() < 1e-5
+    }
+    # A bias of all keys moves every score of a query alike, which softmax doesn't see.
+    assert still == {"albert/encoder/group_0_block_0/attention/key/bias"}
+
+
+def test_named_labels_travel(small_config, tmp_path):
+    config = dataclasses.replace(small_config, id2label={0: "bad", 1: "good"})
+    AlbertForSequenceClassification(config).save_pretrained(tmp_path)
+    assert AlbertForSequenceClassification.from_pretrained(tmp_path).config.id2label == {0: "bad", 1: "good"}

@@ -1,0 +1,138 @@
+import dataclasses
+import json
+
+import pytest
+
+from albert_tf.config import SIZES, AlbertConfig
+from albert_tf.errors import UserError
+
+GOOGLE = {
+    "attention_probs_dropout_prob": 0.1,
+    "down_scale_factor": 1,
+    "embedding_size": 128,
+    "gap_size": 0,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "hidden_size": 768,
+    "initializer_range": 0.02,
+    "inner_group_num": 1,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "net_structure_type": 0,
+    "num_attention_heads": 12,
+    "num_hidden_groups": 1,
+    "num_hidden_layers": 12,
+    "num_memory_blocks": 0,
+    "type_vocab_size": 2,
+    "vocab_size": 30000,
+}
+
+
+def test_google_and_hugging_face_mean_different_functions_by_gelu():
+    assert AlbertConfig.from_dict(GOOGLE).hidden_act == "gelu_new"
+    assert AlbertConfig.from_dict({**GOOGLE, "model_type": "albert"}).hidden_act == "gelu"
+    assert AlbertConfig.from_dict({**GOOGLE, "hidden_act": "relu"}).hidden_act == "relu"
+
+
+def test_google_file_is_the_named_size():
+    assert AlbertConfig.from_dict(GOOGLE) == AlbertConfig.from_size("base-v1")
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_dict_round_trip(name):
+    config = AlbertConfig.from_size(name, id2label={0: "no", 1: "yes", 2: "maybe"}, problem_type=None)
+    assert AlbertConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_v1_and_v2_differ_in_dropout_only_and_v2_is_the_default():
+    v1, v2 = AlbertConfig.from_size("large-v1"), AlbertConfig.from_size("large-v2")
+    assert (v1.hidden_dropout_prob, v2.hidden_dropout_prob) == (0.1, 0.0)
+    assert dataclasses.replace(v1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0) == v2
+    assert AlbertConfig.from_size("large") == v2
+    assert AlbertConfig.from_size("xxlarge-v1").hidden_dropout_prob == 0.0
+
+
+def test_is_frozen_and_hashable():
+    config = AlbertConfig(id2label={0: "a"})
+    with pytest.raises(dataclasses.FrozenInstanceError, match="hidden_size"):
+        config.hidden_size = 3
+    assert hash(config) == hash(AlbertConfig(id2label={0: "a"})) != hash(AlbertConfig(id2label={0: "b"}))
+
+
+def test_bookkeeping_is_ignored():
+    extra = {"architectures": ["AlbertModel"], "transformers_version": "5.0.0", "torch_dtype": "float32"}
+    assert AlbertConfig.from_dict({**AlbertConfig().to_dict(), **extra}) == AlbertConfig()
+
+
+def test_labels():
+    assert AlbertConfig().num_labels == 2
+    assert AlbertConfig.from_dict({"num_labels": 3}).id2label == {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}
+    read = AlbertConfig.from_dict({"id2label": {"1": "good", "0": "bad"}})
+    assert list(read.id2label.items()) == [(0, "bad"), (1, "good")]
+    assert read.to_dict()["label2id"] == {"bad": 0, "good": 1}
+
+
+def test_dropout_null_means_the_default():
+    assert AlbertConfig.from_dict({"classifier_dropout_prob": None}).classifier_dropout_prob == 0.1
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"hidden_size": 21, "num_attention_heads": 5}, "multiple of num_attention_heads.*hidden_size=21"),
+        ({"num_hidden_layers": 3, "num_hidden_groups": 4}, "num_hidden_groups must not exceed.*=4.*=3"),
+        ({"vocab_size": 0}, "vocab_size must be a positive integer. Received: vocab_size=0"),
+        ({"embedding_size": 1.5}, "embedding_size must be a positive integer"),
+        ({"num_hidden_layers": True}, "num_hidden_layers must be a positive integer"),
+        ({"hidden_act": "mish"}, "hidden_act must be one of .*gelu_new.*mish"),
+        ({"hidden_dropout_prob": 1.0}, r"hidden_dropout_prob must be a number in \[0, 1\)"),
+        ({"layer_norm_eps": 0.0}, "layer_norm_eps must be a positive number"),
+        ({"pad_token_id": 30000}, "pad_token_id must be null or an id below vocab_size"),
+        ({"problem_type": "ranking"}, "problem_type must be one of"),
+        ({"id2label": {0: "a", 2: "b"}}, "without a gap"),
+        ({"id2label": {0: "a", 1: "a"}}, "two classes alike"),
+    ],
+)
+def test_values_out_of_range(values, message):
+    with pytest.raises(ValueError, match=message):
+        AlbertConfig(**values)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"hiden_size": 768}, "'hiden_size'. Did you mean 'hidden_size'"),
+        ({"model_type": "bert"}, "model_type must be 'albert'.*'bert'"),
+        ({"net_structure_type": 1}, "net_structure_type must be 0.*Received: 1"),
+        ({"position_embedding_type": "relative_key"}, "must be 'absolute'"),
+        ({"hidden_size": 21, "model_type": "albert"}, "not valid. hidden_size must be a multiple"),
+    ],
+)
+def test_files_that_are_no_albert(tmp_path, values, message):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(values))
+    with pytest.raises(UserError, match=message) as raised:
+        AlbertConfig.from_json_file(path)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(("content", "message"), [("{", "must be JSON"), ("[]", "must be a JSON object")])
+def test_files_that_are_no_json_object(tmp_path, content, message):
+    path = tmp_path / "config.json"
+    path.write_text(content)
+    with pytest.raises(UserError, match=message):
+        AlbertConfig.from_json_file(path)
+
+
+def test_unknown_size():
+    with pytest.raises(UserError, match="one of base-v1, .*Received: 'huge'"):
+        AlbertConfig.from_size("huge")
+
+
+def test_every_golden_configuration_reads(golden):
+    paths = [path for path in golden.rglob("*config.json") if path.name != "tokenizer_config.json"]
+    assert len(paths) >= 20
+    for path in paths:
+        config = AlbertConfig.from_json_file(path)
+        assert config.hidden_act == ("gelu" if "erf" in str(path) else config.hidden_act)
+        assert AlbertConfig.from_dict(config.to_dict()) == config

@@ -1,0 +1,55 @@
+import pytest
+
+from albert_tf.errors import UserError
+from albert_tf.files import written_atomically
+
+
+def test_a_file_and_a_folder_take_their_places(tmp_path):
+    with written_atomically(tmp_path / "new" / "a.txt") as path:
+        path.write_text("a")
+        assert not (tmp_path / "new" / "a.txt").exists()
+    with written_atomically(tmp_path / "new" / "folder") as path:
+        path.mkdir()
+        (path / "b.txt").write_text("b")
+    assert sorted(entry.name for entry in (tmp_path / "new").iterdir()) == ["a.txt", "folder"]
+    assert (tmp_path / "new" / "folder" / "b.txt").read_text() == "b"
+
+
+@pytest.mark.parametrize("interruption", [OSError("No space left on device"), KeyboardInterrupt()])
+def test_an_interruption_leaves_what_was_there(tmp_path, interruption):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with pytest.raises(type(interruption)), written_atomically(target, force=True) as path:
+        path.write_text("half")
+        raise interruption
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+    assert target.read_text() == "old"
+
+
+def test_a_folder_is_replaced_whole(tmp_path):
+    target = tmp_path / "folder"
+    target.mkdir()
+    (target / "old.txt").write_text("old")
+    with written_atomically(target, force=True) as path:
+        path.mkdir()
+        (path / "new.txt").write_text("new")
+    assert [entry.name for entry in target.iterdir()] == ["new.txt"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+def test_an_existing_output_is_refused_and_an_empty_folder_is_not(tmp_path):
+    (tmp_path / "a.txt").write_text("old")
+    with pytest.raises(UserError, match="must not exist yet. Received: .*a.txt.*--force"):  # noqa: SIM117
+        with written_atomically(tmp_path / "a.txt"):
+            raise AssertionError("the block must not run")
+    (tmp_path / "empty").mkdir()
+    with written_atomically(tmp_path / "empty") as path:
+        path.mkdir()
+        (path / "a.txt").write_text("a")
+    assert (tmp_path / "empty" / "a.txt").exists()
+
+
+def test_a_block_that_writes_nothing_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing"), written_atomically(tmp_path / "nothing"):
+        pass
+    assert not list(tmp_path.iterdir())

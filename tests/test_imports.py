@@ -1,0 +1,76 @@
+"""Dependencies point one way, and heavy packages stay where they are needed."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+# Each part may import the parts listed for it, and nothing else of this project.
+ALLOWED = {
+    "albert_tf.errors": set(),
+    "albert_tf.files": {"errors"},
+    "albert_tf.config": {"errors"},
+    "albert_tf.layers": {"config"},
+    "albert_tf.checkpoints": {"config", "errors", "files"},
+    "albert_tf.models": {"config", "layers", "checkpoints", "errors"},
+    "albert_tf.text": {"errors", "files", "checkpoints"},
+    "albert_tf.data": {"text", "errors", "files"},
+    "albert_tf.evaluation": {"errors"},
+    "albert_tf.training": {"config", "models", "checkpoints", "text", "data", "evaluation", "errors", "files"},
+}
+TENSORFLOW_FREE = ("config", "layers", "models", "checkpoints", "errors", "files")
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def sources(part: str) -> list[Path]:
+    path = ROOT / part.replace(".", "/")
+    return [path.with_suffix(".py")] if path.with_suffix(".py").exists() else sorted(path.rglob("*.py"))
+
+
+@pytest.mark.parametrize("part", ALLOWED)
+def test_dependencies_point_one_way(part):
+    paths = sources(part)
+    assert paths, f"{part} has no source"
+    own = part.removeprefix("albert_tf.")
+    for path in paths:
+        ours = {name.split(".")[1] for name in imports(path) if name.startswith("albert_tf.")}
+        assert ours <= ALLOWED[part] | {own}, path
+
+
+@pytest.mark.parametrize("part", TENSORFLOW_FREE)
+def test_no_tensorflow_in_what_runs_on_every_backend(part):
+    for path in sources(f"albert_tf.{part}"):
+        assert not {name for name in imports(path) if name.split(".")[0] in ("tensorflow", "tensorflow_text")}, path
+
+
+def test_nothing_imports_the_command_line():
+    for path in [*(ROOT / "albert_tf").rglob("*.py"), *(ROOT / "export").rglob("*.py")]:
+        if path.name != "__main__.py" and "commands" not in path.parts:
+            assert not {name for name in imports(path) if name.startswith("albert_tf.cli")}, path
+
+
+def test_import_alone_is_light():
+    code = "import sys, albert_tf; assert not {'keras', 'tensorflow', 'torch'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_facade_names_exist():
+    import albert_tf
+
+    for name in albert_tf.__all__:
+        assert getattr(albert_tf, name)
+    with pytest.raises(AttributeError, match="no attribute 'AlbertForPoetry'"):
+        _ = albert_tf.AlbertForPoetry
