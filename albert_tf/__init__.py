@@ -1,7 +1,7 @@
 """ALBERT for Keras 3 and TensorFlow, from raw text to the phone.
 
-The names below are imported when they are first used: `import albert_tf` alone loads neither Keras nor
-TensorFlow.
+The names below are imported when they are first used: `import albert_tf` alone loads neither
+Keras nor TensorFlow.
 """
 
 import importlib
@@ -25,7 +25,7 @@ _HOMES = {
     "AlbertTokenizer": "albert_tf.text.tokenizer",
     "UserError": "albert_tf.errors",
 }
-__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
+__all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

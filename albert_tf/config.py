@@ -1,4 +1,4 @@
-"""ALBERT's configuration: one frozen set of values, read strictly from Google's or Hugging Face's JSON."""
+"""ALBERT's configuration: frozen, and read strictly from Google's or Hugging Face's JSON."""
 
 import dataclasses
 import difflib
@@ -8,12 +8,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from albert_tf.errors import UserError
+from albert_tf.sizes import SIZES
 
 # Hugging Face's names: "gelu" is x·Φ(x) through erf, "gelu_new" its tanh approximation.
 ACTIVATIONS: Final = ("gelu", "gelu_new", "relu", "silu", "swish", "tanh")
-PROBLEM_TYPES: Final = (None, "regression", "single_label_classification", "multi_label_classification")
+PROBLEM_TYPES: Final = (
+    None,
+    "regression",
+    "single_label_classification",
+    "multi_label_classification",
+)
 
-# google-research/albert writes these and reads none of them: only these values have ever meant anything.
+# google-research/albert writes these and reads none of them: only these values have ever meant
+# anything.
 GOOGLE_INERT: Final[Mapping[str, Any]] = {
     "down_scale_factor": 1,
     "gap_size": 0,
@@ -23,16 +30,17 @@ GOOGLE_INERT: Final[Mapping[str, Any]] = {
 }
 # Hugging Face writes these about the run or the library; none changes what an encoder computes.
 HF_BOOKKEEPING: Final = frozenset(
-    """_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path add_cross_attention
-    architectures attn_implementation bad_words_ids begin_suppress_tokens chunk_size_feed_forward
-    cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample dtype early_stopping
-    encoder_no_repeat_ngram_size exponential_decay_length_penalty finetuning_task forced_bos_token_id
-    forced_eos_token_id gradient_checkpointing is_decoder is_encoder_decoder language length_penalty
-    max_length min_length no_repeat_ngram_size num_beam_groups num_beams num_return_sequences
-    output_attentions output_hidden_states output_past output_scores prefix pruned_heads
-    remove_invalid_values repetition_penalty return_dict return_dict_in_generate sep_token_id
-    suppress_tokens task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p
-    torch_dtype torchscript transformers_version typical_p use_bfloat16 use_cache""".split()
+    """_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path
+    add_cross_attention architectures attn_implementation bad_words_ids begin_suppress_tokens
+    chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id diversity_penalty
+    do_sample dtype early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty
+    finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing is_decoder
+    is_encoder_decoder language length_penalty max_length min_length no_repeat_ngram_size
+    num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states
+    output_past output_scores prefix pruned_heads remove_invalid_values repetition_penalty
+    return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params
+    temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript
+    transformers_version typical_p use_bfloat16 use_cache""".split()  # noqa: SIM905 (a list would take forty lines)
 )
 # Keys with one value that this model implements.
 FIXED: Final[Mapping[str, Any]] = {
@@ -63,8 +71,8 @@ class AlbertConfig:
         layer_norm_eps: 1e-12 in every published model.
         pad_token_id, bos_token_id, eos_token_id: ids of `<pad>`, `[CLS]`, `[SEP]`, or None.
         id2label: label names by class index, or None for two unnamed classes.
-        problem_type: "single_label_classification", "multi_label_classification", "regression", or None:
-            regression for one label, single-label classification for more.
+        problem_type: "single_label_classification", "multi_label_classification", "regression", or
+            None: regression for one label, single-label classification for more.
 
     Raises:
         ValueError: a value is out of range or contradicts another.
@@ -96,23 +104,27 @@ class AlbertConfig:
     def __post_init__(self) -> None:
         for name in _POSITIVE_INTEGERS:
             _require(name, getattr(self, name), _is_positive_integer, "a positive integer")
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"):
+        for name in _DROPOUTS:
             _require(name, getattr(self, name), _is_fraction, "a number in [0, 1)")
         for name in ("initializer_range", "layer_norm_eps"):
             _require(name, getattr(self, name), _is_positive_number, "a positive number")
         for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
             _require(name, getattr(self, name), self._is_token_id, "null or an id below vocab_size")
         _require("hidden_act", self.hidden_act, ACTIVATIONS.__contains__, f"one of {ACTIVATIONS}")
-        _require("problem_type", self.problem_type, PROBLEM_TYPES.__contains__, f"one of {PROBLEM_TYPES}")
+        _require(
+            "problem_type", self.problem_type, PROBLEM_TYPES.__contains__, f"one of {PROBLEM_TYPES}"
+        )
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 "hidden_size must be a multiple of num_attention_heads. "
-                f"Received hidden_size={self.hidden_size}, num_attention_heads={self.num_attention_heads}."
+                f"Received hidden_size={self.hidden_size}, "
+                f"num_attention_heads={self.num_attention_heads}."
             )
         if self.num_hidden_groups > self.num_hidden_layers:
             raise ValueError(
-                "num_hidden_groups must not exceed num_hidden_layers: a group without a layer is never used. "
-                f"Received num_hidden_groups={self.num_hidden_groups}, num_hidden_layers={self.num_hidden_layers}."
+                "num_hidden_groups must not exceed num_hidden_layers: every group needs a layer. "
+                f"Received num_hidden_groups={self.num_hidden_groups}, "
+                f"num_hidden_layers={self.num_hidden_layers}."
             )
         if self.id2label is not None:
             object.__setattr__(self, "id2label", _checked_labels(self.id2label))
@@ -125,7 +137,7 @@ class AlbertConfig:
 
     @property
     def num_labels(self) -> int:
-        """Number of classes (1 for regression); two where no labels are named, as in transformers."""
+        """Number of classes (1 for regression); two where none is named, as in transformers."""
         return 2 if self.id2label is None else len(self.id2label)
 
     @classmethod
@@ -144,25 +156,24 @@ class AlbertConfig:
     def from_dict(cls, values: Mapping[str, Any]) -> "AlbertConfig":
         """Reads the content of Hugging Face's `config.json` or Google's `albert_config.json`.
 
-        Which of the two it is decides what `hidden_act` "gelu" means (erf or tanh); a file without any
-        key that only Hugging Face writes is Google's.
+        Which of the two it is decides what `hidden_act` "gelu" means (erf or tanh); a file without
+        any key that only Hugging Face writes is Google's.
 
         Raises:
-            UserError: an unknown key (the nearest known one is named), another model family, a value
-                that no ALBERT implements, or a value out of range.
+            UserError: an unknown key (the nearest known one is named), another model family, a
+                value that no ALBERT implements, or a value out of range.
         """
         values = dict(values)
         from_google = not (values.keys() & _HF_ONLY)
         _check_keys(values)
-        labels = _read_labels(values)
         fields = {key: value for key, value in values.items() if key in _FIELD_NAMES}
         if from_google and fields.get("hidden_act") == "gelu":
             fields["hidden_act"] = "gelu_new"
-        for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"):
+        for key in _DROPOUTS:
             if fields.get(key, 0) is None:  # older transformers write null for "as published"
                 del fields[key]
         try:
-            return cls(**{**fields, "id2label": labels})
+            return cls(**{**fields, "id2label": _read_labels(values)})
         except ValueError as error:
             raise UserError(f"The configuration is not valid. {error}") from error
 
@@ -178,16 +189,20 @@ class AlbertConfig:
             try:
                 values = json.load(file)
             except ValueError as error:
-                raise UserError(f"A configuration must be JSON. Received {path}: {error}.") from error
+                raise UserError(
+                    f"A configuration must be JSON. Received {path}: {error}."
+                ) from error
         if not isinstance(values, dict):
-            raise UserError(f"A configuration must be a JSON object. Received {path}: {type(values).__name__}.")
+            raise UserError(
+                f"A configuration must be a JSON object. Received {path}: {type(values).__name__}."
+            )
         try:
             return cls.from_dict(values)
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of Hugging Face's `config.json`; `from_dict` gives an equal configuration back."""
+        """The content of Hugging Face's `config.json`; `from_dict` gives an equal one back."""
         values = dataclasses.asdict(self)
         labels = values.pop("id2label")
         if labels is not None:
@@ -211,47 +226,20 @@ _POSITIVE_INTEGERS: Final = (
     "max_position_embeddings",
     "type_vocab_size",
 )
+_DROPOUTS: Final = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "classifier_dropout_prob",
+)
 _GOOGLE_FIELDS: Final = frozenset(_POSITIVE_INTEGERS) | {
     "hidden_act",
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",
     "initializer_range",
 }
-_HF_ONLY: Final = (_FIELD_NAMES - _GOOGLE_FIELDS) | HF_BOOKKEEPING | FIXED.keys() | {"label2id", "num_labels"}
-
-
-def _size(hidden: int, layers: int, heads: int, dropout: float, **more: Any) -> dict[str, Any]:
-    """A published size; the feed-forward width is 4·H throughout (table 1)."""
-    return {
-        "hidden_size": hidden,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "intermediate_size": 4 * hidden,
-        "hidden_dropout_prob": dropout,
-        "attention_probs_dropout_prob": dropout,
-        **more,
-    }
-
-
-_PUBLISHED: Final[Mapping[str, Mapping[str, Any]]] = {
-    "base-v1": _size(768, 12, 12, 0.1),
-    "large-v1": _size(1024, 24, 16, 0.1),
-    "xlarge-v1": _size(2048, 24, 16, 0.1),
-    "xxlarge-v1": _size(4096, 12, 64, 0.0),
-    "base-v2": _size(768, 12, 12, 0.0),
-    "large-v2": _size(1024, 24, 16, 0.0),
-    "xlarge-v2": _size(2048, 24, 16, 0.0),
-    "xxlarge-v2": _size(4096, 12, 64, 0.0),
-}
-# Sources: google-research/albert's README for both releases; "mini" and "tiny" are this project's own.
-SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
-    **_PUBLISHED,
-    **{name.removesuffix("-v2"): size for name, size in _PUBLISHED.items() if name.endswith("-v2")},
-    "mini": _size(256, 4, 4, 0.1),
-    "tiny": _size(
-        32, 3, 4, 0.0, vocab_size=1000, embedding_size=16, intermediate_size=64, max_position_embeddings=128
-    ),
-}
+_HF_ONLY: Final = (
+    (_FIELD_NAMES - _GOOGLE_FIELDS) | HF_BOOKKEEPING | FIXED.keys() | {"label2id", "num_labels"}
+)
 
 
 def _require(name: str, value: Any, holds: Any, rule: str) -> None:
@@ -282,7 +270,9 @@ def _is_positive_number(value: Any) -> bool:
 def _checked_labels(labels: Mapping[int, str]) -> dict[int, str]:
     ordered = {index: labels[index] for index in sorted(labels)}
     if not ordered or list(ordered) != list(range(len(ordered))):
-        raise ValueError(f"id2label must name the classes 0, 1, 2, … without a gap. Received: {dict(labels)!r}.")
+        raise ValueError(
+            f"id2label must name the classes 0, 1, 2, … without a gap. Received: {dict(labels)!r}."
+        )
     if len(set(ordered.values())) < len(ordered):
         raise ValueError(f"id2label must not name two classes alike. Received: {dict(labels)!r}.")
     return ordered
@@ -292,21 +282,37 @@ def _check_keys(values: Mapping[str, Any]) -> None:
     for fixed in (FIXED, GOOGLE_INERT):
         for key, only in fixed.items():
             if key in values and values[key] != only:
-                raise UserError(f"{key} must be {only!r} in an ALBERT configuration. Received: {values[key]!r}.")
-    known = _FIELD_NAMES | HF_BOOKKEEPING | FIXED.keys() | GOOGLE_INERT.keys() | {"label2id", "num_labels"}
+                raise UserError(
+                    f"{key} must be {only!r} in an ALBERT configuration. Received: {values[key]!r}."
+                )
+    known = (
+        _FIELD_NAMES
+        | HF_BOOKKEEPING
+        | FIXED.keys()
+        | GOOGLE_INERT.keys()
+        | {"label2id", "num_labels"}
+    )
     for key in values.keys() - known:
         nearest = difflib.get_close_matches(key, known, n=1)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else " Remove it if it doesn't concern the model."
+        hint = (
+            f" Did you mean {nearest[0]!r}?"
+            if nearest
+            else " Remove it if it doesn't concern the model."
+        )
         raise UserError(f"Every key of a configuration must be known. Received: {key!r}.{hint}")
 
 
 def _read_labels(values: Mapping[str, Any]) -> dict[int, str] | None:
     """Labels from `id2label`, or as many unnamed ones as `num_labels` asks for."""
-    labels = values.get("id2label")
-    if labels is not None:
+    labels, count = values.get("id2label"), values.get("num_labels")
+    if isinstance(labels, Mapping) and all(str(index).isdigit() for index in labels):
         return {int(index): label for index, label in labels.items()}
-    count = values.get("num_labels")
-    return None if count is None else unnamed_labels(count)
+    if labels is not None:
+        raise ValueError(f"id2label must map class numbers to names. Received: {labels!r}.")
+    if count is None:
+        return None
+    _require("num_labels", count, _is_positive_integer, "a positive integer")
+    return unnamed_labels(count)
 
 
 def unnamed_labels(count: int) -> dict[int, str]:

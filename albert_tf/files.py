@@ -12,7 +12,7 @@ from albert_tf.errors import UserError
 
 @contextlib.contextmanager
 def written_atomically(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
-    """Yields a temporary path beside `path`; what the caller makes there takes its place at the end.
+    """Yields a path beside `path`; what the caller makes there takes its place at the end.
 
     The caller creates a file or a folder at the yielded path. If the block raises (a full disk,
     Ctrl-C), what it wrote is removed and whatever stood at `path` stays as it was.

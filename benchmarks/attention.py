@@ -2,9 +2,10 @@
 
     python benchmarks/attention.py [--hidden 768] [--heads 12] [--rounds 15]
 
-Compares the product written out with `keras.ops.dot_product_attention`, and three products for query, key and
-value with one joint product of a weight that is concatenated at each use (checkpoints keep three). The numbers
-are milliseconds for one layer; read the ratios. albert_tf/layers/attention.py follows the result.
+Compares the product written out with `keras.ops.dot_product_attention`, and three products for
+query, key and value with one joint product of a weight that is concatenated at each use
+(checkpoints keep three). The numbers are milliseconds for one layer; read the ratios.
+albert_tf/layers/attention.py follows the result.
 """
 
 import argparse
@@ -45,7 +46,9 @@ def written_out(query, key, value, heads):
 
 def dot_product_attention(query, key, value, heads):
     batch, length, hidden = query.shape
-    parts = (ops.reshape(part, (batch, length, heads, hidden // heads)) for part in (query, key, value))
+    parts = (
+        ops.reshape(part, (batch, length, heads, hidden // heads)) for part in (query, key, value)
+    )
     return ops.reshape(ops.dot_product_attention(*parts), (batch, length, hidden))
 
 
@@ -80,16 +83,20 @@ def milliseconds(function, x):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--hidden", type=int, default=768)
     parser.add_argument("--heads", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
-    print(f"TensorFlow {tf.__version__}, Keras {keras.__version__}, Python {platform.python_version()}, "
-          f"{os.cpu_count()} cores, H={options.hidden}, A={options.heads}")  # fmt: skip
+    python = platform.python_version()
+    versions = f"TensorFlow {tf.__version__}, Keras {keras.__version__}, Python {python}"
+    print(f"{versions}, {os.cpu_count()} cores, H={options.hidden}, A={options.heads}")
     generator = np.random.default_rng(0)
     kernels = [
-        tf.Variable(0.02 * generator.standard_normal((options.hidden, options.hidden), "float32")) for _ in range(3)
+        tf.Variable(0.02 * generator.standard_normal((options.hidden, options.hidden), "float32"))
+        for _ in range(3)
     ]
     print(f"{'shape':>10} {'form':40} {'forward ms':>11} {'with backward ms':>17}")
     for shape in SHAPES:
@@ -101,7 +108,9 @@ def main():
                 for function, measured in zip(pair, times[name], strict=True):
                     measured.append(milliseconds(function, x))
         for name, measured in times.items():
-            forward, backward = (statistics.median(values[1:]) for values in measured)  # the first one traces
+            forward, backward = (
+                statistics.median(values[1:]) for values in measured
+            )  # the first one traces
             print(f"{shape!s:>10} {name:40} {forward:11.2f} {backward:17.2f}")
 
 

@@ -58,7 +58,7 @@ def tiny_tokenizer(tiny_vocabulary, tmp_path):
 
 @pytest.fixture(scope="session")
 def small_config():
-    """Sizes that cannot stand in for one another: V=31, E=6, H=20, L=3, A=5, I=24, 11 positions, 3 labels."""
+    """Sizes that cannot stand in for one another: V=31, E=6, H=20, L=3, A=5, I=24, …"""
     from albert_tf.config import AlbertConfig, unnamed_labels
 
     return AlbertConfig(
@@ -89,7 +89,7 @@ def small_features():
 
 @pytest.fixture(scope="session")
 def scrambled():
-    """A function that moves every weight of a model, biases and norms too, so that none hides at 0 or 1."""
+    """A function that moves every weight of a model, so that no bias or norm hides at 0 or 1."""
     import numpy as np
 
     def scramble(model, seed=3):

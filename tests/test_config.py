@@ -3,8 +3,9 @@ import json
 
 import pytest
 
-from albert_tf.config import SIZES, AlbertConfig
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.sizes import SIZES
 
 GOOGLE = {
     "attention_probs_dropout_prob": 0.1,
@@ -40,7 +41,9 @@ def test_google_file_is_the_named_size():
 
 @pytest.mark.parametrize("name", SIZES)
 def test_dict_round_trip(name):
-    config = AlbertConfig.from_size(name, id2label={0: "no", 1: "yes", 2: "maybe"}, problem_type=None)
+    config = AlbertConfig.from_size(
+        name, id2label={0: "no", 1: "yes", 2: "maybe"}, problem_type=None
+    )
     assert AlbertConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
@@ -56,17 +59,29 @@ def test_is_frozen_and_hashable():
     config = AlbertConfig(id2label={0: "a"})
     with pytest.raises(dataclasses.FrozenInstanceError, match="hidden_size"):
         config.hidden_size = 3
-    assert hash(config) == hash(AlbertConfig(id2label={0: "a"})) != hash(AlbertConfig(id2label={0: "b"}))
+    assert (
+        hash(config)
+        == hash(AlbertConfig(id2label={0: "a"}))
+        != hash(AlbertConfig(id2label={0: "b"}))
+    )
 
 
 def test_bookkeeping_is_ignored():
-    extra = {"architectures": ["AlbertModel"], "transformers_version": "5.0.0", "torch_dtype": "float32"}
+    extra = {
+        "architectures": ["AlbertModel"],
+        "transformers_version": "5.0.0",
+        "torch_dtype": "float32",
+    }
     assert AlbertConfig.from_dict({**AlbertConfig().to_dict(), **extra}) == AlbertConfig()
 
 
 def test_labels():
     assert AlbertConfig().num_labels == 2
-    assert AlbertConfig.from_dict({"num_labels": 3}).id2label == {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}
+    assert AlbertConfig.from_dict({"num_labels": 3}).id2label == {
+        0: "LABEL_0",
+        1: "LABEL_1",
+        2: "LABEL_2",
+    }
     read = AlbertConfig.from_dict({"id2label": {"1": "good", "0": "bad"}})
     assert list(read.id2label.items()) == [(0, "bad"), (1, "good")]
     assert read.to_dict()["label2id"] == {"bad": 0, "good": 1}
@@ -79,8 +94,14 @@ def test_dropout_null_means_the_default():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"hidden_size": 21, "num_attention_heads": 5}, "multiple of num_attention_heads.*hidden_size=21"),
-        ({"num_hidden_layers": 3, "num_hidden_groups": 4}, "num_hidden_groups must not exceed.*=4.*=3"),
+        (
+            {"hidden_size": 21, "num_attention_heads": 5},
+            "multiple of num_attention_heads.*hidden_size=21",
+        ),
+        (
+            {"num_hidden_layers": 3, "num_hidden_groups": 4},
+            "num_hidden_groups must not exceed.*=4.*=3",
+        ),
         ({"vocab_size": 0}, "vocab_size must be a positive integer. Received: vocab_size=0"),
         ({"embedding_size": 1.5}, "embedding_size must be a positive integer"),
         ({"num_hidden_layers": True}, "num_hidden_layers must be a positive integer"),
@@ -105,6 +126,9 @@ def test_values_out_of_range(values, message):
         ({"model_type": "bert"}, "model_type must be 'albert'.*'bert'"),
         ({"net_structure_type": 1}, "net_structure_type must be 0.*Received: 1"),
         ({"position_embedding_type": "relative_key"}, "must be 'absolute'"),
+        ({"id2label": {"a": "b"}}, "id2label must map class numbers to names"),
+        ({"id2label": ["a", "b"]}, "id2label must map class numbers to names"),
+        ({"num_labels": 0}, "num_labels must be a positive integer"),
         ({"hidden_size": 21, "model_type": "albert"}, "not valid. hidden_size must be a multiple"),
     ],
 )
@@ -116,7 +140,9 @@ def test_files_that_are_no_albert(tmp_path, values, message):
     assert str(path) in str(raised.value)
 
 
-@pytest.mark.parametrize(("content", "message"), [("{", "must be JSON"), ("[]", "must be a JSON object")])
+@pytest.mark.parametrize(
+    ("content", "message"), [("{", "must be JSON"), ("[]", "must be a JSON object")]
+)
 def test_files_that_are_no_json_object(tmp_path, content, message):
     path = tmp_path / "config.json"
     path.write_text(content)

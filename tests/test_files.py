@@ -39,9 +39,9 @@ def test_a_folder_is_replaced_whole(tmp_path):
 
 def test_an_existing_output_is_refused_and_an_empty_folder_is_not(tmp_path):
     (tmp_path / "a.txt").write_text("old")
-    with pytest.raises(UserError, match="must not exist yet. Received: .*a.txt.*--force"):  # noqa: SIM117
-        with written_atomically(tmp_path / "a.txt"):
-            raise AssertionError("the block must not run")
+    refused = pytest.raises(UserError, match="must not exist yet. Received: .*a.txt.*--force")
+    with refused, written_atomically(tmp_path / "a.txt"):
+        raise AssertionError("the block must not run")
     (tmp_path / "empty").mkdir()
     with written_atomically(tmp_path / "empty") as path:
         path.mkdir()
@@ -50,6 +50,9 @@ def test_an_existing_output_is_refused_and_an_empty_folder_is_not(tmp_path):
 
 
 def test_a_block_that_writes_nothing_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nothing"), written_atomically(tmp_path / "nothing"):
+    with (
+        pytest.raises(FileNotFoundError, match="nothing"),
+        written_atomically(tmp_path / "nothing"),
+    ):
         pass
     assert not list(tmp_path.iterdir())

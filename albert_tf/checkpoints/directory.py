@@ -25,8 +25,8 @@ def locate(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Path:
 
     Args:
         name_or_path: a directory, or a hub name such as "albert/albert-base-v2".
-        **hub_options: passed to `huggingface_hub.snapshot_download`: `revision`, `token`, `cache_dir`,
-            `local_files_only`.
+        **hub_options: passed to `huggingface_hub.snapshot_download`: `revision`, `token`,
+            `cache_dir`, `local_files_only`.
     Raises:
         UserError: there is no such directory, and it isn't a hub name that can be reached.
     """
@@ -34,22 +34,33 @@ def locate(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Path:
     if path.is_dir():
         return path
     if path.exists():
-        raise UserError(f"A model is a directory with {CONFIG} and {WEIGHTS}. Received a file: {path}.")
+        raise UserError(
+            f"A model is a directory with {CONFIG} and {WEIGHTS}. Received a file: {path}."
+        )
     if len(path.parts) != 2 or path.is_absolute() or str(name_or_path).startswith("."):
         raise UserError(
-            f"A model is a directory, or a hub name of the form owner/name. Received: {name_or_path}, "
-            "which is neither a directory here nor such a name."
+            "A model is a directory, or a hub name of the form owner/name. "
+            f"Received: {name_or_path}, which is neither a directory here nor such a name."
         )
     import huggingface_hub
     import huggingface_hub.errors
 
     try:
-        return Path(huggingface_hub.snapshot_download(str(name_or_path), allow_patterns=list(FILES), **hub_options))
-    except (huggingface_hub.errors.HfHubHTTPError, huggingface_hub.errors.LocalEntryNotFoundError, OSError) as error:
+        return Path(
+            huggingface_hub.snapshot_download(
+                str(name_or_path), allow_patterns=list(FILES), **hub_options
+            )
+        )
+    except (
+        huggingface_hub.errors.HfHubHTTPError,
+        huggingface_hub.errors.LocalEntryNotFoundError,
+        OSError,
+    ) as error:
         cache = hub_options.get("cache_dir") or huggingface_hub.constants.HF_HUB_CACHE
         raise UserError(
-            f"{name_or_path} is no directory here, and the hub couldn't give it ({type(error).__name__}); "
-            f"its cache {cache} doesn't hold it either. Download it where there is a network, or give a directory."
+            f"{name_or_path} is no directory here, the hub couldn't give it "
+            f"({type(error).__name__}), and its cache {cache} doesn't hold it. "
+            "Download it where there is a network, or give a directory."
         ) from error
 
 
@@ -60,7 +71,10 @@ def read_config(folder: Path) -> AlbertConfig:
         UserError: the directory has none, or not an ALBERT's.
     """
     if not (folder / CONFIG).is_file():
-        raise UserError(f"A model directory must hold {CONFIG}. Received {folder}, which holds {_listing(folder)}.")
+        raise UserError(
+            f"A model directory must hold {CONFIG}. "
+            f"Received {folder}, which holds {_listing(folder)}."
+        )
     return AlbertConfig.from_json_file(folder / CONFIG)
 
 
@@ -72,23 +86,31 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
     """
     path = folder / WEIGHTS
     if not path.is_file():
-        raise UserError(f"A model directory must hold {WEIGHTS}. Received {folder}, which holds {_listing(folder)}.")
+        raise UserError(
+            f"A model directory must hold {WEIGHTS}. "
+            f"Received {folder}, which holds {_listing(folder)}."
+        )
     try:
         return safetensors.numpy.load_file(path)
     except safetensors.SafetensorError as error:
         raise UserError(
-            f"{path} must be a whole safetensors file. Received {path.stat().st_size:,} bytes that don't read as one "
-            f"({error}). Copy it again from its source."
+            f"{path} must be a whole safetensors file. Received {path.stat().st_size:,} bytes "
+            f"that don't read as one ({error}). Copy it again from its source."
         ) from error
 
 
-def write(folder: str | os.PathLike[str], config: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> None:
+def write(
+    folder: str | os.PathLike[str], config: Mapping[str, Any], tensors: Mapping[str, np.ndarray]
+) -> None:
     """Writes `config.json` and `model.safetensors` as transformers does; other files there stay."""
     folder = Path(folder)
     with written_atomically(folder / WEIGHTS, force=True) as path:
         safetensors.numpy.save_file(dict(tensors), path, metadata={"format": "pt"})
     with written_atomically(folder / CONFIG, force=True) as path:
-        path.write_text(json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(
+            json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False) + "\n",
+            encoding="utf-8",
+        )
 
 
 def _listing(folder: Path) -> str:

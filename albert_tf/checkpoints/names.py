@@ -31,8 +31,11 @@ _TABLE: Final = (
 _HEADS: Final = (("dense", "head.classifier", "classifier"),)
 BACKBONE: Final = "albert"  # the attribute of a task model, and the prefix of its tensors
 OPTIONAL_PARTS: Final = ("pooler", "classifier", "predictions", "sop_classifier", "qa_outputs")
-# What a checkpoint may hold beside its weights: a buffer of 0, 1, 2, …, and the tied word table once more.
-REDUNDANT: Final = frozenset({"embeddings.position_ids", "predictions.decoder.weight", "predictions.decoder.bias"})
+# What a checkpoint may hold beside its weights: a buffer of 0, 1, 2, …, and the tied word table
+# once more.
+REDUNDANT: Final = frozenset(
+    {"embeddings.position_ids", "predictions.decoder.weight", "predictions.decoder.bias"}
+)
 
 
 class Weight(NamedTuple):
@@ -45,14 +48,14 @@ class Weight(NamedTuple):
 def weights(model: Any) -> dict[str, Weight]:
     """Every variable of a model by Hugging Face's tensor name, without the prefix "albert."."""
     backbone = getattr(model, BACKBONE, model)
-    found = {name: weight for name, weight in _rows(backbone, model.config, _TABLE)}
+    found = dict(_rows(backbone, model.config, _TABLE))
     if backbone is not model:
         found.update(_rows(model, model.config, _HEADS))
     return found
 
 
 def part(name: str) -> str | None:
-    """The part of a model that may be absent on one side: "pooler", or a head; None for the encoder."""
+    """The part that may be absent on one side, "pooler" or a head; None for the encoder."""
     first = name.split(".", 1)[0]
     return first if first in OPTIONAL_PARTS else None
 

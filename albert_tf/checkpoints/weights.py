@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def extract(model: Any) -> dict[str, np.ndarray]:
-    """A model's weights under Hugging Face's tensor names, "albert." included where transformers has it."""
+    """A model's weights under transformers' names, with the prefix "albert." where it has one."""
     prefix = f"{names.BACKBONE}." if hasattr(model, names.BACKBONE) else ""
     tensors = {}
     for name, (variable, transposed) in names.weights(model).items():
@@ -28,8 +28,8 @@ def extract(model: Any) -> dict[str, np.ndarray]:
 def assign(model: Any, tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
     """Gives a model the weights of a checkpoint; nothing is assigned unless everything fits.
 
-    A whole part that may be absent (the pooler, a head) may be missing, and keeps its fresh weights, or be
-    left over, and is ignored; either is logged.
+    A whole part that may be absent (the pooler, a head) may be missing, and keeps its fresh
+    weights, or be left over, and is ignored; either is logged.
 
     Args:
         model: the model to fill.
@@ -38,7 +38,8 @@ def assign(model: Any, tensors: Mapping[str, np.ndarray], source: str) -> list[s
     Returns:
         the parts that keep fresh weights, for example `["classifier"]`.
     Raises:
-        UserError: a weight is missing, left over, not finite, or has another shape; both sides are listed.
+        UserError: a weight is missing, left over, not finite, or has another shape; both sides are
+            listed.
     """
     wanted = names.weights(model)
     given = {name.removeprefix(f"{names.BACKBONE}."): tensor for name, tensor in tensors.items()}
@@ -47,25 +48,38 @@ def assign(model: Any, tensors: Mapping[str, np.ndarray], source: str) -> list[s
     ignored = _absent_parts(given, wanted)
     missing = [name for name in wanted if name not in given and names.part(name) not in fresh]
     unused = [name for name in given if name not in wanted and names.part(name) not in ignored]
-    common = {name: given[name].T if wanted[name].transposed else given[name] for name in wanted if name in given}
+    common = {
+        name: given[name].T if wanted[name].transposed else given[name]
+        for name in wanted
+        if name in given
+    }
     faults = [
         *(f"missing from the checkpoint: {name} {_stored_shape(wanted[name])}" for name in missing),
         *(f"unknown to the model: {name} {tuple(given[name].shape)}" for name in unused),
         *_shape_faults(wanted, common),
-        *(f"not finite: {name}" for name, tensor in common.items() if not np.isfinite(tensor).all()),
+        *(
+            f"not finite: {name}"
+            for name, tensor in common.items()
+            if not np.isfinite(tensor).all()
+        ),
     ]
     if faults:
         listing = "\n  ".join(faults)
         raise UserError(
-            f"The weights of {source} must fit its configuration; nothing was loaded. Received:\n  {listing}\n"
+            f"The weights of {source} must fit its configuration; nothing was loaded. Received:\n  "
+            f"{listing}\n"
             "Is config.json the one that these weights were saved with?"
         )
     for name, tensor in common.items():
         wanted[name].variable.assign(tensor.astype("float32"))
     if fresh:
-        logger.warning("%s: not in the checkpoint, so newly initialized: %s.", source, ", ".join(fresh))
+        logger.warning(
+            "%s: not in the checkpoint, so newly initialized: %s.", source, ", ".join(fresh)
+        )
     if ignored:
-        logger.info("%s: in the checkpoint, but no part of this model: %s.", source, ", ".join(ignored))
+        logger.info(
+            "%s: in the checkpoint, but no part of this model: %s.", source, ", ".join(ignored)
+        )
     return fresh
 
 
@@ -80,9 +94,12 @@ def _stored_shape(weight: names.Weight) -> tuple[int, ...]:
     return shape[::-1] if weight.transposed else shape
 
 
-def _shape_faults(wanted: Mapping[str, names.Weight], tensors: Mapping[str, np.ndarray]) -> list[str]:
+def _shape_faults(
+    wanted: Mapping[str, names.Weight], tensors: Mapping[str, np.ndarray]
+) -> list[str]:
     return [
-        f"another shape: {name} is {tensor.T.shape if wanted[name].transposed else tensor.shape} in the checkpoint, "
+        f"another shape: {name} is {tensor.T.shape if wanted[name].transposed else tensor.shape} "
+        f"in the checkpoint, "
         f"{_stored_shape(wanted[name])} by the configuration"
         for name, tensor in tensors.items()
         if tuple(tensor.shape) != tuple(wanted[name].variable.shape)

@@ -8,7 +8,8 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.common import dense, layer_norm
 
-MASKED: Final = -10000.0  # google-research/albert's; within float16's range, and exp of it is 0 in float32
+# google-research/albert's; float16 holds it, and its exponential is 0 in float32.
+MASKED: Final = -10000.0
 
 
 def attention_bias(attention_mask: Any, dtype: str) -> Any:
@@ -35,7 +36,8 @@ class SelfAttention(keras.layers.Layer):
     """Attention over the sequence, projected, added to its input and normalised.
 
     The products are written out: on CPU `benchmarks/attention.py` measures this form faster than
-    `keras.ops.dot_product_attention` and three products for query, key and value faster than a joint one.
+    `keras.ops.dot_product_attention` and three products for query, key and value faster than a
+    joint one.
 
     Call arguments:
         hidden: `[B, T, H]`.
@@ -54,8 +56,12 @@ class SelfAttention(keras.layers.Layer):
             for name in ("query", "key", "value", "dense")
         )
         self.layer_norm = layer_norm(config, "layer_norm", self.dtype_policy)
-        self.attention_dropout = keras.layers.Dropout(config.attention_probs_dropout_prob, dtype=self.dtype_policy)
-        self.output_dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy)
+        self.attention_dropout = keras.layers.Dropout(
+            config.attention_probs_dropout_prob, dtype=self.dtype_policy
+        )
+        self.output_dropout = keras.layers.Dropout(
+            config.hidden_dropout_prob, dtype=self.dtype_policy
+        )
 
     def build(self, input_shape: Any = None) -> None:
         hidden = (None, None, self.config.hidden_size)
@@ -63,22 +69,30 @@ class SelfAttention(keras.layers.Layer):
             layer.build(hidden)
 
     def call(self, hidden: Any, bias: Any, training: bool | None = None) -> tuple[Any, Any]:
-        query, key, value = (self._heads(layer(hidden)) for layer in (self.query, self.key, self.value))
+        query, key, value = (
+            self._heads(layer(hidden)) for layer in (self.query, self.key, self.value)
+        )
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        # Scaled after the product: scaled before it, oneDNN's fusion empties the tensor inside a graph loop.
+        # Scaled after the product: scaled before it, oneDNN's fusion empties the tensor inside a
+        # graph loop.
         scores = ops.cast(scores, bias.dtype) * self.head_size**-0.5 + bias
         probabilities = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
         attended = ops.matmul(self.attention_dropout(probabilities, training=training), value)
         projected = self.dense(self._joined(attended))
-        return self.layer_norm(hidden + self.output_dropout(projected, training=training)), probabilities
+        hidden = hidden + self.output_dropout(projected, training=training)
+        return self.layer_norm(hidden), probabilities
 
     def _heads(self, hidden: Any) -> Any:
         """`[B, T, H]` to `[B, A, T, H/A]`."""
         batch, length = ops.shape(hidden)[:2]
-        split = ops.reshape(hidden, (batch, length, self.config.num_attention_heads, self.head_size))
+        split = ops.reshape(
+            hidden, (batch, length, self.config.num_attention_heads, self.head_size)
+        )
         return ops.transpose(split, (0, 2, 1, 3))
 
     def _joined(self, heads: Any) -> Any:
         """`[B, A, T, H/A]` to `[B, T, H]`."""
         batch, _, length, _ = ops.shape(heads)
-        return ops.reshape(ops.transpose(heads, (0, 2, 1, 3)), (batch, length, self.config.hidden_size))
+        return ops.reshape(
+            ops.transpose(heads, (0, 2, 1, 3)), (batch, length, self.config.hidden_size)
+        )

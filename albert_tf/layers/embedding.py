@@ -15,13 +15,14 @@ class FactorizedEmbedding(keras.layers.Layer):
     Call arguments:
         input_ids: int `[B, T]`, each in `[0, vocab_size)`; or None with `inputs_embeds`.
         token_type_ids: int `[B, T]`, each in `[0, type_vocab_size)`; None means all 0.
-        position_ids: int `[B, T]` or `[1, T]`, each in `[0, max_position_embeddings)`; None means 0, 1, ….
+        position_ids: int `[B, T]` or `[1, T]`, each in `[0, max_position_embeddings)`; None means
+            0, 1, ….
         inputs_embeds: float `[B, T, E]` in the place of the word table's rows.
     Returns:
         `[B, T, H]` in the layer's compute dtype.
     Raises:
-        ValueError: T exceeds `max_position_embeddings`, an id lies outside its table (checked where the
-            values are known, that is eagerly), or a rank is wrong.
+        ValueError: T exceeds `max_position_embeddings`, an id lies outside its table (checked where
+            the values are known, that is eagerly), or a rank is wrong.
     Source: ALBERT, arXiv 1909.11942, section 3.1.
     """
 
@@ -34,8 +35,12 @@ class FactorizedEmbedding(keras.layers.Layer):
 
     def build(self, input_shape: Any = None) -> None:
         self.word_embeddings = self._table("word_embeddings", self.config.vocab_size)
-        self.position_embeddings = self._table("position_embeddings", self.config.max_position_embeddings)
-        self.token_type_embeddings = self._table("token_type_embeddings", self.config.type_vocab_size)
+        self.position_embeddings = self._table(
+            "position_embeddings", self.config.max_position_embeddings
+        )
+        self.token_type_embeddings = self._table(
+            "token_type_embeddings", self.config.type_vocab_size
+        )
         embedded = (None, None, self.config.embedding_size)
         self.layer_norm.build(embedded)
         self.projection.build(embedded)
@@ -56,17 +61,23 @@ class FactorizedEmbedding(keras.layers.Layer):
         length = words.shape[1]
         if length is not None and length > config.max_position_embeddings:
             raise ValueError(
-                "A sequence must not be longer than max_position_embeddings: truncate it, or split it into windows. "
-                f"Received a length of {length}, max_position_embeddings={config.max_position_embeddings}."
+                "A sequence must not be longer than max_position_embeddings: truncate it, or split "
+                "it into windows. "
+                f"Received a length of {length}, "
+                f"max_position_embeddings={config.max_position_embeddings}."
             )
         if token_type_ids is None:
             types = self.token_type_embeddings[:1]
         else:
-            types = lookup(self.token_type_embeddings, token_type_ids, "token_type_ids", "type_vocab_size")
+            types = lookup(
+                self.token_type_embeddings, token_type_ids, "token_type_ids", "type_vocab_size"
+            )
         if position_ids is None:
             positions = self.position_embeddings[: ops.shape(words)[1]]
         else:
-            positions = lookup(self.position_embeddings, position_ids, "position_ids", "max_position_embeddings")
+            positions = lookup(
+                self.position_embeddings, position_ids, "position_ids", "max_position_embeddings"
+            )
         embedded = self.layer_norm(words + positions + types)
         return self.projection(self.dropout(embedded, training=training))
 
@@ -76,18 +87,22 @@ class FactorizedEmbedding(keras.layers.Layer):
 
 
 def lookup(table: Any, ids: Any, argument: str, limit: str) -> Any:
-    """Rows of `table` `[N, E]` for int `ids` `[B, T]`, as `[B, T, E]`; `argument` and `limit` name them in errors.
+    """Rows of `table` `[N, E]` for int `ids` `[B, T]`; errors call these `limit` and `argument`.
 
-    The gradient reaches the table dense, repeated rows summed. Without the product by 1 TensorFlow hands out
-    IndexedSlices, whose repeated rows Adam and LAMB square one by one, and whose global norm is wrong.
+    The gradient reaches the table dense, repeated rows summed. Without the product by 1 TensorFlow
+    hands out IndexedSlices, whose repeated rows Adam and LAMB square one by one, and whose global
+    norm is wrong.
     """
     if len(ids.shape) != 2:
-        raise ValueError(f"{argument} must have shape [batch, length]. Received shape {tuple(ids.shape)}.")
+        raise ValueError(
+            f"{argument} must have shape [batch, length]. Received shape {tuple(ids.shape)}."
+        )
     values = _known_values(ids)
     rows = table.shape[0]
     if values is not None and values.size and (values.min() < 0 or values.max() >= rows):
         raise ValueError(
-            f"{argument} must lie in [0, {limit}). Received values from {values.min()} to {values.max()}, "
+            f"{argument} must lie in [0, {limit}). "
+            f"Received values from {values.min()} to {values.max()}, "
             f"{limit}={rows}. Do the tokenizer and the model belong together?"
         )
     return ops.take(ops.multiply(table, 1.0), ids, axis=0)

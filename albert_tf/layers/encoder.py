@@ -14,14 +14,16 @@ from albert_tf.layers.common import ACTIVATION_FUNCTIONS, dense, layer_norm
 def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
     """The group that each layer applies: `[0, 0, 1, 1]` for 4 layers in 2 groups.
 
-    The formula is transformers', rounding included, because the format on disk is its. The original's
-    `int(i / L * G)` gives the same list up to 17 layers and in every published model.
+    The formula is transformers', rounding included, because the format on disk is its. The
+    original's `int(i / L * G)` gives the same list up to 17 layers and in every published model.
     """
-    return [int(layer / (num_hidden_layers / num_hidden_groups)) for layer in range(num_hidden_layers)]
+    return [
+        int(layer / (num_hidden_layers / num_hidden_groups)) for layer in range(num_hidden_layers)
+    ]
 
 
 class AlbertBlock(keras.layers.Layer):
-    """One transformer block: attention, then the feed-forward network, each with residual and layer norm.
+    """Attention, then the feed-forward network, each with residual connection and layer norm.
 
     Call arguments:
         hidden: `[B, T, H]`.
@@ -51,7 +53,8 @@ class AlbertBlock(keras.layers.Layer):
     def call(self, hidden: Any, bias: Any, training: bool | None = None) -> tuple[Any, Any]:
         attended, probabilities = self.attention(hidden, bias, training=training)
         transformed = self.ffn_output(self.activation(self.ffn(attended)))
-        return self.layer_norm(attended + self.dropout(transformed, training=training)), probabilities
+        hidden = attended + self.dropout(transformed, training=training)
+        return self.layer_norm(hidden), probabilities
 
 
 class AlbertEncoder(keras.layers.Layer):
@@ -91,7 +94,9 @@ class AlbertEncoder(keras.layers.Layer):
         self, hidden: Any, attention_mask: Any, unroll: bool = True, training: bool | None = None
     ) -> tuple[list[Any], list[Any]]:
         # Scores and softmax keep float32 under half precision.
-        bias = attention_bias(attention_mask, keras.backend.result_type(self.compute_dtype, "float32"))
+        bias = attention_bias(
+            attention_mask, keras.backend.result_type(self.compute_dtype, "float32")
+        )
         if not unroll:
             return [self._looped(hidden, bias, training)], []
         hidden_states, attentions = [hidden], []

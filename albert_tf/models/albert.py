@@ -27,7 +27,8 @@ class AlbertModel(PreTrainedModel):
         position_ids: int `[B, T]`; None means 0, 1, ….
         inputs_embeds: float `[B, T, E]` in the place of `input_ids`.
         output_attentions, output_hidden_states: add what every block computed.
-        unroll: False runs the layers as a loop of the graph, without these two; see `AlbertEncoder`.
+        unroll: False runs the layers as a loop of the graph, without these two; see
+            `AlbertEncoder`.
     Returns:
         `ModelOutput` with `last_hidden_state` `[B, T, H]`, `pooler_output` `[B, H]`, and on request
         `hidden_states` (L + 1 of `[B, T, H]`, the projected embedding first) and `attentions`
@@ -78,7 +79,8 @@ class AlbertModel(PreTrainedModel):
         )
         if not unroll and (output_attentions or output_hidden_states):
             raise ValueError(
-                "output_attentions and output_hidden_states need unroll=True: a loop keeps no layer's result. "
+                "output_attentions and output_hidden_states need unroll=True: a loop keeps no "
+                "layer's result. "
                 "Received unroll=False."
             )
         mask = inputs.pop("attention_mask")

@@ -53,12 +53,15 @@ class PreTrainedModel(keras.Model):
         """A model with the configuration and weights of a directory, or of a name on the hub.
 
         Args:
-            name_or_path: a directory in Hugging Face's format, or a hub name such as "albert/albert-base-v2".
+            name_or_path: a directory in Hugging Face's format, or a hub name such as
+                "albert/albert-base-v2".
             dtype: Keras dtype policy; the global one if None.
-            **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub; anything else
-                overrides a field of the configuration (`num_labels=3`, `hidden_dropout_prob=0.1`).
+            **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub; anything
+                else overrides a field of the configuration (`num_labels=3`,
+                `hidden_dropout_prob=0.1`).
         Raises:
-            UserError: there is no such model, it is damaged, or its weights don't fit its configuration.
+            UserError: there is no such model, it is damaged, or its weights don't fit its
+                configuration.
         """
         hub_options = {key: options.pop(key) for key in HUB_OPTIONS if key in options}
         folder = directory.locate(name_or_path, **hub_options)
@@ -68,18 +71,24 @@ class PreTrainedModel(keras.Model):
         return model
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Writes `config.json` and `model.safetensors`, which transformers reads; other files there stay."""
+        """Writes the `config.json` and `model.safetensors` that transformers reads."""
         config = {**self.config.to_dict(), "architectures": [type(self).__name__]}
         directory.write(folder, config, weights.extract(self))
 
     def example_losses(self, labels: Any, outputs: Mapping[str, Any]) -> Any:
         """The loss of each example, `[B]`."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no loss of its own: compile it with one, or choose a task model."
+            f"{type(self).__name__} has no loss of its own: compile it with one, or choose a "
+            "task model."
         )
 
     def compute_loss(
-        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
     ) -> Any:
         labels = _labels(x, y)
         if self.loss is not None:
@@ -89,7 +98,9 @@ class PreTrainedModel(keras.Model):
             losses = losses * ops.cast(sample_weight, losses.dtype)
         return ops.mean(losses) + sum(self.losses)
 
-    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
         return super().compute_metrics(x, _labels(x, y), self._main(y_pred), sample_weight)
 
     def _main(self, outputs: Any) -> Any:
@@ -100,13 +111,15 @@ def features(input_ids: Any, **others: Any) -> dict[str, Any]:
     """One dict of a model's inputs, from arguments or from a dict given in the first one's place.
 
     Raises:
-        ValueError: an unknown name in the dict, or neither or both of `input_ids` and `inputs_embeds`.
+        ValueError: an unknown name in the dict, or neither or both of `input_ids` and
+            `inputs_embeds`.
     """
     if isinstance(input_ids, Mapping):
         unknown = input_ids.keys() - {"input_ids", *others}
         if unknown:
             raise ValueError(
-                f"A model's inputs are input_ids, {', '.join(others)}. Received also: {', '.join(sorted(unknown))}."
+                f"A model's inputs are input_ids, {', '.join(others)}. Received also: "
+                f"{', '.join(sorted(unknown))}."
             )
         given = {**others, "input_ids": None, **input_ids}
     else:

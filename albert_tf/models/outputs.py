@@ -16,7 +16,9 @@ class ModelOutput(dict):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"There is no output {name!r}. Received outputs: {', '.join(self)}.") from None
+            raise AttributeError(
+                f"There is no output {name!r}. Received outputs: {', '.join(self)}."
+            ) from None
 
     def __getitem__(self, key: Any) -> Any:
         return super().__getitem__(list(self)[key] if isinstance(key, int) else key)

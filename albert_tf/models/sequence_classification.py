@@ -17,9 +17,9 @@ from albert_tf.models.outputs import ModelOutput
 class AlbertForSequenceClassification(PreTrainedModel):
     """One label, several labels, or one number for a whole sequence, as `config.problem_type` says.
 
-    `compile(optimizer)` is enough to `fit`: the loss is then cross-entropy from logits (int labels `[B]`),
-    sigmoid cross-entropy (several labels, 0 or 1, `[B, num_labels]`) or the squared error (regression,
-    float `[B]`). A loss or metrics given to `compile` receive the logits.
+    `compile(optimizer)` is enough to `fit`: the loss is then cross-entropy from logits (int labels
+    `[B]`), sigmoid cross-entropy (several labels, 0 or 1, `[B, num_labels]`) or the squared error
+    (regression, float `[B]`). A loss or metrics given to `compile` receive the logits.
 
     Args:
         config: sizes and labels.
@@ -95,7 +95,9 @@ class AlbertForSequenceClassification(PreTrainedModel):
             targets = ops.reshape(ops.cast(labels, logits.dtype), ops.shape(logits))
             return ops.mean(ops.square(logits - targets), axis=-1)
         if problem == "multi_label_classification":
-            losses = ops.binary_crossentropy(ops.cast(labels, logits.dtype), logits, from_logits=True)
+            losses = ops.binary_crossentropy(
+                ops.cast(labels, logits.dtype), logits, from_logits=True
+            )
             return ops.mean(losses, axis=-1)
         targets = ops.reshape(ops.cast(labels, "int32"), (-1,))
         return ops.sparse_categorical_crossentropy(targets, logits, from_logits=True)

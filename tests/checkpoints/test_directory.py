@@ -35,7 +35,11 @@ def test_round_trip_is_bit_equal(saved, tmp_path, small_features):
 def test_other_files_stay(saved, small_config):
     (saved / "spiece.model").write_bytes(b"vocabulary")
     AlbertForSequenceClassification(small_config).save_pretrained(saved)
-    assert sorted(path.name for path in saved.iterdir()) == ["config.json", "model.safetensors", "spiece.model"]
+    assert sorted(path.name for path in saved.iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "spiece.model",
+    ]
 
 
 def test_backbone_of_a_task_model_and_back(saved, tmp_path, small_features, caplog):
@@ -53,7 +57,9 @@ def test_backbone_of_a_task_model_and_back(saved, tmp_path, small_features, capl
 
 
 def test_overrides(saved):
-    model = AlbertForSequenceClassification.from_pretrained(saved, hidden_dropout_prob=0.3, dtype="mixed_bfloat16")
+    model = AlbertForSequenceClassification.from_pretrained(
+        saved, hidden_dropout_prob=0.3, dtype="mixed_bfloat16"
+    )
     assert model.config.hidden_dropout_prob == 0.3
     assert model.dtype_policy.name == "mixed_bfloat16"
     with pytest.raises(TypeError, match="fields of AlbertConfig. Received: colour"):
@@ -66,7 +72,12 @@ def test_half_precision_on_disk(saved, small_features, dtype):
     import ml_dtypes
 
     stored = getattr(ml_dtypes, dtype, None) or np.dtype(dtype)
-    rewrite(saved, lambda tensors: tensors.update({name: value.astype(stored) for name, value in tensors.items()}))
+    rewrite(
+        saved,
+        lambda tensors: tensors.update(
+            {name: value.astype(stored) for name, value in tensors.items()}
+        ),
+    )
     found = AlbertModel.from_pretrained(saved)
     assert found.embedding.word_embeddings.dtype == "float32"
     np.testing.assert_allclose(found(small_features).pooler_output, expected, atol=0.05)
@@ -79,11 +90,15 @@ def test_half_precision_on_disk(saved, small_features, dtype):
             lambda tensors: tensors.pop("albert.embeddings.LayerNorm.bias"),
             r"missing from the checkpoint: embeddings.LayerNorm.bias \(6,\)",
         ),
-        (lambda tensors: tensors.pop("classifier.bias"), r"missing from the checkpoint: classifier.bias \(3,\)"),
+        (
+            lambda tensors: tensors.pop("classifier.bias"),
+            r"missing from the checkpoint: classifier.bias \(3,\)",
+        ),
         (lambda tensors: tensors.update(extra=np.zeros(2)), r"unknown to the model: extra \(2,\)"),
         (
             lambda tensors: tensors.update({"albert.pooler.weight": np.zeros((4, 20), "float32")}),
-            r"another shape: pooler.weight is \(4, 20\) in the checkpoint, \(20, 20\) by the configuration",
+            r"another shape: pooler.weight is \(4, 20\) in the checkpoint, \(20, 20\) by the "
+            r"configuration",
         ),
         (
             lambda tensors: tensors.update({"albert.pooler.bias": np.full(20, np.nan, "float32")}),
@@ -100,10 +115,15 @@ def test_weights_that_do_not_fit(saved, change, message):
 
 def test_a_configuration_that_does_not_fit_lists_both_sides(saved):
     config = json.loads((saved / directory.CONFIG).read_text())
-    (saved / directory.CONFIG).write_text(json.dumps({**config, "vocab_size": 40, "num_hidden_groups": 2}))
+    (saved / directory.CONFIG).write_text(
+        json.dumps({**config, "vocab_size": 40, "num_hidden_groups": 2})
+    )
     with pytest.raises(UserError) as raised:
         AlbertForSequenceClassification.from_pretrained(saved)
-    assert "word_embeddings.weight is (31, 6) in the checkpoint, (40, 6) by the configuration" in str(raised.value)
+    assert (
+        "word_embeddings.weight is (31, 6) in the checkpoint, (40, 6) by the configuration"
+        in str(raised.value)
+    )
     assert "missing from the checkpoint: encoder.albert_layer_groups.1" in str(raised.value)
 
 
@@ -140,8 +160,12 @@ def test_a_file_in_place_of_a_directory(saved):
 
 
 def test_a_hub_name_without_network_names_the_cache(tmp_path):
-    with pytest.raises(UserError, match=f"albert/albert-base-v2 is no directory here.*cache {tmp_path}"):
-        AlbertModel.from_pretrained("albert/albert-base-v2", cache_dir=tmp_path, local_files_only=True)
+    with pytest.raises(
+        UserError, match=f"albert/albert-base-v2 is no directory here.*cache {tmp_path}"
+    ):
+        AlbertModel.from_pretrained(
+            "albert/albert-base-v2", cache_dir=tmp_path, local_files_only=True
+        )
 
 
 def test_a_full_disk_leaves_the_old_model(saved, small_config, monkeypatch):

@@ -16,12 +16,17 @@ def embedding(small_config, scrambled):
 
 
 def ids(**features):
-    return {name: ops.convert_to_tensor(np.asarray(values, "int32")) for name, values in features.items()}
+    return {
+        name: ops.convert_to_tensor(np.asarray(values, "int32"))
+        for name, values in features.items()
+    }
 
 
 def test_shape_and_defaults(embedding, small_features):
     given = ids(
-        input_ids=small_features["input_ids"], token_type_ids=np.zeros((B, T)), position_ids=np.arange(T)[None]
+        input_ids=small_features["input_ids"],
+        token_type_ids=np.zeros((B, T)),
+        position_ids=np.arange(T)[None],
     )
     explicit = embedding(**given)
     assert explicit.shape == (B, T, H)
@@ -31,7 +36,9 @@ def test_shape_and_defaults(embedding, small_features):
 def test_inputs_embeds_stand_for_the_word_rows(embedding, small_features):
     rows = ops.convert_to_numpy(embedding.word_embeddings)[small_features["input_ids"]]
     np.testing.assert_allclose(
-        embedding(inputs_embeds=ops.convert_to_tensor(rows)), embedding(small_features["input_ids"]), atol=1e-6
+        embedding(inputs_embeds=ops.convert_to_tensor(rows)),
+        embedding(small_features["input_ids"]),
+        atol=1e-6,
     )
 
 
@@ -39,7 +46,9 @@ def test_position_and_type_count(embedding, small_features):
     words = small_features["input_ids"]
     plain = ops.convert_to_numpy(embedding(words))
     types = ops.convert_to_numpy(embedding(words, token_type_ids=np.ones((B, T), "int32")))
-    shifted = ops.convert_to_numpy(embedding(words, position_ids=np.arange(T)[None].astype("int32") + 4))
+    shifted = ops.convert_to_numpy(
+        embedding(words, position_ids=np.arange(T)[None].astype("int32") + 4)
+    )
     assert np.abs(plain - types).min(axis=(0, 2)).size and np.abs(plain - types).max() > 0.01
     assert np.abs(plain - shifted).max() > 0.01
 
@@ -47,13 +56,28 @@ def test_position_and_type_count(embedding, small_features):
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        ({"input_ids": [[1, 31]]}, r"input_ids must lie in \[0, vocab_size\).*from 1 to 31, vocab_size=31"),
+        (
+            {"input_ids": [[1, 31]]},
+            r"input_ids must lie in \[0, vocab_size\).*from 1 to 31, vocab_size=31",
+        ),
         ({"input_ids": [[-1, 3]]}, r"input_ids must lie in \[0, vocab_size\).*from -1 to 3"),
-        ({"input_ids": [1, 2]}, r"input_ids must have shape \[batch, length\]. Received shape \(2,\)"),
+        (
+            {"input_ids": [1, 2]},
+            r"input_ids must have shape \[batch, length\]. Received shape \(2,\)",
+        ),
         ({"input_ids": [[[1]]]}, r"Received shape \(1, 1, 1\)"),
-        ({"input_ids": [[1]], "token_type_ids": [[2]]}, r"token_type_ids must lie in \[0, type_vocab_size\)"),
-        ({"input_ids": [[1]], "position_ids": [[11]]}, r"position_ids must lie in \[0, max_position_embeddings\)"),
-        ({"input_ids": [[1] * 12]}, "longer than max_position_embeddings.*length of 12, max_position_embeddings=11"),
+        (
+            {"input_ids": [[1]], "token_type_ids": [[2]]},
+            r"token_type_ids must lie in \[0, type_vocab_size\)",
+        ),
+        (
+            {"input_ids": [[1]], "position_ids": [[11]]},
+            r"position_ids must lie in \[0, max_position_embeddings\)",
+        ),
+        (
+            {"input_ids": [[1] * 12]},
+            "longer than max_position_embeddings.*length of 12, max_position_embeddings=11",
+        ),
     ],
 )
 def test_ids_out_of_place(embedding, features, message):
@@ -61,7 +85,9 @@ def test_ids_out_of_place(embedding, features, message):
         embedding(**ids(**features))
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="only TensorFlow hands out sparse gradients")
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="only TensorFlow hands out sparse gradients"
+)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_gradients_arrive_dense_with_repeated_rows_summed(embedding, compiled):
     import tensorflow as tf

@@ -33,7 +33,9 @@ def test_weights_are_made_once_for_a_group_and_inner_block(small_config):
     assert parameters(num_hidden_groups=3, inner_group_num=2) == 6 * one
 
 
-@pytest.mark.parametrize("changes", [{}, {"num_hidden_layers": 5, "num_hidden_groups": 2, "inner_group_num": 3}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"num_hidden_layers": 5, "num_hidden_groups": 2, "inner_group_num": 3}]
+)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_loop_of_the_graph_gives_what_the_unrolled_layers_give(
     small_config, small_features, scrambled, changes, compiled

@@ -47,14 +47,18 @@ def test_without_pooler(small_config, small_features):
 
 def test_padding_changes_nothing(model, small_features):
     padded = ops.convert_to_numpy(model(small_features).last_hidden_state)[1, :4]
-    alone = model({name: values[1:, :4] for name, values in small_features.items()}).last_hidden_state
+    alone = model(
+        {name: values[1:, :4] for name, values in small_features.items()}
+    ).last_hidden_state
     np.testing.assert_allclose(padded, alone[0], atol=2e-6)
 
 
 def test_a_mask_over_queries_and_keys(model, small_features):
     by_keys = model(small_features).last_hidden_state
     square = np.repeat(small_features["attention_mask"][:, None], 7, axis=1)
-    np.testing.assert_allclose(model({**small_features, "attention_mask": square}).last_hidden_state, by_keys)
+    np.testing.assert_allclose(
+        model({**small_features, "attention_mask": square}).last_hidden_state, by_keys
+    )
 
 
 def test_all_padding_is_finite(model, small_features):
@@ -66,12 +70,16 @@ def test_inputs_embeds(model, small_features):
     table = ops.convert_to_numpy(model.embedding.word_embeddings)
     others = {name: values for name, values in small_features.items() if name != "input_ids"}
     embedded = model(inputs_embeds=table[small_features["input_ids"]], **others)
-    np.testing.assert_allclose(embedded.last_hidden_state, model(small_features).last_hidden_state, atol=2e-6)
+    np.testing.assert_allclose(
+        embedded.last_hidden_state, model(small_features).last_hidden_state, atol=2e-6
+    )
 
 
 def test_predict_and_save(model, small_features, tmp_path):
     expected = model(small_features).last_hidden_state
-    np.testing.assert_allclose(model.predict(small_features, verbose=0).last_hidden_state, expected, atol=2e-6)
+    np.testing.assert_allclose(
+        model.predict(small_features, verbose=0).last_hidden_state, expected, atol=2e-6
+    )
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert loaded.config == model.config
@@ -99,7 +107,12 @@ def test_dropout_only_in_training(small_config, small_features):
     model = AlbertModel(dataclasses.replace(small_config, hidden_dropout_prob=0.5))
     still, again = (ops.convert_to_numpy(model(small_features).pooler_output) for _ in range(2))
     np.testing.assert_array_equal(still, again)
-    assert np.abs(ops.convert_to_numpy(model(small_features, training=True).pooler_output) - still).max() > 1e-3
+    assert (
+        np.abs(
+            ops.convert_to_numpy(model(small_features, training=True).pooler_output) - still
+        ).max()
+        > 1e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +126,10 @@ def test_dropout_only_in_training(small_config, small_features):
     ],
 )
 def test_inputs_that_do_not_fit(model, inputs, message):
-    arrays = {name: np.asarray(values, "float32" if "embeds" in name else "int32") for name, values in inputs.items()}
+    arrays = {
+        name: np.asarray(values, "float32" if "embeds" in name else "int32")
+        for name, values in inputs.items()
+    }
     with pytest.raises(ValueError, match=message):
         model(arrays)
 

@@ -10,26 +10,41 @@ from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 ORIGINAL = ("c1_base_gelu", "c2_groups2_L4", "c3_inner2", "c4_e_eq_h", "c5_relu")
 TRANSFORMERS = ("g1_i1_gelu_new", "g2_i1_gelu_new", "g1_i2_gelu_erf")
 TOLERANCE = 2e-5
-# A row that is masked everywhere keeps its scores, but at -10000, where float32 has steps of 0.001: the
-# original's own results for it differ by 7.3e-5 between TensorFlow 1.15 and 2.21 (cross_check file).
+# A row that is masked everywhere keeps its scores, but at -10000, where float32 has steps of 0.001:
+# the original's own results for it differ by 7.3e-5 between TensorFlow 1.15 and 2.21 (cross_check
+# file).
 ALL_MASKED_TOLERANCE = 1e-4
 
 
 def features(arrays, prefix=""):
-    names = {"input_ids": "input_ids", "attention_mask": "input_mask", "token_type_ids": "segment_ids"}
-    return {ours: arrays[prefix + theirs] for ours, theirs in names.items() if prefix + theirs in arrays}
+    names = {
+        "input_ids": "input_ids",
+        "attention_mask": "input_mask",
+        "token_type_ids": "segment_ids",
+    }
+    return {
+        ours: arrays[prefix + theirs] for ours, theirs in names.items() if prefix + theirs in arrays
+    }
 
 
 def assert_original(model, inputs, expected, rows=slice(None), tolerance=TOLERANCE):
     outputs = model(inputs, output_hidden_states=True, output_attentions=True)
     found = {"sequence_output": outputs.last_hidden_state, "pooled_output": outputs.pooler_output}
-    found |= {f"encoder_layer_{index}": state for index, state in enumerate(outputs.hidden_states[1:])}
-    found |= {f"attention_probs_{index}": attention for index, attention in enumerate(outputs.attentions)}
+    found |= {
+        f"encoder_layer_{index}": state for index, state in enumerate(outputs.hidden_states[1:])
+    }
+    found |= {
+        f"attention_probs_{index}": attention for index, attention in enumerate(outputs.attentions)
+    }
     names = [name for name in expected if name in found]
-    assert len([name for name in names if name.startswith("encoder_layer_")]) == len(outputs.attentions)
+    assert len([name for name in names if name.startswith("encoder_layer_")]) == len(
+        outputs.attentions
+    )
     for name in names:
         ours = ops.convert_to_numpy(found[name])
-        np.testing.assert_allclose(ours[rows], expected[name][rows], atol=tolerance, rtol=0, err_msg=name)
+        np.testing.assert_allclose(
+            ours[rows], expected[name][rows], atol=tolerance, rtol=0, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("name", ORIGINAL)
@@ -38,7 +53,9 @@ def test_encoder_of_the_original(golden, name):
     folder = golden / "B_original_tf1" / name
     written_by_google = AlbertConfig.from_json_file(folder / "albert_config.json")
     assert written_by_google.hidden_act == model.config.hidden_act
-    assert_original(model, features(np.load(folder / "inputs.npz")), np.load(folder / "out_pretrain.npz"))
+    assert_original(
+        model, features(np.load(folder / "inputs.npz")), np.load(folder / "out_pretrain.npz")
+    )
 
 
 @pytest.fixture
@@ -71,7 +88,8 @@ def test_masks_with_holes(original, edge):
 
 
 @pytest.mark.parametrize(
-    ("name", "head", "labels"), [*((name, "classifier", 3) for name in ORIGINAL), (ORIGINAL[0], "regression", 1)]
+    ("name", "head", "labels"),
+    [*((name, "classifier", 3) for name in ORIGINAL), (ORIGINAL[0], "regression", 1)],
 )
 def test_classifier_of_the_original(golden, name, head, labels):
     tf = pytest.importorskip("tensorflow", reason="reads TensorFlow 1 checkpoints")
@@ -85,7 +103,9 @@ def test_classifier_of_the_original(golden, name, head, labels):
     inputs, expected = np.load(folder / "inputs.npz"), np.load(folder / f"out_{head}.npz")
     targets = inputs["label_ids" if labels > 1 else "regression_labels"]
     outputs = model(features(inputs), labels=targets)
-    np.testing.assert_allclose(np.squeeze(outputs.logits), np.squeeze(expected["logits"]), atol=TOLERANCE, rtol=0)
+    np.testing.assert_allclose(
+        np.squeeze(outputs.logits), np.squeeze(expected["logits"]), atol=TOLERANCE, rtol=0
+    )
     np.testing.assert_allclose(outputs.loss, expected["loss"], atol=TOLERANCE, rtol=0)
 
 
@@ -101,9 +121,13 @@ def test_classifier_of_transformers(golden, name):
     for key in ("logits", "loss"):
         np.testing.assert_allclose(outputs[key], arrays[f"out/{key}"], atol=TOLERANCE, rtol=0)
     for key in ("hidden_states", "attentions"):
-        np.testing.assert_allclose(ops.stack(outputs[key]), arrays[f"out/{key}"], atol=TOLERANCE, rtol=0)
+        np.testing.assert_allclose(
+            ops.stack(outputs[key]), arrays[f"out/{key}"], atol=TOLERANCE, rtol=0
+        )
     bare = model(arrays["in/input_ids"])
-    np.testing.assert_allclose(bare.logits, arrays["out_no_mask_no_types/logits"], atol=TOLERANCE, rtol=0)
+    np.testing.assert_allclose(
+        bare.logits, arrays["out_no_mask_no_types/logits"], atol=TOLERANCE, rtol=0
+    )
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)

@@ -8,13 +8,17 @@ def test_reading():
     output = ModelOutput(logits=3, attentions=(4, 5))
     assert output["logits"] == output.logits == output[0] == 3
     assert output.to_tuple() == (3, (4, 5))
-    with pytest.raises(AttributeError, match="no output 'loss'. Received outputs: logits, attentions"):
+    with pytest.raises(
+        AttributeError, match="no output 'loss'. Received outputs: logits, attentions"
+    ):
         _ = output.loss
     assert not hasattr(output, "pooler_output")
 
 
 def test_keras_takes_it_apart_and_keeps_its_type():
-    doubled = keras.tree.map_structure(lambda value: 2 * value, ModelOutput(logits=3, attentions=(4, 5)))
+    doubled = keras.tree.map_structure(
+        lambda value: 2 * value, ModelOutput(logits=3, attentions=(4, 5))
+    )
     assert isinstance(doubled, ModelOutput)
     assert doubled == {"logits": 6, "attentions": (8, 10)}
 

@@ -1,4 +1,4 @@
-"""The whole forward pass against plain NumPy in float64, written from the paper and the original's code."""
+"""The whole forward pass against NumPy in float64, written after the paper and the original."""
 
 import dataclasses
 import math
@@ -40,16 +40,29 @@ def block(x, mask, weights, name, config):
     exponents = np.exp(scores - scores.max(-1, keepdims=True))
     probabilities = exponents / exponents.sum(-1, keepdims=True)
     joined = (probabilities @ split("value")).transpose(0, 2, 1, 3).reshape(x.shape)
-    x = norm(x + affine(joined, weights, f"{name}.attention.dense"), weights, f"{name}.attention.LayerNorm")
+    x = norm(
+        x + affine(joined, weights, f"{name}.attention.dense"),
+        weights,
+        f"{name}.attention.LayerNorm",
+    )
     inner = ACTIVATIONS[config.hidden_act](affine(x, weights, f"{name}.ffn"))
-    x = norm(x + affine(inner, weights, f"{name}.ffn_output"), weights, f"{name}.full_layer_layer_norm")
+    x = norm(
+        x + affine(inner, weights, f"{name}.ffn_output"), weights, f"{name}.full_layer_layer_norm"
+    )
     return x, probabilities
 
 
 def reference(weights, features, config):
-    tables = [weights[f"albert.embeddings.{kind}_embeddings.weight"] for kind in ("word", "token_type", "position")]
+    tables = [
+        weights[f"albert.embeddings.{kind}_embeddings.weight"]
+        for kind in ("word", "token_type", "position")
+    ]
     length = features["input_ids"].shape[1]
-    x = tables[0][features["input_ids"]] + tables[1][features["token_type_ids"]] + tables[2][:length]
+    x = (
+        tables[0][features["input_ids"]]
+        + tables[1][features["token_type_ids"]]
+        + tables[2][:length]
+    )
     x = norm(x, weights, "albert.embeddings.LayerNorm")
     x = affine(x, weights, "albert.encoder.embedding_hidden_mapping_in")
     states, attentions = [x], []
@@ -61,7 +74,11 @@ def reference(weights, features, config):
             states.append(x)
             attentions.append(probabilities)
     pooled = np.tanh(affine(x[:, 0], weights, "albert.pooler"))
-    return {"hidden_states": states, "attentions": attentions, "logits": affine(pooled, weights, "classifier")}
+    return {
+        "hidden_states": states,
+        "attentions": attentions,
+        "logits": affine(pooled, weights, "classifier"),
+    }
 
 
 @pytest.mark.parametrize("hidden_act", ACTIVATIONS)

@@ -52,9 +52,9 @@ def test_labels_among_the_features(model, examples):
     features, labels = examples
     loss = model(features, labels=labels)["loss"]
     model.compile("sgd", metrics=["accuracy"])
-    assert model.evaluate({**features, "labels": labels}, batch_size=N, verbose=0)[0] == pytest.approx(
-        float(loss), abs=1e-6
-    )
+    assert model.evaluate({**features, "labels": labels}, batch_size=N, verbose=0)[
+        0
+    ] == pytest.approx(float(loss), abs=1e-6)
 
 
 def test_learning_without_labels_is_refused(model, examples):
@@ -65,7 +65,9 @@ def test_learning_without_labels_is_refused(model, examples):
 
 @pytest.mark.parametrize("shape", [(2,), (2, 1)])
 def test_regression(small_config, small_features, scrambled, shape):
-    model = scrambled(AlbertForSequenceClassification(dataclasses.replace(small_config, id2label={0: "score"})))
+    model = scrambled(
+        AlbertForSequenceClassification(dataclasses.replace(small_config, id2label={0: "score"}))
+    )
     assert model.problem_type == "regression"
     targets = np.array([0.5, -2.0], "float32")
     outputs = model(small_features, labels=targets.reshape(shape))
@@ -84,7 +86,9 @@ def test_several_labels(small_config, small_features, scrambled):
 
 
 def test_outputs_on_request(model, small_features):
-    outputs = model(small_features, labels=np.array([0, 2]), output_hidden_states=True, output_attentions=True)
+    outputs = model(
+        small_features, labels=np.array([0, 2]), output_hidden_states=True, output_attentions=True
+    )
     assert list(outputs) == ["loss", "logits", "hidden_states", "attentions"]
 
 
@@ -103,7 +107,9 @@ def test_every_weight_learns(model, examples):
     features, labels = examples
     before = [ops.convert_to_numpy(variable) for variable in model.trainable_weights]
     model.compile(keras.optimizers.SGD(1.0))
-    model.fit({**features, "token_type_ids": features["input_ids"] % 2}, labels, batch_size=8, verbose=0)
+    model.fit(
+        {**features, "token_type_ids": features["input_ids"] % 2}, labels, batch_size=8, verbose=0
+    )
     still = {
         variable.path
         for old, variable in zip(before, model.trainable_weights, strict=True)
@@ -116,4 +122,7 @@ def test_every_weight_learns(model, examples):
 def test_named_labels_travel(small_config, tmp_path):
     config = dataclasses.replace(small_config, id2label={0: "bad", 1: "good"})
     AlbertForSequenceClassification(config).save_pretrained(tmp_path)
-    assert AlbertForSequenceClassification.from_pretrained(tmp_path).config.id2label == {0: "bad", 1: "good"}
+    assert AlbertForSequenceClassification.from_pretrained(tmp_path).config.id2label == {
+        0: "bad",
+        1: "good",
+    }
