@@ -1,0 +1,1 @@
+"""From files to batches: readers of tasks, one schema of features, and padded batches by length."""

@@ -1,0 +1,19 @@
+"""The one schema: every feature's name, dtype and shape, for batches, models and signatures."""
+
+from typing import Final, NamedTuple
+
+
+class Feature(NamedTuple):
+    """One tensor of a batch. `None` in the shape stands for a size that differs by batch."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+
+
+INPUT_IDS: Final = Feature("input_ids", "int32", (None, None))
+ATTENTION_MASK: Final = Feature("attention_mask", "int32", (None, None))
+TOKEN_TYPE_IDS: Final = Feature("token_type_ids", "int32", (None, None))
+INPUTS: Final = (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS)
+CLASS_LABEL: Final = Feature("labels", "int32", (None,))
+SCORE_LABEL: Final = Feature("labels", "float32", (None,))

@@ -1,0 +1,84 @@
+"""What a file's labels mean: classes with names, or scores."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from albert_tf.data.readers import Example
+from albert_tf.data.tasks import GLUE
+from albert_tf.errors import UserError
+
+
+class Labels(NamedTuple):
+    """The labels of a task.
+
+    Attributes:
+        names: the name that a model gives each class, in order; one for a score.
+        numbers: the class of each label as files write it; None for a score.
+    """
+
+    names: tuple[str, ...]
+    numbers: dict[str, int] | None
+
+    def number(self, example: Example) -> float:
+        """An example's class, or its score.
+
+        Raises:
+            UserError: a label that isn't one of the task's, or no number where one is needed.
+        """
+        label = example.label or ""
+        if self.numbers is not None:
+            if label not in self.numbers:
+                raise UserError(
+                    f"A label must be one of {', '.join(self.numbers)}. "
+                    f"Received: {label!r}, for the text {example.text[:60]!r}."
+                )
+            return self.numbers[label]
+        try:
+            return float(label)
+        except ValueError:
+            raise UserError(
+                f"A score must be a number. Received: {label!r}, for the text {example.text[:60]!r}."
+            ) from None
+
+
+def task_labels(task: str, examples: Sequence[Example], regression: bool = False) -> Labels:
+    """GLUE's labels in GLUE's order; those found in `examples`, sorted, for data of one's own.
+
+    Raises:
+        UserError: all examples have one label.
+    """
+    if regression or (task in GLUE and not GLUE[task].labels):
+        return Labels(("score",), None)
+    if task in GLUE:
+        written, names = zip(*GLUE[task].labels, strict=True)
+        return Labels(names, {label: number for number, label in enumerate(written)})
+    found = sorted({example.label or "" for example in examples})
+    if len(found) < 2:
+        raise UserError(
+            "Classification needs at least two labels. "
+            f"Received: {len(examples)} examples, all with the label {found[0]!r}."
+        )
+    return Labels(tuple(found), {label: number for number, label in enumerate(found)})
+
+
+def model_labels(id2label: dict[int, str], task: str, regression: bool = False) -> Labels:
+    """The labels of a trained model, as the files of its task write them.
+
+    Raises:
+        UserError: the model has other labels than the task.
+    """
+    names = tuple(id2label.values())
+    if regression or (task in GLUE and not GLUE[task].labels):
+        expected: tuple[str, ...] = ("score",)
+        numbers = None
+    elif task in GLUE:
+        expected = tuple(name for _, name in GLUE[task].labels)
+        numbers = {written: number for number, (written, _) in enumerate(GLUE[task].labels)}
+    else:
+        expected, numbers = names, {name: number for number, name in enumerate(names)}
+    if len(names) != len(expected):
+        raise UserError(
+            f"The model's labels must be those of the task {task}: {', '.join(expected)}. "
+            f"Received: {', '.join(names)}."
+        )
+    return Labels(names, numbers)

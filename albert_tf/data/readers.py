@@ -1,0 +1,129 @@
+"""Labelled and unlabelled texts from TSV, CSV and JSONL files, a row at a time."""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from albert_tf.errors import UserError
+
+FORMATS: Final = (".tsv", ".csv", ".jsonl")
+
+
+class Columns(NamedTuple):
+    """Where a file keeps what: column names, or positions in a file without header."""
+
+    text: str | int
+    label: str | int | None
+    text_pair: str | int | None = None
+
+
+class Example(NamedTuple):
+    """One row: a text, or a pair, and its label as written."""
+
+    text: str
+    text_pair: str | None
+    label: str | None
+
+
+def read_examples(path: Path, columns: Columns) -> list[Example]:
+    """The examples of a `.tsv` (tabs, no quoting), `.csv` or `.jsonl` file.
+
+    Args:
+        path: the file, in UTF-8.
+        columns: names of its columns; positions mean that it has no header.
+    Raises:
+        UserError: no such file, another format, not UTF-8, a missing column, a row that doesn't
+            fit the header, an empty text or label, or no row at all. The line is named.
+    """
+    if not path.is_file():
+        raise UserError(f"Examples come from a file. Received: {path}, which isn't one.")
+    if path.suffix not in FORMATS:
+        raise UserError(f"A file of examples ends in {', '.join(FORMATS)}. Received: {path}.")
+    try:
+        rows = _json_rows(path) if path.suffix == ".jsonl" else _table_rows(path, columns)
+        examples = [_example(path, line, row, columns) for line, row in rows]
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"A file of examples must be UTF-8. Received: {path}, with byte "
+            f"{error.object[error.start]:#04x} at {error.start}. "
+            "Convert it: iconv -f latin1 -t utf-8."
+        ) from error
+    if not examples:
+        raise UserError(f"A file of examples must have at least one row. Received: {path}.")
+    return examples
+
+
+def _table_rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[Any, str]]]:
+    """Rows of a TSV or CSV file as dicts, with the number of the line that they end on."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        if path.suffix == ".tsv":
+            reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        else:
+            reader = csv.reader(file, strict=True)
+        header: list[Any] | None = None
+        try:
+            for row in reader:
+                if header is None:
+                    header = _header(path, row, columns)
+                    if not isinstance(columns.text, int):
+                        continue
+                if not row:
+                    continue
+                if len(row) != len(header):
+                    raise UserError(
+                        f"Every row must have as many fields as the first. Received: {path}, line "
+                        f"{reader.line_num}, {len(row)} fields for {len(header)}."
+                    )
+                yield reader.line_num, dict(zip(header, row, strict=True))
+        except csv.Error as error:
+            raise UserError(f"{path}, line {reader.line_num}: {error}.") from error
+
+
+def _header(path: Path, first: list[str], columns: Columns) -> list[Any]:
+    if isinstance(columns.text, int):
+        return list(range(len(first)))
+    for name in (columns.text, columns.text_pair, columns.label):
+        if name is not None and name not in first:
+            raise UserError(
+                f"The file must have a column {name!r}. Received: {path}, with the columns "
+                f"{', '.join(map(repr, first))}."
+            )
+    return first
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise UserError(f"{path}, line {number}, must be JSON: {error}.") from error
+            if not isinstance(row, dict):
+                raise UserError(
+                    f"{path}, line {number}, must be a JSON object. Received: {type(row).__name__}."
+                )
+            yield number, row
+
+
+def _example(path: Path, line: int, row: dict[Any, Any], columns: Columns) -> Example:
+    values = []
+    for name in (columns.text, columns.text_pair, columns.label):
+        if name is None:
+            values.append(None)
+            continue
+        if name not in row:
+            raise UserError(
+                f"Every row must have {name!r}. Received: {path}, line {line}, with "
+                f"{', '.join(map(repr, row))}."
+            )
+        value = row[name]
+        text = value if isinstance(value, str) else json.dumps(value)
+        if value is None or not text.strip():
+            raise UserError(f"{name!r} must not be empty. Received: {path}, line {line}.")
+        values.append(text)
+    text, text_pair, label = values
+    return Example(text, text_pair, label)

@@ -1,0 +1,114 @@
+"""The tasks that can be named: GLUE's nine in their own files, and any file of one's own."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sklearn.model_selection import train_test_split
+
+from albert_tf.data.readers import FORMATS, Columns, Example, read_examples
+from albert_tf.errors import UserError
+
+
+class Task(NamedTuple):
+    """A GLUE task: its columns, its labels in GLUE's order, and what it is judged by.
+
+    `labels` pairs what the files say with the name that a model gives it; empty for a score.
+    """
+
+    columns: Columns
+    labels: Sequence[tuple[str, str]]
+    metrics: Sequence[str]
+    dev_file: str = "dev.tsv"
+
+
+_ENTAILMENT: Final = (("entailment", "entailment"), ("not_entailment", "not_entailment"))
+_SIMILARITY: Final = (("0", "not_equivalent"), ("1", "equivalent"))
+# Wang et al., "GLUE", arXiv 1804.07461; the label order is the one of published checkpoints.
+GLUE: Final = {
+    "cola": Task(
+        Columns(text=3, label=1), (("0", "unacceptable"), ("1", "acceptable")), ("matthews",)
+    ),
+    "sst2": Task(
+        Columns(text="sentence", label="label"),
+        (("0", "negative"), ("1", "positive")),
+        ("accuracy",),
+    ),
+    "mrpc": Task(
+        Columns(text="#1 String", text_pair="#2 String", label="Quality"),
+        _SIMILARITY,
+        ("accuracy", "f1"),
+    ),
+    "stsb": Task(
+        Columns(text="sentence1", text_pair="sentence2", label="score"), (), ("pearson", "spearman")
+    ),
+    "qqp": Task(
+        Columns(text="question1", text_pair="question2", label="is_duplicate"),
+        _SIMILARITY,
+        ("accuracy", "f1"),
+    ),
+    "mnli": Task(
+        Columns(text="sentence1", text_pair="sentence2", label="gold_label"),
+        tuple((name, name) for name in ("entailment", "neutral", "contradiction")),
+        ("accuracy",),
+        "dev_matched.tsv",
+    ),
+    "qnli": Task(
+        Columns(text="question", text_pair="sentence", label="label"), _ENTAILMENT, ("accuracy",)
+    ),
+    "rte": Task(
+        Columns(text="sentence1", text_pair="sentence2", label="label"), _ENTAILMENT, ("accuracy",)
+    ),
+    "wnli": Task(
+        Columns(text="sentence1", text_pair="sentence2", label="label"),
+        (("0", "not_entailment"), ("1", "entailment")),
+        ("accuracy",),
+    ),
+}
+CLASSIFY: Final = "classify"
+TASKS: Final = (*GLUE, CLASSIFY)
+
+
+def find_file(data: Path, name: str) -> Path:
+    """The file `name` (with or without its ending) in a folder of data.
+
+    Raises:
+        UserError: there is none, or more than one.
+    """
+    if not data.is_dir():
+        raise UserError(
+            f"The data must be a folder, or a file. Received: {data}, which isn't there."
+        )
+    found = [path for path in sorted(data.iterdir()) if path.name == name]
+    found = found or [data / f"{name}{end}" for end in FORMATS if (data / f"{name}{end}").is_file()]
+    if len(found) != 1:
+        there = ", ".join(path.name for path in sorted(data.iterdir())) or "nothing"
+        raise UserError(f"The folder {data} must hold one file {name}. Received: {there}.")
+    return found[0]
+
+
+def train_and_dev(
+    data: Path, task: str, columns: Columns, dev_fraction: float, seed: int
+) -> tuple[list[Example], list[Example]]:
+    """The examples to learn from and those to judge by.
+
+    A folder holds both; of a single file a part is held out, drawn with `seed` so that each label
+    keeps its share.
+    """
+    if data.is_file():
+        examples = read_examples(data, columns)
+        count = max(1, round(dev_fraction * len(examples)))
+        labels = [example.label for example in examples]
+        repeated = min(labels.count(label) for label in set(labels)) > 1
+        try:
+            train, dev = train_test_split(
+                examples, test_size=count, random_state=seed, stratify=labels if repeated else None
+            )
+        except ValueError as error:
+            raise UserError(
+                f"{data} can't be split with dev_fraction={dev_fraction}: {error}"
+            ) from error
+        return train, dev
+    dev_name = GLUE[task].dev_file if task in GLUE else "dev"
+    train_name = "train.tsv" if task in GLUE else "train"
+    return tuple(read_examples(find_file(data, name), columns) for name in (train_name, dev_name))

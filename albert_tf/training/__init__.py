@@ -1,0 +1,1 @@
+"""Training around `Model.fit`: recipes, optimizer, exact resume, fine-tuning."""

@@ -1,0 +1,134 @@
+"""One training run: epochs of `Model.fit` that can be stopped anywhere and go on exactly."""
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import keras
+
+from albert_tf.data.pipeline import EncodedExamples, steps_per_epoch, training_batches
+from albert_tf.training.state import load_state, save_state
+
+STATE: Final = "state.safetensors"
+BEST: Final = "best"
+
+
+class Interrupted(Exception):
+    """The run was asked to stop, and saved where it is."""
+
+
+class Run(keras.callbacks.Callback):
+    """Trains a compiled model, keeps its best version on dev, and can go on after any interruption.
+
+    Args:
+        folder: where the state and the best version are kept while the run lasts.
+        settings: what an interrupted run must have in common with the one that goes on.
+        judge: scores the model on dev; the first score chooses the best version, higher is better.
+        total_steps: steps of training in all.
+        batch_size, seed: of the order of batches.
+        save_steps: steps from one saved state to the next; the end of an epoch saves too.
+        patience: epochs without a better score before the run ends early, or None.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, Any],
+        judge: Callable[[keras.Model], dict[str, float]],
+        total_steps: int,
+        batch_size: int,
+        seed: int,
+        save_steps: int = 500,
+        patience: int | None = None,
+    ):
+        super().__init__()
+        self.folder, self.settings, self.judge = folder, settings, judge
+        self.total_steps, self.batch_size, self.seed = total_steps, batch_size, seed
+        self.save_steps, self.patience = save_steps, patience
+        self.asked_to_stop = False
+        self.progress: dict[str, Any] = {"step": 0, "best": None, "history": [], "seconds": 0.0}
+
+    def train(self, model: keras.Model, data: EncodedExamples, callbacks: list[Any]) -> dict:
+        """Trains to the end, from the saved state if there is one; returns the progress.
+
+        Raises:
+            Interrupted: SIGINT or SIGTERM came; the state is saved.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if (self.folder / STATE).exists():
+            self.progress = load_state(self.folder / STATE, model, self.settings)
+        epoch_steps = steps_per_epoch(len(data), self.batch_size)
+        with self._listening():
+            while self.step < self.total_steps and not self.out_of_patience:
+                epoch, done = divmod(self.step, epoch_steps)
+                model.fit(
+                    training_batches(data, self.batch_size, self.seed, start=self.step),
+                    initial_epoch=epoch,
+                    epochs=epoch + 1,
+                    steps_per_epoch=min(epoch_steps - done, self.total_steps - self.step),
+                    callbacks=[self, *callbacks],
+                )
+                if self.asked_to_stop:
+                    raise Interrupted
+        return self.progress
+
+    @property
+    def step(self) -> int:
+        """Steps trained so far."""
+        return self.progress["step"]
+
+    @property
+    def out_of_patience(self) -> bool:
+        """Whether the last `patience` epochs brought no better score."""
+        best = self.progress["best"]
+        return bool(
+            self.patience
+            and best
+            and len(self.progress["history"]) - best["epoch"] >= self.patience
+        )
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._since = time.monotonic()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.progress["step"] += 1
+        if self.asked_to_stop:
+            self.model.stop_training = True
+        if self.asked_to_stop or self.step % self.save_steps == 0:
+            self._save()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self.asked_to_stop:
+            return
+        scores = self.judge(self.model)
+        history = self.progress["history"]
+        logs.update({f"val_{name}": score for name, score in scores.items()})
+        history.append({"step": self.step, **{name: float(value) for name, value in logs.items()}})
+        leading = next(iter(scores.values()))
+        if self.progress["best"] is None or leading > self.progress["best"]["score"]:
+            self.model.save_pretrained(self.folder / BEST)
+            self.progress["best"] = {"epoch": len(history), "score": leading, **scores}
+        self._save()
+
+    def _save(self) -> None:
+        self.progress["seconds"] += time.monotonic() - self._since
+        self._since = time.monotonic()
+        save_state(self.folder / STATE, self.model, self.settings, self.progress)
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Lets the first SIGINT or SIGTERM wait for the end of a step; a second one doesn't wait."""
+
+        def stop(number: int, frame: Any) -> None:
+            self.asked_to_stop = True
+            signal.signal(number, before[number])
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

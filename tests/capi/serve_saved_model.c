@@ -1,0 +1,151 @@
+/* Answers texts from a SavedModel through TensorFlow's C API alone, as TF Serving's loader would.
+ *
+ * Usage: serve_saved_model LIBRARY SAVED_MODEL INPUT OUTPUT... < texts
+ *   LIBRARY      a shared library of operators to load first, such as tensorflow-text's
+ *                _fast_sentencepiece_tokenizer.so; "-" for none.
+ *   SAVED_MODEL  a folder with a graph tagged "serve".
+ *   INPUT        the tensor that takes the texts, string [B], as `name` or `name:index`.
+ *   OUTPUT       tensors to fetch, float32 [B, ...], likewise.
+ *   texts        UTF-8 on standard input, one text a line, B lines.
+ * Prints B lines: the values of each output in turn, with %.9g, which a float32 survives.
+ * Ends with status 0, or with 1 and a line on standard error.
+ *
+ * The pip package holds the headers and the libraries:
+ *   cc -I$TF/include serve_saved_model.c $TF/libtensorflow_cc.so.2 \
+ *      $TF/libtensorflow_framework.so.2 -Wl,-rpath,$TF -o serve_saved_model
+ */
+#define _GNU_SOURCE
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "tensorflow/c/c_api.h"
+#include "tensorflow/c/tf_tstring.h"
+
+static void fail(const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  fputs("serve_saved_model: ", stderr);
+  vfprintf(stderr, format, values);
+  fputc('\n', stderr);
+  va_end(values);
+  exit(1);
+}
+
+static void check(const TF_Status *status, const char *what) {
+  if (TF_GetCode(status) != TF_OK) fail("%s: %s", what, TF_Message(status));
+}
+
+static void *grown(void *memory, size_t size) {
+  memory = realloc(memory, size);
+  if (memory == NULL) fail("Out of memory at %zu bytes.", size);
+  return memory;
+}
+
+/* `name` or `name:index`: a SavedModel's signature names its tensors in the second form. */
+static TF_Output tensor_of(TF_Graph *graph, const char *name) {
+  char *operation = strdup(name);
+  char *colon = strrchr(operation, ':');
+  TF_Output output = {NULL, 0};
+  if (colon != NULL) {
+    *colon = '\0';
+    output.index = atoi(colon + 1);
+  }
+  output.oper = TF_GraphOperationByName(graph, operation);
+  if (output.oper == NULL || output.index < 0 || output.index >= TF_OperationNumOutputs(output.oper))
+    fail("The graph must have the tensor that is asked for. Received: %s", name);
+  free(operation);
+  return output;
+}
+
+/* Reads one text a line into a string tensor [B]. */
+static TF_Tensor *read_texts(FILE *stream) {
+  TF_TString *texts = NULL;
+  char *line = NULL;
+  size_t capacity = 0;
+  int64_t count = 0;
+  ssize_t length;
+  while ((length = getline(&line, &capacity, stream)) >= 0) {
+    if (length > 0 && line[length - 1] == '\n') --length;
+    texts = grown(texts, (size_t)(count + 1) * sizeof *texts);
+    TF_StringInit(&texts[count]);
+    TF_StringCopy(&texts[count], line, (size_t)length);
+    ++count;
+  }
+  free(line);
+  if (count == 0) fail("Standard input must hold at least one line. Received none.");
+  const size_t size = (size_t)count * sizeof *texts;
+  TF_Tensor *tensor = TF_AllocateTensor(TF_STRING, &count, 1, size);
+  /* A TF_TString owns its bytes and may be moved bit by bit; the tensor is the owner from here. */
+  memcpy(TF_TensorData(tensor), texts, size);
+  free(texts);
+  return tensor;
+}
+
+static void check_shape(const TF_Tensor *output, const char *name, int64_t batch) {
+  if (TF_TensorType(output) != TF_FLOAT) fail("An output must be float32. Received: %s", name);
+  if (TF_NumDims(output) < 1 || TF_Dim(output, 0) != batch)
+    fail("An output must have one row a text. Received: %s", name);
+}
+
+static void print_rows(TF_Tensor **outputs, int count, int64_t batch) {
+  for (int64_t row = 0; row < batch; ++row) {
+    const char *separator = "";
+    for (int i = 0; i < count; ++i) {
+      const int64_t width = TF_TensorElementCount(outputs[i]) / batch;
+      const float *values = (const float *)TF_TensorData(outputs[i]) + row * width;
+      for (int64_t column = 0; column < width; ++column) {
+        printf("%s%.9g", separator, values[column]);
+        separator = " ";
+      }
+    }
+    putchar('\n');
+  }
+}
+
+static TF_Session *load(const char *library, const char *folder, TF_Graph *graph,
+                        TF_Status *status) {
+  if (strcmp(library, "-") != 0) {
+    TF_LoadLibrary(library, status); /* stays loaded until the process ends */
+    check(status, library);
+  }
+  const char *tags[] = {"serve"};
+  TF_SessionOptions *options = TF_NewSessionOptions();
+  TF_Session *session =
+      TF_LoadSessionFromSavedModel(options, NULL, folder, tags, 1, graph, NULL, status);
+  check(status, folder);
+  TF_DeleteSessionOptions(options);
+  return session;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 5) fail("Usage: serve_saved_model LIBRARY SAVED_MODEL INPUT OUTPUT... < texts");
+  const int count = argc - 4;
+  TF_Status *status = TF_NewStatus();
+  TF_Graph *graph = TF_NewGraph();
+  TF_Session *session = load(argv[1], argv[2], graph, status);
+
+  const TF_Output input = tensor_of(graph, argv[3]);
+  TF_Output *fetches = grown(NULL, (size_t)count * sizeof *fetches);
+  TF_Tensor **outputs = grown(NULL, (size_t)count * sizeof *outputs);
+  for (int i = 0; i < count; ++i) fetches[i] = tensor_of(graph, argv[4 + i]);
+
+  TF_Tensor *texts = read_texts(stdin);
+  const int64_t batch = TF_Dim(texts, 0);
+  TF_SessionRun(session, NULL, &input, &texts, 1, fetches, outputs, count, NULL, 0, NULL, status);
+  check(status, "The run");
+  for (int i = 0; i < count; ++i) check_shape(outputs[i], argv[4 + i], batch);
+  print_rows(outputs, count, batch);
+
+  for (int i = 0; i < count; ++i) TF_DeleteTensor(outputs[i]);
+  TF_DeleteTensor(texts);
+  free(outputs);
+  free(fetches);
+  TF_CloseSession(session, status);
+  TF_DeleteSession(session, status);
+  TF_DeleteGraph(graph);
+  TF_DeleteStatus(status);
+  return 0;
+}
