@@ -1,0 +1,1 @@
+"""Raw text to ids: vocabularies that normalise themselves, in Python and in the graph."""

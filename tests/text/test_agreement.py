@@ -1,0 +1,299 @@
+"""The original pipeline, the Python tokenizer, the graph and TFLite give the same ids."""
+
+import gzip
+import json
+import random
+import re
+import sys
+import unicodedata
+
+import pytest
+import sentencepiece
+
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import bake
+
+SURROGATES = range(0xD800, 0xE000)
+STRINGS = 100_000
+
+
+def python_ids(tokenizer, texts):
+    encoding = tokenizer(texts, add_special_tokens=False, split_special_tokens=True)
+    return encoding.input_ids
+
+
+def golden_rows(golden):
+    lines = (golden / "E_tokenization" / "tokenization.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def expected(row, column, key="ids"):
+    """A column of the golden set, where "same" stands for what the original gave."""
+    value = row[column]
+    if value == "same":
+        return row["orig"]["ids"]
+    return value[key] if isinstance(value, dict) else value
+
+
+def differing(texts, got, wanted):
+    rows = zip(texts, got, wanted, strict=True)
+    return [(text, one, other) for text, one, other in rows if one != other]
+
+
+@pytest.mark.parametrize("runtime", ["python", "graph", "tflite"])
+def test_golden_ids_of_the_original(golden, published_tokenizer, graph_ids, tflite_ids, runtime):
+    rows = golden_rows(golden)
+    texts = [row["text"] for row in rows]
+    model = published_tokenizer.model_bytes
+    if runtime == "python":
+        got = python_ids(published_tokenizer, texts)
+    else:
+        got = {"graph": graph_ids, "tflite": tflite_ids}[runtime](model, texts)
+    wanted = [row["orig"]["ids"] for row in rows]
+    if runtime == "tflite":  # Its file has 512 places, 2 of them for special tokens.
+        wanted = [ids[:510] for ids in wanted]
+    assert len(rows) == 2958
+    assert differing(texts, got, wanted) == []
+
+
+def test_golden_ids_without_the_digit_comma_rule(golden, published, graph_ids):
+    rows = golden_rows(golden)
+    texts = [row["text"] for row in rows]
+    tokenizer = AlbertTokenizer(published, digit_comma="plain")
+    wanted = [expected(row, "plain_sentencepiece_ids") for row in rows]
+    assert differing(texts, python_ids(tokenizer, texts), wanted) == []
+    assert differing(texts, graph_ids(tokenizer.model_bytes, texts), wanted) == []
+    assert len(differing(texts, wanted, [row["orig"]["ids"] for row in rows])) > 100
+
+
+def test_golden_ids_of_hugging_face_slow(golden, published):
+    """Its quotes, and its special tokens inside text; it also reads them in lower case."""
+    rows = golden_rows(golden)
+    texts = [row["text"] for row in rows]
+    tokenizer = AlbertTokenizer(published, quotes="huggingface")
+    got = tokenizer(texts, add_special_tokens=False).input_ids
+    wanted = [expected(row, "hf_slow_4.57.6") for row in rows]
+    assert [text for text, *_ in differing(texts, got, wanted)] == ["<PAD>", "<UNK>"]
+
+
+@pytest.mark.parametrize("runtime", ["python", "graph"])
+def test_golden_pairs(golden, published_tokenizer, runtime):
+    from albert_tf.text.preprocessing import AlbertPreprocessor
+
+    lines = (golden / "E_tokenization" / "pairs_truncation.jsonl").read_text().splitlines()
+    names = {
+        "input_ids": "input_ids",
+        "attention_mask": "input_mask",
+        "token_type_ids": "segment_ids",
+    }
+    for row in map(json.loads, lines):
+        texts, length = [row["text_a"], row["text_b"]], row["max_seq_length"]
+        if runtime == "python":
+            got = published_tokenizer(
+                *texts, max_length=length, truncation=True, padding="max_length"
+            )
+        else:
+            layer = AlbertPreprocessor(published_tokenizer, length)
+            batches = tuple([text] for text in texts if text is not None)
+            features = layer(batches if len(batches) == 2 else batches[0])
+            got = {name: array.numpy()[0].tolist() for name, array in features.items()}
+        assert {name: got[name] for name in names} == {
+            name: row[key] for name, key in names.items()
+        }
+
+
+def every_code_point_between_letters():
+    """Each code point as `aXb`, 64 of them a text."""
+    points = [point for point in range(sys.maxunicode + 1) if point not in SURROGATES]
+    texts = [f"a{chr(point)}b" for point in points]
+    return [" ".join(texts[start : start + 64]) for start in range(0, len(texts), 64)]
+
+
+def test_every_code_point_small_vocabulary(unbaked, tokenizer, original_ids, graph_ids):
+    texts = every_code_point_between_letters()
+    wanted = original_ids(unbaked, texts)
+    assert differing(texts, python_ids(tokenizer, texts), wanted) == []
+    assert differing(texts, graph_ids(tokenizer.model_bytes, texts), wanted) == []
+
+
+def test_every_code_point_published(
+    published, published_tokenizer, original_ids, graph_ids, tflite_ids
+):
+    texts = every_code_point_between_letters()
+    wanted = original_ids(published, texts)
+    model = published_tokenizer.model_bytes
+    assert differing(texts, python_ids(published_tokenizer, texts), wanted) == []
+    assert differing(texts, graph_ids(model, texts), wanted) == []
+    assert differing(texts, tflite_ids(model, texts), [ids[:510] for ids in wanted]) == []
+
+
+def mixed_script_strings(count, seed):
+    """Words, numbers, white space of all kinds, accents and any other character, mixed."""
+    draw = random.Random(seed)
+    words = [
+        "the",
+        "The",
+        "QUICK",
+        "naïve",
+        "café",
+        "élan",
+        "straße",
+        "ﬁne",
+        "Ωmega",
+        "привет",
+        "Ёлка",
+        "東京",
+        "서울",
+        "ไทย",
+        "العربية",
+        "हिन्दी",
+        "😀",
+        "don't",
+    ]
+    spaces = [
+        " ",
+        "  ",
+        "\t",
+        "\n",
+        "\u00a0",
+        "\u3000",
+        "\u200b",
+        "\ufeff",
+        "\u0085",
+        "\x1f",
+        "\u2028",
+        "",
+    ]
+    marks = list(".,;:!?()\"'`-–£€/&%[]<>_") + ["\u0301", "\u0308", "\u00ad", "\x00", "\x7f", "▁"]
+    assigned = [
+        chr(p) for p in range(1, 0x32000) if unicodedata.category(chr(p)) not in ("Cn", "Co", "Cs")
+    ]
+
+    def part():
+        kind = draw.random()
+        if kind < 0.4:
+            return draw.choice(words)
+        if kind < 0.55:
+            return draw.choice(marks)
+        if kind < 0.65:
+            return f"{draw.randrange(10 ** draw.randint(1, 6)):,}"
+        if kind < 0.8:
+            return "".join(draw.choice(assigned) for _ in range(draw.randint(1, 4)))
+        return chr(draw.randrange(0x20, 0x7F))
+
+    return [
+        "".join(part() + draw.choice(spaces) for _ in range(draw.randint(0, 10)))
+        for _ in range(count)
+    ]
+
+
+def test_random_strings_small_vocabulary(unbaked, tokenizer, original_ids, graph_ids, tflite_ids):
+    texts = mixed_script_strings(10_000, seed=7)
+    wanted = original_ids(unbaked, texts)
+    model = tokenizer.model_bytes
+    assert differing(texts, python_ids(tokenizer, texts), wanted) == []
+    assert differing(texts, graph_ids(model, texts), wanted) == []
+    assert differing(texts, tflite_ids(model, texts), wanted) == []
+
+
+def has_digit_comma_piece(model, texts, normalization):
+    """Whether the search as trained chooses a piece that ends in a digit and a comma."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    rows = processor.encode([normalization(text) for text in texts], out_type=str)
+    return [any(re.search(r"\d,$", piece) for piece in row) for row in rows]
+
+
+def assert_equal_but_for_ties(model, got, wanted, at_most):
+    """Other segmentations are allowed where they are the same pieces in another order.
+
+    `66 6` and `6 66` score alike; which of them wins hangs on the last bit of a float32 sum, and
+    tensorflow-text adds the penalty of unknown characters up in other steps than SentencePiece.
+    """
+    wrong = [(one, other) for one, other in zip(got, wanted, strict=True) if one != other]
+    assert len(wrong) <= at_most
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    for one, other in wrong:
+        known = [[index for index in ids if index != 1] for ids in (one, other)]
+        scores = [sum(map(processor.get_score, ids)) for ids in known]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+
+
+def test_random_strings_published(
+    published, published_tokenizer, original_ids, normalization, graph_ids, tflite_ids
+):
+    texts = mixed_script_strings(STRINGS, seed=12345)
+    model = published_tokenizer.model_bytes
+    got, graph = python_ids(published_tokenizer, texts), graph_ids(model, texts)
+    assert differing(texts, tflite_ids(model, texts), graph) == []
+    assert_equal_but_for_ties(model, got, graph, at_most=10)
+    wanted = original_ids(published, texts)
+    affected = has_digit_comma_piece(published, texts, normalization)
+    rows = list(zip(affected, got, wanted, strict=True))
+    rest = [(one, other) for is_affected, one, other in rows if not is_affected]
+    assert_equal_but_for_ties(model, *zip(*rest, strict=True), at_most=10)
+    # The original cuts such a piece after its search; a score, which is all that a model file has
+    # for it, can't do the same in every case.
+    wrong = [one for is_affected, one, other in rows if is_affected and one != other]
+    assert len(wrong) <= 0.01 * sum(affected)
+
+
+def test_random_strings_plain_search(published, normalization, graph_ids):
+    texts = mixed_script_strings(STRINGS, seed=54321)
+    tokenizer = AlbertTokenizer(published, digit_comma="plain")
+    processor = sentencepiece.SentencePieceProcessor(model_proto=published)
+    wanted = processor.encode([normalization(text) for text in texts])
+    assert differing(texts, python_ids(tokenizer, texts), wanted) == []
+    graph = graph_ids(tokenizer.model_bytes, texts)
+    assert_equal_but_for_ties(tokenizer.model_bytes, graph, wanted, at_most=10)
+
+
+def test_books_as_the_original(published, published_tokenizer, original_ids, real_data):
+    """Real paragraphs, numbers and all."""
+    lines = []
+    for path in sorted((real_data / "corpus").glob("*.gz"))[:8]:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            lines += [line for line in file if not line.isspace()][:5000]
+    wanted = original_ids(published, lines)
+    assert len(lines) > 20_000
+    assert differing(lines, python_ids(published_tokenizer, lines), wanted) == []
+
+
+OPTIONS = [
+    {"lower_case": False},
+    {"keep_accents": True},
+    {"lower_case": False, "keep_accents": True},
+    {"quotes": "huggingface"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "+".join(options))
+def test_options_agree_with_plain_python(unbaked, normalization, graph_ids, options):
+    texts = [*mixed_script_strings(3_000, seed=11), "``quoted'' and ''''", "É e\u0301 ÇA İ ΑΣ"]
+    plain = sentencepiece.SentencePieceProcessor(model_proto=unbaked)
+    wanted = plain.encode([normalization(text, **options) for text in texts])
+    model = bake(unbaked, digit_comma="plain", **options)
+    assert differing(texts, python_ids(AlbertTokenizer(model), texts), wanted) == []
+    assert differing(texts, graph_ids(model, texts), wanted) == []
+
+
+ODD_BYTES = [
+    b"",
+    b"   ",
+    b"\xff",
+    b"ab\xff\xfec\xc3 d \xed\xa0\x80 the\xf4\x90\x80\x80y",
+    b"\xe4\xb8a \xe4\xb8",
+    b"\xc0\xaf x",
+    b"\xff\xff \xff\xe4\xb8\x80\xff",
+    b"a\x00b\x00\x00",
+    b"\x00",
+    "a\ufffdb \U0010ffff".encode(),
+]
+
+
+def test_odd_bytes(tokenizer, graph_ids, tflite_ids):
+    wanted = python_ids(tokenizer, ODD_BYTES)
+    assert wanted[:3] == [[], [], [tokenizer.convert_tokens_to_ids("▁"), tokenizer.unk_token_id]]
+    assert graph_ids(tokenizer.model_bytes, ODD_BYTES) == wanted
+    assert tflite_ids(tokenizer.model_bytes, ODD_BYTES) == wanted
+    escaped = [text.decode("utf-8", "surrogateescape") for text in ODD_BYTES]
+    assert python_ids(tokenizer, escaped) == wanted

@@ -1,0 +1,146 @@
+"""Vocabularies: made, described, refused."""
+
+import hashlib
+
+import pytest
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf.errors import UserError
+from albert_tf.text.digit_comma import best_score, ends_in_digit_comma
+from albert_tf.text.vocabulary import (
+    Baked,
+    bake,
+    bake_file,
+    describe,
+    ensure_baked,
+    train_vocabulary,
+)
+
+TEXTS = ["The Café opened in 1999, with 20,000 guests.", "Ünder the bridge, a boat waits."] * 4
+
+
+def test_describes_what_was_baked(unbaked):
+    model = bake(
+        unbaked, lower_case=False, keep_accents=True, digit_comma="plain", quotes="huggingface"
+    )
+    digest = hashlib.sha256(unbaked).hexdigest()
+    assert describe(model) == Baked(digest, False, True, "plain", "huggingface")
+    assert describe(unbaked) is None
+
+
+def test_baking_is_reproducible_and_keeps_the_pieces(unbaked):
+    model = bake(unbaked)
+    assert bake(unbaked) == model
+    before, after = (sentencepiece.SentencePieceProcessor(model_proto=m) for m in (unbaked, model))
+    size = before.get_piece_size()
+    assert [after.id_to_piece(i) for i in range(size)] == [
+        before.id_to_piece(i) for i in range(size)
+    ]
+
+
+def test_refuses_to_bake_twice(unbaked, tmp_path):
+    bake_file(unbaked, tmp_path / "spiece.model")
+    digest = hashlib.sha256(unbaked).hexdigest()
+    with pytest.raises(UserError, match=f"only once.*spiece.model.*source model .sha256 {digest}"):
+        bake(tmp_path / "spiece.model")
+
+
+def test_bake_file_leaves_an_existing_file(unbaked, tmp_path):
+    target = tmp_path / "spiece.model"
+    target.write_bytes(b"precious")
+    with pytest.raises(UserError, match="must not exist yet"):
+        bake_file(unbaked, target)
+    assert target.read_bytes() == b"precious"
+    bake_file(unbaked, target, force=True, digit_comma="plain")
+    assert describe(target).digit_comma == "plain"
+
+
+def test_missing_file_and_folder(tmp_path):
+    with pytest.raises(
+        UserError, match="Received: .*nowhere.model, which is not there. Give the path"
+    ):
+        bake(tmp_path / "nowhere.model")
+    with pytest.raises(UserError, match="which is a folder"):
+        describe(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x00" * 100, b'{"model": "json"}'])
+def test_something_else_than_a_model(content, tmp_path):
+    path = tmp_path / "spiece.model"
+    path.write_bytes(content)
+    with pytest.raises(
+        UserError, match=f"whole SentencePiece model.*spiece.model, {len(content)} bytes"
+    ):
+        bake(path)
+
+
+def test_every_cut_is_noticed(unbaked):
+    """A cut between two fields still reads as a message, but lacks the last ones."""
+    for length in range(1, len(unbaked) - 1, 97):
+        with pytest.raises(UserError, match="cut short"):
+            bake(unbaked[:length])
+
+
+@pytest.mark.parametrize("missing", ["[MASK]", "[CLS]", "<pad>"])
+def test_a_special_piece_is_missing(unbaked, missing):
+    proto = sentencepiece_model_pb2.ModelProto.FromString(unbaked)
+    next(piece for piece in proto.pieces if piece.piece == missing).piece = "other"
+    with pytest.raises(
+        UserError, match="must start with <pad>, <unk>, .*which starts with .*other"
+    ):
+        bake(proto.SerializeToString())
+
+
+def test_wrong_options(unbaked):
+    with pytest.raises(ValueError, match="digit_comma must be .* Received: 'exact'"):
+        bake(unbaked, digit_comma="exact")
+    with pytest.raises(ValueError, match="quotes must be .* Received: 'curly'"):
+        bake(unbaked, quotes="curly")
+
+
+def test_ensure_baked(unbaked):
+    model, baked = ensure_baked(unbaked, lower_case=False, quotes=None)
+    assert (baked.lower_case, baked.quotes) == (False, "original")
+    assert ensure_baked(model, lower_case=False) == (model, baked)
+    with pytest.raises(UserError, match="baked with lower_case=False, and lower_case=True"):
+        ensure_baked(model, lower_case=True)
+
+
+def test_digit_comma_pieces_lose_to_their_parts(unbaked):
+    scores = {"1": -3.0, "19": -4.0, ",": -2.0, "9": -5.0}
+    assert best_score("19,", scores, floor=-9.0) == -6.0
+    assert best_score("1x,", scores, floor=-9.0) == -14.0
+    assert [ends_in_digit_comma(piece) for piece in ("19,", "▁1,", ",", "a,", "1", "")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_trained_vocabulary():
+    model = train_vocabulary(TEXTS, vocab_size=5_000)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    first = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "("]
+    assert [processor.id_to_piece(index) for index in range(6)] == first
+    assert 30 < processor.get_piece_size() < 5_000
+    assert describe(model).lower_case
+    assert processor.encode("  THE\u00a0CAFE\u0301 ") == processor.encode("the cafe")
+    assert 1 not in processor.encode("the cafe, under 1999,")
+
+
+def test_trained_cased_vocabulary():
+    model = train_vocabulary(TEXTS, vocab_size=200, lower_case=False, keep_accents=True)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    assert processor.encode("Café") != processor.encode("café")
+    assert processor.encode("Cafe\u0301") == processor.encode("Café")
+
+
+def test_training_without_text_or_room():
+    with pytest.raises(UserError, match="could not train.*vocab_size=100"):
+        train_vocabulary([], vocab_size=100)
+    with pytest.raises(UserError, match="could not train.*vocab_size=10;"):
+        train_vocabulary(TEXTS, vocab_size=10)
