@@ -33,9 +33,18 @@ def written_atomically(path: str | os.PathLike[str], *, force: bool = False) -> 
     workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         yield workshop / path.name
+        _open_to_readers(workshop / path.name)
         _swap(workshop / path.name, path, workshop)
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _open_to_readers(path: Path) -> None:
+    """Gives a file the usual permissions: some writers keep theirs to the owner alone."""
+    if path.is_file():
+        mask = os.umask(0)
+        os.umask(mask)
+        path.chmod(0o666 & ~mask)
 
 
 def _occupied(path: Path) -> bool:

@@ -49,6 +49,13 @@ def test_an_existing_output_is_refused_and_an_empty_folder_is_not(tmp_path):
     assert (tmp_path / "empty" / "a.txt").exists()
 
 
+def test_others_may_read_it(tmp_path):
+    with written_atomically(tmp_path / "a.txt") as path:
+        path.touch(mode=0o600)
+    (tmp_path / "b.txt").touch()
+    assert (tmp_path / "a.txt").stat().st_mode == (tmp_path / "b.txt").stat().st_mode
+
+
 def test_a_block_that_writes_nothing_is_an_error(tmp_path):
     with (
         pytest.raises(FileNotFoundError, match="nothing"),

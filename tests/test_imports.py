@@ -19,9 +19,11 @@ ALLOWED = {
     "albert_tf.models": {"config", "layers", "checkpoints", "errors"},
     "albert_tf.text": {"errors", "files", "checkpoints"},
     "albert_tf.data": {"text", "errors", "files"},
-    "albert_tf.evaluation": {"errors"},
+    "albert_tf.inference": {"models", "text", "data", "errors"},
+    "albert_tf.evaluation": {"data", "models", "errors"},
     "albert_tf.training": {
         "config",
+        "sizes",
         "models",
         "checkpoints",
         "text",

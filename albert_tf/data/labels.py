@@ -37,7 +37,8 @@ class Labels(NamedTuple):
             return float(label)
         except ValueError:
             raise UserError(
-                f"A score must be a number. Received: {label!r}, for the text {example.text[:60]!r}."
+                "A score must be a number. "
+                f"Received: {label!r}, for the text {example.text[:60]!r}."
             ) from None
 
 

@@ -110,8 +110,8 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _example(path: Path, line: int, row: dict[Any, Any], columns: Columns) -> Example:
-    values = []
-    for name in (columns.text, columns.text_pair, columns.label):
+    values: list[str | None] = []
+    for name in columns:
         if name is None:
             values.append(None)
             continue
@@ -121,9 +121,9 @@ def _example(path: Path, line: int, row: dict[Any, Any], columns: Columns) -> Ex
                 f"{', '.join(map(repr, row))}."
             )
         value = row[name]
-        text = value if isinstance(value, str) else json.dumps(value)
-        if value is None or not text.strip():
+        written = value if isinstance(value, str) else json.dumps(value)
+        if value is None or not written.strip():
             raise UserError(f"{name!r} must not be empty. Received: {path}, line {line}.")
-        values.append(text)
-    text, text_pair, label = values
-    return Example(text, text_pair, label)
+        values.append(written)
+    text, label, pair = values
+    return Example(text or "", pair, label)

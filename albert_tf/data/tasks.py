@@ -111,4 +111,5 @@ def train_and_dev(
         return train, dev
     dev_name = GLUE[task].dev_file if task in GLUE else "dev"
     train_name = "train.tsv" if task in GLUE else "train"
-    return tuple(read_examples(find_file(data, name), columns) for name in (train_name, dev_name))
+    train = read_examples(find_file(data, train_name), columns)
+    return train, read_examples(find_file(data, dev_name), columns)

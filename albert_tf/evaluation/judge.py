@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from albert_tf.data.labels import Labels
 from albert_tf.data.pipeline import EncodedExamples, evaluation_batches, evaluation_order
 from albert_tf.evaluation.metrics import evaluate
 
@@ -26,3 +27,8 @@ def score(
     is_score = model.config.num_labels == 1
     predictions = logits[:, 0] if is_score else logits.argmax(axis=-1)
     return evaluate(metrics, data.labels, predictions)
+
+
+def own_metrics(labels: Labels) -> tuple[str, ...]:
+    """What a task without official metrics is judged by."""
+    return ("accuracy", "macro_f1") if labels.numbers else ("pearson", "spearman")

@@ -23,6 +23,7 @@ class PreTrainedModel(keras.Model):
     """
 
     main_output: str | None = None
+    built: bool
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         if not isinstance(config, AlbertConfig):

@@ -102,6 +102,14 @@ class AlbertForSequenceClassification(PreTrainedModel):
         targets = ops.reshape(ops.cast(labels, "int32"), (-1,))
         return ops.sparse_categorical_crossentropy(targets, logits, from_logits=True)
 
+    def probabilities(self, logits: Any) -> Any:
+        """What the logits `[B, C]` mean: softmax, sigmoid for several labels, the score itself."""
+        if self.problem_type == "regression":
+            return logits
+        if self.problem_type == "multi_label_classification":
+            return ops.sigmoid(logits)
+        return ops.softmax(logits)
+
     @property
     def problem_type(self) -> str:
         """`config.problem_type`, or what it means where it isn't set: regression for one label."""

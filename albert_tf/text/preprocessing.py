@@ -22,8 +22,10 @@ class AlbertPreprocessor(keras.layers.Layer):
 
     The ids are those of `AlbertTokenizer(split_special_tokens=True)`: a special token that is
     written out in a text is plain text. Bytes that aren't UTF-8 are unknown characters. The graph
-    has one operator of tensorflow-text, otherwise such as TensorFlow Lite has built in. Time and
-    memory grow with the text alone: about 30 bytes for a byte of English.
+    has one operator of tensorflow-text, otherwise such as TensorFlow Lite has built in.
+
+    The whole text is read, however long: 30 bytes of memory for a byte of English, up to 240 for
+    one of characters that normalise to many (U+FDFA). Limit what strangers may send.
 
     Args:
         vocabulary: a baked SentencePiece model, or the tokenizer that has it.

@@ -17,7 +17,7 @@ from albert_tf.data.pipeline import EncodedExamples, steps_per_epoch
 from albert_tf.data.readers import Columns, Example
 from albert_tf.data.tasks import CLASSIFY, GLUE, train_and_dev
 from albert_tf.errors import UserError
-from albert_tf.evaluation.judge import score
+from albert_tf.evaluation.judge import own_metrics, score
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.sizes import SIZES
@@ -41,7 +41,7 @@ class Options:
         data: folder with train and dev files, or one file, of which `dev_fraction` is held out.
         model: a model directory, a hub name, or a size for random weights.
         output: the model directory to make.
-        columns: of the files, for "classify".
+        columns: of the files, for "classify"; "text" and "label" if None.
         regression: labels are numbers to come near to, for "classify".
         vocab: vocabulary file, with a size; without it one is trained on the training texts.
         steps, epochs: length of the run; steps win.
@@ -55,7 +55,7 @@ class Options:
     data: Path
     model: str
     output: Path
-    columns: Columns = Columns("text", "label")
+    columns: Columns | None = None
     regression: bool = False
     dev_fraction: float = 0.1
     vocab: Path | None = None
@@ -87,7 +87,7 @@ def finetune(options: Options) -> dict[str, Any]:
     """
     _check_output(options.output, options.force)
     task = GLUE.get(options.task)
-    columns = task.columns if task else options.columns
+    columns = task.columns if task else options.columns or Columns("text", "label")
     train, dev = train_and_dev(
         options.data, options.task, columns, options.dev_fraction, options.seed
     )
@@ -103,7 +103,7 @@ def finetune(options: Options) -> dict[str, Any]:
     warmup = int(plan.warmup if plan.warmup >= 1 else plan.warmup * steps)
     schedule = WarmupLinearDecay(plan.learning_rate, min(warmup, steps - 1), steps)
     model.compile(adamw(model, schedule), metrics=["accuracy"] if labels.numbers else None)
-    metrics = task.metrics if task else _own_metrics(labels)
+    metrics = task.metrics if task else own_metrics(labels)
     settings = _settings(options, plan, steps, encoded, labels)
     run = Run(
         unfinished,
@@ -174,6 +174,7 @@ def _model_and_tokenizer(
         )
         tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.model)
     check_pair(model.config, tokenizer, plan.max_length)
+    tokenizer.model_max_length = plan.max_length  # what predictions and exports cut texts to
     with written_atomically(kept, force=True) as path:
         path.mkdir()
         tokenizer.save_pretrained(path)
@@ -204,10 +205,6 @@ def check_pair(config: AlbertConfig, tokenizer: AlbertTokenizer, max_length: int
             "max_length must not exceed the model's max_position_embeddings. Received: "
             f"max_length={max_length}, max_position_embeddings={config.max_position_embeddings}."
         )
-
-
-def _own_metrics(labels: Labels) -> tuple[str, ...]:
-    return ("accuracy", "macro_f1") if labels.numbers else ("pearson", "spearman")
 
 
 def _settings(

@@ -120,13 +120,14 @@ class Run(keras.callbacks.Callback):
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[None]:
-        """Lets the first SIGINT or SIGTERM wait for the end of a step; a second one doesn't wait."""
+        """Lets a first SIGINT or SIGTERM wait for the end of a step; a second doesn't wait."""
 
         def stop(number: int, frame: Any) -> None:
             self.asked_to_stop = True
             signal.signal(number, before[number])
 
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before: dict[int, Any] = {number: signal.signal(number, stop) for number in signals}
         try:
             yield
         finally:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import keras
-import numpy as np
 import safetensors
 import safetensors.numpy
 from keras import ops
@@ -83,6 +82,7 @@ def _require_same(path: Path, saved: Mapping[str, Any], settings: Mapping[str, A
     ]
     if changed:
         raise UserError(
-            f"An interrupted run goes on with the settings it began with. Received for {path.parent}: "
-            f"{'; '.join(changed)}. Give the same settings, or start anew with --force."
+            "An interrupted run goes on with the settings it began with. "
+            f"Received for {path.parent}: {'; '.join(changed)}. "
+            "Give the same settings, or start anew with --force."
         )

@@ -1,0 +1,67 @@
+"""`albert-tf`: the one place that ties all together."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import albert_tf
+from albert_tf.commands import evaluate, export, finetune, predict
+from albert_tf.errors import UserError
+
+COMMANDS = {"finetune": finetune, "predict": predict, "evaluate": evaluate, "export": export}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns the exit status: 0, 2 for a user's mistake, 130 for Ctrl-C."""
+    options = _parser().parse_args(arguments)
+    try:
+        _import_tensorflow_quietly()
+        return COMMANDS[options.command].run(options)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (UserError, OSError) as error:
+        print(f"albert-tf: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nalbert-tf: stopped.", file=sys.stderr)
+        return 130
+
+
+def _import_tensorflow_quietly() -> None:
+    """Keeps back what TensorFlow's libraries write while they load, unless a log level is set."""
+    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+        return
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    stderr = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()  # loads the GPU libraries, which write too
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="albert-tf", description=albert_tf.__doc__.split("\n")[0])
+    parser.add_argument("--version", action="version", version=albert_tf.__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        one = commands.add_parser(
+            name,
+            help=command.SUMMARY,
+            description=command.SUMMARY.capitalize() + ".",
+            epilog=command.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_arguments(one)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The commands of `albert-tf`, one a file: `add_arguments` declares, `run` does."""

@@ -1,0 +1,27 @@
+"""The option by which commands are told of a trained model, and how they load it."""
+
+import argparse
+from typing import Any
+
+
+def add_model_option(parser: argparse.ArgumentParser) -> None:
+    """Declares `--model`."""
+    parser.add_argument("--model", required=True, help="model directory, or name on the hub")
+
+
+def load(name_or_path: str) -> tuple[Any, Any]:
+    """The classifier and the tokenizer of a model directory, which belong together.
+
+    Raises:
+        UserError: no model, no vocabulary, or one that isn't the model's.
+    """
+    from albert_tf.models import AlbertForSequenceClassification
+    from albert_tf.text.tokenizer import AlbertTokenizer
+    from albert_tf.training.finetune import check_pair
+
+    model = AlbertForSequenceClassification.from_pretrained(name_or_path)
+    tokenizer = AlbertTokenizer.from_pretrained(name_or_path)
+    longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    tokenizer.model_max_length = longest
+    check_pair(model.config, tokenizer, longest)
+    return model, tokenizer

@@ -1,0 +1,7 @@
+"""ALBERT models as files that serve without this package: SavedModel and TensorFlow Lite."""
+
+from albert_tf_export.parity import ParityError, Report
+from albert_tf_export.saved_model import export_saved_model
+from albert_tf_export.tflite import export_tflite
+
+__all__ = ["ParityError", "Report", "export_saved_model", "export_tflite"]

@@ -1,0 +1,66 @@
+"""Exports for TensorFlow Serving and every other host of SavedModels."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from albert_tf.files import written_atomically
+from albert_tf.text.preprocessing import AlbertPreprocessor
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf_export import parity
+from albert_tf_export.options import Layers, check_choice, check_fit, in_float32
+from albert_tf_export.signatures import Signature, ids_signature, text_signature
+
+
+def export_saved_model(
+    model: Any,
+    tokenizer: AlbertTokenizer,
+    path: str | os.PathLike[str],
+    *,
+    max_length: int | None = None,
+    pairs: bool = False,
+    ids_only: bool = False,
+    layers: Layers = "unrolled",
+    force: bool = False,
+    check: bool = True,
+) -> parity.Report:
+    """Writes a SavedModel, and compares what a fresh process gets from it with Keras.
+
+    Its signatures (`signatures.py` has their inputs and outputs), for any batch and length:
+        `text`: strings; also `serving_default`.
+        `ids`: ids; `serving_default` where it is alone.
+
+    Args:
+        model: a task's model, of any dtype policy; stored and computed in float32.
+        tokenizer: the one it was trained with.
+        path: the folder to write; TensorFlow Serving wants `NAME/VERSION`, VERSION a number.
+        max_length: pieces that a text is cut to. Default: what the tokenizer and the model allow.
+        pairs: the `text` signature takes pairs, `text` and `text_pair`.
+        ids_only: leave `text` out, for hosts without tensorflow-text's operators: a SavedModel that
+            has them loads nowhere else.
+        layers: "unrolled", or "loop", a loop of the graph.
+        force: replace what stands at `path`.
+        check: compare.
+    Raises:
+        UserError: the arguments don't fit together, or `path` exists.
+        ParityError: the SavedModel answers otherwise than Keras; it is removed.
+        OSError: it can't be written.
+    """
+    if max_length is None:
+        max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    check_choice("layers", layers, ("unrolled", "loop"))
+    check_fit(model, tokenizer, max_length)
+    with written_atomically(path, force=force) as folder:
+        model = in_float32(model)
+        unroll = layers == "unrolled"
+        signatures = [ids_signature(model, unroll=unroll)]
+        if not ids_only:
+            preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
+            text = text_signature(model, preprocessor, unroll=unroll, pairs=pairs)
+            signatures.insert(0, text)
+        write(signatures, folder)
+        ...
