@@ -66,8 +66,9 @@ class PreTrainedModel(keras.Model):
         """
         hub_options = {key: options.pop(key) for key in HUB_OPTIONS if key in options}
         folder = directory.locate(name_or_path, **hub_options)
+        config = _overridden(directory.read_config(folder), options)
         tensors = directory.read_tensors(folder)
-        model = cls(_overridden(directory.read_config(folder), options), dtype=dtype)
+        model = cls(config, dtype=dtype)
         weights.assign(model, tensors, source=str(name_or_path))
         return model
 

@@ -1,7 +1,7 @@
 """What both exports ask of their arguments, and the float32 model that they store."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 import keras
 
@@ -9,6 +9,7 @@ from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 Layers = Literal["unrolled", "loop"]
+LAYERS: Final = get_args(Layers)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

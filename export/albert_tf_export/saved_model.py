@@ -12,7 +12,7 @@ from albert_tf.files import written_atomically
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf_export import parity
-from albert_tf_export.options import Layers, check_choice, check_fit, in_float32
+from albert_tf_export.options import LAYERS, Layers, check_choice, check_fit, in_float32
 from albert_tf_export.signatures import Signature, ids_signature, text_signature
 
 
@@ -24,7 +24,7 @@ def export_saved_model(
     max_length: int | None = None,
     pairs: bool = False,
     ids_only: bool = False,
-    layers: Layers = "unrolled",
+    layers: Layers = "loop",
     force: bool = False,
     check: bool = True,
 ) -> parity.Report:
@@ -42,7 +42,8 @@ def export_saved_model(
         pairs: the `text` signature takes pairs, `text` and `text_pair`.
         ids_only: leave `text` out, for hosts without tensorflow-text's operators: a SavedModel that
             has them loads nowhere else.
-        layers: "unrolled", or "loop", a loop of the graph.
+        layers: "loop", a loop of the graph, or "unrolled", which is no faster and takes more memory
+            (`benchmarks/memory.py`).
         force: replace what stands at `path`.
         check: compare.
     Raises:
@@ -52,15 +53,40 @@ def export_saved_model(
     """
     if max_length is None:
         max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    check_choice("layers", layers, ("unrolled", "loop"))
+    check_choice("layers", layers, LAYERS)
     check_fit(model, tokenizer, max_length)
     with written_atomically(path, force=force) as folder:
         model = in_float32(model)
-        unroll = layers == "unrolled"
-        signatures = [ids_signature(model, unroll=unroll)]
+        signatures = [ids_signature(model, unroll=layers == "unrolled")]
         if not ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
-            text = text_signature(model, preprocessor, unroll=unroll, pairs=pairs)
+            text = text_signature(model, preprocessor, unroll=layers == "unrolled", pairs=pairs)
             signatures.insert(0, text)
         write(signatures, folder)
-        ...
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        differences, tolerance = {}, parity.TOLERANCES["none"]
+        if check:
+            samples = parity.sample(model, tokenizer, max_length, pairs)
+            names = [signature.name for signature in signatures]
+            differences = parity.check_saved_model(folder, names, samples)
+            tolerance = samples.tolerance("none")
+    return parity.Report(Path(path), size, differences, tolerance)
+
+
+def write(signatures: Sequence[Signature], folder: Path) -> None:
+    """Writes a SavedModel; the first signature is also `serving_default`.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    archive = keras.export.ExportArchive()
+    # Without `track`, which would store each weight a second time: ExportArchive keeps the
+    # variables that the functions use.
+    for signature in signatures:
+        archive.add_endpoint(
+            signature.name, signature.function, input_signature=list(signature.inputs)
+        )
+    try:
+        archive.write_out(folder, verbose=False)
+    except tf.errors.OpError as error:  # What TensorFlow's writers raise on a full disk.
+        raise OSError(f"The SavedModel could not be written. {error.message}") from error

@@ -52,20 +52,22 @@ def answer(model: Any, features: Mapping[str, tf.Tensor], unroll: bool) -> Tenso
 def _(
     model: AlbertForSequenceClassification, features: Mapping[str, tf.Tensor], unroll: bool
 ) -> Tensors:
-    """`logits` float32 `[B, C]`; `value` likewise for regression, else `probabilities` and `label`.
+    """`logits` float32 `[B, C]`, and for regression `value`, the same; otherwise
 
-    `label` is the likeliest class's name, string `[B]`; also where several may hold.
+    `probabilities` float32 `[B, C]`, their names `classes`, string `[B, C]`, and the likeliest
+    one's `label`, string `[B]`, also where several may hold.
     """
     logits = model(dict(features), unroll=unroll, training=False)["logits"]
     if model.problem_type == "regression":
         return {"logits": logits, "value": tf.identity(logits)}
-    several = model.problem_type == "multi_label_classification"
-    names = model.config.id2label or unnamed_labels(model.config.num_labels)
-    likeliest = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    labels = model.config.id2label or unnamed_labels(model.config.num_labels)
+    names = tf.constant(list(labels.values()))
+    every = tf.zeros_like(logits, tf.int32) + tf.range(len(labels))
     return {
         "logits": logits,
-        "probabilities": tf.sigmoid(logits) if several else tf.nn.softmax(logits),
-        "label": tf.gather(tf.constant(list(names.values())), likeliest),
+        "probabilities": model.probabilities(logits),
+        "label": tf.gather(names, tf.argmax(logits, axis=-1, output_type=tf.int32)),
+        "classes": tf.gather(names, every),
     }
 
 

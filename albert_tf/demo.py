@@ -1,0 +1,152 @@
+"""From reviews to a phone: fine-tunes, exports twice, and predicts three ways in three processes.
+
+    python -m albert_tf.demo [--output demo-output]
+
+Runs the commands that it prints. It ends with a table of labels and probabilities from Keras, the
+SavedModel and the 8-bit TFLite file, and fails if they don't agree.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from albert_tf.assets import reviews
+
+# TFLite's weights have 8 bits: its probabilities move a little, and its labels may not.
+AGREEMENT = {"SavedModel": 1e-4, "TFLite int8": 0.05}
+
+
+class Answers(NamedTuple):
+    """What one process said, and what it took.
+
+    Attributes:
+        rows: label and probability of each text.
+        megabytes: of what it loaded.
+        peak: MB of memory, the interpreter and its libraries included.
+        seconds: from start to end, imports included.
+    """
+
+    rows: list[tuple[str, float]]
+    megabytes: float
+    peak: float
+    seconds: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the demonstration; 1 if the three disagree."""
+    parser = argparse.ArgumentParser(prog="albert_tf.demo", description=__doc__.split("\n")[0])
+    parser.add_argument("--output", type=Path, default=Path("demo-output"))
+    output = parser.parse_args(arguments).output
+    started = time.monotonic()
+    model, served, phone = output / "model", output / "saved_model" / "1", output / "model.tflite"
+    data = reviews()
+    new = data / "new.txt"
+    train = f"--task classify --data {data} --text-column sentence --model mini --vocab-size 2000"
+    train += f" --epochs 6 --batch-size 16 --output {model} --force"
+    _albert_tf(f"finetune {train}")
+    _albert_tf(f"export saved-model --model {model} --output {served} --force")
+    _albert_tf(f"export tflite --model {model} --output {phone} --quantize dynamic --force")
+    vocabulary = model / "spiece.model"
+    answers = {
+        "Keras": _ask(
+            [*_ALBERT_TF, "predict", "--model", model, "--input", new, "--json"],
+            [model / "model.safetensors", vocabulary],
+        ),
+        "SavedModel": _ask(
+            [sys.executable, _runner("saved_model.py"), served, "--input", new], [served]
+        ),
+        "TFLite int8": _ask(
+            [sys.executable, _runner("tflite.py"), phone, "--vocabulary", vocabulary]
+            + ["--input", new],
+            [phone],
+        ),
+    }
+    print(f"\n{_table(new.read_text(encoding='utf-8').splitlines(), answers)}")
+    print(f"\nAll of it took {time.monotonic() - started:.0f} s. The files are in {output}.")
+    return _verdict(answers)
+
+
+_ALBERT_TF = (sys.executable, "-m", "albert_tf.cli")
+
+
+def _albert_tf(line: str) -> None:
+    print(f"\n$ albert-tf {line}", flush=True)
+    status = subprocess.run([*_ALBERT_TF, *shlex.split(line)], check=False).returncode
+    if status:
+        sys.exit(status)
+
+
+def _runner(name: str) -> Path:
+    """A script of albert_tf_export's, found without importing the package: a child's peak of
+    memory begins with its parent's size."""
+    spec = importlib.util.find_spec("albert_tf_export")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("albert_tf_export is not installed: pip install -e .")
+    return Path(spec.submodule_search_locations[0]) / "runners" / name
+
+
+def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> Answers:
+    """Runs a process that prints a JSON line for each text."""
+    print(f"\n$ {shlex.join(map(str, command))}".replace(sys.executable, "python"), flush=True)
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
+    started = time.monotonic()
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        )
+        found = [json.loads(line) for line in process.stdout or ()]
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - started
+        if status:
+            errors.seek(0)
+            sys.exit(f"{errors.read()}\nThe process failed: status {status}.")
+    rows = [(row["label"], row["probabilities"][row["label"]]) for row in found]
+    files = [file for path in loaded for file in (path.rglob("*") if path.is_dir() else [path])]
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    kilobytes = usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1)  # macOS gives bytes
+    return Answers(rows, size / 1e6, kilobytes * 1024 / 1e6, seconds)
+
+
+def _table(texts: Sequence[str], answers: dict[str, Answers]) -> str:
+    width = 58
+    lines = [f"{'':{width}}" + "".join(f"{name:>18}" for name in answers)]
+    for place, text in enumerate(texts):
+        shown = text if len(text) < width else text[: width - 2] + "…"
+        said = (answer.rows[place] for answer in answers.values())
+        lines.append(f"{shown:{width}}" + "".join(f"{each[0]:>11} {each[1]:.4f}" for each in said))
+    for name, unit, field in (
+        ("files", "MB", "megabytes"),
+        ("peak memory of the process", "MB", "peak"),
+        ("time of the process", "s", "seconds"),
+    ):
+        cells = (f"{getattr(answer, field):.1f} {unit}" for answer in answers.values())
+        lines.append(f"{name:{width}}" + "".join(f"{cell:>18}" for cell in cells))
+    return "\n".join(lines)
+
+
+def _verdict(answers: dict[str, Answers]) -> int:
+    """0 if every process gave Keras' labels and nearly its probabilities."""
+    expected = answers["Keras"].rows
+    for name, tolerance in AGREEMENT.items():
+        pairs = list(zip(answers[name].rows, expected, strict=True))
+        alike = all(label == other for (label, _), (other, _) in pairs)
+        largest = max(abs(odds - other) for (_, odds), (_, other) in pairs)
+        print(
+            f"{name}: labels {'as Keras' if alike else 'DIFFER'}, probabilities within {largest:.1g}."
+        )
+        if not alike or largest > tolerance:
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+import json
+
+import pytest
+
+from albert_tf.data.readers import Columns, Example, read_examples
+from albert_tf.errors import UserError
+
+COLUMNS = Columns(text="body", label="folder")
+EXPECTED = [Example('He said "no", twice.', None, "spam"), Example("Déjà vu", None, "ham")]
+
+
+def write(path, content):
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", 'id\tbody\tfolder\n1\tHe said "no", twice.\tspam\n2\tDéjà vu\tham\n'),
+        ("a.csv", 'body,folder\n"He said ""no"", twice.",spam\nDéjà vu,ham\n'),
+        ("bom.csv", '\ufeffbody,folder\r\n"He said ""no"", twice.",spam\r\nDéjà vu,ham\r\n'),
+        (
+            "a.jsonl",
+            '{"body": "He said \\"no\\", twice.", "folder": "spam"}\n\n'
+            '{"folder": "ham", "body": "Déjà vu"}\n',
+        ),
+    ],
+)
+def test_formats(tmp_path, name, content):
+    assert read_examples(write(tmp_path / name, content), COLUMNS) == EXPECTED
+
+
+def test_pairs_and_positions(tmp_path):
+    path = write(tmp_path / "cola.tsv", "gj04\t1\t\tThe cat sat.\ngj04\t0\t*\tCat the sat.\n")
+    found = read_examples(path, Columns(text=3, label=1))
+    assert found == [Example("The cat sat.", None, "1"), Example("Cat the sat.", None, "0")]
+    path = write(tmp_path / "pairs.csv", "a,b,label\none,two,x\n")
+    assert read_examples(path, Columns("a", "label", "b")) == [Example("one", "two", "x")]
+
+
+def test_labels_of_json_that_are_no_strings(tmp_path):
+    rows = [{"text": "a", "label": 1}, {"text": "b", "label": True}, {"text": "c", "label": 2.5}]
+    path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    found = [example.label for example in read_examples(path, Columns("text", "label"))]
+    assert found == ["1", "true", "2.5"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.tsv",
+            "text\tfolder\nx\ty\n",
+            "a column 'body'.*a.tsv, with the columns 'text', 'folder'",
+        ),
+        ("a.tsv", "body\tfolder\nx\ty\nz\n", "a.tsv, line 3, 1 fields for 2"),
+        ("a.tsv", "body\tfolder\n \ty\n", "'body' must not be empty. Received: .*line 2"),
+        ("a.tsv", "body\tfolder\nx\t\n", "'folder' must not be empty"),
+        ("a.tsv", "", "at least one row"),
+        ("a.tsv", "body\tfolder\n", "at least one row"),
+        ("a.tsv", b"body\tfolder\nd\xe9j\xe0\tx\n", "must be UTF-8. Received: .*byte 0xe9"),
+        ("a.csv", 'body,folder\n"x,y\n', "a.csv, line 2: unexpected end of data"),
+        ("a.jsonl", "{\n", "line 1, must be JSON"),
+        ("a.jsonl", "[1]\n", "line 1, must be a JSON object. Received: list"),
+        ("a.jsonl", '{"body": "x"}\n', "Every row must have 'folder'.*line 1, with 'body'"),
+        ("a.jsonl", '{"body": null, "folder": "x"}\n', "'body' must not be empty"),
+        ("a.xlsx", "x", "ends in .tsv, .csv, .jsonl"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, name, content, message):
+    with pytest.raises(UserError, match=message):
+        read_examples(write(tmp_path / name, content), COLUMNS)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(UserError, match="come from a file. Received: .*missing.tsv"):
+        read_examples(tmp_path / "missing.tsv", COLUMNS)

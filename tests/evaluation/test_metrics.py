@@ -1,0 +1,35 @@
+import numpy as np
+import pytest
+
+from albert_tf.evaluation.metrics import METRICS, evaluate
+
+LABELS = np.array([1, 0, 1, 1, 0, 1])
+PREDICTIONS = np.array([1, 0, 0, 1, 1, 1])
+
+
+def test_by_hand():
+    # 3 true positives, 1 true negative, 1 false positive, 1 false negative
+    found = evaluate(("accuracy", "f1", "matthews"), LABELS, PREDICTIONS)
+    assert found["accuracy"] == pytest.approx(4 / 6)
+    assert found["f1"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 1))
+    assert found["matthews"] == pytest.approx((3 * 1 - 1 * 1) / np.sqrt(4 * 4 * 2 * 2))
+    assert list(found) == ["accuracy", "f1", "matthews"]
+
+
+def test_correlations():
+    scores = np.array([1.0, 2.0, 3.0, 5.0])
+    assert evaluate(("pearson", "spearman"), scores, scores**3)["spearman"] == pytest.approx(1)
+    assert evaluate(("pearson",), scores, -2 * scores + 1)["pearson"] == pytest.approx(-1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_constant_prediction_correlates_with_nothing():
+    assert evaluate(("pearson", "spearman"), LABELS, np.ones(6)) == {
+        "pearson": 0.0,
+        "spearman": 0.0,
+    }
+
+
+def test_every_metric_is_a_number():
+    for name in METRICS:
+        assert 0 < evaluate((name,), LABELS, PREDICTIONS)[name] < 1

@@ -1,0 +1,64 @@
+"""A run that a tiny model trains in seconds: 75 short texts with a telling word, 10 steps an epoch."""
+
+import random
+
+import pytest
+
+STEPS_PER_EPOCH = 10
+
+
+@pytest.fixture(scope="session")
+def encoded(tiny_vocabulary):
+    """75 encoded reviews, whose label one word tells."""
+    from albert_tf.data.pipeline import EncodedExamples
+    from albert_tf.data.readers import Example
+    from albert_tf.text.tokenizer import AlbertTokenizer
+
+    generator, examples = random.Random(1), []
+    for number in range(75):
+        words = generator.choices(("the", "film", "was", "music", "people"), k=number % 11 + 1)
+        words.insert(number % len(words), ("dull", "clever")[number % 2])
+        examples.append(Example(" ".join(words), None, str(number % 2)))
+    tokenizer = AlbertTokenizer(tiny_vocabulary)
+    return EncodedExamples(examples, tokenizer, 32, lambda example: int(example.label))
+
+
+@pytest.fixture
+def training_run(encoded, tmp_path, tiny_vocabulary):
+    """Makes a run of 3 epochs, and trains it: `(model, progress)`.
+
+    The model has dropout, so that its seeds matter; a run with the same `folder` goes on.
+    """
+    import keras
+
+    from albert_tf.config import AlbertConfig
+    from albert_tf.evaluation.judge import score
+    from albert_tf.models import AlbertForSequenceClassification
+    from albert_tf.text.tokenizer import AlbertTokenizer
+    from albert_tf.training.optimizers import WarmupLinearDecay, adamw
+    from albert_tf.training.run import Run
+
+    def make(folder="run", callbacks=(), steps=3 * STEPS_PER_EPOCH, seed=5, judge=None, **options):
+        keras.utils.set_random_seed(seed)
+        config = AlbertConfig.from_size(
+            "tiny",
+            vocab_size=AlbertTokenizer(tiny_vocabulary).vocab_size,
+            hidden_dropout_prob=0.1,
+            id2label={0: "bad", 1: "good"},
+        )
+        dtype = options.pop("dtype", None)
+        model = AlbertForSequenceClassification(config, dtype=dtype)
+        peak = options.pop("learning_rate", 3e-3)
+        model.compile(adamw(model, WarmupLinearDecay(peak, 3, steps)), metrics=["accuracy"])
+        run = Run(
+            tmp_path / folder,
+            {"seed": seed, "dtype": dtype},
+            judge or (lambda trained: score(trained, encoded, ("accuracy",))),
+            total_steps=steps,
+            batch_size=8,
+            seed=seed,
+            **options,
+        )
+        return model, run.train(model, encoded, list(callbacks))
+
+    return make

@@ -1,0 +1,177 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from albert_tf.data.readers import Columns
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training.finetune import Options, finetune
+
+ROOT = Path(__file__).resolve().parents[2]
+GOOD = ("warm", "funny", "clever", "kind", "fresh", "wonderful", "generous", "quiet")
+BAD = ("dull", "noisy", "broken", "rude", "cold", "dirty", "late", "smoky")
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Forty sentences whose label is told by one word, and twelve to judge by."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    rows = [
+        f"The {thing} was {word}.\t{label}"
+        for thing in ("film", "room", "meal", "staff")
+        for words, label in ((GOOD, "good"), (BAD, "bad"))
+        for word in words
+    ]
+    for name, part in (("train", rows[:52]), ("dev", rows[52:])):
+        (folder / f"{name}.tsv").write_text("text\tlabel\n" + "\n".join(part) + "\n")
+    return folder
+
+
+def options(data, output, **others):
+    given = {"model": "tiny", "epochs": 2, "batch_size": 8, "vocab_size": 120, "max_length": 16}
+    return Options(**{**given, "task": "classify", "data": data, "output": output, **others})
+
+
+def test_what_is_left_is_a_model_directory(data, tmp_path):
+    header, *rows = (data / "train.tsv").read_text().splitlines()
+    (data / "train.tsv").write_text("\n".join([header, *rows * 4]))
+    report = finetune(options(data, tmp_path / "out", model="mini", epochs=6))
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {
+        "config.json",
+        "model.safetensors",
+        "spiece.model",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "report.json",
+        "logs",
+    }
+    assert report == json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["best"]["accuracy"] == max(row["val_accuracy"] for row in report["history"])
+    assert report["best"]["accuracy"] > 0.8
+    assert report["step"] == report["settings"]["steps"] == 6 * 26
+    assert report["versions"].keys() >= {"python", "tensorflow", "keras"}
+    assert list((tmp_path / "out" / "logs").rglob("events*"))
+    model = AlbertForSequenceClassification.from_pretrained(tmp_path / "out")
+    assert model.config.id2label == {0: "bad", 1: "good"}
+    tokenizer = AlbertTokenizer.from_pretrained(tmp_path / "out")
+    assert tokenizer.vocab_size == model.config.vocab_size
+    assert tokenizer.model_max_length == 16
+
+
+def test_a_finished_model_can_be_fine_tuned_on(data, tmp_path):
+    finetune(options(data, tmp_path / "first"))
+    report = finetune(options(data, tmp_path / "second", model=str(tmp_path / "first"), steps=3))
+    assert report["step"] == 3
+
+
+def test_regression(tmp_path):
+    rows = [f'{{"body": "{"good " * (n % 5 + 1)}", "stars": {n % 5}}}' for n in range(40)]
+    (tmp_path / "all.jsonl").write_text("\n".join(rows))
+    report = finetune(
+        options(
+            tmp_path / "all.jsonl",
+            tmp_path / "out",
+            columns=Columns("body", "stars"),
+            regression=True,
+            dev_fraction=0.25,
+        )
+    )
+    assert report["examples"] == {"train": 30, "dev": 10}
+    assert {"pearson", "spearman"} <= report["best"].keys()
+    model = AlbertForSequenceClassification.from_pretrained(tmp_path / "out")
+    assert model.problem_type == "regression"
+
+
+def test_early_stopping(data, tmp_path):
+    report = finetune(options(data, tmp_path / "out", epochs=9, learning_rate=1e-9, patience=2))
+    assert len(report["history"]) == report["best"]["epoch"] + 2 < 9
+
+
+def command(data, output, *others):
+    arguments = ["--task", "classify", "--data", str(data), "--model", "tiny", "--batch-size", "4"]
+    arguments += ["--epochs", "6", "--vocab-size", "120", "--max-length", "16", "--dropout", "0.2"]
+    arguments += ["--save-steps", "5", "--output", str(output), *others]
+    return [sys.executable, "-m", "albert_tf.cli", "finetune", *arguments]
+
+
+def run(arguments, **others):
+    return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, **others)
+
+
+@pytest.mark.slow
+def test_killed_or_stopped_runs_end_as_an_undisturbed_one(data, tmp_path):
+    undisturbed = run(command(data, tmp_path / "whole"))
+    assert undisturbed.returncode == 0, undisturbed.stderr
+    expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
+    for number, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
+        output = tmp_path / number.name
+        process = subprocess.Popen(
+            command(data, output), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        state = output / ".training" / "state.safetensors"
+        while not state.exists() and process.poll() is None:
+            time.sleep(0.01)
+        os.kill(process.pid, number)
+        _, stderr = process.communicate()
+        assert process.returncode == status, stderr.decode()
+        assert b"Traceback" not in stderr
+        assert state.exists() and not (output / "model.safetensors").exists()
+        resumed = run(command(data, output))
+        assert resumed.returncode == 0, resumed.stderr
+        assert (output / "model.safetensors").read_bytes() == expected
+
+
+def test_an_output_that_exists(data, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="must be new, or hold an interrupted run.*--force"):
+        finetune(options(data, tmp_path / "out"))
+    finetune(options(data, tmp_path / "out", force=True))
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be above 0. Received: 0"),
+        ({"steps": -1}, "steps must be above 0"),
+        ({"max_length": 600}, "max_length=600, max_position_embeddings=128"),
+        ({"columns": Columns("sentence", "label")}, "a column 'sentence'.*'text', 'label'"),
+        ({"data": Path("missing")}, "must be a folder, or a file. Received: missing"),
+        ({"vocab": Path("missing")}, "must be a SentencePiece model file. Received: missing"),
+    ],
+)
+def test_bad_options(data, tmp_path, others, message):
+    with pytest.raises(UserError, match=message):
+        finetune(options(**{"data": data, "output": tmp_path / "out", **others}))
+    assert not (tmp_path / "out" / "config.json").exists()
+
+
+def test_a_vocabulary_that_is_not_the_models(data, tmp_path, tiny_vocabulary):
+    finetune(options(data, tmp_path / "first", epochs=1))
+    (tmp_path / "first" / "spiece.model").write_bytes(tiny_vocabulary)
+    with pytest.raises(UserError, match=r"\d+ pieces, vocab_size=\d+ in config.json"):
+        finetune(options(data, tmp_path / "second", model=str(tmp_path / "first")))
+
+
+def test_a_full_disk_loses_nothing(data, tmp_path, monkeypatch):
+    import safetensors.numpy
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        finetune(options(data, tmp_path / "out"))
+    monkeypatch.undo()
+    assert not list((tmp_path / "out").rglob("*.safetensors"))
+    assert finetune(options(data, tmp_path / "out"))["step"] == 14

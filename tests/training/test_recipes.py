@@ -1,0 +1,34 @@
+import pytest
+
+from albert_tf.data.tasks import CLASSIFY, GLUE
+from albert_tf.training.recipes import FROM_RANDOM_WEIGHTS, OWN_DATA, TABLE_14, recipe
+
+
+def test_every_task_of_glue_has_its_row_of_the_table():
+    assert TABLE_14.keys() == GLUE.keys()
+    assert all(recipe(task, pretrained=True) == TABLE_14[task] for task in GLUE)
+
+
+@pytest.mark.parametrize(
+    ("task", "row"),
+    [
+        ("cola", (1e-5, 16, 0.0, 5336, 320, 512)),
+        ("stsb", (2e-5, 16, 0.0, 3598, 214, 512)),
+        ("sst2", (1e-5, 32, 0.0, 20935, 1256, 512)),
+        ("mnli", (3e-5, 128, 0.0, 10000, 1000, 512)),
+        ("qnli", (1e-5, 32, 0.0, 33112, 1986, 512)),
+        ("qqp", (5e-5, 128, 0.1, 14000, 1000, 512)),
+        ("rte", (3e-5, 32, 0.1, 800, 200, 512)),
+        ("mrpc", (2e-5, 32, 0.0, 800, 200, 512)),
+        ("wnli", (2e-5, 16, 0.1, 2000, 250, 512)),
+    ],
+)
+def test_the_paper(task, row):
+    assert recipe(task, pretrained=True)[:6] == row  # arXiv 1909.11942, table 14
+
+
+def test_other_starts_have_recipes_of_their_own():
+    assert recipe(CLASSIFY, pretrained=True) == OWN_DATA
+    assert recipe(CLASSIFY, pretrained=False) == FROM_RANDOM_WEIGHTS
+    assert recipe("sst2", pretrained=False) == FROM_RANDOM_WEIGHTS
+    assert OWN_DATA.steps is FROM_RANDOM_WEIGHTS.steps is None
