@@ -140,9 +140,8 @@ def _verdict(answers: dict[str, Answers]) -> int:
         pairs = list(zip(answers[name].rows, expected, strict=True))
         alike = all(label == other for (label, _), (other, _) in pairs)
         largest = max(abs(odds - other) for (_, odds), (_, other) in pairs)
-        print(
-            f"{name}: labels {'as Keras' if alike else 'DIFFER'}, probabilities within {largest:.1g}."
-        )
+        labels = "as Keras" if alike else "DIFFER"
+        print(f"{name}: labels {labels}, probabilities within {largest:.1g}.")
         if not alike or largest > tolerance:
             return 1
     return 0

@@ -17,7 +17,14 @@ from albert_tf.files import written_atomically
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"
 VOCABULARY: Final = "spiece.model"
+HUB_OPTIONS: Final = ("revision", "token", "cache_dir", "local_files_only")
 FILES: Final = (CONFIG, WEIGHTS, VOCABULARY, "tokenizer_config.json", "special_tokens_map.json")
+
+
+def split_hub_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of a `from_pretrained` that are the hub's, and the others."""
+    hub = {name: value for name, value in options.items() if name in HUB_OPTIONS}
+    return hub, {name: value for name, value in options.items() if name not in HUB_OPTIONS}
 
 
 def locate(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Path:

@@ -12,7 +12,6 @@ from albert_tf.checkpoints import directory, weights
 from albert_tf.config import AlbertConfig, unnamed_labels
 
 Model = TypeVar("Model", bound="PreTrainedModel")
-HUB_OPTIONS = ("revision", "token", "cache_dir", "local_files_only")
 
 
 class PreTrainedModel(keras.Model):
@@ -64,7 +63,7 @@ class PreTrainedModel(keras.Model):
             UserError: there is no such model, it is damaged, or its weights don't fit its
                 configuration.
         """
-        hub_options = {key: options.pop(key) for key in HUB_OPTIONS if key in options}
+        hub_options, options = directory.split_hub_options(options)
         folder = directory.locate(name_or_path, **hub_options)
         config = _overridden(directory.read_config(folder), options)
         tensors = directory.read_tensors(folder)
@@ -144,7 +143,7 @@ def _overridden(config: AlbertConfig, changes: dict[str, Any]) -> AlbertConfig:
     unknown = changes.keys() - {field.name for field in dataclasses.fields(config)}
     if unknown:
         raise TypeError(
-            f"from_pretrained takes {', '.join(HUB_OPTIONS)}, dtype and fields of AlbertConfig. "
-            f"Received: {', '.join(sorted(unknown))}."
+            f"from_pretrained takes {', '.join(directory.HUB_OPTIONS)}, dtype and fields of "
+            f"AlbertConfig. Received: {', '.join(sorted(unknown))}."
         )
     return dataclasses.replace(config, **changes)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from albert_tf.checkpoints.directory import split_hub_options
 from albert_tf.text.conversions import TokenConversions
 from albert_tf.text.encoding import (
     BatchEncoding,
@@ -241,20 +242,19 @@ class AlbertTokenizer(TokenConversions):
     def from_pretrained(
         cls,
         name_or_path: str | os.PathLike[str],
-        *,
-        hub: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> "AlbertTokenizer":
         """The tokenizer of a directory, a vocabulary file, or a name on the Hugging Face hub.
 
         Args:
             name_or_path: e.g. "albert/albert-base-v2".
-            hub: options for `huggingface_hub.snapshot_download`, such as `revision` and `token`.
-            **options: the constructor's; they go before those of `tokenizer_config.json`.
+            **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub; the
+                constructor's otherwise, which go before those of `tokenizer_config.json`.
         Raises:
             UserError: nothing there, or no ALBERT vocabulary.
         """
-        vocab_file, settings = read_tokenizer(name_or_path, hub or {})
+        hub_options, options = split_hub_options(options)
+        vocab_file, settings = read_tokenizer(name_or_path, hub_options)
         return cls(vocab_file, **{**settings, **options})
 
 

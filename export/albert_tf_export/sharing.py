@@ -55,7 +55,7 @@ def _first_of_each(values: list[Any]) -> list[int]:
 
 def _digest(root: Any, index: int) -> bytes:
     data = root.Buffers(index).DataAsNumpy()
-    return hashlib.sha256(data if isinstance(data, np.ndarray) else b"").digest()
+    return hashlib.sha256(data.data if isinstance(data, np.ndarray) else b"").digest()
 
 
 def _described(graph: Any, buffers: list[int]) -> str:

@@ -23,9 +23,9 @@ def encoded(tiny_vocabulary):
     return EncodedExamples(examples, tokenizer, 32, lambda example: int(example.label))
 
 
-@pytest.fixture
-def training_run(encoded, tmp_path, tiny_vocabulary):
-    """Makes a run of 3 epochs, and trains it: `(model, progress)`.
+@pytest.fixture(scope="session")
+def training_run(encoded, tiny_vocabulary):
+    """Makes a run of 3 epochs in a folder, and trains it: `(model, progress)`.
 
     The model has dropout, so that its seeds matter; a run with the same `folder` goes on.
     """
@@ -38,7 +38,7 @@ def training_run(encoded, tmp_path, tiny_vocabulary):
     from albert_tf.training.optimizers import WarmupLinearDecay, adamw
     from albert_tf.training.run import Run
 
-    def make(folder="run", callbacks=(), steps=3 * STEPS_PER_EPOCH, seed=5, judge=None, **options):
+    def make(folder, callbacks=(), steps=3 * STEPS_PER_EPOCH, seed=5, judge=None, **options):
         keras.utils.set_random_seed(seed)
         config = AlbertConfig.from_size(
             "tiny",
@@ -46,13 +46,12 @@ def training_run(encoded, tmp_path, tiny_vocabulary):
             hidden_dropout_prob=0.1,
             id2label={0: "bad", 1: "good"},
         )
-        dtype = options.pop("dtype", None)
-        model = AlbertForSequenceClassification(config, dtype=dtype)
+        model = AlbertForSequenceClassification(config)
         peak = options.pop("learning_rate", 3e-3)
         model.compile(adamw(model, WarmupLinearDecay(peak, 3, steps)), metrics=["accuracy"])
         run = Run(
-            tmp_path / folder,
-            {"seed": seed, "dtype": dtype},
+            folder,
+            {"seed": seed},
             judge or (lambda trained: score(trained, encoded, ("accuracy",))),
             total_steps=steps,
             batch_size=8,
@@ -62,3 +61,9 @@ def training_run(encoded, tmp_path, tiny_vocabulary):
         return model, run.train(model, encoded, list(callbacks))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def undisturbed(training_run, tmp_path_factory):
+    """A run from its beginning to its end: `(model, progress)`."""
+    return training_run(tmp_path_factory.mktemp("undisturbed") / "run")

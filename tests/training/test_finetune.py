@@ -21,7 +21,7 @@ BAD = ("dull", "noisy", "broken", "rude", "cold", "dirty", "late", "smoky")
 
 @pytest.fixture
 def data(tmp_path):
-    """Forty sentences whose label is told by one word, and twelve to judge by."""
+    """51 sentences whose label is told by one word, and 13 to judge by."""
     folder = tmp_path / "data"
     folder.mkdir()
     rows = [
@@ -30,7 +30,10 @@ def data(tmp_path):
         for words, label in ((GOOD, "good"), (BAD, "bad"))
         for word in words
     ]
-    for name, part in (("train", rows[:52]), ("dev", rows[52:])):
+    for name, part in (
+        ("train", [row for row in rows if row not in rows[::5]]),
+        ("dev", rows[::5]),
+    ):
         (folder / f"{name}.tsv").write_text("text\tlabel\n" + "\n".join(part) + "\n")
     return folder
 
@@ -56,7 +59,7 @@ def test_what_is_left_is_a_model_directory(data, tmp_path):
     }
     assert report == json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["best"]["accuracy"] == max(row["val_accuracy"] for row in report["history"])
-    assert report["best"]["accuracy"] > 0.8
+    assert report["history"][-1]["accuracy"] > 0.9
     assert report["step"] == report["settings"]["steps"] == 6 * 26
     assert report["versions"].keys() >= {"python", "tensorflow", "keras"}
     assert list((tmp_path / "out" / "logs").rglob("events*"))

@@ -1,0 +1,223 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the operator that the exports hold)
+from albert_tf_export import ParityError, export_saved_model, parity
+
+from albert_tf.errors import UserError
+
+LABELS = ["bad", "naïve", "good"]
+FORMS = ("loop", "unrolled")
+
+
+def signatures(path):
+    loaded = tf.saved_model.load(path)
+    # The functions keep just a weak hold of what they were loaded with.
+    return loaded, loaded.signatures
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def exported(request, written):
+    return signatures(written(export_saved_model, layers=request.param))
+
+
+def test_strings_in(exported, texts, logits):
+    _, served = exported
+    answer = served["text"](text=tf.constant(texts))
+    np.testing.assert_allclose(answer["logits"], logits, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(answer["probabilities"], tf.nn.softmax(logits), rtol=0, atol=2e-6)
+    expected = [LABELS[index].encode() for index in logits.argmax(axis=-1)]
+    assert answer["label"].numpy().tolist() == expected
+    assert answer["classes"].numpy().tolist() == [[name.encode() for name in LABELS]] * len(texts)
+    default = served["serving_default"](text=tf.constant(texts))
+    np.testing.assert_array_equal(default["logits"], answer["logits"])
+
+
+@pytest.mark.parametrize(("batch", "length"), [(1, 3), (2, 24), (5, 17), (4, 40)])
+def test_ids_in_for_any_batch_and_length(exported, classifier, tokenizer, batch, length):
+    _, served = exported
+    ids = np.random.default_rng(batch).integers(5, tokenizer.vocab_size, (batch, length))
+    mask = (np.arange(length) < length - np.arange(batch)[:, None]).astype("int32")
+    features = {
+        "input_ids": ids.astype("int32"),
+        "attention_mask": mask,
+        "token_type_ids": (ids % 2).astype("int32"),
+    }
+    answer = served["ids"](**{name: tf.constant(value) for name, value in features.items()})
+    np.testing.assert_allclose(answer["logits"], classifier(features)["logits"], rtol=0, atol=2e-6)
+
+
+def test_signatures_are_declared(exported):
+    _, served = exported
+    assert set(served) == {"serving_default", "text", "ids"}
+    text = served["text"].structured_input_signature[1]
+    assert text == {"text": tf.TensorSpec([None], tf.string, "text")}
+    assert served["ids"].structured_input_signature[1] == {
+        name: tf.TensorSpec([None, None], tf.int32, name)
+        for name in ("input_ids", "attention_mask", "token_type_ids")
+    }
+    for name in ("text", "ids"):
+        outputs = served[name].structured_outputs
+        assert {key: spec.dtype for key, spec in outputs.items()} == {
+            "logits": tf.float32,
+            "probabilities": tf.float32,
+            "label": tf.string,
+            "classes": tf.string,
+        }
+
+
+def test_loop_in_a_function_and_in_predict(classifier, features, logits):
+    @tf.function
+    def looped(features):
+        return classifier(features, unroll=False)["logits"]
+
+    tensors = {name: tf.constant(value) for name, value in features.items()}
+    np.testing.assert_allclose(looped(tensors), logits, rtol=0, atol=2e-6)
+    # Shapes that aren't known choose other kernels.
+    specs = {name: tf.TensorSpec([None, None], tf.int32) for name in tensors}
+    np.testing.assert_allclose(
+        looped.get_concrete_function(specs)(tensors), logits, rtol=0, atol=2e-6
+    )
+    predicted = classifier.predict(features, batch_size=2, verbose=0)["logits"]
+    np.testing.assert_allclose(predicted, logits, rtol=0, atol=2e-6)
+
+
+def test_forms_differ_in_the_graph(written):
+    def has_loop(layers):
+        content = (written(export_saved_model, layers=layers) / "saved_model.pb").read_bytes()
+        return b"while_body" in content
+
+    assert has_loop("loop")
+    assert not has_loop("unrolled")
+
+
+def test_sequences_beyond_the_position_table_fail(exported):
+    _, served = exported
+    ids = tf.ones((2, 41), tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Incompatible shapes|must be equal"):
+        served["ids"](input_ids=ids, attention_mask=ids, token_type_ids=ids)
+
+
+def test_each_weight_is_stored_once(written, classifier):
+    folder = written(export_saved_model, layers="loop")
+    stored = sum(file.stat().st_size for file in (folder / "variables").iterdir())
+    weights = 4 * classifier.count_params()
+    assert weights < stored < 1.2 * weights
+
+
+def test_ids_only_needs_no_operators_of_text(written, features, logits):
+    with_text = written(export_saved_model, layers="loop")
+    ids_only = written(export_saved_model, ids_only=True)
+    code = f"""
+import sys, tensorflow as tf
+served = tf.saved_model.load({str(ids_only)!r}).signatures
+print(sorted(served), "tensorflow_text" in sys.modules)
+try:
+    tf.saved_model.load({str(with_text)!r})
+except Exception as error:
+    print("TFText>FastSentencepieceTokenize" in str(error))
+"""
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout
+    assert output.decode().splitlines() == ["['ids', 'serving_default'] False", "True"]
+    _, served = signatures(ids_only)
+    tensors = {name: tf.constant(value) for name, value in features.items()}
+    np.testing.assert_allclose(
+        served["serving_default"](**tensors)["logits"], logits, rtol=0, atol=2e-6
+    )
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
+def test_half_precision_serves_ids_as_ids_and_computes_in_float32(
+    policy, make_classifier, classifier, tokenizer, tmp_path, features
+):
+    model = make_classifier(policy)
+    export_saved_model(model, tokenizer, tmp_path / "1", ids_only=True, check=False)
+    _, served = signatures(tmp_path / "1")
+    specs = served["ids"].structured_input_signature[1]
+    assert {spec.dtype for spec in specs.values()} == {tf.int32}
+    answer = served["ids"](**{name: tf.constant(value) for name, value in features.items()})
+    assert answer["logits"].dtype == tf.float32
+    same = make_classifier("float32")
+    same.set_weights([np.asarray(weight, "float32") for weight in model.get_weights()])
+    np.testing.assert_allclose(answer["logits"], same(features)["logits"], rtol=0, atol=2e-6)
+    assert model.dtype_policy.name == policy
+
+
+def test_pairs(make_classifier, tokenizer, tmp_path):
+    model = make_classifier()
+    first, second = ["A quiet delight.", "mess " * 50], ["noisy mess " * 9, "bread " * 50]
+    export_saved_model(model, tokenizer, tmp_path / "1", pairs=True, check=False)
+    _, served = signatures(tmp_path / "1")
+    answer = served["text"](text=tf.constant(first), text_pair=tf.constant(second))
+    encoded = tokenizer(first, second, padding=True, truncation=True, return_tensors="np")
+    assert encoded["token_type_ids"].any(axis=1).all()
+    np.testing.assert_allclose(answer["logits"], model(dict(encoded))["logits"], rtol=0, atol=2e-6)
+
+
+def test_regression_and_several_labels(make_classifier, tokenizer, tmp_path):
+    text = tf.constant(["A quiet delight."])
+    model = make_classifier(id2label={0: "stars"})
+    export_saved_model(model, tokenizer, tmp_path / "regression", check=False)
+    answer = signatures(tmp_path / "regression")[1]["text"](text=text)
+    assert set(answer) == {"logits", "value"}
+    np.testing.assert_array_equal(answer["value"], answer["logits"])
+
+    model = make_classifier(problem_type="multi_label_classification")
+    export_saved_model(model, tokenizer, tmp_path / "several", check=False)
+    answer = signatures(tmp_path / "several")[1]["text"](text=text)
+    np.testing.assert_allclose(answer["probabilities"], tf.sigmoid(answer["logits"]), atol=1e-6)
+
+
+def test_is_checked_in_fresh_processes(classifier, tokenizer, tmp_path):
+    report = export_saved_model(classifier, tokenizer, tmp_path / "1")
+    assert report.path == tmp_path / "1"
+    files = [file for file in report.path.rglob("*") if file.is_file()]
+    assert report.size == sum(file.stat().st_size for file in files)
+    assert set(report.differences) == {"text", "ids"}
+    assert max(report.differences.values()) < 1e-5 <= report.tolerance
+    assert f"{tmp_path / '1'}: {report.size / 1e6:.1f} MB\ntext: largest" in str(report)
+
+
+def test_wrong_answers_remove_it(classifier, tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(parity, "_difference", lambda *_: 0.31)
+    with pytest.raises(ParityError, match="Received: 0.31 from its signature 'text'"):
+        export_saved_model(classifier, tokenizer, tmp_path / "1")
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_leaves_nothing(classifier, tokenizer, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parity, "_difference", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export_saved_model(classifier, tokenizer, tmp_path / "1")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("size", [1_000, 60_000])
+def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, file_size_limit, size):
+    file_size_limit(size)
+    with pytest.raises(OSError, match="could not be written.*File too large"):
+        export_saved_model(classifier, tokenizer, tmp_path / "1", check=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_existing_output(classifier, tokenizer, tmp_path):
+    path = tmp_path / "1"
+    path.mkdir()
+    (path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="must not exist yet"):
+        export_saved_model(classifier, tokenizer, path)
+    assert (path / "notes.txt").read_text() == "mine"
+    export_saved_model(classifier, tokenizer, path, force=True, check=False)
+    assert sorted(file.name for file in path.glob("*.*")) == ["fingerprint.pb", "saved_model.pb"]
+
+
+def test_parent_that_is_a_file(classifier, tokenizer, tmp_path):
+    (tmp_path / "parent").write_text("a file")
+    with pytest.raises(OSError, match="parent"):
+        export_saved_model(classifier, tokenizer, tmp_path / "parent" / "1")

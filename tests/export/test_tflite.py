@@ -1,0 +1,203 @@
+import numpy as np
+import pytest
+import tensorflow_text  # noqa: F401 (loads the libraries that its operators for TFLite need)
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
+from albert_tf_export import ParityError, export_tflite, parity
+from tensorflow_text.core.pybinds import tflite_registrar
+
+from albert_tf.errors import UserError
+
+LABELS = ["bad", "naïve", "good"]
+FORMS = ("loop", "unrolled")
+PRECISIONS = ("none", "float16", "dynamic")
+# Of logits near 1, at this tiny size.
+ATOL = {"none": 2e-6, "float16": 5e-3, "dynamic": 0.2}
+
+
+def unpacked(path):
+    return schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes()))
+
+
+def graphs(path):
+    """Each graph's operators by name, in the file's order."""
+    model = unpacked(path)
+    builtin = {value: name for name, value in vars(schema.BuiltinOperator).items()}
+    names = [
+        (code.customCode or b"").decode()
+        or builtin[max(code.builtinCode, code.deprecatedBuiltinCode)]
+        for code in model.operatorCodes
+    ]
+    return [[names[each.opcodeIndex] for each in graph.operators] for graph in model.subgraphs]
+
+
+def tensors(path):
+    """Shape and name of the dtype of each constant."""
+    model = unpacked(path)
+    dtype = {value: name for name, value in vars(schema.TensorType).items()}
+    return {
+        (tuple(tensor.shape), dtype[tensor.type])
+        for graph in model.subgraphs
+        for tensor in graph.tensors
+        if tensor.shape is not None and model.buffers[tensor.buffer].data is not None
+    }
+
+
+def from_ids(path, features):
+    """The answers of `ids` in an interpreter without any custom operator."""
+    signature = Interpreter(str(path)).get_signature_runner("ids")
+    size = len(features["input_ids"])
+    return [signature(**{k: v[i : i + 1] for k, v in features.items()}) for i in range(size)]
+
+
+def from_text(path, *texts):
+    interpreter = InterpreterWithCustomOps(tflite_registrar.SELECT_TFTEXT_OPS, model_path=str(path))
+    signature = interpreter.get_signature_runner("text")
+    rows = zip(*texts, strict=True)
+    names = ("text", "text_pair")
+    return [
+        signature(**{n: np.array([t.encode()], object) for n, t in zip(names, row, strict=False)})
+        for row in rows
+    ]
+
+
+def logits_of(answers):
+    return np.concatenate([answer["logits"] for answer in answers])
+
+
+@pytest.mark.parametrize("quantize", PRECISIONS)
+@pytest.mark.parametrize("layers", FORMS)
+def test_ids_and_strings_give_what_keras_gives(layers, quantize, written, texts, features, logits):
+    path = written(export_tflite, layers=layers, quantize=quantize)
+    ids, text = from_ids(path, features), from_text(path, texts)
+    np.testing.assert_allclose(logits_of(ids), logits, rtol=0, atol=ATOL[quantize])
+    np.testing.assert_array_equal(logits_of(text), logits_of(ids))
+    for answer in ids + text:
+        assert {name: value.dtype for name, value in answer.items()} == {
+            "logits": np.float32,
+            "probabilities": np.float32,
+            "label": object,
+            "classes": object,
+        }
+        assert [name.decode() for name in answer["classes"][0]] == LABELS
+        assert answer["label"][0].decode() == LABELS[answer["logits"].argmax()]
+        assert answer["probabilities"].sum() == pytest.approx(1, abs=1e-6)
+
+
+def test_strings_need_the_operators_of_text(written):
+    interpreter = Interpreter(str(written(export_tflite)))
+    assert interpreter.get_signature_list()["ids"]["inputs"] == [
+        "attention_mask",
+        "input_ids",
+        "token_type_ids",
+    ]
+    interpreter.allocate_tensors()  # what hosts without signatures call: the graph of `ids`
+    assert {tuple(each["shape"]) for each in interpreter.get_input_details()} == {(1, 24)}
+    text = interpreter.get_signature_runner("text")
+    with pytest.raises(RuntimeError, match="unresolved custom op: TFText>FastSentencepiece"):
+        text(text=np.array([b"A quiet delight."], object))
+
+
+def test_one_loop_for_both_signatures(written):
+    ids, text, *loops = graphs(written(export_tflite, layers="loop"))
+    assert ids.count("WHILE") == text.count("WHILE") == 1
+    assert [bool(each) for each in loops] == [True, True, False, False]
+    assert sum(each.count("BATCH_MATMUL") for each in loops) == 2
+    unrolled = graphs(written(export_tflite, layers="unrolled"))
+    assert [each.count("BATCH_MATMUL") for each in unrolled] == [6, 6]
+
+
+def test_variables_are_constants(written):
+    for layers in FORMS:
+        found = {name for each in graphs(written(export_tflite, layers=layers)) for name in each}
+        assert not {name for name in found if "VARIABLE" in name or name.startswith("Flex")}
+        assert "VAR_HANDLE" not in found
+
+
+@pytest.mark.parametrize(
+    ("quantize", "dtype"), [("none", "FLOAT32"), ("float16", "FLOAT16"), ("dynamic", "INT8")]
+)
+def test_all_large_weights_are_stored_in_the_precision(quantize, dtype, written, tokenizer):
+    found = tensors(written(export_tflite, quantize=quantize))
+    large = {(shape, of) for shape, of in found if np.prod(shape) > 1024 and "STRING" not in of}
+    assert ((tokenizer.vocab_size, 16), dtype) in large  # the embedding table
+    assert {of for shape, of in large if len(shape) == 2} == {dtype}
+
+
+def test_sizes(written):
+    size = {q: written(export_tflite, quantize=q, ids_only=True).stat().st_size for q in PRECISIONS}
+    assert size["dynamic"] < size["float16"] < size["none"]
+
+
+def test_ids_only(written, features, logits):
+    path = written(export_tflite, ids_only=True, quantize="none")
+    assert list(Interpreter(str(path)).get_signature_list()) == ["ids"]
+    assert not any("TFText" in name for each in graphs(path) for name in each)
+    found = logits_of(from_ids(path, features))
+    np.testing.assert_allclose(found, logits, rtol=0, atol=2e-6)
+
+
+def test_groups_keep_their_own_loops(make_classifier, tokenizer, tmp_path, texts, features):
+    model = make_classifier(num_hidden_groups=2, num_hidden_layers=5, inner_group_num=2)
+    export_tflite(model, tokenizer, tmp_path / "a", max_length=24, check=False)
+    expected = model(features)["logits"]
+    for answers in (from_ids(tmp_path / "a", features), from_text(tmp_path / "a", texts)):
+        np.testing.assert_allclose(logits_of(answers), expected, rtol=0, atol=1e-5)
+    ids, text, *loops = graphs(tmp_path / "a")
+    assert ids.count("WHILE") == text.count("WHILE") == 2
+    assert sum(each.count("BATCH_MATMUL") for each in loops) == 8
+
+
+def test_half_precision_is_exported_in_float32(make_classifier, tokenizer, tmp_path, features):
+    model = make_classifier("mixed_bfloat16")
+    export_tflite(model, tokenizer, tmp_path / "a", max_length=24, ids_only=True, check=False)
+    same = make_classifier("float32")
+    same.set_weights(model.get_weights())
+    found = logits_of(from_ids(tmp_path / "a", features))
+    np.testing.assert_allclose(found, same(features)["logits"], rtol=0, atol=2e-6)
+
+
+def test_regression(make_classifier, tokenizer, tmp_path, features):
+    model = make_classifier(id2label={0: "stars"})
+    export_tflite(model, tokenizer, tmp_path / "a", max_length=24, check=False)
+    answers = from_ids(tmp_path / "a", features)
+    assert set(answers[0]) == {"logits", "value"}
+    np.testing.assert_allclose(logits_of(answers), model(features)["logits"], rtol=0, atol=2e-6)
+
+
+def test_pairs_are_checked_in_fresh_processes(classifier, tokenizer, tmp_path):
+    path = tmp_path / "model.tflite"
+    report = export_tflite(classifier, tokenizer, path, max_length=24, pairs=True)
+    assert set(report.differences) == {"ids", "text"}
+    assert max(report.differences.values()) < 1e-5 <= report.tolerance
+    assert report.size == path.stat().st_size
+    first, second = ["A quiet delight.", "mess " * 50], ["noisy mess " * 9, "bread " * 50]
+    encoded = tokenizer(first, second, padding=True, truncation=True, return_tensors="np")
+    found = logits_of(from_text(path, first, second))
+    np.testing.assert_allclose(found, classifier(dict(encoded))["logits"], rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("found", [0.31, float("nan")])
+def test_wrong_answers_remove_it(found, classifier, tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(parity, "_difference", lambda *_: found)
+    with pytest.raises(ParityError, match=f"Received: {found} from its signature 'ids'"):
+        export_tflite(classifier, tokenizer, tmp_path / "model.tflite", max_length=24)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, file_size_limit):
+    path = tmp_path / "model.tflite"
+    path.write_text("the one before")
+    file_size_limit(60_000)
+    with pytest.raises(OSError, match="File too large"):
+        export_tflite(classifier, tokenizer, path, max_length=24, force=True, check=False)
+    assert [file.name for file in tmp_path.iterdir()] == ["model.tflite"]
+    assert path.read_text() == "the one before"
+
+
+def test_existing_output(classifier, tokenizer, tmp_path):
+    path = tmp_path / "model.tflite"
+    path.write_text("mine")
+    with pytest.raises(UserError, match="must not exist yet"):
+        export_tflite(classifier, tokenizer, path, max_length=24)
+    assert path.read_text() == "mine"
