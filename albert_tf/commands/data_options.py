@@ -19,6 +19,9 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         help="folder with train and dev files (GLUE's TSV; .tsv, .csv or .jsonl for classify), "
         "or one file for classify",
     )
+    parser.add_argument(
+        "--skip-bad-rows", action="store_true", help="leave out rows that can't be read"
+    )
     own = parser.add_argument_group("columns of your own files (classify)")
     own.add_argument("--text-column", default="text", help="default: %(default)s")
     own.add_argument("--text-pair-column", help="second text, for pairs")

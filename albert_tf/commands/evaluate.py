@@ -34,7 +34,9 @@ def run(options: argparse.Namespace) -> int:
     path = options.data
     if not path.is_file():
         path = find_file(path, task.dev_file if task else "dev")
-    examples = read_examples(path, task.columns if task else columns(options))
+    examples = read_examples(
+        path, task.columns if task else columns(options), options.skip_bad_rows
+    )
     model, tokenizer = load(options.model)
     labels = model_labels(model.config.id2label, options.task, options.regression)
     data = EncodedExamples(examples, tokenizer, tokenizer.model_max_length, labels.number)

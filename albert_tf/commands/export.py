@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one.add_argument("--ids-only", action="store_true", help="no operator of tensorflow-text")
         one.add_argument("--pairs", action="store_true", help="strings come in pairs")
         one.add_argument("--force", action="store_true", help="replace what is there")
+        one.add_argument("--no-check", action="store_true", help="don't compare with Keras")
         one.add_argument(
             "--layers",
             choices=("loop", "unrolled"),
@@ -48,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
     names = ("max_length", "layers")
     chosen = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     chosen |= {"ids_only": options.ids_only, "pairs": options.pairs, "force": options.force}
+    chosen["check"] = not options.no_check
     if options.format == "saved-model":
         report = export_saved_model(model, tokenizer, options.output, **chosen)
     else:

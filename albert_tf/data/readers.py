@@ -2,6 +2,7 @@
 
 import csv
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -9,6 +10,8 @@ from typing import Any, Final, NamedTuple
 from albert_tf.errors import UserError
 
 FORMATS: Final = (".tsv", ".csv", ".jsonl")
+_RAGGED: Final = None  # the key of a row that doesn't fit the header
+logger = logging.getLogger(__name__)
 
 
 class Columns(NamedTuple):
@@ -27,15 +30,17 @@ class Example(NamedTuple):
     label: str | None
 
 
-def read_examples(path: Path, columns: Columns) -> list[Example]:
+def read_examples(path: Path, columns: Columns, skip_bad_rows: bool = False) -> list[Example]:
     """The examples of a `.tsv` (tabs, no quoting), `.csv` or `.jsonl` file.
 
     Args:
         path: the file, in UTF-8.
         columns: names of its columns; positions mean that it has no header.
+        skip_bad_rows: leave rows out that don't fit the header or have an empty text or label, and
+            log how many. GLUE's QQP has some.
     Raises:
-        UserError: no such file, another format, not UTF-8, a missing column, a row that doesn't
-            fit the header, an empty text or label, or no row at all. The line is named.
+        UserError: no such file, another format, not UTF-8, a missing column, a bad row (its line
+            is named), or no row at all.
     """
     if not path.is_file():
         raise UserError(f"Examples come from a file. Received: {path}, which isn't one.")
@@ -43,7 +48,14 @@ def read_examples(path: Path, columns: Columns) -> list[Example]:
         raise UserError(f"A file of examples ends in {', '.join(FORMATS)}. Received: {path}.")
     try:
         rows = _json_rows(path) if path.suffix == ".jsonl" else _table_rows(path, columns)
-        examples = [_example(path, line, row, columns) for line, row in rows]
+        examples, bad = [], []
+        for line, row in rows:
+            try:
+                examples.append(_example(path, line, row, columns))
+            except UserError as error:
+                bad.append(error)
+                if not skip_bad_rows:
+                    raise
     except UnicodeDecodeError as error:
         raise UserError(
             f"A file of examples must be UTF-8. Received: {path}, with byte "
@@ -52,10 +64,12 @@ def read_examples(path: Path, columns: Columns) -> list[Example]:
         ) from error
     if not examples:
         raise UserError(f"A file of examples must have at least one row. Received: {path}.")
+    if bad:
+        logger.warning("%s: %d bad rows left out; the first: %s", path, len(bad), bad[0])
     return examples
 
 
-def _table_rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[Any, str]]]:
+def _table_rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[Any, Any]]]:
     """Rows of a TSV or CSV file as dicts, with the number of the line that they end on."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         if path.suffix == ".tsv":
@@ -71,12 +85,8 @@ def _table_rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[Any, s
                         continue
                 if not row:
                     continue
-                if len(row) != len(header):
-                    raise UserError(
-                        f"Every row must have as many fields as the first. Received: {path}, line "
-                        f"{reader.line_num}, {len(row)} fields for {len(header)}."
-                    )
-                yield reader.line_num, dict(zip(header, row, strict=True))
+                fields = dict(zip(header, row, strict=False))
+                yield reader.line_num, fields if len(row) == len(header) else {_RAGGED: row}
         except csv.Error as error:
             raise UserError(f"{path}, line {reader.line_num}: {error}.") from error
 
@@ -110,6 +120,11 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _example(path: Path, line: int, row: dict[Any, Any], columns: Columns) -> Example:
+    if _RAGGED in row:
+        raise UserError(
+            "Every row must have as many fields as the first. "
+            f"Received: {path}, line {line}, {len(row[_RAGGED])} fields."
+        )
     values: list[str | None] = []
     for name in columns:
         if name is None:

@@ -88,7 +88,12 @@ def find_file(data: Path, name: str) -> Path:
 
 
 def train_and_dev(
-    data: Path, task: str, columns: Columns, dev_fraction: float, seed: int
+    data: Path,
+    task: str,
+    columns: Columns,
+    dev_fraction: float,
+    seed: int,
+    skip_bad_rows: bool = False,
 ) -> tuple[list[Example], list[Example]]:
     """The examples to learn from and those to judge by.
 
@@ -96,7 +101,7 @@ def train_and_dev(
     keeps its share.
     """
     if data.is_file():
-        examples = read_examples(data, columns)
+        examples = read_examples(data, columns, skip_bad_rows)
         count = max(1, round(dev_fraction * len(examples)))
         labels = [example.label for example in examples]
         repeated = min(labels.count(label) for label in set(labels)) > 1
@@ -111,5 +116,5 @@ def train_and_dev(
         return train, dev
     dev_name = GLUE[task].dev_file if task in GLUE else "dev"
     train_name = "train.tsv" if task in GLUE else "train"
-    train = read_examples(find_file(data, train_name), columns)
-    return train, read_examples(find_file(data, dev_name), columns)
+    train = read_examples(find_file(data, train_name), columns, skip_bad_rows)
+    return train, read_examples(find_file(data, dev_name), columns, skip_bad_rows)

@@ -43,6 +43,7 @@ class Options:
         output: the model directory to make.
         columns: of the files, for "classify"; "text" and "label" if None.
         regression: labels are numbers to come near to, for "classify".
+        skip_bad_rows: leave out rows that can't be read, see `data.readers.read_examples`.
         vocab: vocabulary file, with a size; without it one is trained on the training texts.
         steps, epochs: length of the run; steps win.
         warmup: steps, or the share of all steps if below 1.
@@ -58,6 +59,7 @@ class Options:
     columns: Columns | None = None
     regression: bool = False
     dev_fraction: float = 0.1
+    skip_bad_rows: bool = False
     vocab: Path | None = None
     vocab_size: int = VOCABULARY_SIZE
     steps: int | None = None
@@ -89,7 +91,12 @@ def finetune(options: Options) -> dict[str, Any]:
     task = GLUE.get(options.task)
     columns = task.columns if task else options.columns or Columns("text", "label")
     train, dev = train_and_dev(
-        options.data, options.task, columns, options.dev_fraction, options.seed
+        options.data,
+        options.task,
+        columns,
+        options.dev_fraction,
+        options.seed,
+        options.skip_bad_rows,
     )
     labels = task_labels(options.task, train, options.regression)
     keras.utils.set_random_seed(options.seed)

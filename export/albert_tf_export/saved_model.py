@@ -1,6 +1,7 @@
 """Exports for TensorFlow Serving and every other host of SavedModels."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -89,4 +90,5 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
     try:
         archive.write_out(folder, verbose=False)
     except tf.errors.OpError as error:  # What TensorFlow's writers raise on a full disk.
-        raise OSError(f"The SavedModel could not be written. {error.message}") from error
+        reason = re.sub(r"\{\{.*\}\} | \[Op:.*\]", "", error.message)
+        raise OSError(f"The SavedModel could not be written. {reason}") from error

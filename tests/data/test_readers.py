@@ -54,7 +54,7 @@ def test_labels_of_json_that_are_no_strings(tmp_path):
             "text\tfolder\nx\ty\n",
             "a column 'body'.*a.tsv, with the columns 'text', 'folder'",
         ),
-        ("a.tsv", "body\tfolder\nx\ty\nz\n", "a.tsv, line 3, 1 fields for 2"),
+        ("a.tsv", "body\tfolder\nx\ty\nz\n", "a.tsv, line 3, 1 fields"),
         ("a.tsv", "body\tfolder\n \ty\n", "'body' must not be empty. Received: .*line 2"),
         ("a.tsv", "body\tfolder\nx\t\n", "'folder' must not be empty"),
         ("a.tsv", "", "at least one row"),
@@ -71,6 +71,13 @@ def test_labels_of_json_that_are_no_strings(tmp_path):
 def test_files_that_cannot_be_read(tmp_path, name, content, message):
     with pytest.raises(UserError, match=message):
         read_examples(write(tmp_path / name, content), COLUMNS)
+
+
+def test_bad_rows_can_be_left_out(tmp_path, caplog):
+    content = "body\tfolder\nx\ty\nz\n\t\n \ty\nv\tw\n"
+    found = read_examples(write(tmp_path / "a.tsv", content), COLUMNS, skip_bad_rows=True)
+    assert found == [Example("x", None, "y"), Example("v", None, "w")]
+    assert "3 bad rows left out; the first: Every row must have as many fields" in caplog.text
 
 
 def test_no_file(tmp_path):

@@ -182,7 +182,7 @@ def test_is_checked_in_fresh_processes(classifier, tokenizer, tmp_path):
 
 
 def test_wrong_answers_remove_it(classifier, tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(parity, "_difference", lambda *_: 0.31)
+    monkeypatch.setattr(parity, "_differences", lambda *_: {"ids": 1e-9, "text": 0.31})
     with pytest.raises(ParityError, match="Received: 0.31 from its signature 'text'"):
         export_saved_model(classifier, tokenizer, tmp_path / "1")
     assert not list(tmp_path.iterdir())
@@ -192,7 +192,7 @@ def test_ctrl_c_leaves_nothing(classifier, tokenizer, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parity, "_difference", interrupted)
+    monkeypatch.setattr(parity, "_differences", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export_saved_model(classifier, tokenizer, tmp_path / "1")
     assert not list(tmp_path.iterdir())

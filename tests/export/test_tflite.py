@@ -179,7 +179,7 @@ def test_pairs_are_checked_in_fresh_processes(classifier, tokenizer, tmp_path):
 
 @pytest.mark.parametrize("found", [0.31, float("nan")])
 def test_wrong_answers_remove_it(found, classifier, tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr(parity, "_difference", lambda *_: found)
+    monkeypatch.setattr(parity, "_differences", lambda *_: {"ids": found, "text": 1e-9})
     with pytest.raises(ParityError, match=f"Received: {found} from its signature 'ids'"):
         export_tflite(classifier, tokenizer, tmp_path / "model.tflite", max_length=24)
     assert not list(tmp_path.iterdir())
