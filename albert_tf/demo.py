@@ -71,8 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ),
     }
     print(f"\n{_table(new.read_text(encoding='utf-8').splitlines(), answers)}")
-    print(f"\nAll of it took {time.monotonic() - started:.0f} s. The files are in {output}.")
-    return _verdict(answers)
+    status = _verdict(answers)
+    print(f"All of it took {time.monotonic() - started:.0f} s. The files are in {output}.")
+    return status
 
 
 _ALBERT_TF = (sys.executable, "-m", "albert_tf.cli")
@@ -96,7 +97,8 @@ def _runner(name: str) -> Path:
 
 def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> Answers:
     """Runs a process that prints a JSON line for each text."""
-    print(f"\n$ {shlex.join(map(str, command))}".replace(sys.executable, "python"), flush=True)
+    line = shlex.join(map(str, command)).replace(shlex.join(_ALBERT_TF), "albert-tf")
+    print(f"\n$ {line.replace(sys.executable, 'python')}", flush=True)
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as errors:

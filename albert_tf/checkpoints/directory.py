@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
+from albert_tf.checkpoints import tensors
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
@@ -97,22 +96,15 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
             f"A model directory must hold {WEIGHTS}. "
             f"Received {folder}, which holds {_listing(folder)}."
         )
-    try:
-        return safetensors.numpy.load_file(path)
-    except safetensors.SafetensorError as error:
-        raise UserError(
-            f"{path} must be a whole safetensors file. Received {path.stat().st_size:,} bytes "
-            f"that don't read as one ({error}). Copy it again from its source."
-        ) from error
+    return tensors.read_tensors(path)[0]
 
 
 def write(
-    folder: str | os.PathLike[str], config: Mapping[str, Any], tensors: Mapping[str, np.ndarray]
+    folder: str | os.PathLike[str], config: Mapping[str, Any], weights: Mapping[str, np.ndarray]
 ) -> None:
     """Writes `config.json` and `model.safetensors` as transformers does; other files there stay."""
     folder = Path(folder)
-    with written_atomically(folder / WEIGHTS, force=True) as path:
-        safetensors.numpy.save_file(dict(tensors), path, metadata={"format": "pt"})
+    tensors.write_tensors(folder / WEIGHTS, weights, {"format": "pt"})
     with written_atomically(folder / CONFIG, force=True) as path:
         path.write_text(
             json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False) + "\n",

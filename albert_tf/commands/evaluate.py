@@ -5,6 +5,7 @@ import json
 
 from albert_tf.commands.data_options import add_data_options, columns
 from albert_tf.commands.model_options import add_model_option, load
+from albert_tf.errors import UserError
 
 SUMMARY = "score a model on labelled data"
 EXAMPLES = """example:
@@ -30,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
     from albert_tf.data.tasks import GLUE, find_file
     from albert_tf.evaluation.judge import own_metrics, score
 
+    if options.batch_size < 1:
+        raise UserError(f"--batch-size must be 1 or more. Received: {options.batch_size}.")
     task = GLUE.get(options.task)
     path = options.data
     if not path.is_file():

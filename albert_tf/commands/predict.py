@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     for prediction in predict(
         model, tokenizer, _read(texts, seen, options.pairs), options.batch_size
     ):
-        text = seen.pop(0)
+        text = seen.pop(0).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         if options.json:
             row = {
                 "text": text,

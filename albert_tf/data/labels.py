@@ -53,13 +53,21 @@ def task_labels(task: str, examples: Sequence[Example], regression: bool = False
     if task in GLUE:
         written, names = zip(*GLUE[task].labels, strict=True)
         return Labels(names, {label: number for number, label in enumerate(written)})
-    found = sorted({example.label or "" for example in examples})
+    found = _sorted({example.label or "" for example in examples})
     if len(found) < 2:
         raise UserError(
             "Classification needs at least two labels. "
             f"Received: {len(examples)} examples, all with the label {found[0]!r}."
         )
     return Labels(tuple(found), {label: number for number, label in enumerate(found)})
+
+
+def _sorted(labels: set[str]) -> list[str]:
+    """In the order of their values if all are numbers: "2" before "10"."""
+    try:
+        return sorted(labels, key=float)
+    except ValueError:
+        return sorted(labels)
 
 
 def model_labels(id2label: dict[int, str], task: str, regression: bool = False) -> Labels:

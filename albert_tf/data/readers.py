@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from albert_tf.errors import UserError
 
 FORMATS: Final = (".tsv", ".csv", ".jsonl")
+csv.field_size_limit(2**31 - 1)  # a text may be a whole book; csv takes 131,072 characters
 _RAGGED: Final = None  # the key of a row that doesn't fit the header
 logger = logging.getLogger(__name__)
 
@@ -58,15 +59,25 @@ def read_examples(path: Path, columns: Columns, skip_bad_rows: bool = False) -> 
                     raise
     except UnicodeDecodeError as error:
         raise UserError(
-            f"A file of examples must be UTF-8. Received: {path}, with byte "
-            f"{error.object[error.start]:#04x} at {error.start}. "
-            "Convert it: iconv -f latin1 -t utf-8."
+            f"A file of examples must be UTF-8. Received: {path}, line {_bad_line(path)}, with the "
+            f"byte {error.object[error.start]:#04x}. Convert it: iconv -f latin1 -t utf-8."
         ) from error
     if not examples:
         raise UserError(f"A file of examples must have at least one row. Received: {path}.")
     if bad:
         logger.warning("%s: %d bad rows left out; the first: %s", path, len(bad), bad[0])
     return examples
+
+
+def _bad_line(path: Path) -> int:
+    """The number of the first line that isn't UTF-8."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    raise AssertionError(f"{path} is UTF-8.")
 
 
 def _table_rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[Any, Any]]]:

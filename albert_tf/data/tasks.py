@@ -1,5 +1,6 @@
 """The tasks that can be named: GLUE's nine in their own files, and any file of one's own."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -94,20 +95,21 @@ def train_and_dev(
     dev_fraction: float,
     seed: int,
     skip_bad_rows: bool = False,
+    is_score: bool = False,
 ) -> tuple[list[Example], list[Example]]:
     """The examples to learn from and those to judge by.
 
     A folder holds both; of a single file a part is held out, drawn with `seed` so that each label
-    keeps its share.
+    keeps its share, where labels are classes (`is_score` is False).
     """
     if data.is_file():
         examples = read_examples(data, columns, skip_bad_rows)
         count = max(1, round(dev_fraction * len(examples)))
         labels = [example.label for example in examples]
-        repeated = min(labels.count(label) for label in set(labels)) > 1
+        share = not is_score and min(Counter(labels).values()) > 1
         try:
             train, dev = train_test_split(
-                examples, test_size=count, random_state=seed, stratify=labels if repeated else None
+                examples, test_size=count, random_state=seed, stratify=labels if share else None
             )
         except ValueError as error:
             raise UserError(

@@ -97,6 +97,7 @@ def finetune(options: Options) -> dict[str, Any]:
         options.dev_fraction,
         options.seed,
         options.skip_bad_rows,
+        options.regression,
     )
     labels = task_labels(options.task, train, options.regression)
     keras.utils.set_random_seed(options.seed)

@@ -1,6 +1,7 @@
 """One training run: epochs of `Model.fit` that can be stopped anywhere and go on exactly."""
 
 import contextlib
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any, Final
 import keras
 
 from albert_tf.data.pipeline import EncodedExamples, steps_per_epoch, training_batches
+from albert_tf.errors import UserError
 from albert_tf.training.state import load_state, save_state
 
 STATE: Final = "state.safetensors"
@@ -49,6 +51,7 @@ class Run(keras.callbacks.Callback):
         self.total_steps, self.batch_size, self.seed = total_steps, batch_size, seed
         self.save_steps, self.patience = save_steps, patience
         self.asked_to_stop = False
+        self._last_step = 0  # of the epoch, or part of one, that is being trained
         self.progress: dict[str, Any] = {"step": 0, "best": None, "history": [], "seconds": 0.0}
 
     def train(self, model: keras.Model, data: EncodedExamples, callbacks: list[Any]) -> dict:
@@ -56,6 +59,7 @@ class Run(keras.callbacks.Callback):
 
         Raises:
             Interrupted: SIGINT or SIGTERM came; the state is saved.
+        UserError: the loss is no longer a number; the last state and the best version stay.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         if (self.folder / STATE).exists():
@@ -64,12 +68,14 @@ class Run(keras.callbacks.Callback):
         with self._listening():
             while self.step < self.total_steps and not self.out_of_patience:
                 epoch, done = divmod(self.step, epoch_steps)
+                self._last_step = min(self.step - done + epoch_steps, self.total_steps)
                 model.fit(
                     training_batches(data, self.batch_size, self.seed, start=self.step),
                     initial_epoch=epoch,
                     epochs=epoch + 1,
-                    steps_per_epoch=min(epoch_steps - done, self.total_steps - self.step),
+                    steps_per_epoch=self._last_step - self.step,
                     callbacks=[self, *callbacks],
+                    shuffle=False,  # the batches are
                 )
                 if self.asked_to_stop:
                     raise Interrupted
@@ -95,13 +101,20 @@ class Run(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.progress["step"] += 1
+        if not math.isfinite((logs or {}).get("loss", 0.0)):
+            raise UserError(
+                f"The loss must be a number. Received: {logs['loss']} at step {self.step}. "
+                "Give a lower --learning-rate, or more --warmup, and start anew with --force."
+            )
+        if self.step == self._last_step:
+            return  # the epoch's end scores the model, and saves
         if self.asked_to_stop:
             self.model.stop_training = True
         if self.asked_to_stop or self.step % self.save_steps == 0:
             self._save()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self.asked_to_stop:
+        if self.step < self._last_step:
             return
         scores = self.judge(self.model)
         history = self.progress["history"]

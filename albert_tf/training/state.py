@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import keras
-import safetensors
-import safetensors.numpy
 from keras import ops
 
+from albert_tf.checkpoints.tensors import read_tensors, write_tensors
 from albert_tf.errors import UserError
-from albert_tf.files import written_atomically
 
 SETTINGS: Final = "settings"
 PROGRESS: Final = "progress"
@@ -28,9 +26,7 @@ def save_state(
         progress: how far it is; JSON.
     """
     tensors = {name: ops.convert_to_numpy(variable) for name, variable in _variables(model).items()}
-    metadata = {SETTINGS: json.dumps(settings), PROGRESS: json.dumps(progress)}
-    with written_atomically(path, force=True) as target:
-        safetensors.numpy.save_file(tensors, target, metadata=metadata)
+    write_tensors(path, tensors, {SETTINGS: json.dumps(settings), PROGRESS: json.dumps(progress)})
 
 
 def load_state(path: Path, model: keras.Model, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,18 +36,10 @@ def load_state(path: Path, model: keras.Model, settings: Mapping[str, Any]) -> d
         UserError: the state is damaged, or was saved with other settings; each is named.
     """
     try:
-        with safetensors.safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
-            saved = json.loads(metadata[SETTINGS])
-            _require_same(path, saved, settings)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(
-            f"The state of the run must be a whole file. Received: {path} ({error}). "
-            "Start anew with --force."
-        ) from error
+        tensors, metadata = read_tensors(path)
+    except UserError as error:
+        raise UserError(f"{error} Or start anew with --force.") from error
+    _require_same(path, json.loads(metadata[SETTINGS]), settings)
     variables = _variables(model)
     if variables.keys() != tensors.keys():
         raise UserError(
@@ -65,7 +53,8 @@ def load_state(path: Path, model: keras.Model, settings: Mapping[str, Any]) -> d
 def _variables(model: keras.Model) -> dict[str, Any]:
     """Model and optimizer variables by place; metrics start afresh each epoch and stay out."""
     optimizer = model.optimizer
-    optimizer.build(model.trainable_variables)
+    if not optimizer.built:  # a loss scaler builds itself anew each time it is asked
+        optimizer.build(model.trainable_variables)
     inner = getattr(optimizer, "inner_optimizer", None)
     kept = [*model.variables, *optimizer.variables, *(inner.variables if inner else ())]
     metrics = {id(variable) for variable in model.metrics_variables}

@@ -140,7 +140,7 @@ def check_tflite(
     with tempfile.TemporaryDirectory() as folder:
         vocabulary = Path(folder) / "spiece.model"
         vocabulary.write_bytes(tokenizer.model_bytes)
-        options = {IDS: ["--vocabulary", vocabulary]}
+        options: dict[str, list[str | Path]] = {IDS: ["--vocabulary", vocabulary]}
         runs = {name: Run([file, *options.get(name, [])], samples.texts) for name in signatures}
         return _within(_differences("tflite.py", runs, samples), samples.tolerance(precision))
 

@@ -59,7 +59,11 @@ def test_labels_of_json_that_are_no_strings(tmp_path):
         ("a.tsv", "body\tfolder\nx\t\n", "'folder' must not be empty"),
         ("a.tsv", "", "at least one row"),
         ("a.tsv", "body\tfolder\n", "at least one row"),
-        ("a.tsv", b"body\tfolder\nd\xe9j\xe0\tx\n", "must be UTF-8. Received: .*byte 0xe9"),
+        (
+            "a.tsv",
+            b"body\tfolder\nd\xe9j\xe0\tx\n",
+            "must be UTF-8. Received: .*line 2, with the byte 0xe9",
+        ),
         ("a.csv", 'body,folder\n"x,y\n', "a.csv, line 2: unexpected end of data"),
         ("a.jsonl", "{\n", "line 1, must be JSON"),
         ("a.jsonl", "[1]\n", "line 1, must be a JSON object. Received: list"),

@@ -46,6 +46,12 @@ def expected(texts, logits):
     return logits[["\0" not in text for text in texts]]
 
 
+def test_a_brace_alone_is_no_json(written, vocabulary):
+    options = ["--vocabulary", vocabulary]
+    rows, _ = run("tflite.py", written(export_tflite), *options, lines="{so it goes}\n")
+    assert [row["text"] for row in rows] == ["{so it goes}"]
+
+
 def check(rows, expected, tolerance):
     np.testing.assert_allclose([row["logits"] for row in rows], expected, atol=tolerance, rtol=0)
     assert [row.get("key") for row in rows] == [None, 7, None, 7]

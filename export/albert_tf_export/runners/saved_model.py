@@ -12,6 +12,7 @@ interpreter in MB (Linux), and the milliseconds for a text.
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -34,7 +35,10 @@ def memory(field: str) -> float:
 
 def read(line: str) -> dict[str, Any]:
     line = line.rstrip("\r\n")
-    return json.loads(line) if line.startswith("{") else {"text": line}
+    if line.startswith("{"):
+        with contextlib.suppress(ValueError):
+            return json.loads(line)
+    return {"text": line}
 
 
 def features(tf: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ interpreter in MB (Linux), and the milliseconds for a text.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -37,7 +38,10 @@ def memory(field: str) -> float:
 
 def read(line: str) -> dict[str, Any]:
     line = line.rstrip("\r\n")
-    return json.loads(line) if line.startswith("{") else {"text": line}
+    if line.startswith("{"):
+        with contextlib.suppress(ValueError):
+            return json.loads(line)
+    return {"text": line}
 
 
 class FromIds:
