@@ -25,7 +25,12 @@ def extract(model: Any) -> dict[str, np.ndarray]:
     return tensors
 
 
-def assign(model: Any, tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
+def assign(
+    model: Any,
+    tensors: Mapping[str, np.ndarray],
+    source: str,
+    ignore_mismatched_sizes: bool = False,
+) -> list[str]:
     """Gives a model the weights of a checkpoint; nothing is assigned unless everything fits.
 
     A whole part that may be absent (the pooler, a head) may be missing, and keeps its fresh
@@ -35,6 +40,7 @@ def assign(model: Any, tensors: Mapping[str, np.ndarray], source: str) -> list[s
         model: the model to fill.
         tensors: arrays by Hugging Face's names, with or without the prefix "albert.".
         source: where they come from, for errors.
+        ignore_mismatched_sizes: a head that has other shapes counts as absent.
     Returns:
         the parts that keep fresh weights, for example `["classifier"]`.
     Raises:
@@ -44,6 +50,13 @@ def assign(model: Any, tensors: Mapping[str, np.ndarray], source: str) -> list[s
     wanted = names.weights(model)
     given = {name.removeprefix(f"{names.BACKBONE}."): tensor for name, tensor in tensors.items()}
     given = {name: tensor for name, tensor in given.items() if name not in names.REDUNDANT}
+    if ignore_mismatched_sizes:
+        differing = {
+            names.part(name)
+            for name, tensor in given.items()
+            if name in wanted and tensor.shape != _stored_shape(wanted[name])
+        } - {None, "pooler"}
+        given = {name: given[name] for name in given if names.part(name) not in differing}
     fresh = _absent_parts(wanted, given)
     ignored = _absent_parts(given, wanted)
     missing = [name for name in wanted if name not in given and names.part(name) not in fresh]

@@ -60,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Trains; 130 if interrupted."""
-    from albert_tf.training.finetune import Options, finetune
+    from albert_tf.training.finetune import finetune
+    from albert_tf.training.options import Options
     from albert_tf.training.run import Interrupted
 
     values = vars(options)

@@ -16,12 +16,12 @@ def load(name_or_path: str) -> tuple[Any, Any]:
         UserError: no model, no vocabulary, or one that isn't the model's.
     """
     from albert_tf.models import AlbertForSequenceClassification
+    from albert_tf.text.fit import check_fit
     from albert_tf.text.tokenizer import AlbertTokenizer
-    from albert_tf.training.finetune import check_pair
 
     model = AlbertForSequenceClassification.from_pretrained(name_or_path)
     tokenizer = AlbertTokenizer.from_pretrained(name_or_path)
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     tokenizer.model_max_length = longest
-    check_pair(model.config, tokenizer, longest)
+    check_fit(tokenizer, model.config, longest)
     return model, tokenizer

@@ -82,7 +82,8 @@ def model_labels(id2label: dict[int, str], task: str, regression: bool = False) 
         numbers = None
     elif task in GLUE:
         expected = tuple(name for _, name in GLUE[task].labels)
-        numbers = {written: number for number, (written, _) in enumerate(GLUE[task].labels)}
+        order = names if set(names) == set(expected) else expected  # by name, else by place
+        numbers = {written: order.index(name) for written, name in GLUE[task].labels}
     else:
         expected, numbers = names, {name: number for number, name in enumerate(names)}
     if len(names) != len(expected):

@@ -48,7 +48,12 @@ class PreTrainedModel(keras.Model):
 
     @classmethod
     def from_pretrained(
-        cls: type[Model], name_or_path: str | os.PathLike[str], *, dtype: Any = None, **options: Any
+        cls: type[Model],
+        name_or_path: str | os.PathLike[str],
+        *,
+        dtype: Any = None,
+        ignore_mismatched_sizes: bool = False,
+        **options: Any,
     ) -> Model:
         """A model with the configuration and weights of a directory, or of a name on the hub.
 
@@ -56,6 +61,7 @@ class PreTrainedModel(keras.Model):
             name_or_path: a directory in Hugging Face's format, or a hub name such as
                 "albert/albert-base-v2".
             dtype: Keras dtype policy; the global one if None.
+            ignore_mismatched_sizes: start a head afresh whose shapes differ (other labels).
             **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub; anything
                 else overrides a field of the configuration (`num_labels=3`,
                 `hidden_dropout_prob=0.1`).
@@ -68,7 +74,7 @@ class PreTrainedModel(keras.Model):
         config = _overridden(directory.read_config(folder), options)
         tensors = directory.read_tensors(folder)
         model = cls(config, dtype=dtype)
-        weights.assign(model, tensors, source=str(name_or_path))
+        weights.assign(model, tensors, str(name_or_path), ignore_mismatched_sizes)
         return model
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:

@@ -1,6 +1,5 @@
 """Fine-tunes a classifier or regressor on a task, from files to a model directory."""
 
-import dataclasses
 import json
 import os
 import platform
@@ -15,65 +14,22 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.labels import Labels, task_labels
 from albert_tf.data.pipeline import EncodedExamples, steps_per_epoch
 from albert_tf.data.readers import Columns, Example
-from albert_tf.data.tasks import CLASSIFY, GLUE, train_and_dev
+from albert_tf.data.tasks import GLUE, train_and_dev
 from albert_tf.errors import UserError
 from albert_tf.evaluation.judge import own_metrics, score
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.sizes import SIZES
+from albert_tf.text.fit import check_fit
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
 from albert_tf.training.optimizers import WarmupLinearDecay, adamw
-from albert_tf.training.recipes import Recipe, recipe
-from albert_tf.training.run import BEST, Run
+from albert_tf.training.options import Options
+from albert_tf.training.recipes import Recipe
+from albert_tf.training.run import BEST, STATE, Run
 
 UNFINISHED: Final = ".training"  # the run's own folder in the output, until it is done
 REPORT: Final = "report.json"
-VOCABULARY_SIZE: Final = 8000  # of a vocabulary made from the training texts
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """What `finetune` is asked for; None leaves a value to the task's recipe.
-
-    Attributes:
-        task: a key of `data.tasks.GLUE`, or "classify".
-        data: folder with train and dev files, or one file, of which `dev_fraction` is held out.
-        model: a model directory, a hub name, or a size for random weights.
-        output: the model directory to make.
-        columns: of the files, for "classify"; "text" and "label" if None.
-        regression: labels are numbers to come near to, for "classify".
-        skip_bad_rows: leave out rows that can't be read, see `data.readers.read_examples`.
-        vocab: vocabulary file, with a size; without it one is trained on the training texts.
-        steps, epochs: length of the run; steps win.
-        warmup: steps, or the share of all steps if below 1.
-        dropout: of the encoder.
-        patience: epochs without a better score before the run ends early.
-        force: replace an earlier result, or an interrupted run.
-    """
-
-    task: str
-    data: Path
-    model: str
-    output: Path
-    columns: Columns | None = None
-    regression: bool = False
-    dev_fraction: float = 0.1
-    skip_bad_rows: bool = False
-    vocab: Path | None = None
-    vocab_size: int = VOCABULARY_SIZE
-    steps: int | None = None
-    epochs: int | None = None
-    batch_size: int | None = None
-    learning_rate: float | None = None
-    warmup: float | None = None
-    max_length: int | None = None
-    dropout: float | None = None
-    seed: int = 12345
-    dtype_policy: str = "float32"
-    patience: int | None = None
-    save_steps: int = 500
-    force: bool = False
 
 
 def finetune(options: Options) -> dict[str, Any]:
@@ -87,6 +43,7 @@ def finetune(options: Options) -> dict[str, Any]:
         UserError: data, model or output are not as they must be.
         Interrupted: SIGINT or SIGTERM came; the same call goes on.
     """
+    plan = options.plan()
     _check_output(options.output, options.force)
     task = GLUE.get(options.task)
     columns = task.columns if task else options.columns or Columns("text", "label")
@@ -102,10 +59,10 @@ def finetune(options: Options) -> dict[str, Any]:
     labels = task_labels(options.task, train, options.regression)
     keras.utils.set_random_seed(options.seed)
     unfinished = options.output / UNFINISHED
-    plan = _plan(options, len(train))
     model, tokenizer = _model_and_tokenizer(options, plan, labels, train, unfinished)
     encoded, held_out = (
-        EncodedExamples(part, tokenizer, plan.max_length, labels.number) for part in (train, dev)
+        EncodedExamples(part, tokenizer, tokenizer.model_max_length, labels.number)
+        for part in (train, dev)
     )
     steps = plan.steps or plan.epochs * steps_per_epoch(len(train), plan.batch_size)
     warmup = int(plan.warmup if plan.warmup >= 1 else plan.warmup * steps)
@@ -148,21 +105,6 @@ def _check_output(output: Path, force: bool) -> None:
         )
 
 
-def _plan(options: Options, examples: int) -> Recipe:
-    """The task's recipe with what the options set otherwise."""
-    base = recipe(options.task, pretrained=options.model not in SIZES)
-    asked = {name: getattr(options, name) for name in Recipe._fields}
-    plan = base._replace(**{name: value for name, value in asked.items() if value is not None})
-    if options.epochs is not None and options.steps is None:
-        plan = plan._replace(steps=None)
-    for name in ("batch_size", "max_length", "epochs", "learning_rate"):
-        if getattr(plan, name) <= 0:
-            raise UserError(f"{name} must be above 0. Received: {getattr(plan, name)}.")
-    if plan.steps is not None and plan.steps <= 0:
-        raise UserError(f"steps must be above 0. Received: {plan.steps}.")
-    return plan
-
-
 def _model_and_tokenizer(
     options: Options, plan: Recipe, labels: Labels, train: list[Example], unfinished: Path
 ) -> tuple[AlbertForSequenceClassification, AlbertTokenizer]:
@@ -171,18 +113,24 @@ def _model_and_tokenizer(
     dropouts = {"hidden_dropout_prob": plan.dropout, "attention_probs_dropout_prob": plan.dropout}
     kept = unfinished / "tokenizer"
     if options.model in SIZES:
-        tokenizer = AlbertTokenizer.from_pretrained(kept) if kept.is_dir() else _new(options, train)
+        goes_on = (unfinished / STATE).exists()
+        tokenizer = AlbertTokenizer.from_pretrained(kept) if goes_on else _new(options, train)
         config = AlbertConfig.from_size(
             options.model, vocab_size=tokenizer.vocab_size, id2label=id2label, **dropouts
         )
         model = AlbertForSequenceClassification(config, dtype=options.dtype_policy)
     else:
         model = AlbertForSequenceClassification.from_pretrained(
-            options.model, dtype=options.dtype_policy, id2label=id2label, **dropouts
+            options.model,
+            dtype=options.dtype_policy,
+            ignore_mismatched_sizes=True,  # a model of another task gets a new classifier
+            id2label=id2label,
+            **dropouts,
         )
         tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.model)
-    check_pair(model.config, tokenizer, plan.max_length)
-    tokenizer.model_max_length = plan.max_length  # what predictions and exports cut texts to
+    limit = min(plan.max_length, model.config.max_position_embeddings)
+    tokenizer.model_max_length = options.max_length or limit  # predictions, exports cut there too
+    check_fit(tokenizer, model.config, tokenizer.model_max_length)
     with written_atomically(kept, force=True) as path:
         path.mkdir()
         tokenizer.save_pretrained(path)
@@ -197,24 +145,6 @@ def _new(options: Options, train: list[Example]) -> AlbertTokenizer:
     return AlbertTokenizer(train_vocabulary(texts, options.vocab_size))
 
 
-def check_pair(config: AlbertConfig, tokenizer: AlbertTokenizer, max_length: int) -> None:
-    """Makes sure that a model and a tokenizer belong together.
-
-    Raises:
-        UserError: the vocabulary's size isn't the model's, or rows may be longer than positions.
-    """
-    if tokenizer.vocab_size != config.vocab_size:
-        raise UserError(
-            "The vocabulary must have as many pieces as the model has rows. Received: "
-            f"{tokenizer.vocab_size} pieces, vocab_size={config.vocab_size} in config.json."
-        )
-    if max_length > config.max_position_embeddings:
-        raise UserError(
-            "max_length must not exceed the model's max_position_embeddings. Received: "
-            f"max_length={max_length}, max_position_embeddings={config.max_position_embeddings}."
-        )
-
-
 def _settings(
     options: Options, plan: Recipe, steps: int, data: EncodedExamples, labels: Labels
 ) -> dict[str, Any]:
@@ -226,6 +156,8 @@ def _settings(
         "pieces": int(data.lengths.sum()),
         "labels": list(labels.names),
         "model": options.model,
+        "vocab": None if options.vocab is None else str(options.vocab),
+        "vocab_size": options.vocab_size,
         "seed": options.seed,
         "dtype_policy": options.dtype_policy,
         "patience": options.patience,
@@ -250,6 +182,3 @@ def _finish(output: Path, report: dict[str, Any]) -> None:
     with written_atomically(output / REPORT, force=True) as path:
         path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     shutil.rmtree(unfinished)
-
-
-__all__ = ["CLASSIFY", "Options", "check_pair", "finetune"]

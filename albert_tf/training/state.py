@@ -38,7 +38,10 @@ def load_state(path: Path, model: keras.Model, settings: Mapping[str, Any]) -> d
     try:
         tensors, metadata = read_tensors(path)
     except UserError as error:
-        raise UserError(f"{error} Or start anew with --force.") from error
+        raise UserError(
+            f"The state of the run must be a whole file. Received: {path} ({error.__cause__}). "
+            "Start anew with --force."
+        ) from error
     _require_same(path, json.loads(metadata[SETTINGS]), settings)
     variables = _variables(model)
     if variables.keys() != tensors.keys():

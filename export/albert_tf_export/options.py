@@ -6,7 +6,6 @@ from typing import Any, Final, Literal, get_args
 import keras
 
 from albert_tf.errors import UserError
-from albert_tf.text.tokenizer import AlbertTokenizer
 
 Layers = Literal["unrolled", "loop"]
 LAYERS: Final = get_args(Layers)
@@ -18,31 +17,13 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise UserError(f"{name} must be one of {', '.join(choices)}. Received: {value!r}.")
 
 
-def check_fit(model: Any, tokenizer: AlbertTokenizer, max_length: int) -> None:
-    """Refuses a model and a tokenizer that don't belong together, and a length neither supports.
-
-    Raises:
-        UserError: with both numbers.
-    """
+def check_backend() -> None:
+    """Refuses Keras on anything but TensorFlow."""
     if keras.backend.backend() != "tensorflow":
         raise UserError(
             "Exports need Keras on TensorFlow. "
             f"Received: the backend {keras.backend.backend()!r}. Save the model with "
             "save_pretrained, and load it with KERAS_BACKEND=tensorflow."
-        )
-    if tokenizer.vocab_size != model.config.vocab_size:
-        raise UserError(
-            "The tokenizer and the model must have the same vocabulary. Received: "
-            f"{tokenizer.vocab_size} pieces in the tokenizer, vocab_size="
-            f"{model.config.vocab_size} in the model. Use the spiece.model that the model was "
-            "trained with."
-        )
-    limit = model.config.max_position_embeddings
-    if not 3 <= max_length <= limit:
-        raise UserError(
-            "max_length must lie between 3, for the special tokens of a pair, and the model's "
-            f"max_position_embeddings. Received: max_length={max_length}, "
-            f"max_position_embeddings={limit}."
         )
 
 

@@ -10,10 +10,11 @@ import keras
 import tensorflow as tf
 
 from albert_tf.files import written_atomically
+from albert_tf.text.fit import check_fit
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf_export import parity
-from albert_tf_export.options import LAYERS, Layers, check_choice, check_fit, in_float32
+from albert_tf_export.options import LAYERS, Layers, check_backend, check_choice, in_float32
 from albert_tf_export.signatures import Signature, ids_signature, text_signature
 
 
@@ -55,7 +56,8 @@ def export_saved_model(
     if max_length is None:
         max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     check_choice("layers", layers, LAYERS)
-    check_fit(model, tokenizer, max_length)
+    check_backend()
+    check_fit(tokenizer, model.config, max_length)
     with written_atomically(path, force=force) as folder:
         model = in_float32(model)
         signatures = [ids_signature(model, unroll=layers == "unrolled")]

@@ -9,10 +9,11 @@ from typing import Any, Final, Literal, get_args
 import tensorflow as tf
 
 from albert_tf.files import written_atomically
+from albert_tf.text.fit import check_fit
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf_export import parity, saved_model
-from albert_tf_export.options import LAYERS, Layers, check_choice, check_fit, in_float32
+from albert_tf_export.options import LAYERS, Layers, check_backend, check_choice, in_float32
 from albert_tf_export.sharing import share_loops
 from albert_tf_export.signatures import Signature, ids_signature, text_signature
 
@@ -58,7 +59,8 @@ def export_tflite(
     """
     check_choice("quantize", quantize, QUANTIZE)
     check_choice("layers", layers, LAYERS)
-    check_fit(model, tokenizer, max_length)
+    check_backend()
+    check_fit(tokenizer, model.config, max_length)
     with written_atomically(path, force=force) as file:
         model = in_float32(model)
         unroll = layers == "unrolled"

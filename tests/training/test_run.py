@@ -91,12 +91,6 @@ def test_an_interruption_saves_and_changes_nothing(training_run, undisturbed, tm
     assert_same_end(training_run(tmp_path), undisturbed)
 
 
-LOST_EPOCH = pytest.mark.xfail(
-    strict=True, reason="an epoch whose last step is saved before it was judged never is"
-)
-
-
-@LOST_EPOCH
 @pytest.mark.parametrize("epoch", [1, 3])
 def test_a_crash_in_an_evaluation(training_run, undisturbed, tmp_path, epoch):
     """The epoch's score counts for the best version, for patience and for the report."""
@@ -107,7 +101,6 @@ def test_a_crash_in_an_evaluation(training_run, undisturbed, tmp_path, epoch):
     assert_same_end(training_run(tmp_path), undisturbed)
 
 
-@LOST_EPOCH
 @pytest.mark.parametrize("step", [EPOCH, STEPS])
 def test_an_interruption_in_the_last_step_of_an_epoch(training_run, undisturbed, tmp_path, step):
     with pytest.raises(Interrupted):
@@ -136,9 +129,6 @@ def test_other_settings(training_run, tmp_path):
         training_run(tmp_path, seed=6)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a run whose loss is NaN goes on and ends as if it were well"
-)
 @pytest.mark.parametrize("rate", [math.nan, 1e38])
 def test_a_loss_that_is_no_number_ends_the_run(training_run, tmp_path, rate):
     with pytest.raises(UserError, match="loss"):

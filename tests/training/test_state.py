@@ -37,12 +37,7 @@ def train(model, steps):
     [
         "float32",
         "mixed_bfloat16",
-        pytest.param(
-            "mixed_float16",
-            marks=pytest.mark.xfail(
-                strict=True, reason="every save builds the loss scaler anew, with new variables"
-            ),
-        ),
+        "mixed_float16",
     ],
 )
 def test_a_restored_model_goes_on_exactly(tmp_path, dtype):
@@ -101,7 +96,6 @@ def files_of_at_most(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.xfail(strict=True, reason="safetensors raises SafetensorError, not OSError")
 def test_a_full_disk_leaves_the_earlier_state(tmp_path):
     model, path = compiled(1), tmp_path / "state"
     save_state(path, model, SETTINGS, PROGRESS)
