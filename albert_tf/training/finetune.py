@@ -1,7 +1,6 @@
 """Fine-tunes a classifier or regressor on a task, from files to a model directory."""
 
 import json
-import os
 import platform
 import shutil
 from importlib import metadata
@@ -174,11 +173,12 @@ def _versions() -> dict[str, str]:
 
 
 def _finish(output: Path, report: dict[str, Any]) -> None:
-    """Turns the unfinished run into a model directory."""
+    """Makes a model directory of the unfinished run, which stays until that is whole."""
     unfinished = output / UNFINISHED
     for folder in (unfinished / BEST, unfinished / "tokenizer"):
         for path in folder.iterdir():
-            os.replace(path, output / path.name)
+            with written_atomically(output / path.name, force=True) as target:
+                shutil.copyfile(path, target)
     with written_atomically(output / REPORT, force=True) as path:
         path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     shutil.rmtree(unfinished)
