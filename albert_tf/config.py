@@ -1,12 +1,12 @@
 """ALBERT's configuration: frozen, and read strictly from Google's or Hugging Face's JSON."""
 
 import dataclasses
-import difflib
 import json
 import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+from albert_tf.config_keys import FIXED, check_keys, is_googles
 from albert_tf.errors import UserError
 from albert_tf.sizes import SIZES
 
@@ -18,36 +18,6 @@ PROBLEM_TYPES: Final = (
     "single_label_classification",
     "multi_label_classification",
 )
-
-# google-research/albert writes these and reads none of them: only these values have ever meant
-# anything.
-GOOGLE_INERT: Final[Mapping[str, Any]] = {
-    "down_scale_factor": 1,
-    "gap_size": 0,
-    "layers_to_keep": [],
-    "net_structure_type": 0,
-    "num_memory_blocks": 0,
-}
-# Hugging Face writes these about the run or the library; none changes what an encoder computes.
-HF_BOOKKEEPING: Final = frozenset(
-    """_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path
-    add_cross_attention architectures attn_implementation bad_words_ids begin_suppress_tokens
-    chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id diversity_penalty
-    do_sample dtype early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty
-    finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing is_decoder
-    is_encoder_decoder language length_penalty max_length min_length no_repeat_ngram_size
-    num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states
-    output_past output_scores prefix pruned_heads remove_invalid_values repetition_penalty
-    return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params
-    temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript
-    transformers_version typical_p use_bfloat16 use_cache""".split()  # noqa: SIM905 (a list would take forty lines)
-)
-# Keys with one value that this model implements.
-FIXED: Final[Mapping[str, Any]] = {
-    "model_type": "albert",
-    "position_embedding_type": "absolute",
-    "tie_word_embeddings": True,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,6 +110,11 @@ class AlbertConfig:
         """Number of classes (1 for regression); two where none is named, as in transformers."""
         return 2 if self.id2label is None else len(self.id2label)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The name of each class in order; "LABEL_0", "LABEL_1" where none is named."""
+        return tuple((self.id2label or unnamed_labels(self.num_labels)).values())
+
     @classmethod
     def from_size(cls, name: str, **overrides: Any) -> "AlbertConfig":
         """The configuration of a named size; "base" is short for "base-v2".
@@ -164,10 +139,9 @@ class AlbertConfig:
                 value that no ALBERT implements, or a value out of range.
         """
         values = dict(values)
-        from_google = not (values.keys() & _HF_ONLY)
-        _check_keys(values)
+        check_keys(values, _FIELD_NAMES)
         fields = {key: value for key, value in values.items() if key in _FIELD_NAMES}
-        if from_google and fields.get("hidden_act") == "gelu":
+        if is_googles(values) and fields.get("hidden_act") == "gelu":
             fields["hidden_act"] = "gelu_new"
         for key in _DROPOUTS:
             if fields.get(key, 0) is None:  # older transformers write null for "as published"
@@ -231,15 +205,6 @@ _DROPOUTS: Final = (
     "attention_probs_dropout_prob",
     "classifier_dropout_prob",
 )
-_GOOGLE_FIELDS: Final = frozenset(_POSITIVE_INTEGERS) | {
-    "hidden_act",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "initializer_range",
-}
-_HF_ONLY: Final = (
-    (_FIELD_NAMES - _GOOGLE_FIELDS) | HF_BOOKKEEPING | FIXED.keys() | {"label2id", "num_labels"}
-)
 
 
 def _require(name: str, value: Any, holds: Any, rule: str) -> None:
@@ -276,30 +241,6 @@ def _checked_labels(labels: Mapping[int, str]) -> dict[int, str]:
     if len(set(ordered.values())) < len(ordered):
         raise ValueError(f"id2label must not name two classes alike. Received: {dict(labels)!r}.")
     return ordered
-
-
-def _check_keys(values: Mapping[str, Any]) -> None:
-    for fixed in (FIXED, GOOGLE_INERT):
-        for key, only in fixed.items():
-            if key in values and values[key] != only:
-                raise UserError(
-                    f"{key} must be {only!r} in an ALBERT configuration. Received: {values[key]!r}."
-                )
-    known = (
-        _FIELD_NAMES
-        | HF_BOOKKEEPING
-        | FIXED.keys()
-        | GOOGLE_INERT.keys()
-        | {"label2id", "num_labels"}
-    )
-    for key in values.keys() - known:
-        nearest = difflib.get_close_matches(key, known, n=1)
-        hint = (
-            f" Did you mean {nearest[0]!r}?"
-            if nearest
-            else " Remove it if it doesn't concern the model."
-        )
-        raise UserError(f"Every key of a configuration must be known. Received: {key!r}.{hint}")
 
 
 def _read_labels(values: Mapping[str, Any]) -> dict[int, str] | None:

@@ -41,7 +41,7 @@ def predict(
         texts: texts, or pairs of them; any iterable, however long.
         max_length: longest row in pieces; the tokenizer's `model_max_length` if None.
     """
-    labels = list((model.config.id2label or {0: "LABEL_0", 1: "LABEL_1"}).values())
+    labels = model.config.labels
     stream = iter(texts)
     while batch := [
         (each,) if isinstance(each, str) else each for each in itertools.islice(stream, batch_size)

@@ -77,6 +77,8 @@ def test_bookkeeping_is_ignored():
 
 def test_labels():
     assert AlbertConfig().num_labels == 2
+    assert AlbertConfig().labels == ("LABEL_0", "LABEL_1")
+    assert AlbertConfig(id2label={1: "good", 0: "bad"}).labels == ("bad", "good")
     assert AlbertConfig.from_dict({"num_labels": 3}).id2label == {
         0: "LABEL_0",
         1: "LABEL_1",

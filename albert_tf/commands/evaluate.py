@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         path, task.columns if task else columns(options), options.skip_bad_rows
     )
     model, tokenizer = load(options.model)
-    labels = model_labels(model.config.id2label, options.task, options.regression)
+    labels = model_labels(model.config.labels, options.task, options.regression)
     data = EncodedExamples(examples, tokenizer, tokenizer.model_max_length, labels.number)
     metrics = task.metrics if task else own_metrics(labels)
     scores = score(model, data, metrics, options.batch_size)

@@ -70,13 +70,12 @@ def _sorted(labels: set[str]) -> list[str]:
         return sorted(labels)
 
 
-def model_labels(id2label: dict[int, str], task: str, regression: bool = False) -> Labels:
+def model_labels(names: tuple[str, ...], task: str, regression: bool = False) -> Labels:
     """The labels of a trained model, as the files of its task write them.
 
     Raises:
         UserError: the model has other labels than the task.
     """
-    names = tuple(id2label.values())
     if regression or (task in GLUE and not GLUE[task].labels):
         expected: tuple[str, ...] = ("score",)
         numbers = None

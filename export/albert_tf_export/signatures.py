@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from albert_tf.config import unnamed_labels
 from albert_tf.data import features as schema
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.preprocessing import AlbertPreprocessor
@@ -60,9 +59,8 @@ def _(
     logits = model(dict(features), unroll=unroll, training=False)["logits"]
     if model.problem_type == "regression":
         return {"logits": logits, "value": tf.identity(logits)}
-    labels = model.config.id2label or unnamed_labels(model.config.num_labels)
-    names = tf.constant(list(labels.values()))
-    every = tf.zeros_like(logits, tf.int32) + tf.range(len(labels))
+    names = tf.constant(model.config.labels)
+    every = tf.zeros_like(logits, tf.int32) + tf.range(model.config.num_labels)
     return {
         "logits": logits,
         "probabilities": model.probabilities(logits),

@@ -14,5 +14,5 @@ MNLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
     ],
 )
 def test_classes_go_by_name_where_names_are_the_tasks(id2label, expected):
-    numbers = model_labels(id2label, "mnli").numbers
+    numbers = model_labels(tuple(id2label.values()), "mnli").numbers
     assert [numbers[name] for name in MNLI.values()] == expected

@@ -68,7 +68,7 @@ def test_labels_that_do_not_fit():
     with pytest.raises(UserError, match="must be a number. Received: 'spam'"):
         task_labels("stsb", alike).number(alike[0])
     with pytest.raises(UserError, match="those of the task mnli.*Received: ham, spam"):
-        model_labels({0: "ham", 1: "spam"}, "mnli")
+        model_labels(("ham", "spam"), "mnli")
 
 
 def test_files_of_a_folder(tmp_path):
