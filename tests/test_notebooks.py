@@ -1,0 +1,41 @@
+"""The notebooks run from top to bottom."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def code(notebook):
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
+def test_every_cell_runs(notebook, tmp_path):
+    script = "\n\n".join(code(notebook))
+    if notebook.stem == "finetune":
+        script += "\n\nassert accuracy > 0.75, accuracy"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'export'}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "reviews.tflite").stat().st_size > 100_000
+
+
+def test_notebooks_are_kept_without_outputs():
+    assert NOTEBOOKS
+    for notebook in NOTEBOOKS:
+        for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+            assert not cell.get("outputs"), f"{notebook}: clear its outputs"
