@@ -6,8 +6,7 @@
 Trains on the same number of randomly drawn batches with each way of padding, turn by turn:
 "maximum" pads every row to --max-length, "longest" to the longest of a batch of whatever lengths,
 "buckets" to the longest of a batch of like lengths, which is what `albert-tf finetune` does.
-On SST-2, with the defaults, on two cores that had other work too: 0.60, 2.33 and 4.49 steps a
-second.
+On SST-2, with --steps 12, on two cores that had other work too: 0.60, 2.33 and 4.49 steps a second.
 """
 
 import argparse

@@ -32,7 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vocab-size", type=int, default=8000, help="of a vocabulary made from the training texts"
     )
-    training = parser.add_argument_group("training (defaults: the paper's table 14, or README)")
+    training = parser.add_argument_group(
+        "training",
+        "Defaults: the paper's table 14 for GLUE's tasks; for your own data a rate of 2e-5, "
+        "batches of 32, 3 epochs; from random weights 5e-4, 64, 3.",
+    )
     training.add_argument("--epochs", type=int, help="passes over the data")
     training.add_argument("--steps", type=int, help="training steps, in the place of --epochs")
     training.add_argument("--batch-size", type=int)
@@ -71,7 +75,8 @@ def run(options: argparse.Namespace) -> int:
             Options(**taken, columns=columns(options), patience=options.early_stopping)
         )
     except Interrupted:
-        print(f"\nStopped; the state is in {options.output}. The same command goes on from there.")
+        command = "The same command without --force" if options.force else "The same command"
+        print(f"\nStopped; the state is in {options.output}. {command} goes on from there.")
         return 130
     best = {name: f"{value:.4f}" for name, value in report["best"].items() if name not in _PLACE}
     scores = ", ".join(f"{name} {value}" for name, value in best.items())

@@ -1,5 +1,6 @@
 """Fine-tunes a classifier or regressor on a task, from files to a model directory."""
 
+import hashlib
 import json
 import platform
 import shutil
@@ -68,7 +69,7 @@ def finetune(options: Options) -> dict[str, Any]:
     schedule = WarmupLinearDecay(plan.learning_rate, min(warmup, steps - 1), steps)
     model.compile(adamw(model, schedule), metrics=["accuracy"] if labels.numbers else None)
     metrics = task.metrics if task else own_metrics(labels)
-    settings = _settings(options, plan, steps, encoded, labels)
+    settings = _settings(options, plan, steps, [*train, *dev], labels)
     run = Run(
         unfinished,
         settings,
@@ -145,14 +146,13 @@ def _new(options: Options, train: list[Example]) -> AlbertTokenizer:
 
 
 def _settings(
-    options: Options, plan: Recipe, steps: int, data: EncodedExamples, labels: Labels
+    options: Options, plan: Recipe, steps: int, examples: list[Example], labels: Labels
 ) -> dict[str, Any]:
     """All that decides what the run computes, for the report and for going on."""
     return {
         "task": options.task,
         "data": str(options.data),
-        "examples": len(data),
-        "pieces": int(data.lengths.sum()),
+        "examples_sha256": _digest(examples),
         "labels": list(labels.names),
         "model": options.model,
         "vocab": None if options.vocab is None else str(options.vocab),
@@ -163,6 +163,11 @@ def _settings(
         **plan._asdict(),
         "steps": steps,
     }
+
+
+def _digest(examples: list[Example]) -> str:
+    """SHA-256 of what the examples say, in hexadecimal."""
+    return hashlib.sha256(json.dumps(examples).encode()).hexdigest()
 
 
 def _versions() -> dict[str, str]:

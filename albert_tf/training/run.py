@@ -3,6 +3,7 @@
 import contextlib
 import math
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -76,6 +77,7 @@ class Run(keras.callbacks.Callback):
                     steps_per_epoch=self._last_step - self.step,
                     callbacks=[self, *callbacks],
                     shuffle=False,  # the batches are
+                    verbose=1 if sys.stdout.isatty() else 2,
                 )
                 if self.asked_to_stop:
                     raise Interrupted

@@ -19,6 +19,7 @@ from albert_tf_export.signatures import Signature, ids_signature, text_signature
 
 Quantize = Literal["none", "float16", "dynamic"]
 QUANTIZE: Final = get_args(Quantize)
+DEFAULT_LENGTH: Final = 128
 
 
 def export_tflite(
@@ -26,7 +27,7 @@ def export_tflite(
     tokenizer: AlbertTokenizer,
     path: str | os.PathLike[str],
     *,
-    max_length: int = 128,
+    max_length: int | None = None,
     pairs: bool = False,
     quantize: Quantize = "none",
     layers: Layers = "loop",
@@ -44,7 +45,8 @@ def export_tflite(
         model: a task's model, of any dtype policy.
         tokenizer: the one it was trained with.
         path: the file to write.
-        max_length: pieces of a row, and of what a text is cut to.
+        max_length: pieces of a row, and of what a text is cut to. Default: 128, or what the
+            tokenizer and the model allow if that is less.
         pairs: the `text` signature takes pairs, `text` and `text_pair`.
         quantize: "none" is float32; "float16" stores weights in half; "dynamic" stores them in 8
             bits and multiplies in 8 bits.
@@ -57,6 +59,9 @@ def export_tflite(
         ParityError: the file answers otherwise than Keras; it is removed.
         OSError: it can't be written.
     """
+    if max_length is None:
+        limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+        max_length = min(DEFAULT_LENGTH, limit)
     check_choice("quantize", quantize, QUANTIZE)
     check_choice("layers", layers, LAYERS)
     check_backend()

@@ -201,3 +201,11 @@ def test_existing_output(classifier, tokenizer, tmp_path):
     with pytest.raises(UserError, match="must not exist yet"):
         export_tflite(classifier, tokenizer, path, max_length=24)
     assert path.read_text() == "mine"
+
+
+def test_the_default_length_is_what_tokenizer_and_model_allow(classifier, tokenizer, tmp_path):
+    report = export_tflite(classifier, tokenizer, tmp_path / "a.tflite", ids_only=True, check=False)
+    signature = Interpreter(str(report.path)).get_signature_runner("ids")
+    allowed = min(tokenizer.model_max_length, classifier.config.max_position_embeddings)
+    assert allowed < 128
+    assert signature.get_input_details()["input_ids"]["shape"].tolist() == [1, allowed]

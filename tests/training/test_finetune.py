@@ -15,6 +15,7 @@ from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.finetune import finetune
 from albert_tf.training.options import Options
+from albert_tf.training.run import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = ("warm", "funny", "clever", "kind", "fresh", "wonderful", "generous", "quiet")
@@ -94,6 +95,19 @@ def test_regression(tmp_path):
     assert {"pearson", "spearman"} <= report["best"].keys()
     model = AlbertForSequenceClassification.from_pretrained(tmp_path / "out")
     assert model.problem_type == "regression"
+
+
+def test_other_examples_do_not_go_on_with_a_run(data, tmp_path):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "on_epoch_end", stop)
+        with pytest.raises(KeyboardInterrupt):
+            finetune(options(data, tmp_path / "out", save_steps=3))
+    (data / "dev.tsv").write_text((data / "dev.tsv").read_text() + "The soup was cold.\tbad\n")
+    with pytest.raises(UserError, match="examples_sha256: '.*' then, '.*' now"):
+        finetune(options(data, tmp_path / "out", save_steps=3))
 
 
 def test_early_stopping(data, tmp_path):
