@@ -1,5 +1,6 @@
 """Fixtures shared by all tests: reference data beside the checkout, and a vocabulary made here."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -100,3 +101,23 @@ def scrambled():
         return model
 
     return scramble
+
+
+@pytest.fixture(scope="session")
+def files_of_at_most():
+    """A context in which writing more bytes to a file fails, as on a full disk.
+
+    It must not last longer than the call under test: pytest's own output may go to a file.
+    """
+    import resource
+
+    @contextlib.contextmanager
+    def limit(size):
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return limit

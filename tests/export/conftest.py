@@ -83,13 +83,3 @@ def written(tmp_path_factory, classifier, tokenizer):
         return paths[key]
 
     return write
-
-
-@pytest.fixture
-def file_size_limit():
-    """A function that lets this process write no file beyond some bytes, as a full disk does."""
-    import resource
-
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -199,9 +199,9 @@ def test_ctrl_c_leaves_nothing(classifier, tokenizer, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [1_000, 60_000])
-def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, file_size_limit, size):
-    file_size_limit(size)
-    with pytest.raises(OSError, match="could not be written.*File too large"):
+def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at_most, size):
+    failure = pytest.raises(OSError, match="could not be written.*File too large")
+    with failure, files_of_at_most(size):
         export_saved_model(classifier, tokenizer, tmp_path / "1", check=False)
     assert not list(tmp_path.iterdir())
 

@@ -185,11 +185,10 @@ def test_wrong_answers_remove_it(found, classifier, tokenizer, tmp_path, monkeyp
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, file_size_limit):
+def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at_most):
     path = tmp_path / "model.tflite"
     path.write_text("the one before")
-    file_size_limit(60_000)
-    with pytest.raises(OSError, match="File too large"):
+    with pytest.raises(OSError, match="File too large"), files_of_at_most(60_000):
         export_tflite(classifier, tokenizer, path, max_length=24, force=True, check=False)
     assert [file.name for file in tmp_path.iterdir()] == ["model.tflite"]
     assert path.read_text() == "the one before"

@@ -1,6 +1,3 @@
-import contextlib
-import resource
-
 import keras
 import numpy as np
 import pytest
@@ -85,18 +82,7 @@ def test_a_state_of_another_model(tmp_path, small_config):
         load_state(tmp_path / "state", other, SETTINGS)
 
 
-@contextlib.contextmanager
-def files_of_at_most(size):
-    """Writing more to a file fails in the operating system, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def test_a_full_disk_leaves_the_earlier_state(tmp_path):
+def test_a_full_disk_leaves_the_earlier_state(tmp_path, files_of_at_most):
     model, path = compiled(1), tmp_path / "state"
     save_state(path, model, SETTINGS, PROGRESS)
     with pytest.raises(OSError, match="too large"), files_of_at_most(50_000):
