@@ -60,7 +60,7 @@ class Run(keras.callbacks.Callback):
 
         Raises:
             Interrupted: SIGINT or SIGTERM came; the state is saved.
-        UserError: the loss is no longer a number; the last state and the best version stay.
+            UserError: the loss is no longer a number; the last state and the best version stay.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         if (self.folder / STATE).exists():
