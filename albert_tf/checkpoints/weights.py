@@ -51,11 +51,7 @@ def assign(
     given = {name.removeprefix(f"{names.BACKBONE}."): tensor for name, tensor in tensors.items()}
     given = {name: tensor for name, tensor in given.items() if name not in names.REDUNDANT}
     if ignore_mismatched_sizes:
-        differing = {
-            names.part(name)
-            for name, tensor in given.items()
-            if name in wanted and tensor.shape != _stored_shape(wanted[name])
-        } - {None, "pooler"}
+        differing = {names.part(name) for name in _misshapen(wanted, given)} - {None, "pooler"}
         given = {name: given[name] for name in given if names.part(name) not in differing}
     fresh = _absent_parts(wanted, given)
     ignored = _absent_parts(given, wanted)
@@ -69,7 +65,7 @@ def assign(
     faults = [
         *(f"missing from the checkpoint: {name} {_stored_shape(wanted[name])}" for name in missing),
         *(f"unknown to the model: {name} {tuple(given[name].shape)}" for name in unused),
-        *_shape_faults(wanted, common),
+        *_misshapen(wanted, given).values(),
         *(
             f"not finite: {name}"
             for name, tensor in common.items()
@@ -107,13 +103,13 @@ def _stored_shape(weight: names.Weight) -> tuple[int, ...]:
     return shape[::-1] if weight.transposed else shape
 
 
-def _shape_faults(
-    wanted: Mapping[str, names.Weight], tensors: Mapping[str, np.ndarray]
-) -> list[str]:
-    return [
-        f"another shape: {name} is {tensor.T.shape if wanted[name].transposed else tensor.shape} "
-        f"in the checkpoint, "
-        f"{_stored_shape(wanted[name])} by the configuration"
-        for name, tensor in tensors.items()
-        if tuple(tensor.shape) != tuple(wanted[name].variable.shape)
-    ]
+def _misshapen(
+    wanted: Mapping[str, names.Weight], given: Mapping[str, np.ndarray]
+) -> dict[str, str]:
+    """What is wrong with each tensor whose shape isn't the configuration's, by its name."""
+    return {
+        name: f"another shape: {name} is {given[name].shape} in the checkpoint, "
+        f"{_stored_shape(weight)} by the configuration"
+        for name, weight in wanted.items()
+        if name in given and given[name].shape != _stored_shape(weight)
+    }

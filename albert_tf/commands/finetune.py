@@ -5,6 +5,7 @@ from pathlib import Path
 
 from albert_tf.commands.data_options import add_data_options, columns
 from albert_tf.sizes import SIZES
+from albert_tf.training.options import Options
 
 SUMMARY = "fine-tune a classifier or regressor on a task"
 EXAMPLES = """examples:
@@ -27,10 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", required=True, type=Path, help="model directory to make")
     parser.add_argument("--force", action="store_true", help="replace an earlier result")
-    parser.add_argument("--dev-fraction", type=float, default=0.1, help="held out of a single file")
+    parser.add_argument(
+        "--dev-fraction", type=float, default=Options.dev_fraction, help="held out of a single file"
+    )
     parser.add_argument("--vocab", type=Path, help="vocabulary (spiece.model) for random weights")
     parser.add_argument(
-        "--vocab-size", type=int, default=8000, help="of a vocabulary made from the training texts"
+        "--vocab-size",
+        type=int,
+        default=Options.vocab_size,
+        help="of a vocabulary made from the training texts",
     )
     training = parser.add_argument_group(
         "training",
@@ -44,10 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     training.add_argument("--warmup", type=float, help="steps, or the share of all if below 1")
     training.add_argument("--max-length", type=int, help="pieces in a row")
     training.add_argument("--dropout", type=float, help="of the encoder")
-    training.add_argument("--seed", type=int, default=12345, help="default: %(default)s")
+    training.add_argument("--seed", type=int, default=Options.seed, help="default: %(default)s")
     training.add_argument(
         "--dtype-policy",
-        default="float32",
+        default=Options.dtype_policy,
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
         help="default: %(default)s",
     )
@@ -58,14 +64,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="end after so many epochs without a better score on dev",
     )
     training.add_argument(
-        "--save-steps", type=int, default=500, help="steps between states to go on from"
+        "--save-steps",
+        type=int,
+        default=Options.save_steps,
+        help="steps between states to go on from",
     )
 
 
 def run(options: argparse.Namespace) -> int:
     """Trains; 130 if interrupted."""
     from albert_tf.training.finetune import finetune
-    from albert_tf.training.options import Options
     from albert_tf.training.run import Interrupted
 
     values = vars(options)

@@ -48,7 +48,7 @@ def task_labels(task: str, examples: Sequence[Example], regression: bool = False
     Raises:
         UserError: all examples have one label.
     """
-    if regression or (task in GLUE and not GLUE[task].labels):
+    if _is_score(task, regression):
         return Labels(("score",), None)
     if task in GLUE:
         written, names = zip(*GLUE[task].labels, strict=True)
@@ -60,6 +60,10 @@ def task_labels(task: str, examples: Sequence[Example], regression: bool = False
             f"Received: {len(examples)} examples, all with the label {found[0]!r}."
         )
     return Labels(tuple(found), {label: number for number, label in enumerate(found)})
+
+
+def _is_score(task: str, regression: bool) -> bool:
+    return regression or (task in GLUE and not GLUE[task].labels)
 
 
 def _sorted(labels: set[str]) -> list[str]:
@@ -76,7 +80,7 @@ def model_labels(names: tuple[str, ...], task: str, regression: bool = False) ->
     Raises:
         UserError: the model has other labels than the task.
     """
-    if regression or (task in GLUE and not GLUE[task].labels):
+    if _is_score(task, regression):
         expected: tuple[str, ...] = ("score",)
         numbers = None
     elif task in GLUE:
