@@ -1,16 +1,22 @@
 """The layers of ALBERT, in `keras.ops` only: they run on every Keras backend."""
 
+from albert_tf.layers.answer_spans import AnswerSpans
 from albert_tf.layers.attention import SelfAttention, attention_bias
 from albert_tf.layers.embedding import FactorizedEmbedding
 from albert_tf.layers.encoder import AlbertBlock, AlbertEncoder, group_schedule
-from albert_tf.layers.heads import ClassificationHead, pooler
+from albert_tf.layers.feed_forward import FeedForward
+from albert_tf.layers.heads import ClassificationHead, MaskedLMHead, SpanHead, pooler
 
 __all__ = [
     "AlbertBlock",
     "AlbertEncoder",
+    "AnswerSpans",
     "ClassificationHead",
     "FactorizedEmbedding",
+    "FeedForward",
+    "MaskedLMHead",
     "SelfAttention",
+    "SpanHead",
     "attention_bias",
     "group_schedule",
     "pooler",

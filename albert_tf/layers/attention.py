@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.common import dense, layer_norm
+from albert_tf.layers.common import Dropout, dense, layer_norm
 
 # google-research/albert's; float16 holds it, and its exponential is 0 in float32.
 MASKED: Final = -10000.0
@@ -56,12 +56,10 @@ class SelfAttention(keras.layers.Layer):
             for name in ("query", "key", "value", "dense")
         )
         self.layer_norm = layer_norm(config, "layer_norm", self.dtype_policy)
-        self.attention_dropout = keras.layers.Dropout(
+        self.attention_dropout = Dropout(
             config.attention_probs_dropout_prob, dtype=self.dtype_policy
         )
-        self.output_dropout = keras.layers.Dropout(
-            config.hidden_dropout_prob, dtype=self.dtype_policy
-        )
+        self.output_dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
         hidden = (None, None, self.config.hidden_size)

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.common import dense, initializer, layer_norm
+from albert_tf.layers.common import Dropout, check_range, dense, initializer, layer_norm
 
 
 class FactorizedEmbedding(keras.layers.Layer):
@@ -30,7 +30,7 @@ class FactorizedEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         self.layer_norm = layer_norm(config, "layer_norm", self.dtype_policy)
-        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy)
+        self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy)
         self.projection = dense(config.hidden_size, config, "projection", self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
@@ -58,7 +58,7 @@ class FactorizedEmbedding(keras.layers.Layer):
             words = lookup(self.word_embeddings, input_ids, "input_ids", "vocab_size")
         else:
             words = inputs_embeds
-        length = words.shape[1]
+        length = _known_length(words)
         if length is not None and length > config.max_position_embeddings:
             raise ValueError(
                 "A sequence must not be longer than max_position_embeddings: truncate it, or split "
@@ -73,13 +73,17 @@ class FactorizedEmbedding(keras.layers.Layer):
                 self.token_type_embeddings, token_type_ids, "token_type_ids", "type_vocab_size"
             )
         if position_ids is None:
-            positions = self.position_embeddings[: ops.shape(words)[1]]
+            positions = first_rows(self.position_embeddings, ops.shape(words)[1])
         else:
             positions = lookup(
                 self.position_embeddings, position_ids, "position_ids", "max_position_embeddings"
             )
         embedded = self.layer_norm(words + positions + types)
         return self.projection(self.dropout(embedded, training=training))
+
+    def tied_table(self) -> Any:
+        """The word table `[V, E]`, for the head that predicts words with it."""
+        return ops.multiply(self.word_embeddings, 1.0)
 
     def _table(self, name: str, rows: int) -> Any:
         shape = (rows, self.config.embedding_size)
@@ -97,20 +101,24 @@ def lookup(table: Any, ids: Any, argument: str, limit: str) -> Any:
         raise ValueError(
             f"{argument} must have shape [batch, length]. Received shape {tuple(ids.shape)}."
         )
-    values = _known_values(ids)
-    rows = table.shape[0]
-    if values is not None and values.size and (values.min() < 0 or values.max() >= rows):
-        raise ValueError(
-            f"{argument} must lie in [0, {limit}). "
-            f"Received values from {values.min()} to {values.max()}, "
-            f"{limit}={rows}. Do the tokenizer and the model belong together?"
-        )
-    return ops.take(ops.multiply(table, 1.0), ids, axis=0)
+    check_range(
+        ids, table.shape[0], argument, limit, "Do the tokenizer and the model belong together?"
+    )
+    return ops.take(ops.multiply(table, 1.0), ops.cast(ids, "int32"), axis=0)
 
 
-def _known_values(ids: Any) -> Any:
-    """`ids` as an array, or None while a graph is being traced."""
-    try:
-        return ops.convert_to_numpy(ids)
-    except (NotImplementedError, TypeError, ValueError, AttributeError):
-        return None
+def first_rows(table: Any, length: Any) -> Any:
+    """The rows 0 to `length` of `table` `[N, E]`, with a dense gradient.
+
+    TensorFlow slices: gathered rows have a sparse gradient and make a larger graph. JAX can't tell
+    the slice's length where it is symbolic, nor torch where Keras tries a longer one than N.
+    """
+    if keras.backend.backend() == "tensorflow":
+        return table[:length]
+    return ops.take(table, ops.arange(length), axis=0)
+
+
+def _known_length(rows: Any) -> int | None:
+    """T of `[B, T, E]`, or None where it is symbolic, or a guess of Keras' on torch's "meta"."""
+    length = rows.shape[1]
+    return length if isinstance(length, int) and not getattr(rows, "is_meta", False) else None

@@ -1,5 +1,6 @@
 """The shared block, and the schedule by which the encoder applies it."""
 
+import functools
 import itertools
 from typing import Any
 
@@ -8,7 +9,8 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.attention import SelfAttention, attention_bias
-from albert_tf.layers.common import ACTIVATION_FUNCTIONS, dense, layer_norm
+from albert_tf.layers.common import replayed
+from albert_tf.layers.feed_forward import FeedForward
 
 
 def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
@@ -23,8 +25,11 @@ def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
 
 
 class AlbertBlock(keras.layers.Layer):
-    """Attention, then the feed-forward network, each with residual connection and layer norm.
+    """Attention, then the feed-forward network; either may be another block's too.
 
+    Args:
+        attention, ffn: the two parts, which `share="ffn"` or "attention" has in common with other
+            layers.
     Call arguments:
         hidden: `[B, T, H]`.
         bias: float `[B, 1, 1 or T, T]`, see `attention_bias`.
@@ -33,32 +38,46 @@ class AlbertBlock(keras.layers.Layer):
     Source: ALBERT, arXiv 1909.11942, section 3.1; google-research/albert, modeling.py.
     """
 
-    def __init__(self, config: AlbertConfig, **kwargs: Any):
+    def __init__(self, attention: SelfAttention, ffn: FeedForward, **kwargs: Any):
         super().__init__(**kwargs)
-        self.config = config
-        self.activation = ACTIVATION_FUNCTIONS[config.hidden_act]
-        self.attention = SelfAttention(config, name="attention", dtype=self.dtype_policy)
-        self.ffn = dense(config.intermediate_size, config, "ffn", self.dtype_policy)
-        self.ffn_output = dense(config.hidden_size, config, "ffn_output", self.dtype_policy)
-        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy)
-        self.layer_norm = layer_norm(config, "layer_norm", self.dtype_policy)
+        self.attention = attention
+        self.ffn = ffn
 
     def build(self, input_shape: Any = None) -> None:
-        hidden = (None, None, self.config.hidden_size)
-        self.attention.build(hidden)
-        self.ffn.build(hidden)
-        self.ffn_output.build((None, None, self.config.intermediate_size))
-        self.layer_norm.build(hidden)
+        for part in (self.attention, self.ffn):
+            if not part.built:
+                part.build(None)
 
     def call(self, hidden: Any, bias: Any, training: bool | None = None) -> tuple[Any, Any]:
         attended, probabilities = self.attention(hidden, bias, training=training)
-        transformed = self.ffn_output(self.activation(self.ffn(attended)))
-        hidden = attended + self.dropout(transformed, training=training)
-        return self.layer_norm(hidden), probabilities
+        return self.ffn(attended, training=training), probabilities
+
+    def rematerialized(self, hidden: Any, bias: Any, training: bool | None) -> tuple[Any, Any]:
+        """`call`, whose inner results are computed again for the gradient instead of kept."""
+        dropouts = [
+            dropout
+            for dropout in (
+                self.attention.attention_dropout,
+                self.attention.output_dropout,
+                self.ffn.dropout,
+            )
+            if dropout.rate > 0
+        ]
+        # Drawn here: drawn inside, TensorFlow would drop other places the second time.
+        seeds = [dropout.seed_generator.next() for dropout in dropouts]
+
+        def run(hidden: Any, bias: Any) -> tuple[Any, Any]:
+            with replayed(dropouts, seeds):
+                return self(hidden, bias, training=training)
+
+        return keras.remat(run)(hidden, bias)
 
 
 class AlbertEncoder(keras.layers.Layer):
-    """Applies G groups of blocks L times: the weights of a group are the same at every visit.
+    """Applies blocks L times, in an order that `schedule` shows: a layer's group of blocks.
+
+    With `share="all"` there are G groups, each the same weights at every visit; otherwise every
+    layer has a group of its own, in which attention or feed-forward network may be shared.
 
     Call arguments:
         hidden: `[B, T, H]`.
@@ -67,23 +86,41 @@ class AlbertEncoder(keras.layers.Layer):
     Returns:
         `(hidden_states, attentions)`: every block's `[B, T, H]`, the input first, and every block's
         `[B, A, T, T]`; with `unroll=False` just the last hidden state, and no attentions.
-    Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing).
+    Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(**kwargs)
         self.config = config
-        self.schedule = group_schedule(config.num_hidden_layers, config.num_hidden_groups)
+        self.schedule = group_schedule(config.num_hidden_layers, config.stored_groups)
         # A flat list: Keras does not save what stands in a list of lists.
-        self.blocks = [
-            AlbertBlock(config, name=f"group_{group}_block_{inner}", dtype=self.dtype_policy)
-            for group in range(config.num_hidden_groups)
+        self.blocks = self._blocks()
+        self.gradient_checkpointing = False
+
+    def _blocks(self) -> list[AlbertBlock]:
+        config, policy = self.config, self.dtype_policy
+        groups = range(config.stored_groups)
+        shared = group_schedule(config.num_hidden_layers, config.num_hidden_groups)
+        attention_of = shared if config.share == "attention" else groups
+        ffn_of = shared if config.share == "ffn" else groups
+        attention = functools.cache(
+            lambda group, inner: SelfAttention(config, name="attention", dtype=policy)
+        )
+        ffn = functools.cache(lambda group, inner: FeedForward(config, name="ffn", dtype=policy))
+        return [
+            AlbertBlock(
+                attention(attention_of[group], inner),
+                ffn(ffn_of[group], inner),
+                name=f"group_{group}_block_{inner}",
+                dtype=policy,
+            )
+            for group in groups
             for inner in range(config.inner_group_num)
         ]
 
     def build(self, input_shape: Any = None) -> None:
         for block in self.blocks:
-            block.build((None, None, self.config.hidden_size))
+            block.build(None)
 
     def group(self, index: int) -> list[AlbertBlock]:
         """The blocks of one group, in the order in which they are applied."""
@@ -101,8 +138,11 @@ class AlbertEncoder(keras.layers.Layer):
             return [self._looped(hidden, bias, training)], []
         hidden_states, attentions = [hidden], []
         for group in self.schedule:
-            for block in self.group(group):  # the same weights at every visit
-                hidden, probabilities = block(hidden, bias, training=training)
+            for block in self.group(group):  # with share="all" the same weights at every visit
+                if self.gradient_checkpointing and training:
+                    hidden, probabilities = block.rematerialized(hidden, bias, training)
+                else:
+                    hidden, probabilities = block(hidden, bias, training=training)
                 hidden_states.append(hidden)
                 attentions.append(probabilities)
         return hidden_states, attentions
@@ -116,5 +156,6 @@ class AlbertEncoder(keras.layers.Layer):
                     hidden, _ = block(hidden, bias, training=training)
                 return hidden
 
-            hidden = ops.fori_loop(0, len(list(visits)), visit, hidden)
+            count = len(list(visits))
+            hidden = visit(0, hidden) if count == 1 else ops.fori_loop(0, count, visit, hidden)
         return hidden

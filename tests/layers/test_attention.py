@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from keras import ops
 
 from albert_tf.layers import SelfAttention, attention_bias
 
@@ -30,7 +31,7 @@ def test_probabilities_sum_to_one_and_leave_masked_keys_out(
     )
     assert output.shape == (B, T, H)
     assert probabilities.shape == (B, A, T, T)
-    np.testing.assert_allclose(np.sum(probabilities, axis=-1), 1, atol=1e-6)
+    np.testing.assert_allclose(ops.sum(probabilities, axis=-1), 1, atol=1e-6)
     assert np.all(np.asarray(probabilities)[1, :, :, 4:] == 0)
 
 

@@ -1,0 +1,39 @@
+"""The feed-forward network with its residual connection and layer norm."""
+
+from typing import Any
+
+import keras
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers.common import ACTIVATION_FUNCTIONS, Dropout, dense, layer_norm
+
+
+class FeedForward(keras.layers.Layer):
+    """Widens to I, applies the activation, narrows to H, adds its input and normalises.
+
+    Call arguments:
+        hidden: `[B, T, H]`.
+    Returns:
+        `[B, T, H]`.
+    Source: ALBERT, arXiv 1909.11942, section 3.1; google-research/albert, modeling.py.
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.config = config
+        policy = self.dtype_policy
+        self.activation = ACTIVATION_FUNCTIONS[config.hidden_act]
+        self.intermediate = dense(config.intermediate_size, config, "intermediate", policy)
+        self.output_dense = dense(config.hidden_size, config, "output_dense", policy)
+        self.dropout = Dropout(config.hidden_dropout_prob, dtype=policy)
+        self.layer_norm = layer_norm(config, "layer_norm", policy)
+
+    def build(self, input_shape: Any = None) -> None:
+        hidden = (None, None, self.config.hidden_size)
+        self.intermediate.build(hidden)
+        self.output_dense.build((None, None, self.config.intermediate_size))
+        self.layer_norm.build(hidden)
+
+    def call(self, hidden: Any, training: bool | None = None) -> Any:
+        transformed = self.output_dense(self.activation(self.intermediate(hidden)))
+        return self.layer_norm(hidden + self.dropout(transformed, training=training))
