@@ -6,12 +6,23 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+from albert_tf.config_checks import (
+    checked_labels,
+    is_fraction,
+    is_integer,
+    is_positive_integer,
+    is_positive_number,
+    read_labels,
+    require,
+    unnamed_labels,
+)
 from albert_tf.config_keys import FIXED, check_keys, is_googles
 from albert_tf.errors import UserError
 from albert_tf.sizes import SIZES
 
 # Hugging Face's names: "gelu" is x·Φ(x) through erf, "gelu_new" its tanh approximation.
 ACTIVATIONS: Final = ("gelu", "gelu_new", "relu", "silu", "swish", "tanh")
+SHARING: Final = ("all", "attention", "ffn", "none")
 PROBLEM_TYPES: Final = (
     None,
     "regression",
@@ -30,6 +41,8 @@ class AlbertConfig:
         hidden_size: H, a multiple of `num_attention_heads`.
         num_hidden_layers: L, how many times a group of blocks is applied.
         num_hidden_groups: G ≤ L, how many groups have weights of their own.
+        share: what the layers of a group share (table 4): "all", just "attention", just the "ffn",
+            or "none", where every layer has weights of its own.
         inner_group_num: blocks in a group, applied in turn.
         num_attention_heads: A.
         intermediate_size: I, width inside the feed-forward network.
@@ -43,10 +56,12 @@ class AlbertConfig:
         id2label: label names by class index, or None for two unnamed classes.
         problem_type: "single_label_classification", "multi_label_classification", "regression", or
             None: regression for one label, single-label classification for more.
+        answerability: question answering has the original's head for SQuAD 2.0, which also says
+            whether there is an answer.
 
     Raises:
         ValueError: a value is out of range or contradicts another.
-    Source: ALBERT, arXiv 1909.11942, tables 1 and 3.
+    Source: ALBERT, arXiv 1909.11942, tables 1, 3 and 4.
     """
 
     vocab_size: int = 30000
@@ -70,18 +85,22 @@ class AlbertConfig:
     eos_token_id: int | None = 3
     id2label: Mapping[int, str] | None = None
     problem_type: str | None = None
+    share: str = "all"
+    answerability: bool = False
 
     def __post_init__(self) -> None:
         for name in _POSITIVE_INTEGERS:
-            _require(name, getattr(self, name), _is_positive_integer, "a positive integer")
+            require(name, getattr(self, name), is_positive_integer, "a positive integer")
         for name in _DROPOUTS:
-            _require(name, getattr(self, name), _is_fraction, "a number in [0, 1)")
+            require(name, getattr(self, name), is_fraction, "a number in [0, 1)")
         for name in ("initializer_range", "layer_norm_eps"):
-            _require(name, getattr(self, name), _is_positive_number, "a positive number")
+            require(name, getattr(self, name), is_positive_number, "a positive number")
         for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
-            _require(name, getattr(self, name), self._is_token_id, "null or an id below vocab_size")
-        _require("hidden_act", self.hidden_act, ACTIVATIONS.__contains__, f"one of {ACTIVATIONS}")
-        _require(
+            require(name, getattr(self, name), self._is_token_id, "null or an id below vocab_size")
+        require("hidden_act", self.hidden_act, ACTIVATIONS.__contains__, f"one of {ACTIVATIONS}")
+        require("share", self.share, SHARING.__contains__, f"one of {SHARING}")
+        require("answerability", self.answerability, (True, False).__contains__, "True or False")
+        require(
             "problem_type", self.problem_type, PROBLEM_TYPES.__contains__, f"one of {PROBLEM_TYPES}"
         )
         if self.hidden_size % self.num_attention_heads:
@@ -97,18 +116,23 @@ class AlbertConfig:
                 f"num_hidden_layers={self.num_hidden_layers}."
             )
         if self.id2label is not None:
-            object.__setattr__(self, "id2label", _checked_labels(self.id2label))
+            object.__setattr__(self, "id2label", checked_labels(self.id2label))
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
 
     def _is_token_id(self, value: Any) -> bool:
-        return value is None or (_is_integer(value) and 0 <= value < self.vocab_size)
+        return value is None or (is_integer(value) and 0 <= value < self.vocab_size)
 
     @property
     def num_labels(self) -> int:
         """Number of classes (1 for regression); two where none is named, as in transformers."""
         return 2 if self.id2label is None else len(self.id2label)
+
+    @property
+    def stored_groups(self) -> int:
+        """Groups of layers in a checkpoint: L where layers have something of their own, else G."""
+        return self.num_hidden_groups if self.share == "all" else self.num_hidden_layers
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -146,8 +170,10 @@ class AlbertConfig:
         for key in _DROPOUTS:
             if fields.get(key, 0) is None:  # older transformers write null for "as published"
                 del fields[key]
+        if fields.get("share", "all") != "all":
+            fields["num_hidden_groups"] = values.get("shared_groups", 1)
         try:
-            return cls(**{**fields, "id2label": _read_labels(values)})
+            return cls(**{**fields, "id2label": read_labels(values)})
         except ValueError as error:
             raise UserError(f"The configuration is not valid. {error}") from error
 
@@ -182,8 +208,14 @@ class AlbertConfig:
         if labels is not None:
             values["id2label"] = {str(index): label for index, label in labels.items()}
             values["label2id"] = {label: index for index, label in labels.items()}
-        if values["problem_type"] is None:
-            del values["problem_type"]
+        for key, unset in (("problem_type", None), ("share", "all"), ("answerability", False)):
+            if values[key] == unset:
+                del values[key]
+        if self.share != "all":  # transformers, which knows "all" alone, finds every layer
+            values |= {
+                "num_hidden_groups": self.stored_groups,
+                "shared_groups": self.num_hidden_groups,
+            }
         return {**FIXED, **values}
 
 
@@ -205,57 +237,3 @@ _DROPOUTS: Final = (
     "attention_probs_dropout_prob",
     "classifier_dropout_prob",
 )
-
-
-def _require(name: str, value: Any, holds: Any, rule: str) -> None:
-    if not holds(value):
-        raise ValueError(f"{name} must be {rule}. Received: {name}={value!r}.")
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_positive_integer(value: Any) -> bool:
-    return _is_integer(value) and value > 0
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, float) or _is_integer(value)
-
-
-def _is_fraction(value: Any) -> bool:
-    return _is_number(value) and 0 <= value < 1
-
-
-def _is_positive_number(value: Any) -> bool:
-    return _is_number(value) and 0 < value < float("inf")
-
-
-def _checked_labels(labels: Mapping[int, str]) -> dict[int, str]:
-    ordered = {index: labels[index] for index in sorted(labels)}
-    if not ordered or list(ordered) != list(range(len(ordered))):
-        raise ValueError(
-            f"id2label must name the classes 0, 1, 2, … without a gap. Received: {dict(labels)!r}."
-        )
-    if len(set(ordered.values())) < len(ordered):
-        raise ValueError(f"id2label must not name two classes alike. Received: {dict(labels)!r}.")
-    return ordered
-
-
-def _read_labels(values: Mapping[str, Any]) -> dict[int, str] | None:
-    """Labels from `id2label`, or as many unnamed ones as `num_labels` asks for."""
-    labels, count = values.get("id2label"), values.get("num_labels")
-    if isinstance(labels, Mapping) and all(str(index).isdigit() for index in labels):
-        return {int(index): label for index, label in labels.items()}
-    if labels is not None:
-        raise ValueError(f"id2label must map class numbers to names. Received: {labels!r}.")
-    if count is None:
-        return None
-    _require("num_labels", count, _is_positive_integer, "a positive integer")
-    return unnamed_labels(count)
-
-
-def unnamed_labels(count: int) -> dict[int, str]:
-    """`{0: "LABEL_0", …}`, the names that transformers gives classes without names."""
-    return {index: f"LABEL_{index}" for index in range(count)}

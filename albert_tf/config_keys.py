@@ -14,6 +14,14 @@ GOOGLE_INERT: Final[Mapping[str, Any]] = {
     "layers_to_keep": [],
     "net_structure_type": 0,
     "num_memory_blocks": 0,
+    # Chinese models carry these over from BERT.
+    "directionality": "bidi",
+    "ln_type": "postln",
+    "pooler_fc_size": 768,
+    "pooler_num_attention_heads": 12,
+    "pooler_num_fc_layers": 3,
+    "pooler_size_per_head": 128,
+    "pooler_type": "first_token_transform",
 }
 # Hugging Face writes these about the run or the library; none changes what an encoder computes.
 HF_BOOKKEEPING: Final = frozenset(
@@ -43,6 +51,7 @@ GOOGLE_FIELDS: Final = frozenset(
     vocab_size""".split()  # noqa: SIM905
 )
 LABEL_KEYS: Final = frozenset({"id2label", "label2id", "num_labels"})
+OWN_KEYS: Final = frozenset({"shared_groups"})  # this project's, beside fields of its own
 
 
 def is_googles(values: Mapping[str, Any]) -> bool:
@@ -65,7 +74,7 @@ def check_keys(values: Mapping[str, Any], fields: Set[str]) -> None:
                 raise UserError(
                     f"{key} must be {only!r} in an ALBERT configuration. Received: {values[key]!r}."
                 )
-    known = fields | HF_BOOKKEEPING | FIXED.keys() | GOOGLE_INERT.keys() | LABEL_KEYS
+    known = fields | HF_BOOKKEEPING | FIXED.keys() | GOOGLE_INERT.keys() | LABEL_KEYS | OWN_KEYS
     for key in values.keys() - known:
         nearest = difflib.get_close_matches(key, known, n=1)
         hint = f"Did you mean {nearest[0]!r}?" if nearest else "Remove it if it means nothing here."
