@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from albert_tf.config import AlbertConfig as AlbertConfig
     from albert_tf.errors import UserError as UserError
+    from albert_tf.models import AlbertForMaskedLM as AlbertForMaskedLM
+    from albert_tf.models import AlbertForMultipleChoice as AlbertForMultipleChoice
+    from albert_tf.models import AlbertForPreTraining as AlbertForPreTraining
+    from albert_tf.models import AlbertForQuestionAnswering as AlbertForQuestionAnswering
     from albert_tf.models import AlbertForSequenceClassification as AlbertForSequenceClassification
+    from albert_tf.models import AlbertForTokenClassification as AlbertForTokenClassification
     from albert_tf.models import AlbertModel as AlbertModel
+    from albert_tf.models import unshare as unshare
+    from albert_tf.models.auto import load_model as load_model
+    from albert_tf.pipelines import pipeline as pipeline
     from albert_tf.text.preprocessing import AlbertPreprocessor as AlbertPreprocessor
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
 
@@ -19,11 +27,19 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AlbertConfig": "albert_tf.config",
+    "AlbertForMaskedLM": "albert_tf.models",
+    "AlbertForMultipleChoice": "albert_tf.models",
+    "AlbertForPreTraining": "albert_tf.models",
+    "AlbertForQuestionAnswering": "albert_tf.models",
     "AlbertForSequenceClassification": "albert_tf.models",
+    "AlbertForTokenClassification": "albert_tf.models",
     "AlbertModel": "albert_tf.models",
     "AlbertPreprocessor": "albert_tf.text.preprocessing",
     "AlbertTokenizer": "albert_tf.text.tokenizer",
     "UserError": "albert_tf.errors",
+    "load_model": "albert_tf.models.auto",
+    "pipeline": "albert_tf.pipelines",
+    "unshare": "albert_tf.models",
 }
 __all__ = [*_HOMES, "__version__"]
 

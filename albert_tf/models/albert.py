@@ -7,7 +7,8 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import AlbertEncoder, FactorizedEmbedding, pooler
-from albert_tf.models.base import PreTrainedModel, features
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.models.inputs import features
 from albert_tf.models.outputs import ModelOutput
 
 
@@ -58,7 +59,7 @@ class AlbertModel(PreTrainedModel):
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "add_pooling_layer": self.add_pooling_layer}
 
-    def call(
+    def call(  # type: ignore[override]  # has no task's inputs
         self,
         input_ids: Any = None,
         attention_mask: Any = None,

@@ -1,15 +1,26 @@
-"""What all ALBERT models share: configuration, losses in `fit`, and the directory format."""
+"""What all ALBERT models share: configuration, the way from inputs to losses, the files."""
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import keras
-from keras import ops
 
-from albert_tf.checkpoints import directory, weights
-from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.checkpoints import directory, formats, weights
+from albert_tf.config import AlbertConfig
+from albert_tf.models.inputs import (
+    ENCODER_INPUTS,
+    features,
+    named,
+    refuse_lists,
+    refuse_lost_weights,
+    refuse_unknown,
+)
+from albert_tf.models.losses import Term, total
+from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.overrides import overridden
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
@@ -17,12 +28,26 @@ Model = TypeVar("Model", bound="PreTrainedModel")
 class PreTrainedModel(keras.Model):
     """A Keras model with an `AlbertConfig` and a directory format; built when constructed.
 
-    Subclasses set `main_output`, the output that a loss and metrics given to `compile` receive, and
-    `example_losses`, the loss that `fit` minimises when `compile` got none.
+    A task's model has its encoder at `self.albert`, declares `targets` and `task_inputs`, and
+    defines `answer` and `loss_terms`.
+
+    Call arguments: those of `AlbertModel`, what the model lists as its own inputs, and its labels,
+    which add `loss`, a scalar, to the output. All of them may come in one dict as `input_ids`.
+
+    Attributes:
+        targets: the output that each label is compared with. A loss and metrics given to `compile`
+            receive that output, or for several labels a dict of them.
+        task_inputs: further inputs.
+        labels_named: False drops the configuration's labels from a model whose head has two outputs
+            anyway: transformers would give it as many as there are labels.
+        fresh_parts: parts that `from_pretrained` found no weights for.
     """
 
-    main_output: str | None = None
+    targets: Mapping[str, str] = {}
+    task_inputs: Sequence[str] = ()
+    labels_named: bool = True
     built: bool
+    albert: Any
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         if not isinstance(config, AlbertConfig):
@@ -31,20 +56,192 @@ class PreTrainedModel(keras.Model):
                 f"{type(self).__name__}.from_pretrained(directory). Received: {config!r}."
             )
         super().__init__(**kwargs)
-        self.config = config
+        self.config = config if self.labels_named else dataclasses.replace(config, id2label=None)
+        self.fresh_parts: list[str] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], Mapping):  # a tokenizer's result is no dict to Keras
+            args = (dict(args[0]), *args[1:])
+        refuse_lists({**named(args), **kwargs})
+        return super().__call__(*args, **kwargs)
+
+    def call(
+        self,
+        input_ids: Any = None,
+        attention_mask: Any = None,
+        token_type_ids: Any = None,
+        position_ids: Any = None,
+        inputs_embeds: Any = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: bool = True,
+        training: bool | None = None,
+        **task_inputs: Any,
+    ) -> ModelOutput:
+        inputs = features(
+            input_ids,
+            (*self.task_inputs, *self.targets),
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            **task_inputs,
+        )
+        encoded = self.encode(
+            {name: inputs[name] for name in ENCODER_INPUTS},
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            unroll=unroll,
+            training=training,
+        )
+        outputs = ModelOutput(self.answer(encoded, inputs, training))
+        labels = {name: inputs[name] for name in self.targets if inputs[name] is not None}
+        if labels:
+            outputs = ModelOutput(loss=total(self.loss_terms(labels, outputs)), **outputs)
+        for name in ("hidden_states", "attentions"):
+            if name in encoded:
+                outputs[name] = encoded[name]
+        return outputs
+
+    def encode(self, inputs: Mapping[str, Any], **options: Any) -> ModelOutput:
+        """The encoder's outputs for a task's inputs."""
+        return self.albert(**inputs, **options)
+
+    def answer(
+        self, encoded: ModelOutput, inputs: Mapping[str, Any], training: bool | None
+    ) -> dict[str, Any]:
+        """The task's outputs."""
+        raise NotImplementedError
+
+    def loss_terms(self, labels: Mapping[str, Any], outputs: Mapping[str, Any]) -> Sequence[Term]:
+        """The loss that `fit` minimises when `compile` got none: a term for each label."""
+        raise NotImplementedError
+
+    def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        self._check_examples(x, y, kwargs)
+        return super().fit(x, y, *args, **kwargs)
+
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        self._check_examples(x, y, kwargs)
+        return super().evaluate(x, y, *args, **kwargs)
+
+    def _check_examples(self, x: Any, y: Any, options: Mapping[str, Any]) -> None:
+        """Refuses unknown names before anything is traced, and weights that would be lost."""
+        if isinstance(x, Mapping):
+            refuse_unknown(x, (*ENCODER_INPUTS, *self.task_inputs, *self.targets))
+            if y is None:
+                refuse_lost_weights(options)
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        labels = self._labels(x, y)
+        if self.loss is not None:
+            return super().compute_loss(x, *self._compared(labels, y_pred), sample_weight, training)
+        if not self.targets:
+            raise ValueError(
+                f"{type(self).__name__} has no loss of its own: compile it with one, or choose a "
+                "task's model."
+            )
+        if not labels:
+            raise ValueError(
+                f"The model's own loss needs {' or '.join(self.targets)}, as `y` or among the "
+                "features. Received none: fit(features, labels)."
+            )
+        weights = self._sample_weights(labels, sample_weight)
+        loss = total(self.loss_terms(labels, y_pred), weights) + sum(self.losses)
+        return loss / _replicas()
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
+        compared = self._compared(self._labels(x, y), y_pred)
+        return super().compute_metrics(x, *compared, sample_weight)
+
+    def _labels(self, x: Any, y: Any) -> Any:
+        """Labels by name, from `y` in any of its forms or from the features.
+
+        A model without targets of its own hands on `y`.
+        """
+        if not self.targets:
+            return y
+        if y is None:
+            y = x if isinstance(x, Mapping) else {}
+        elif not isinstance(y, Mapping):
+            y = dict(zip(self.targets, y if isinstance(y, tuple | list) else (y,), strict=False))
+        return {name: y[name] for name in self.targets if y.get(name) is not None}
+
+    def _sample_weights(self, labels: Mapping[str, Any], weights: Any) -> list[Any] | None:
+        """Weights for each label: Keras hands them out in the form that `y` has."""
+        if weights is None:
+            return None
+        if isinstance(weights, tuple | list):
+            weights = dict(zip(self.targets, weights, strict=False))
+        if isinstance(weights, Mapping):
+            return [weights.get(name) for name in labels]
+        return [weights] * len(labels)
+
+    def _compared(self, labels: Any, outputs: Any) -> tuple[Any, Any]:
+        """Labels and outputs as a loss or metric given to `compile` receives them."""
+        if not self.targets:
+            return labels, outputs
+        named = {self.targets[name]: label for name, label in labels.items()}
+        if len(self.targets) == 1 and not isinstance(self.loss, Mapping):
+            (output,) = self.targets.values()
+            return named.get(output), outputs[output]
+        return named, {name: outputs[name] for name in named}
+
+    def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
+        """Keeps just each block's input for the gradient, and computes the rest again.
+
+        Takes less memory and more time. Source: arXiv 1604.06174.
+        """
+        backbone: Any = getattr(self, "albert", self)
+        backbone.encoder.gradient_checkpointing = enabled
+        self.train_function = None  # traced anew
+
+    def gradient_checkpointing_disable(self) -> None:
+        """Undoes `gradient_checkpointing_enable`."""
+        self.gradient_checkpointing_enable(False)
+
+    def _parts(self) -> Iterator[tuple[str, keras.layers.Layer]]:
+        """What may be frozen by itself, by its path."""
+        yield from ((layer.name, layer) for layer in self.layers)
+        backbone: Any = getattr(self, "albert", self)
+        yield from ((f"albert/{layer.name}", layer) for layer in backbone.layers)
+        yield from ((f"encoder/{block.name}", block) for block in backbone.encoder.blocks)
 
     def get_config(self) -> dict[str, Any]:
+        backbone: Any = getattr(self, "albert", self)
         return {
             "config": self.config.to_dict(),
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "trainable": self.trainable,
+            "frozen": [path for path, layer in self._parts() if not layer.trainable],
+            "gradient_checkpointing": backbone.encoder.gradient_checkpointing,
         }
 
     @classmethod
     def from_config(cls: type[Model], config: dict[str, Any], custom_objects: Any = None) -> Model:
-        policy = keras.dtype_policies.deserialize(config["dtype"]) if "dtype" in config else None
-        values = {**config, "dtype": policy, "config": AlbertConfig.from_dict(config["config"])}
-        return cls(**values)
+        values = {**config, "config": AlbertConfig.from_dict(config["config"])}
+        if "dtype" in values:
+            values["dtype"] = keras.dtype_policies.deserialize(values["dtype"])
+        frozen, trainable = values.pop("frozen", ()), values.pop("trainable", True)
+        checkpointing = values.pop("gradient_checkpointing", False)
+        model = cls(**values)
+        for path, layer in model._parts():
+            if path in frozen:
+                layer.trainable = False
+        if not trainable:
+            model.trainable = False
+        model.gradient_checkpointing_enable(checkpointing)
+        return model
 
     @classmethod
     def from_pretrained(
@@ -55,101 +252,39 @@ class PreTrainedModel(keras.Model):
         ignore_mismatched_sizes: bool = False,
         **options: Any,
     ) -> Model:
-        """A model with the configuration and weights of a directory, or of a name on the hub.
+        """A model with the configuration and weights of a checkpoint, in any published format.
 
         Args:
-            name_or_path: a directory in Hugging Face's format, or a hub name such as
-                "albert/albert-base-v2".
+            name_or_path: a directory of Hugging Face (safetensors, PyTorch, TensorFlow, Flax), a
+                TensorFlow 1 checkpoint of Google's with its `albert_config.json`, a TF-Hub module,
+                a KerasHub preset, or a hub name such as "albert/albert-base-v2".
             dtype: Keras dtype policy; the global one if None.
             ignore_mismatched_sizes: start a head afresh whose shapes differ (other labels).
-            **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub; anything
-                else overrides a field of the configuration (`num_labels=3`,
-                `hidden_dropout_prob=0.1`).
+            **options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` and
+                `subfolder` for the hub; anything else overrides a field of the configuration
+                (`num_labels=3`, `hidden_dropout_prob=0.1`).
         Raises:
             UserError: there is no such model, it is damaged, or its weights don't fit its
                 configuration.
         """
         hub_options, options = directory.split_hub_options(options)
-        folder = directory.locate(name_or_path, **hub_options)
-        config = _overridden(directory.read_config(folder), options)
-        tensors = directory.read_tensors(folder)
-        model = cls(config, dtype=dtype)
-        weights.assign(model, tensors, str(name_or_path), ignore_mismatched_sizes)
+        checkpoint = formats.read(name_or_path, **hub_options)
+        model = cls(overridden(checkpoint.config, options), dtype=dtype)
+        model.fresh_parts = weights.assign(
+            model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
+        )
         return model
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Writes the `config.json` and `model.safetensors` that transformers reads."""
         config = {**self.config.to_dict(), "architectures": [type(self).__name__]}
-        directory.write(folder, config, weights.extract(self))
-
-    def example_losses(self, labels: Any, outputs: Mapping[str, Any]) -> Any:
-        """The loss of each example, `[B]`."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no loss of its own: compile it with one, or choose a "
-            "task model."
-        )
-
-    def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
-    ) -> Any:
-        labels = _labels(x, y)
-        if self.loss is not None:
-            return super().compute_loss(x, labels, self._main(y_pred), sample_weight, training)
-        losses = self.example_losses(labels, y_pred)
-        if sample_weight is not None:
-            losses = losses * ops.cast(sample_weight, losses.dtype)
-        return ops.mean(losses) + sum(self.losses)
-
-    def compute_metrics(
-        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
-    ) -> dict[str, Any]:
-        return super().compute_metrics(x, _labels(x, y), self._main(y_pred), sample_weight)
-
-    def _main(self, outputs: Any) -> Any:
-        return outputs if self.main_output is None else outputs[self.main_output]
+        directory.write(Path(folder).expanduser(), config, weights.extract(self))
 
 
-def features(input_ids: Any, **others: Any) -> dict[str, Any]:
-    """One dict of a model's inputs, from arguments or from a dict given in the first one's place.
+def _replicas() -> int:
+    """Over how many replicas TensorFlow sums the gradients of losses, as Keras' own know."""
+    if keras.backend.backend() != "tensorflow":
+        return 1
+    import tensorflow as tf
 
-    Raises:
-        ValueError: an unknown name in the dict, or neither or both of `input_ids` and
-            `inputs_embeds`.
-    """
-    if isinstance(input_ids, Mapping):
-        unknown = input_ids.keys() - {"input_ids", *others}
-        if unknown:
-            raise ValueError(
-                f"A model's inputs are input_ids, {', '.join(others)}. Received also: "
-                f"{', '.join(sorted(unknown))}."
-            )
-        given = {**others, "input_ids": None, **input_ids}
-    else:
-        given = {"input_ids": input_ids, **others}
-    if (given["input_ids"] is None) == (given["inputs_embeds"] is None):
-        received = "neither" if given["input_ids"] is None else "both"
-        raise ValueError(f"A model needs either input_ids or inputs_embeds. Received {received}.")
-    return given
-
-
-def _labels(x: Any, y: Any) -> Any:
-    return x.get("labels") if y is None and isinstance(x, Mapping) else y
-
-
-def _overridden(config: AlbertConfig, changes: dict[str, Any]) -> AlbertConfig:
-    """`config` with other values; `num_labels` keeps the labels' names if their number stays."""
-    count = changes.pop("num_labels", config.num_labels)
-    if count != config.num_labels:
-        changes = {"id2label": unnamed_labels(count), **changes}
-    unknown = changes.keys() - {field.name for field in dataclasses.fields(config)}
-    if unknown:
-        raise TypeError(
-            f"from_pretrained takes {', '.join(directory.HUB_OPTIONS)}, dtype and fields of "
-            f"AlbertConfig. Received: {', '.join(sorted(unknown))}."
-        )
-    return dataclasses.replace(config, **changes)
+    return tf.distribute.get_strategy().num_replicas_in_sync

@@ -9,7 +9,8 @@ import optree
 class ModelOutput(dict):
     """Named outputs, read as `outputs["logits"]`, `outputs.logits` or `outputs[0]`.
 
-    Keras, TensorFlow and JAX take it apart and put it together like any other nested structure.
+    Keras, TensorFlow, JAX and torch take it apart and put it together like any other nested
+    structure.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -21,7 +22,7 @@ class ModelOutput(dict):
             ) from None
 
     def __getitem__(self, key: Any) -> Any:
-        return super().__getitem__(list(self)[key] if isinstance(key, int) else key)
+        return self.to_tuple()[key] if isinstance(key, int | slice) else super().__getitem__(key)
 
     def to_tuple(self) -> tuple[Any, ...]:
         """The values, in order."""
@@ -41,3 +42,12 @@ if keras.backend.backend() == "jax":
     import jax
 
     jax.tree_util.register_pytree_node(ModelOutput, _flatten, _unflatten)
+elif keras.backend.backend() == "torch":
+    from torch.utils import _pytree
+
+    # The other two hand the names first, and keep them as they are.
+    _pytree.register_pytree_node(
+        ModelOutput,
+        lambda output: (list(output.values()), tuple(output)),
+        lambda values, names: _unflatten(names, values),
+    )

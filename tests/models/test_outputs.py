@@ -30,3 +30,8 @@ def test_a_graph_returns_it():
     result = tf.function(lambda x: ModelOutput(logits=x + 1, hidden_states=(x,)))(tf.constant(1))
     assert isinstance(result, ModelOutput)
     assert int(result.logits) == 2
+
+
+def test_a_slice_is_a_tuple():
+    outputs = ModelOutput(loss=1, logits=2, hidden_states=3)
+    assert outputs[:2] == (1, 2)

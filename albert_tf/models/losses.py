@@ -1,0 +1,93 @@
+"""Losses as weighted means, on every backend."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import keras
+from keras import ops
+
+IGNORED: Final = -100  # the label of a position that doesn't count, as in transformers
+
+
+class Term(NamedTuple):
+    """A part of a loss.
+
+    Attributes:
+        values: float32 `[B, …]`.
+        weights: of the same shape; a weight of 0 leaves a value out.
+        share: factor of the term's mean.
+    """
+
+    values: Any
+    weights: Any
+    share: float = 1.0
+
+
+def total(terms: Sequence[Term], sample_weights: Sequence[Any] | None = None) -> Any:
+    """The sum of the terms' means, each value times its example's weight.
+
+    As everywhere in Keras, sample weights do not enter the means' denominators.
+
+    Args:
+        terms: parts of the loss.
+        sample_weights: for each term `[B]` or more axes, or None.
+    """
+    weights = sample_weights or [None] * len(terms)
+    return sum(
+        term.share * _mean(term, weight) for term, weight in zip(terms, weights, strict=True)
+    )
+
+
+def _mean(term: Term, sample_weight: Any) -> Any:
+    weighted = term.values * term.weights
+    if sample_weight is not None:
+        factor = ops.cast(sample_weight, weighted.dtype)
+        shape = (*ops.shape(factor), *[1] * (len(weighted.shape) - len(factor.shape)))
+        weighted = weighted * ops.reshape(factor, shape)
+    count = ops.maximum(ops.sum(term.weights), keras.config.epsilon())
+    return ops.sum(weighted) / count
+
+
+def cross_entropy(labels: Any, logits: Any, share: float = 1.0) -> Term:
+    """Of int `labels` `[B, …]`, where `IGNORED` doesn't count, from `logits` `[B, …, C]`."""
+    if len(labels.shape) == len(logits.shape):  # with an axis of 1 at the end
+        if labels.shape[-1] not in (1, None):
+            raise ValueError(
+                "labels must be the numbers of classes, without an axis of classes. "
+                f"Received: labels of shape {tuple(labels.shape)} for logits of shape "
+                f"{tuple(logits.shape)}. Give labels.argmax(axis=-1) of one-hot ones."
+            )
+        labels = labels[..., 0]
+    labels = ops.cast(labels, "int32")
+    return _counted(labels, logits, ops.not_equal(labels, IGNORED), share)
+
+
+def span_cross_entropy(positions: Any, logits: Any, share: float) -> Term:
+    """Of int `positions` `[B]` from `logits` `[B, T]`; one outside `[0, T)` doesn't count."""
+    positions = ops.reshape(ops.cast(positions, "int32"), (-1,))
+    inside = ops.logical_and(positions >= 0, positions < ops.shape(logits)[-1])
+    return _counted(positions, logits, inside, share)
+
+
+def squared_error(targets: Any, predictions: Any) -> Term:
+    """Of float `targets`, any shape with `predictions`' elements, averaged over each example."""
+    targets = ops.reshape(ops.cast(targets, predictions.dtype), ops.shape(predictions))
+    return every(ops.mean(ops.square(predictions - targets), axis=-1))
+
+
+def sigmoid_cross_entropy(targets: Any, logits: Any, share: float = 1.0) -> Term:
+    """Of 0s and 1s `[B, …]` from `logits` `[B, …]`, averaged over all but the first axis."""
+    targets = ops.reshape(ops.cast(targets, logits.dtype), ops.shape(logits))
+    losses = ops.binary_crossentropy(targets, logits, from_logits=True)
+    return every(ops.mean(ops.reshape(losses, (ops.shape(losses)[0], -1)), axis=-1), share)
+
+
+def every(values: Any, share: float = 1.0) -> Term:
+    """A term in which every value counts."""
+    return Term(values, ops.ones_like(values), share)
+
+
+def _counted(labels: Any, logits: Any, counts: Any, share: float) -> Term:
+    known = ops.where(counts, labels, 0)
+    values = ops.sparse_categorical_crossentropy(known, logits, from_logits=True)
+    return Term(values, ops.cast(counts, values.dtype), share)

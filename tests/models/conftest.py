@@ -1,0 +1,103 @@
+"""One of each task's models, and a batch that it learns from."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from albert_tf import models
+
+B, C, T, P = 4, 3, 7, 2
+
+
+class Task(NamedTuple):
+    """A model's class, its inputs, its labels, and what its configuration has beside."""
+
+    model: type
+    inputs: dict[str, np.ndarray]
+    labels: dict[str, np.ndarray]
+    config: dict[str, Any]
+
+
+def batch(*shape):
+    generator = np.random.default_rng(8)
+    mask = (np.arange(T) < np.array([7, 4, 6, 3])[:, None]).astype("int32")
+    mask = np.broadcast_to(mask.reshape(B, *[1] * (len(shape) - 2), T), shape)
+    ids = generator.integers(5, 31, shape).astype("int32")
+    ids[..., 0] = 2
+    types = np.broadcast_to((np.arange(T) >= 2).astype("int32"), shape)
+    return {"input_ids": ids * mask, "attention_mask": mask, "token_type_ids": types * mask}
+
+
+SPANS = {
+    "start_positions": np.array([2, 2, 0, 0], "int32"),
+    "end_positions": np.array([4, 2, 0, 0], "int32"),
+}
+PIECES = np.array(
+    [
+        [-100, 1, 2, 0, 1, 1, -100],
+        [-100, 0, 2, -100, -100, -100, -100],
+        [-100, 2, 2, 1, 0, -100, -100],
+        [-100, 1, -100, -100, -100, -100, -100],
+    ],
+    "int32",
+)
+ORDER = np.array([0, 1, 1, 0], "int32")
+TASKS = {
+    "pretraining": Task(
+        models.AlbertForPreTraining,
+        batch(B, T),
+        {"labels": PIECES, "sentence_order_label": ORDER},
+        {},
+    ),
+    "pretraining at positions": Task(
+        models.AlbertForPreTraining,
+        {**batch(B, T), "masked_lm_positions": np.array([[1, 3], [2, 0], [4, 1], [1, 0]], "int32")},
+        {
+            "labels": np.array([[9, 8], [11, -100], [30, 5], [6, -100]], "int32"),
+            "sentence_order_label": ORDER,
+        },
+        {},
+    ),
+    "masked lm": Task(models.AlbertForMaskedLM, batch(B, T), {"labels": PIECES}, {}),
+    "sequence classification": Task(
+        models.AlbertForSequenceClassification, batch(B, T), {"labels": np.array([0, 1, 2, 1])}, {}
+    ),
+    "token classification": Task(
+        models.AlbertForTokenClassification, batch(B, T), {"labels": PIECES}, {}
+    ),
+    "question answering": Task(models.AlbertForQuestionAnswering, batch(B, T), SPANS, {}),
+    "answerability": Task(
+        models.AlbertForQuestionAnswering,
+        batch(B, T),
+        {**SPANS, "is_impossible": np.array([0, 0, 1, 1], "float32")},
+        {"answerability": True},
+    ),
+    "multiple choice": Task(
+        models.AlbertForMultipleChoice, batch(B, C, T), {"labels": np.array([0, 2, 1, 1])}, {}
+    ),
+}
+
+
+@pytest.fixture(params=TASKS)
+def task(request):
+    return TASKS[request.param]
+
+
+@pytest.fixture
+def task_config(small_config, task):
+    """The task's configuration, without dropout in the encoder and with weights large enough."""
+    return dataclasses.replace(
+        small_config,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        classifier_dropout_prob=0.0,
+        initializer_range=0.2,
+        **task.config,
+    )
+
+
+@pytest.fixture
+def task_model(task, task_config, scrambled):
+    return scrambled(task.model(task_config))

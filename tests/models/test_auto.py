@@ -1,0 +1,98 @@
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf import models
+from albert_tf.errors import UserError
+from albert_tf.models.auto import TASKS, load_model
+
+
+@pytest.fixture
+def saved(small_config, tmp_path):
+    """A function: a task -> a model of it and the directory that it was saved in."""
+
+    def save(task):
+        model = TASKS[task](small_config)
+        model.save_pretrained(tmp_path)
+        return model, tmp_path
+
+    return save
+
+
+def rename(folder, architectures):
+    config = json.loads((folder / "config.json").read_text())
+    config["architectures"] = architectures
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_class_that_was_saved(task, saved):
+    model, folder = saved(task)
+    loaded = load_model(folder)
+    assert type(loaded) is type(model)
+    assert loaded.fresh_parts == []
+    for weight, expected in zip(loaded.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(weight, expected)
+
+
+def test_every_model_is_a_task():
+    assert set(TASKS.values()) == {
+        getattr(models, name) for name in models.__all__ if name.startswith("Albert")
+    }
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_where_no_class_is_named_the_heads_tell(task, saved):
+    model, folder = saved(task)
+    rename(folder, None)
+    assert type(load_model(folder)) is type(model)
+
+
+@pytest.mark.parametrize("prefix", ["TF", "Flax"])
+def test_names_of_other_frameworks(prefix, saved):
+    _, folder = saved("question-answering")
+    rename(folder, [f"{prefix}AlbertForQuestionAnswering"])
+    assert type(load_model(folder)) is models.AlbertForQuestionAnswering
+
+
+def test_options_reach_from_pretrained(saved):
+    _, folder = saved("token-classification")
+    model = load_model(folder, dtype="mixed_bfloat16", hidden_dropout_prob=0.25)
+    assert model.dtype_policy.name == "mixed_bfloat16"
+    assert model.config.hidden_dropout_prob == 0.25
+
+
+def test_a_named_task_goes_first(saved):
+    _, folder = saved("token-classification")
+    model = load_model(folder, "question-answering")
+    assert type(model) is models.AlbertForQuestionAnswering
+    assert model.fresh_parts == ["qa_outputs"]
+    rename(folder, None)
+    assert type(load_model(folder, "encoder")) is models.AlbertModel
+
+
+@pytest.mark.parametrize(
+    ("architectures", "received"),
+    [
+        (["BertForMaskedLM"], "BertForMaskedLM"),
+        (["AlbertForPoetry", "TFBertModel"], "AlbertForPoetry, TFBertModel"),
+    ],
+)
+def test_no_class_that_is_known(architectures, received, saved):
+    _, folder = saved("encoder")
+    rename(folder, architectures)
+    message = f"must name its class .* Received: {received}, in .*--task .*masked-lm"
+    with pytest.raises(UserError, match=message):
+        load_model(folder)
+
+
+def test_unknown_task(tmp_path):
+    with pytest.raises(UserError, match="one of encoder, .*multiple-choice. Received: 'poetry'"):
+        load_model(tmp_path, "poetry")
+
+
+def test_a_configuration_that_is_damaged(tmp_path):
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(UserError, match="config.json must be JSON. Received: Expecting"):
+        load_model(tmp_path)

@@ -1,0 +1,194 @@
+"""What every task's model does alike."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf.models import AlbertModel
+
+
+def arrays(outputs):
+    return {
+        name: ops.convert_to_numpy(value)
+        for name, value in outputs.items()
+        if not isinstance(value, tuple)
+    }
+
+
+def assert_equal(ours, theirs, tolerance=0.0):
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        np.testing.assert_allclose(ours[name], theirs[name], atol=tolerance, rtol=0, err_msg=name)
+
+
+def test_fit_with_the_loss_of_its_own(task, task_config):
+    keras.utils.set_random_seed(1)
+    model = task.model(task_config)
+    model.compile(keras.optimizers.Adam(0.01))
+    examples = {**task.inputs, **task.labels}
+    history = model.fit(examples, epochs=30, batch_size=4, verbose=0).history
+    assert history["loss"][-1] < 0.6 * history["loss"][0]
+    predicted = model.predict(task.inputs, verbose=0)
+    assert all(len(values) == 4 and np.isfinite(values).all() for values in predicted.values())
+
+
+def test_labels_as_y_give_the_same_loss(task, task_model):
+    if task.config.get("answerability"):
+        pytest.skip("takes its labels among the features")
+    task_model.compile("sgd")
+    direct = float(task_model(task.inputs, **task.labels)["loss"])
+    in_order = tuple(task.labels.values())
+    forms = (task.labels, in_order if len(in_order) > 1 else in_order[0])
+    for y in forms:
+        assert task_model.evaluate(task.inputs, y, batch_size=4, verbose=0) == pytest.approx(
+            direct, rel=1e-6
+        )
+
+
+def test_sample_weight_scales_each_example(task, task_model):
+    task_model.compile("sgd")
+    examples = {**task.inputs, **task.labels}
+
+    def loss(weights):  # Keras drops weights that come without `y`
+        return task_model.evaluate(
+            examples,
+            task.labels,
+            sample_weight=np.array(weights, "float32"),
+            batch_size=4,
+            verbose=0,
+        )
+
+    whole = task_model.evaluate(examples, batch_size=4, verbose=0)
+    alone = [loss(row) for row in np.eye(4)]
+    assert loss([1, 1, 1, 1]) == pytest.approx(whole, rel=1e-5)
+    assert sum(alone) == pytest.approx(whole, rel=1e-5)
+    assert loss([2, 0, 0.5, 0]) == pytest.approx(2 * alone[0] + 0.5 * alone[2], rel=1e-5)
+
+
+def test_keras_file_round_trip(task, task_model, tmp_path):
+    path = tmp_path / "model.keras"
+    task_model.save(path)
+    again = keras.models.load_model(path)
+    assert again.config == task_model.config
+    assert_equal(arrays(again(task.inputs)), arrays(task_model(task.inputs)))
+
+
+def test_directory_round_trip(task, task_model, tmp_path):
+    task_model.save_pretrained(tmp_path)
+    again = task.model.from_pretrained(tmp_path)
+    assert again.config == task_model.config
+    assert again.fresh_parts == []
+    assert_equal(arrays(again(task.inputs)), arrays(task_model(task.inputs)))
+
+
+def test_head_of_a_bare_encoder_is_new(task, task_config, tmp_path, caplog):
+    AlbertModel(task_config).save_pretrained(tmp_path)
+    model = task.model.from_pretrained(tmp_path)
+    assert model.fresh_parts
+    for part in model.fresh_parts:
+        assert part in caplog.text
+
+
+def test_layers_on_request(task, task_model):
+    outputs = task_model(task.inputs, output_hidden_states=True, output_attentions=True)
+    sequences = task.inputs["input_ids"].reshape(-1, 7).shape[0]
+    assert [state.shape for state in outputs.hidden_states] == [(sequences, 7, 20)] * 4
+    assert [weights.shape for weights in outputs.attentions] == [(sequences, 5, 7, 7)] * 3
+    looped = arrays(task_model(task.inputs, unroll=False))
+    assert_equal(looped, arrays(task_model(task.inputs)), 1e-5)
+
+
+def test_embeddings_and_positions_in_the_place_of_ids(task, task_model):
+    table = ops.convert_to_numpy(task_model.albert.embedding.word_embeddings)
+    inputs = dict(task.inputs)
+    expected = arrays(task_model(inputs))
+    ids = inputs.pop("input_ids")
+    positions = np.broadcast_to(np.arange(7, dtype="int32"), ids.shape)
+    found = task_model({**inputs, "inputs_embeds": table[ids], "position_ids": positions})
+    assert_equal(arrays(found), expected, 1e-5)
+    moved = task_model(
+        {**inputs, "inputs_embeds": table[ids], "position_ids": positions[..., ::-1]}
+    )
+    name = next(iter(expected))
+    assert np.abs(arrays(moved)[name] - expected[name]).max() > 1e-3
+
+
+def test_masks_of_queries_and_keys(task, task_model):
+    inputs = dict(task.inputs)
+    if task.config.get("answerability"):
+        inputs["p_mask"] = np.zeros((4, 7), "float32")
+    expected = arrays(task_model(inputs))
+    mask = inputs["attention_mask"]
+    inputs["attention_mask"] = np.repeat(mask[..., None, :], 7, axis=-2)
+    assert_equal(arrays(task_model(inputs)), expected, 1e-5)
+
+
+def test_rows_of_padding_alone_are_finite(task, task_model):
+    inputs = {**task.inputs, "attention_mask": np.zeros_like(task.inputs["attention_mask"])}
+    for values in arrays(task_model(inputs)).values():
+        assert np.isfinite(values).all()
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16", "float16"])
+def test_half_precision(task, task_config, scrambled, policy):
+    whole = scrambled(task.model(task_config))
+    half = scrambled(task.model(task_config, dtype=policy))
+    outputs = half(task.inputs, **task.labels)
+    for value in outputs.values():
+        assert keras.backend.standardize_dtype(value.dtype) in ("float32", "int32")
+    expected = whole(task.inputs, **task.labels)
+    assert float(outputs["loss"]) == pytest.approx(float(expected["loss"]), abs=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_training_in_half_precision(task, task_config, policy):
+    keras.utils.set_random_seed(1)
+    model = task.model(dataclasses.replace(task_config, hidden_dropout_prob=0.1), dtype=policy)
+    # Eagerly JAX compiles every operation; XLA would be the slow way on TensorFlow.
+    model.compile(keras.optimizers.Adam(0.005), jit_compile=keras.backend.backend() == "jax")
+    losses = model.fit({**task.inputs, **task.labels}, epochs=8, verbose=0).history["loss"]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
+
+
+def test_metrics_receive_the_compared_outputs(task, task_model):
+    if task.config.get("answerability"):
+        pytest.skip("its outputs are log probabilities, and a score")
+    names = list(task_model.targets.values())
+    accuracy = "sparse_categorical_accuracy"
+    task_model.compile(
+        "sgd", metrics=[accuracy] if len(names) == 1 else {name: [accuracy] for name in names}
+    )
+    results = task_model.evaluate(
+        {**task.inputs, **task.labels}, batch_size=4, verbose=0, return_dict=True
+    )
+    outputs = arrays(task_model(task.inputs))
+    for label, name in zip(task.labels.values(), names, strict=True):
+        expected = (outputs[name].argmax(axis=-1) == label).mean()
+        key = accuracy if len(names) == 1 else f"{name}_{accuracy}"
+        assert results[key] == pytest.approx(expected, abs=1e-6)
+
+
+def test_training_without_labels_is_refused(task, task_model):
+    task_model.compile("sgd")
+    with pytest.raises(ValueError, match="The model's own loss needs .* Received none"):
+        task_model.fit(task.inputs, verbose=0)
+
+
+def test_lists_are_refused(task, task_model):
+    ids = task.inputs["input_ids"].tolist()
+    with pytest.raises(ValueError, match="must be arrays or tensors.*a list as input_ids"):
+        task_model({**task.inputs, "input_ids": ids})
+    with pytest.raises(ValueError, match="a list as attention_mask"):
+        task_model(task.inputs["input_ids"], attention_mask=ids)
+
+
+def test_an_unknown_input_is_refused(task, task_model):
+    with pytest.raises(ValueError, match="Received also: input_mask"):
+        task_model({**task.inputs, "input_mask": task.inputs["attention_mask"]})
+    with pytest.raises(ValueError, match="Received also: segment_ids"):
+        task_model(task.inputs, segment_ids=task.inputs["token_type_ids"])

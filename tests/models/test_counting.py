@@ -1,0 +1,175 @@
+"""What is counted without memory agrees with models that exist, and with TensorFlow's graphs."""
+
+import dataclasses
+import importlib.util
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf import models
+from albert_tf.config import ACTIVATIONS, SHARING, AlbertConfig
+from albert_tf.models import counting
+
+B, T = 3, 50
+BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "training_memory.py"
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    """The script that counts what a graph keeps for the gradient."""
+    spec = importlib.util.spec_from_file_location("training_memory", BENCHMARK)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def config():
+    """Widths that a norm's single numbers do not weigh against."""
+    return AlbertConfig(
+        vocab_size=70,
+        embedding_size=24,
+        hidden_size=160,
+        num_hidden_layers=5,
+        num_attention_heads=8,
+        intermediate_size=420,
+        max_position_embeddings=T,
+        classifier_dropout_prob=0.0,
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in models.__all__ if name.startswith("Albert")])
+def test_parameters_are_the_models(small_config, name):
+    cls = getattr(models, name)
+    counted = counting.parameters(small_config, cls)
+    assert counted == sum(int(np.prod(variable.shape)) for variable in cls(small_config).weights)
+    assert counted == counting.skeleton(small_config, cls).count_params()
+
+
+@pytest.mark.parametrize(
+    ("size", "parameters", "applied"),
+    [
+        ("base", 11_683_584, 89e6),
+        ("large", 17_683_968, 307e6),
+        ("xlarge", 58_724_864, 1216e6),
+        ("xxlarge", 222_595_584, 2437e6),
+    ],
+)
+def test_published_sizes(size, parameters, applied):
+    """Parameters: the released checkpoints'. Applied: the figures in the paper's notes."""
+    for version in ("", "-v1", "-v2"):
+        assert counting.parameters(AlbertConfig.from_size(size + version)) == parameters
+    assert counting.applied_parameters(AlbertConfig.from_size(size)) == pytest.approx(
+        applied, abs=5e5
+    )
+
+
+@pytest.mark.parametrize("share", SHARING)
+@pytest.mark.parametrize(("groups", "inner"), [(1, 1), (2, 3)])
+def test_applied_parameters_by_formula(config, share, groups, inner):
+    """Whatever is shared, the work is the same."""
+    config = dataclasses.replace(
+        config, share=share, num_hidden_groups=groups, inner_group_num=inner
+    )
+    width, layers = config.hidden_size, config.num_hidden_layers * inner
+    block = 4 * width**2 + 2 * width * config.intermediate_size
+    rest = config.vocab_size * config.embedding_size + config.embedding_size * width + width**2
+    assert counting.applied_parameters(config) == rest + layers * block
+
+
+def test_no_memory_behind_the_variables():
+    """The largest model that the paper has, with nothing shared: 2.4 billion parameters."""
+    model = counting.skeleton(AlbertConfig.from_size("xxlarge", share="none"))
+    assert model.count_params() == 2_437_773_824
+    assert all(variable._value is None for variable in model.variables)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("act", "dropout", "checkpointing"),
+    [
+        *((act, 0.0, False) for act in ACTIVATIONS),
+        ("gelu_new", 0.1, False),
+        ("gelu_new", 0.0, True),
+        ("gelu", 0.1, True),
+    ],
+)
+def test_activations_are_what_the_graph_keeps(benchmark, config, act, dropout, checkpointing):
+    config = dataclasses.replace(
+        config,
+        hidden_act=act,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        inner_group_num=2 if act == "gelu" else 1,
+    )
+    model = models.AlbertForSequenceClassification(config)
+    model.gradient_checkpointing_enable(checkpointing)
+    kept = benchmark.kept_bytes(model, B, T)
+    counted = counting.activations(config, B, T, checkpointing)
+    if checkpointing:
+        counted -= counting.recomputed(config, B, T)
+    assert kept == pytest.approx(counted, rel=0.02)
+
+
+def test_what_checkpointing_keeps(config):
+    """An input for each block, and all of one of them."""
+    without = counting.activations(config, B, T)
+    blocks = config.num_hidden_layers
+    embedding = without - blocks * (
+        without
+        - counting.activations(dataclasses.replace(config, num_hidden_layers=blocks - 1), B, T)
+    )
+    one = (without - embedding) // blocks
+    inputs = 4 * B * T * config.hidden_size
+    assert counting.activations(config, B, T, True) == embedding + (blocks - 1) * inputs + one
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("share", SHARING)
+def test_waiting_gradients_are_the_graphs(config, share):
+    import tensorflow as tf
+
+    config = dataclasses.replace(config, share=share, num_hidden_layers=3)
+    model = models.AlbertModel(config)
+    sums = []
+
+    def step(ids):
+        with tf.GradientTape() as tape:
+            outputs = model(ids, training=True)["pooler_output"]
+        variables = [variable.value for variable in model.encoder.trainable_variables]
+        for gradient in tape.gradient(outputs, variables):
+            while gradient.op.type in ("Reshape", "Identity"):
+                gradient = gradient.op.inputs[0]
+            if gradient.op.type == "AddN":
+                sums.append(4 * gradient.shape.num_elements() * (len(gradient.op.inputs) - 1))
+
+    tf.function(step).get_concrete_function(tf.TensorSpec((B, T), tf.int32))
+    assert counting.waiting_gradients(config) == sum(sums)
+    assert bool(sums) == (share != "none")
+
+
+def test_large_gradients_wait_in_fives():
+    """From TensorFlow's tape: sums once more than 4 wait and exceed 128 MiB. 24 layers each."""
+    large = counting.waiting_gradients(AlbertConfig.from_size("large"))
+    small = 23 * 4 * (4 * 1024**2 + 9 * 1024 + 4096)
+    assert large == small + 8 * 4 * 2 * 4 * 1024**2
+    assert counting._most_waiting(24, 10**9) == 5
+    assert counting._most_waiting(3, 10**9) == 3
+
+
+def test_training_memory_adds_up(config):
+    memory = counting.training_memory(config, B, T, True)
+    assert memory.weights == 4 * counting.parameters(config)
+    assert (memory.gradients, memory.slots) == (memory.weights, 2 * memory.weights)
+    assert memory.activations == counting.activations(config, B, T, True)
+    assert memory.waiting == counting.waiting_gradients(config)
+
+
+def test_a_skeleton_stays_without_memory(small_config):
+    """Else the next functional model would draw the weights of every size counted before."""
+    drawn = counting.skeleton(small_config).embedding.word_embeddings
+    inputs = keras.Input((7,), dtype="int32")
+    keras.Model(inputs, models.AlbertModel(small_config)(inputs)["pooler_output"])
+    assert drawn.shape == (31, 6) and drawn._value is None

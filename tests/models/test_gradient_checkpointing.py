@@ -1,0 +1,168 @@
+"""Computing blocks again for the gradient changes the memory of training, and nothing else."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf.layers import AlbertBlock
+from albert_tf.layers.common import Dropout
+from albert_tf.models import AlbertForSequenceClassification, AlbertModel
+
+LABELS = np.array([2, 0], "int32")
+ROUNDING = 16 * 2.0**-23  # other masks differ by a hundred times as much
+SHARING = (
+    {},
+    {"num_hidden_groups": 2},
+    {"inner_group_num": 2},
+    {"share": "attention"},
+    {"share": "ffn", "num_hidden_groups": 2},
+    {"share": "none", "inner_group_num": 2},
+)
+
+
+@pytest.fixture(params=SHARING, ids=lambda form: ", ".join(f"{k}={v}" for k, v in form.items()))
+def config(request, small_config):
+    return with_dropout(dataclasses.replace(small_config, **request.param))
+
+
+def with_dropout(config):
+    """Every rate another one; weights large enough for dropped places to matter."""
+    return dataclasses.replace(
+        config,
+        hidden_dropout_prob=0.3,
+        attention_probs_dropout_prob=0.25,
+        classifier_dropout_prob=0.2,
+        initializer_range=0.2,
+    )
+
+
+def without_dropout(config):
+    rates = [name for name in vars(config) if name.endswith("dropout_prob")]
+    return dataclasses.replace(config, **dict.fromkeys(rates, 0.0))
+
+
+def set_seeds(model, seed=3):
+    dropouts = [layer for layer in model._flatten_layers() if isinstance(layer, Dropout)]
+    for number, dropout in enumerate(dropouts):
+        if dropout.rate > 0:
+            dropout.seed_generator.state.assign([seed, number])
+            # Without one, Keras' torch backend drops as torch's own generator says.
+            dropout.seed_generator._initial_seed = seed
+
+
+def loss_and_gradients(model, features, enabled, seed=3):
+    """Of one batch in training, all dropouts having been set to the same seeds."""
+    set_seeds(model, seed)
+    model.gradient_checkpointing_enable(enabled)
+    return _with_gradients(model, features)
+
+
+def _with_gradients(model, features):
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            loss = model(features, labels=LABELS, training=True)["loss"]
+        variables = [variable.value for variable in model.trainable_variables]
+        return loss, tape.gradient(loss, variables)
+    if backend == "torch":
+        model.zero_grad()
+        loss = model(features, labels=LABELS, training=True)["loss"]
+        loss.backward()
+        return loss, [variable.value.grad for variable in model.trainable_variables]
+    import jax
+
+    def loss_of(trainable, others):
+        outputs, _ = model.stateless_call(trainable, others, features, labels=LABELS, training=True)
+        return outputs["loss"]
+
+    values = [
+        [variable.value for variable in group]
+        for group in (model.trainable_variables, model.non_trainable_variables)
+    ]
+    return jax.value_and_grad(loss_of)(*values)
+
+
+def assert_alike(some, others, tolerance):
+    losses = [float(ops.convert_to_numpy(loss)) for loss, _ in (some, others)]
+    assert losses[0] == pytest.approx(losses[1], rel=tolerance)
+    assert len(some[1]) == len(others[1]) > 10
+    largest = max(np.abs(ops.convert_to_numpy(gradient)).max() for gradient in others[1])
+    assert largest > 0.1
+    for one, other in zip(some[1], others[1], strict=True):
+        one, other = ops.convert_to_numpy(one), ops.convert_to_numpy(other)
+        np.testing.assert_allclose(one, other, atol=tolerance * largest)
+
+
+def test_same_gradients_without_dropout(config, small_features):
+    model = AlbertForSequenceClassification(without_dropout(config))
+    plain = loss_and_gradients(model, small_features, enabled=False)
+    assert_alike(loss_and_gradients(model, small_features, enabled=True), plain, ROUNDING)
+
+
+def test_same_gradients_with_dropout(config, small_features):
+    """Fails where a block draws seeds inside: TensorFlow would draw again for the gradient."""
+    keras.utils.set_random_seed(2)
+    model = AlbertForSequenceClassification(config)
+    plain = loss_and_gradients(model, small_features, enabled=False)
+    again = loss_and_gradients(model, small_features, enabled=True)
+    assert_alike(again, plain, ROUNDING)
+    other = loss_and_gradients(model, small_features, enabled=True, seed=4)
+    assert abs(float(other[0]) - float(plain[0])) > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "epsilon"),
+    [("float32", 2.0**-23), ("mixed_bfloat16", 2.0**-7), ("mixed_float16", 2.0**-10)],
+)
+def test_same_step_of_fit(small_config, small_features, policy, epsilon):
+    """One compiled step moves the weights alike, but for the last bits of what computes them."""
+    model = AlbertForSequenceClassification(with_dropout(small_config), dtype=policy)
+    start = model.get_weights()
+
+    def moved(enabled):
+        model.set_weights(start)
+        set_seeds(model)
+        model.gradient_checkpointing_enable(enabled)
+        model.compile(keras.optimizers.SGD(1.0))
+        history = model.fit(small_features, LABELS, shuffle=False, verbose=0).history
+        after = model.get_weights()
+        return history["loss"][0], [new - old for new, old in zip(after, start, strict=True)]
+
+    assert_alike(moved(True), moved(False), 4 * epsilon)
+
+
+def test_on_and_off(small_config, small_features, monkeypatch):
+    """It holds in training alone, for the bare encoder and for tasks, until it is undone."""
+    visits = []
+    rematerialized = AlbertBlock.rematerialized
+    monkeypatch.setattr(
+        AlbertBlock,
+        "rematerialized",
+        lambda self, *inputs: visits.append(self) or rematerialized(self, *inputs),
+    )
+    for model in (AlbertModel(small_config), AlbertForSequenceClassification(small_config)):
+        model(small_features, training=True)
+        model.gradient_checkpointing_enable()
+        model(small_features)
+        assert not visits
+        model(small_features, training=True)
+        assert len(visits) == small_config.num_hidden_layers
+        visits.clear()
+        model.gradient_checkpointing_disable()
+        model(small_features, training=True)
+        assert not visits
+
+
+def test_a_compiled_model_notices(small_config, small_features):
+    """`fit` traces anew after the switch, so that its graph has it."""
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd")
+    model.fit(small_features, LABELS, verbose=0)
+    model.gradient_checkpointing_enable()
+    assert model.train_function is None

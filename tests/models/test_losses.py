@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+from keras import ops
+from scipy.special import log_softmax
+
+from albert_tf.models import losses
+
+GENERATOR = np.random.default_rng(4)
+LOGITS = GENERATOR.standard_normal((2, 5, 3)).astype("float32")
+
+
+def value(*terms, **options):
+    return float(losses.total(terms, **options))
+
+
+def test_pieces_that_do_not_count():
+    labels = np.array([[0, -100, 2, -100, 1], [-100, -100, -100, -100, 2]])
+    rows, columns = np.nonzero(labels >= 0)
+    expected = -log_softmax(LOGITS, axis=-1)[rows, columns, labels[rows, columns]]
+    assert value(losses.cross_entropy(labels, LOGITS)) == pytest.approx(expected.mean(), rel=1e-6)
+
+
+def test_no_piece_that_counts_is_no_loss():
+    assert value(losses.cross_entropy(np.full((2, 5), -100), LOGITS)) == 0.0
+
+
+def test_positions_outside_do_not_count():
+    logits, positions = LOGITS[:, :, 0], np.array([4, 5])
+    expected = -log_softmax(logits[0])[4]
+    assert value(losses.span_cross_entropy(positions, logits, 1.0)) == pytest.approx(expected)
+    assert value(losses.span_cross_entropy(np.array([-1, 7]), logits, 1.0)) == 0.0
+
+
+def test_shares_add_up():
+    term = losses.every(ops.convert_to_tensor(np.array([1.0, 3.0], "float32")), share=0.5)
+    other = losses.every(ops.convert_to_tensor(np.array([10.0, 20.0], "float32")))
+    assert value(term, other) == pytest.approx(0.5 * 2 + 15)
+    assert value(term, other, sample_weights=[np.array([2.0, 0.0])] * 2) == pytest.approx(
+        0.5 * 1 + 10
+    )
+
+
+def test_weights_of_single_pieces():
+    labels = np.zeros((2, 5), "int32")
+    weights = GENERATOR.random((2, 5)).astype("float32")
+    expected = (-log_softmax(LOGITS, axis=-1)[..., 0] * weights).sum() / 10
+    found = value(losses.cross_entropy(labels, LOGITS), sample_weights=[weights])
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_sigmoid_and_squares_are_averaged_over_an_example():
+    targets = np.array([[0, 1, 1], [1, 0, 0]])
+    logits = LOGITS[:, 0]
+    expected = np.mean(
+        np.log1p(np.exp(-logits)) * targets + np.log1p(np.exp(logits)) * (1 - targets)
+    )
+    assert value(losses.sigmoid_cross_entropy(targets, logits)) == pytest.approx(expected, rel=1e-5)
+    expected = np.mean((targets - logits) ** 2)
+    found = value(losses.squared_error(targets, ops.convert_to_tensor(logits)))
+    assert found == pytest.approx(expected, rel=1e-5)

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from albert_tf.models import AlbertForQuestionAnswering
+
+T = 7
+FEATURES = {
+    "input_ids": np.array([[2, 9, 3, 10, 11, 3, 0], [2, 8, 9, 3, 12, 13, 3]]),
+    "attention_mask": np.array([[1, 1, 1, 1, 1, 1, 0], [1] * T]),
+    "token_type_ids": np.array([[0, 0, 0, 1, 1, 1, 0], [0, 0, 0, 0, 1, 1, 1]]),
+}
+
+
+@pytest.fixture
+def model(small_config, scrambled):
+    return scrambled(AlbertForQuestionAnswering(small_config, answerability=True))
+
+
+def test_where_no_answer_can_be(model):
+    expected = np.array([[0, 1, 1, 0, 0, 1, 1], [0, 1, 1, 1, 0, 0, 1]])
+    derived, given = model(FEATURES), model(FEATURES, p_mask=expected)
+    for name in given:
+        np.testing.assert_array_equal(derived[name], given[name])
+    whole_text = model({name: FEATURES[name] for name in ("input_ids", "attention_mask")})
+    best = np.asarray(whole_text["start_top_index"])[0]
+    assert set(best) == {0, 1, 2, 3, 4}
+
+
+def test_without_a_mask_the_last_place_is_the_separator(model):
+    row = {name: values[1:] for name, values in FEATURES.items()}
+    masked = model(row)
+    del row["attention_mask"]
+    for name, values in model(row).items():
+        np.testing.assert_array_equal(values, masked[name])
+
+
+def test_answerability_is_the_configurations(small_config, tmp_path):
+    model = AlbertForQuestionAnswering(small_config, answerability=True)
+    assert model.config.answerability
+    model.save_pretrained(tmp_path)
+    assert "cls_logits" in AlbertForQuestionAnswering.from_pretrained(tmp_path)(FEATURES)
+    assert "start_logits" in AlbertForQuestionAnswering(small_config)(FEATURES)
+
+
+def test_labels_must_be_among_the_features(model):
+    labels = {"start_positions": np.array([3, 4]), "end_positions": np.array([4, 4])}
+    alone = model(FEATURES, **labels)["loss"]
+    with_answers = model(FEATURES, **labels, is_impossible=np.array([0, 1]))["loss"]
+    assert float(with_answers) > float(alone)
+    model.compile("sgd")
+    # The last thing done with the model: on JAX a fit that fails takes the weights along.
+    with pytest.raises(ValueError, match="labels must be among the features"):
+        model.fit(FEATURES, labels, verbose=0)
+
+
+def test_a_position_outside_does_not_count(small_config, scrambled):
+    model = scrambled(AlbertForQuestionAnswering(small_config))
+    first = {name: values[:1] for name, values in FEATURES.items()}
+    labels = {"start_positions": np.array([3, T]), "end_positions": np.array([4, -1])}
+    of_first = {name: values[:1] for name, values in labels.items()}
+    both, one = model(FEATURES, **labels)["loss"], model(first, **of_first)["loss"]
+    assert float(both) == pytest.approx(float(one), rel=1e-6)
+
+
+def test_an_answerable_position_outside_does_not_count(model):
+    labels = {"start_positions": np.array([3, T]), "end_positions": np.array([4, -100])}
+    first = {name: values[:1] for name, values in FEATURES.items()}
+    of_first = {name: values[:1] for name, values in labels.items()}
+    both, one = model(FEATURES, **labels)["loss"], model(first, **of_first)["loss"]
+    assert float(both) == pytest.approx(float(one), rel=1e-5)

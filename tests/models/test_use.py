@@ -1,0 +1,171 @@
+"""Ways in which Keras' users go on with a model."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertForSequenceClassification, AlbertModel, unshare
+
+ROOT = Path(__file__).resolve().parents[2]
+LABELS = np.array([0, 2])
+
+
+def frozen(config, *parts):
+    model = AlbertForSequenceClassification(config)
+    for path in parts:
+        part = model
+        for name in path.split("."):
+            part = part[int(name)] if name.isdigit() else getattr(part, name)
+        part.trainable = False
+    return model
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("albert",),
+        ("albert.embedding", "albert.pooler"),
+        ("albert.encoder.blocks.0", "classifier"),
+        (),
+    ],
+)
+def test_frozen_parts_stay_frozen(small_config, tmp_path, parts):
+    model = frozen(small_config, *parts)
+    names = [variable.path.split("/", 1)[1] for variable in model.trainable_variables]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for again in (loaded, keras.models.clone_model(model)):
+        assert [variable.path.split("/", 1)[1] for variable in again.trainable_variables] == names
+    model.trainable = False
+    assert type(model).from_config(model.get_config()).trainable_variables == []
+
+
+def test_gradient_checkpointing_is_kept(small_config):
+    model = AlbertForSequenceClassification(small_config)
+    model.gradient_checkpointing_enable()
+    for again in (keras.models.clone_model(model), unshare(model)):
+        assert again.albert.encoder.gradient_checkpointing
+
+
+FUNCTIONAL = """
+import keras, numpy as np
+from albert_tf import AlbertConfig, AlbertModel
+encoder = AlbertModel(AlbertConfig.from_size("tiny"))
+ids = np.arange(1, 15).reshape(2, 7)
+features = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in features}
+model = keras.Model(inputs, keras.layers.Dense(2)(encoder(inputs)["pooler_output"]))
+model.compile("sgd", "mse")
+model.fit(features, np.zeros((2, 2)), verbose=0)
+model.save("model.keras")
+again = keras.models.load_model("model.keras")
+np.testing.assert_allclose(again(features), model(features), atol=1e-6)
+"""
+
+
+def run(code, folder):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_a_functional_model(tmp_path):
+    run(FUNCTIONAL, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int64", "float32"])
+def test_ids_of_any_type(small_config, small_features, dtype):
+    model = AlbertForSequenceClassification(small_config)
+    ids = {**small_features, "input_ids": small_features["input_ids"].astype(dtype)}
+    np.testing.assert_array_equal(model(ids).logits, model(small_features).logits)
+
+
+def test_weights_need_labels_as_y(small_config, small_features):
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd")
+    examples = {**small_features, "labels": LABELS}
+    with pytest.raises(ValueError, match="sample_weight need labels as `y`"):
+        model.fit(examples, sample_weight=np.zeros(2), verbose=0)
+    with pytest.raises(ValueError, match="class_weight need labels as `y`"):
+        model.fit(examples, class_weight={0: 1.0}, verbose=0)
+    assert model.evaluate(examples, LABELS, sample_weight=np.zeros(2), verbose=0) == 0.0
+
+
+def test_a_refused_fit_leaves_the_model_as_it_was(small_config, small_features):
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="Received also: offset_mapping"):
+        model.fit({**small_features, "offset_mapping": np.zeros((2, 7))}, LABELS, verbose=0)
+    model.fit(small_features, LABELS, verbose=0)
+
+
+def test_labels_in_all_the_ways_of_transformers(small_config, tmp_path):
+    AlbertModel(small_config).save_pretrained(tmp_path)
+    load = AlbertForSequenceClassification.from_pretrained
+    names = {0: "no", 1: "yes"}
+    for options in (
+        {"num_labels": 2, "id2label": names, "label2id": {"no": 0, "yes": 1}},
+        {"id2label": {"0": "no", "1": "yes"}},
+        {"label2id": {"yes": 1, "no": 0}},
+    ):
+        assert load(tmp_path, **options).config.id2label == names
+    with pytest.raises(ValueError, match="must be the number of names in id2label"):
+        load(tmp_path, num_labels=4, id2label=names)
+
+
+def test_one_hot_labels_are_refused(small_config, small_features):
+    model = AlbertForSequenceClassification(small_config)
+    with pytest.raises(ValueError, match="numbers of classes.*argmax"):
+        model(small_features, labels=np.eye(3)[LABELS])
+
+
+def test_a_loss_by_the_outputs_name(small_config, small_features):
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd", loss={"logits": keras.losses.SparseCategoricalCrossentropy(True)})
+    loss = model.evaluate(small_features, LABELS, verbose=0)
+    assert loss == pytest.approx(float(model(small_features, labels=LABELS).loss), rel=1e-5)
+
+
+@pytest.mark.tensorflow
+def test_a_quantized_model_is_not_saved_as_one_of_floats(small_config, tmp_path):
+    model = AlbertModel(small_config)
+    model.quantize("int8")
+    with pytest.raises(UserError, match="holds floating-point weights. Received: .* int8"):
+        model.save_pretrained(tmp_path)
+
+
+REPLICAS = """
+import keras, numpy as np, tensorflow as tf
+from albert_tf import AlbertConfig, AlbertForSequenceClassification
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+config = AlbertConfig.from_size("tiny", classifier_dropout_prob=0.0, hidden_dropout_prob=0.0)
+ids = np.arange(1, 25).reshape(4, 6)
+def run(strategy):
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        model = AlbertForSequenceClassification(config)
+        model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], jit_compile=False)
+    loss = model.fit({"input_ids": ids}, np.array([0, 1, 1, 0]), verbose=0).history["loss"][0]
+    return loss, model.get_weights()
+one = run(tf.distribute.get_strategy())
+two = run(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
+assert abs(one[0] - two[0]) < 1e-5, (one[0], two[0])
+assert max(np.abs(a - b).max() for a, b in zip(one[1], two[1])) < 1e-5
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_two_replicas_learn_as_one_device(tmp_path):
+    run(REPLICAS, tmp_path)
