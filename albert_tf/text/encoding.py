@@ -5,24 +5,29 @@ from typing import Any, Literal
 
 import numpy as np
 
+from albert_tf.text.padding import PADDING
+from albert_tf.text.places import CharSpan, Places
 from albert_tf.text.rows import Row
-from albert_tf.text.special_tokens import PAD_ID
 
-PaddingStrategy = Literal["longest", "max_length", "do_not_pad"]
 Tensors = Literal["np", "tf"]
-LONGEST = 1_000_000  # Hugging Face writes 1e30 where a tokenizer has no limit.
-# What stands at padded places; offsets have none of the text.
-PADDING: dict[str, Any] = {
-    "input_ids": PAD_ID,
-    "token_type_ids": 0,
-    "attention_mask": 0,
-    "special_tokens_mask": 1,
-    "offset_mapping": (0, 0),
-}
 
 
 class BatchEncoding(dict[str, Any]):
-    """Named features, read as `encoding["input_ids"]` or `encoding.input_ids`."""
+    """Named features, read as `encoding["input_ids"]` or `encoding.input_ids`.
+
+    The methods tell where each place of a row comes from. They need the tokenizer's own result:
+    a copy, or one that was pickled, has the features alone.
+
+    Args:
+        features: by name.
+        places: where each place comes from.
+    """
+
+    _places: Places | None = None
+
+    def __init__(self, features: Mapping[str, Any], places: Places | None = None):
+        super().__init__(features)
+        self._places = places
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -32,71 +37,72 @@ class BatchEncoding(dict[str, Any]):
                 f"There is no feature {name!r}. Received: {', '.join(self)}."
             ) from None
 
+    def __reduce__(self) -> tuple:
+        return BatchEncoding, (dict(self),)
+
+    def sequence_ids(self, batch_index: int = 0) -> list[int | None]:
+        """0 or 1, the text of each place of a row; None for special tokens and padding."""
+        return self._known().sequence_ids(batch_index)
+
+    def word_ids(self, batch_index: int = 0) -> list[int | None]:
+        """The number of each place's word in its text; None for special tokens and padding.
+
+        Words are those given with `is_split_into_words`; otherwise where the vocabulary starts
+        a word.
+        """
+        return self._known().word_ids(batch_index)
+
+    def token_to_chars(
+        self, batch_or_token_index: int, token_index: int | None = None
+    ) -> CharSpan | None:
+        """The characters of a place: `(row, place)`, or `(place)` of row 0; None for no text."""
+        row, place = _row_and(batch_or_token_index, token_index)
+        if self.sequence_ids(row)[place] is None:
+            return None
+        return CharSpan(*self._known().offsets(row)[place])
+
+    def char_to_token(
+        self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
+    ) -> int | None:
+        """The first place that has a character: `(row, character)`, or `(character)` of row 0.
+
+        Args:
+            sequence_index: whether it is the first or second text's character.
+        Returns:
+            None for white space between pieces, and for what was cut off.
+        """
+        row, character = _row_and(batch_or_char_index, char_index)
+        offsets = self._known().offsets(row)
+        for place, sequence in enumerate(self.sequence_ids(row)):
+            start, end = offsets[place]
+            if sequence == sequence_index and start <= character < end:
+                return place
+        return None
+
+    def _known(self) -> Places:
+        if self._places is None:
+            raise ValueError(
+                "Words and characters must be asked of what the tokenizer returned. Received: an "
+                "encoding that was padded apart, copied or pickled. Ask before that."
+            )
+        return self._places
+
+
+def _row_and(first: int, second: int | None) -> tuple[int, int]:
+    return (0, first) if second is None else (first, second)
+
 
 def collect(rows: Sequence[Row], asked: Mapping[str, bool]) -> dict[str, list]:
     """The features asked for, each a list with one entry a row."""
-    features: dict[str, list] = {
-        "input_ids": [row.input_ids for row in rows],
-        "token_type_ids": [row.token_type_ids for row in rows],
-        "attention_mask": [[1] * len(row.input_ids) for row in rows],
-        "special_tokens_mask": [row.special_tokens_mask for row in rows],
-        "offset_mapping": [row.offset_mapping for row in rows],
-        "overflow_to_sample_mapping": [row.sample for row in rows],
-    }
-    return {name: values for name, values in features.items() if asked[name]}
-
-
-def padding_strategy(padding: bool | str) -> PaddingStrategy:
-    """Hugging Face's `padding` argument as one word.
-
-    Raises:
-        ValueError: none of its values.
-    """
-    names: dict[bool | str, PaddingStrategy] = {
-        True: "longest",
-        False: "do_not_pad",
-        "longest": "longest",
-        "max_length": "max_length",
-        "do_not_pad": "do_not_pad",
-    }
-    if padding not in names:
-        raise ValueError(
-            "padding must be True, False, 'longest', 'max_length' or 'do_not_pad'. "
-            f"Received: {padding!r}."
-        )
-    return names[padding]
-
-
-def pad_rows(
-    features: Mapping[str, list],
-    strategy: PaddingStrategy,
-    length: int,
-    multiple_of: int | None = None,
-) -> dict[str, list]:
-    """Brings the rows of every feature to one length; features without places stay as they are.
-
-    Args:
-        features: by name, a list with one list a row, or one number a row.
-        length: the length for "max_length". A longer row stays as it is.
-        multiple_of: round the length up to a multiple of this.
-    """
-    if strategy == "do_not_pad":
-        return dict(features)
-    if strategy == "longest":
-        length = max((len(row) for row in features["input_ids"]), default=0)
-    elif length > LONGEST:
-        raise ValueError(
-            f"padding='max_length' must be given a max_length. Received: {length}, the tokenizer's "
-            "model_max_length, which stands for no limit."
-        )
-    if multiple_of:
-        length = -(-length // multiple_of) * multiple_of
-    return {
-        name: [row + [PADDING[name]] * (length - len(row)) for row in rows]
-        if name in PADDING
-        else rows
-        for name, rows in features.items()
-    }
+    features: dict[str, list] = {}
+    for name in (name for name, is_asked in asked.items() if is_asked):
+        if name == "attention_mask":
+            features[name] = [[1] * len(ids) for ids in features["input_ids"]]
+        elif name == "overflow_to_sample_mapping":
+            features[name] = [row.sample for row in rows]
+        else:
+            features[name] = [getattr(row, name) for row in rows]
+    return features
 
 
 def as_tensors(features: Mapping[str, Sequence], kind: Tensors | None) -> dict[str, Any]:
@@ -118,7 +124,8 @@ def as_tensors(features: Mapping[str, Sequence], kind: Tensors | None) -> dict[s
 
 
 def _array(name: str, rows: Sequence) -> np.ndarray:
-    lengths = {len(row) for row in rows} if rows and name in PADDING else set()
+    has_places = name == "input_ids" or name in PADDING
+    lengths = {len(row) for row in rows} if rows and has_places else set()
     if len(lengths) > 1:
         raise ValueError(
             "Rows must be equally long to become one array. "

@@ -19,7 +19,7 @@ def check_fit(tokenizer: AlbertTokenizer, config: Any, max_length: int) -> None:
         raise UserError(
             "The tokenizer and the model must have the same vocabulary. Received: "
             f"{tokenizer.vocab_size} pieces in the tokenizer, vocab_size={config.vocab_size} in "
-            "the model. Use the spiece.model that the model was trained with."
+            "the model. Use the vocabulary that the model was trained with."
         )
     limit = config.max_position_embeddings
     if not 3 <= max_length <= limit:

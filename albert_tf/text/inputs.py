@@ -1,14 +1,12 @@
 """What callers give the tokenizer, as lists."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-Text = str | bytes
+from albert_tf.text.segmenter import Text
 
 
-def as_lists(
-    text: Text | Sequence[Text], pair: Text | Sequence[Text] | None
-) -> tuple[list[Text], list[Text] | None]:
+def as_lists(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None]:
     """Both texts as lists of one length."""
     if isinstance(text, str | bytes):
         if pair is not None and not isinstance(pair, str | bytes):
@@ -18,15 +16,40 @@ def as_lists(
             )
         return [text], None if pair is None else [pair]
     first, second = _listed("text", text), None if pair is None else _listed("text_pair", pair)
+    return first, _as_many(first, second)
+
+
+def as_words(text: Any, pair: Any) -> tuple[list[list[Text]], list[list[Text]] | None, bool]:
+    """Both texts as lists of lists of words, and whether they are a batch."""
+    first = _words(text)
+    is_batch = bool(first) and not isinstance(first[0], str | bytes)
+    samples = [_words(words) for words in (first if is_batch else [first])]
+    if pair is None:
+        return samples, None, is_batch
+    second = _words(pair)
+    others = [_words(words) for words in (second if is_batch else [second])]
+    return samples, _as_many(samples, others), is_batch
+
+
+def _as_many(first: list, second: list | None) -> list | None:
     if second is not None and len(first) != len(second):
         raise ValueError(
             "text and text_pair must be equally many. "
             f"Received: {len(first)} texts and {len(second)} text pairs."
         )
-    return first, second
+    return second
 
 
-def _listed(name: str, texts: Any) -> list[Text]:
+def _words(words: Any) -> list[Text]:
+    if isinstance(words, str | bytes):
+        raise TypeError(
+            "With is_split_into_words=True a text must be a list of words. "
+            f"Received: {words!r}. Split it, or leave is_split_into_words out."
+        )
+    return _listed("text", words)
+
+
+def _listed(name: str, texts: Any) -> list:
     """A list of texts from a list, a tuple or an array of them."""
     if isinstance(texts, str | bytes | Mapping) or not hasattr(texts, "__iter__"):
         raise TypeError(

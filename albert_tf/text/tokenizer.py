@@ -1,29 +1,17 @@
 """ALBERT's tokenizer in Python, with the calls and results of Hugging Face's."""
 
 import os
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.checkpoints.directory import split_hub_options
-from albert_tf.text.conversions import TokenConversions
-from albert_tf.text.encoding import (
-    BatchEncoding,
-    Tensors,
-    as_tensors,
-    collect,
-    pad_rows,
-    padding_strategy,
-)
-from albert_tf.text.inputs import Text, as_batch, as_lists
-from albert_tf.text.pieces import Pieces
-from albert_tf.text.rows import Layout, Row, make_row, make_rows, special_count
-from albert_tf.text.special_tokens import SPECIAL_IDS
-from albert_tf.text.tokenizer_files import read_tokenizer, write_tokenizer
-from albert_tf.text.truncation import truncation_strategy
+from albert_tf.files import written_atomically
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.pieces import SentencePieceSegmenter
+from albert_tf.text.tokenizer_files import is_wordpiece, read_tokenizer, write_tokenizer
 from albert_tf.text.vocabulary import DigitComma, Quotes, ensure_baked
 
 
-class AlbertTokenizer(TokenConversions):
+class AlbertTokenizer(BaseTokenizer):
     """Raw text to ids.
 
     Args:
@@ -36,12 +24,24 @@ class AlbertTokenizer(TokenConversions):
         split_special_tokens: read a special token that is written out in a text as plain text.
             Set it where texts come from others: otherwise `[SEP]` in a text is the separator.
             The layer `AlbertPreprocessor` always reads it so.
+        padding_side: "right" or "left".
     Raises:
         UserError: the file isn't an ALBERT vocabulary, or was baked with other options than given.
     """
 
-    model_input_names = ("input_ids", "token_type_ids", "attention_mask")
-    padding_side = truncation_side = "right"
+    vocab_name = "spiece.model"
+    hub_class = "AlbertTokenizer"
+    special_names: tuple[str, ...] = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+    # What the constructor takes of tokenizer_config.json; the rest of it belongs to transformers.
+    SETTINGS: tuple[str, ...] = (
+        "do_lower_case",
+        "keep_accents",
+        "digit_comma",
+        "quotes",
+        "model_max_length",
+        "split_special_tokens",
+        "padding_side",
+    )
 
     def __init__(
         self,
@@ -52,17 +52,22 @@ class AlbertTokenizer(TokenConversions):
         quotes: Quotes | None = None,
         model_max_length: int = 512,
         split_special_tokens: bool = False,
+        padding_side: str = "right",
     ):
-        model, self.baked = ensure_baked(
+        self._model, self.baked = ensure_baked(
             vocab_file,
             lower_case=do_lower_case,
             keep_accents=keep_accents,
             digit_comma=digit_comma,
             quotes=quotes,
         )
-        super().__init__(model)
-        self.model_max_length = model_max_length
-        self.split_special_tokens = split_special_tokens
+        segmenter = SentencePieceSegmenter(self._model)
+        super().__init__(segmenter, model_max_length, split_special_tokens, padding_side)
+
+    @property
+    def model_bytes(self) -> bytes:
+        """The vocabulary file's content: the baked SentencePiece model."""
+        return self._model
 
     @property
     def do_lower_case(self) -> bool:
@@ -74,167 +79,51 @@ class AlbertTokenizer(TokenConversions):
         """Whether the vocabulary keeps accents."""
         return self.baked.keep_accents
 
-    def __repr__(self) -> str:
-        return (
-            f"AlbertTokenizer(vocab_size={self.vocab_size}, do_lower_case={self.do_lower_case}, "
-            f"keep_accents={self.keep_accents}, model_max_length={self.model_max_length})"
-        )
-
-    def __call__(
-        self,
-        text: Text | Sequence[Text],
-        text_pair: Text | Sequence[Text] | None = None,
-        *,
-        add_special_tokens: bool = True,
-        padding: bool | str = False,
-        truncation: bool | str | None = None,
-        max_length: int | None = None,
-        stride: int = 0,
-        pad_to_multiple_of: int | None = None,
-        split_special_tokens: bool | None = None,
-        return_tensors: Tensors | None = None,
-        return_token_type_ids: bool = True,
-        return_attention_mask: bool = True,
-        return_special_tokens_mask: bool = False,
-        return_offsets_mapping: bool = False,
-        return_overflowing_tokens: bool = False,
-        return_length: bool = False,
-        is_split_into_words: bool = False,
-    ) -> BatchEncoding:
-        """Encodes a text, a pair of texts, or a batch of either.
-
-        Args:
-            text, text_pair: a str, bytes in UTF-8, or lists of them.
-            padding: True or "longest", "max_length", or False.
-            truncation: True or "longest_first", "only_first", "only_second", or False. Left out,
-                a `max_length` without padding truncates longest first.
-            max_length: pieces of a row, special tokens included. Default: `model_max_length`.
-            stride: pieces that a window shares with the one before it.
-            split_special_tokens: as the constructor's, for this call.
-            return_offsets_mapping: `(start, end)` of each piece in the raw text, in characters
-                (a stray byte counts as one); `(0, 0)` for special tokens added.
-            return_overflowing_tokens: what truncation would cut off comes as further rows, and
-                `overflow_to_sample_mapping` tells which text each row is from.
-            is_split_into_words: not supported.
-        Returns:
-            `input_ids`, `token_type_ids`, `attention_mask` and what else was asked for: lists for
-            one text, lists of lists for a batch, int32 `[B, T]` with `return_tensors`.
-        Raises:
-            TypeError: something that is no text.
-            ValueError: options that don't fit together.
-        """
-        if is_split_into_words:
-            raise ValueError(
-                "Texts must be whole. Received: is_split_into_words=True. Join the words with "
-                "spaces, and find each piece's word by return_offsets_mapping=True."
-            )
-        strategy = truncation_strategy(truncation, max_length is not None and padding is False)
-        length = self.model_max_length if max_length is None else max_length
-        layout = Layout(add_special_tokens, strategy, length, stride, return_overflowing_tokens)
-        is_batch = not isinstance(text, str | bytes)
-        first, second = as_lists(text, text_pair)
-        split = self.split_special_tokens if split_special_tokens is None else split_special_tokens
-        rows = make_rows(
-            self._pieces(first, split, return_offsets_mapping),
-            None if second is None else self._pieces(second, split, return_offsets_mapping),
-            layout,
-        )
-        asked = {
-            "input_ids": True,
-            "token_type_ids": return_token_type_ids,
-            "attention_mask": return_attention_mask,
-            "special_tokens_mask": return_special_tokens_mask,
-            "offset_mapping": return_offsets_mapping,
-            "overflow_to_sample_mapping": return_overflowing_tokens,
-        }
-        features = pad_rows(
-            collect(rows, asked), padding_strategy(padding), length, pad_to_multiple_of
-        )
-        if return_length:
-            features["length"] = [len(ids) for ids in features["input_ids"]]
-        if is_batch or return_overflowing_tokens or return_tensors is not None:
-            return BatchEncoding(as_tensors(features, return_tensors))
-        return BatchEncoding({name: values[0] for name, values in features.items()})
-
-    def _pieces(self, texts: list[Text], split_special: bool, offsets: bool) -> list[Pieces]:
-        """Offsets cost about ten times as much as ids alone, so they come on request."""
-        if offsets:
-            return [self._segmenter.pieces(text, split_special) for text in texts]
-        return [Pieces(ids, [], []) for ids in self._segmenter.ids(texts, split_special)]
-
-    def encode(self, text: Text, text_pair: Text | None = None, **options: Any) -> Any:
-        """The `input_ids` alone; options as for calling the tokenizer."""
-        return self(text, text_pair, **options)["input_ids"]
-
-    def tokenize(self, text: Text, pair: Text | None = None) -> list[str]:
-        """The pieces as strings, unknown ones as they read after normalisation."""
-        texts = [text] if pair is None else [text, pair]
-        split = self.split_special_tokens
-        return [token for each in texts for token in self._segmenter.pieces(each, split).tokens]
-
-    def build_inputs_with_special_tokens(
-        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
-    ) -> list[int]:
-        """`[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
-        return _row(token_ids_0, token_ids_1).input_ids
-
-    def create_token_type_ids_from_sequences(
-        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
-    ) -> list[int]:
-        """0 for the first text with its special tokens, 1 for the second with its `[SEP]`."""
-        return _row(token_ids_0, token_ids_1).token_type_ids
-
-    def get_special_tokens_mask(
-        self,
-        token_ids_0: list[int],
-        token_ids_1: list[int] | None = None,
-        already_has_special_tokens: bool = False,
-    ) -> list[int]:
-        """1 where a special token stands, 0 elsewhere."""
-        if already_has_special_tokens:
-            return [int(index in SPECIAL_IDS) for index in token_ids_0]
-        return _row(token_ids_0, token_ids_1).special_tokens_mask
-
-    def num_special_tokens_to_add(self, pair: bool = False) -> int:
-        """2 for one text, 3 for a pair."""
-        return special_count(pair)
-
-    def pad(
-        self,
-        encoded_inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        padding: bool | str = True,
-        max_length: int | None = None,
-        pad_to_multiple_of: int | None = None,
-        return_attention_mask: bool = True,
-        return_tensors: Tensors | None = None,
-    ) -> BatchEncoding:
-        """Brings encoded rows to one length.
-
-        Args:
-            encoded_inputs: one encoding, a batch of them, or a list of single ones.
-
-        Raises:
-            ValueError: no `input_ids`, or options that don't fit.
-        """
-        features, is_single = as_batch(encoded_inputs)
-        if return_attention_mask and "attention_mask" not in features:
-            features["attention_mask"] = [[1] * len(ids) for ids in features["input_ids"]]
-        length = self.model_max_length if max_length is None else max_length
-        padded = pad_rows(features, padding_strategy(padding), length, pad_to_multiple_of)
-        if is_single and return_tensors is None:
-            return BatchEncoding({name: values[0] for name, values in padded.items()})
-        return BatchEncoding(as_tensors(padded, return_tensors))
-
-    def save_pretrained(self, save_directory: str | os.PathLike[str]) -> tuple[str, ...]:
-        """Writes `spiece.model` (baked), `tokenizer_config.json` and `special_tokens_map.json`."""
-        settings = {
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments, as `tokenizer_config.json` has them."""
+        return {
             "do_lower_case": self.do_lower_case,
             "keep_accents": self.keep_accents,
             "digit_comma": self.baked.digit_comma,
             "quotes": self.baked.quotes,
             "model_max_length": self.model_max_length,
             "split_special_tokens": self.split_special_tokens,
+            "padding_side": self.padding_side,
         }
+
+    def in_graph(self) -> Any:
+        """An object of tensorflow-text's kind: `tokenize` takes strings `[B]` to ragged ids."""
+        import tensorflow as tf
+        import tensorflow_text  # Its operators are registered by this import.
+
+        with tf.init_scope():
+            return tensorflow_text.FastSentencepieceTokenizer(self._model)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(vocab_size={self.vocab_size}, "
+            f"do_lower_case={self.do_lower_case}, keep_accents={self.keep_accents}, "
+            f"model_max_length={self.model_max_length})"
+        )
+
+    def save_vocabulary(
+        self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
+    ) -> tuple[str]:
+        """Writes the vocabulary as `[prefix-]spiece.model`, WordPiece as `[prefix-]vocab.txt`.
+
+        Returns:
+            Its path, in a tuple.
+        """
+        name = f"{filename_prefix}-{self.vocab_name}" if filename_prefix else self.vocab_name
+        target = os.path.join(os.fspath(save_directory), name)
+        with written_atomically(target, force=True) as path:
+            path.write_bytes(self.model_bytes)
+        return (target,)
+
+    def save_pretrained(self, save_directory: str | os.PathLike[str]) -> tuple[str, ...]:
+        """Writes the vocabulary, `tokenizer_config.json` and `special_tokens_map.json`."""
+        settings = {"tokenizer_class": self.hub_class, **self.settings}
         config, special = write_tokenizer(save_directory, settings, self.special_tokens_map)
         return (*self.save_vocabulary(save_directory), config, special)
 
@@ -246,18 +135,22 @@ class AlbertTokenizer(TokenConversions):
     ) -> "AlbertTokenizer":
         """The tokenizer of a directory, a vocabulary file, or a name on the Hugging Face hub.
 
+        A directory with a WordPiece vocabulary (`vocab.txt`: the Chinese models) and no
+        SentencePiece model gives a `WordPieceTokenizer`.
+
         Args:
-            name_or_path: e.g. "albert/albert-base-v2".
+            name_or_path: e.g. "albert/albert-base-v2". `tokenizer_files.py` has the names under
+                which a vocabulary is found; a TensorFlow 1 checkpoint's path stands for its folder.
             **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub; the
                 constructor's otherwise, which go before those of `tokenizer_config.json`.
         Raises:
-            UserError: nothing there, or no ALBERT vocabulary.
+            UserError: nothing there, no vocabulary or several.
         """
         hub_options, options = split_hub_options(options)
-        vocab_file, settings = read_tokenizer(name_or_path, hub_options)
-        return cls(vocab_file, **{**settings, **options})
+        vocabulary, config = read_tokenizer(name_or_path, hub_options)
+        if is_wordpiece(vocabulary):
+            from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer  # Needs TensorFlow.
 
-
-def _row(first: list[int], second: list[int] | None) -> Row:
-    pair = None if second is None else Pieces(second, [], [])
-    return make_row(Pieces(first, [], []), pair, add_special=True)
+            cls = cls if issubclass(cls, WordPieceTokenizer) else WordPieceTokenizer
+        settings = {name: config[name] for name in cls.SETTINGS if config.get(name) is not None}
+        return cls(vocabulary, **{**settings, **options})

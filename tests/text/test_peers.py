@@ -7,6 +7,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 transformers = pytest.importorskip(
     "transformers", reason="needs transformers (pip install albert_tf[peers])"
 )
+pytestmark = pytest.mark.peers
 
 TEXTS = ["the cat sat on the mat", "paris is the [MASK] of france", "a", "  Two  words\u00a0here "]
 OTHERS = ["a dog barked at the moon for hours", "yes", "the quick brown fox", "no"]

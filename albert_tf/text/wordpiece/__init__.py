@@ -1,0 +1,1 @@
+"""WordPiece vocabularies (`vocab.txt`), as the Chinese ALBERT models have them."""

@@ -1,0 +1,102 @@
+"""Where a tokenizer's vocabulary is found, by each publisher's names."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from albert_tf.errors import UserError
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import read_tokenizer
+
+
+def put(path, content=b"x"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spiece.model",
+        "30k-clean.model",
+        "assets/30k-clean.model",
+        "assets/tokenizer/vocabulary.spm",
+        "my-own.model",
+        "my.spm",
+        "assets/my.model",
+        "vocab.txt",
+        "vocab_chinese.txt",
+        "assets/vocab.txt",
+        "vocab_21128.txt",
+    ],
+)
+def test_names(tmp_path, name):
+    put(tmp_path / "config.json")
+    put(tmp_path / name)
+    assert read_tokenizer(tmp_path, {}) == (tmp_path / name, {})
+    assert read_tokenizer(tmp_path / name, {}) == (tmp_path / name, {})
+
+
+def test_the_first_of_several_names_and_sentencepiece_before_wordpiece(tmp_path):
+    for name in ("vocab.txt", "other.model", "assets/30k-clean.model", "30k-clean.model"):
+        put(tmp_path / name)
+    assert read_tokenizer(tmp_path, {})[0] == tmp_path / "30k-clean.model"
+
+
+@pytest.mark.parametrize(
+    "names", [("a.model", "b.model"), ("a.model", "assets/b.spm"), ("vocab_a.txt", "vocab_b.txt")]
+)
+def test_several(tmp_path, names):
+    for name in names:
+        put(tmp_path / name)
+    one, other = (name.rpartition("/")[2] for name in names)
+    with pytest.raises(UserError, match=f"hold one vocabulary.*{one}, {other}. Give the path"):
+        read_tokenizer(tmp_path, {})
+
+
+def test_beside_a_tensorflow_1_checkpoint(tmp_path, tokenizer):
+    put(tmp_path / "30k-clean.model", tokenizer.model_bytes)
+    for name in ("model.ckpt-best.index", "model.ckpt-best.data-00000-of-00001"):
+        put(tmp_path / name)
+    for path in (tmp_path / "model.ckpt-best", tmp_path / "model.ckpt-best.index"):
+        assert AlbertTokenizer.from_pretrained(path).model_bytes == tokenizer.model_bytes
+
+
+def test_the_working_directory(tmp_path, monkeypatch):
+    put(tmp_path / "vocab.txt")
+    monkeypatch.chdir(tmp_path)
+    assert read_tokenizer(".", {})[0].samefile("vocab.txt")
+
+
+def test_none(tmp_path):
+    put(tmp_path / "vocab.json")
+    with pytest.raises(UserError, match="must hold spiece.model, or vocab.txt .*Copy the checkp"):
+        read_tokenizer(tmp_path, {})
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "Unigram"}}))
+    with pytest.raises(UserError, match="holds tokenizer.json.*take spiece.model from the checkp"):
+        read_tokenizer(tmp_path, {})
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece"}}))
+    assert read_tokenizer(tmp_path, {})[0].name == "tokenizer.json"
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", ""])
+def test_damaged_json(tmp_path, content):
+    put(tmp_path / "spiece.model")
+    (tmp_path / "tokenizer_config.json").write_text(content)
+    with pytest.raises(UserError, match="tokenizer_config.json must be JSON. Received: "):
+        read_tokenizer(tmp_path, {})
+
+
+def test_sentencepiece_needs_no_tensorflow(tmp_path, tokenizer):
+    tokenizer.save_pretrained(tmp_path)
+    code = f"""
+        import sys
+        from albert_tf.text.tokenizer import AlbertTokenizer
+        tokenizer = AlbertTokenizer.from_pretrained({str(tmp_path)!r})
+        assert tokenizer("the hill", return_offsets_mapping=True).word_ids()
+        assert "tensorflow" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

@@ -1,0 +1,60 @@
+"""Reading WordPiece vocabularies, and telling what is none."""
+
+import json
+
+import pytest
+
+from albert_tf.errors import UserError
+from albert_tf.text.wordpiece.vocabulary import Vocabulary
+
+
+def test_reads_lines(vocab_text, tmp_path):
+    (tmp_path / "vocab.txt").write_bytes(vocab_text().encode())
+    vocabulary = Vocabulary.read(tmp_path / "vocab.txt", {})
+    assert vocabulary.special.ids == (0, 100, 101, 102, 103)
+    assert vocabulary.pieces[0] == "[PAD]"
+    assert bytes(vocabulary) == vocab_text().encode()
+    windows = vocab_text().replace("\n", "\r\n").rstrip().encode()
+    assert Vocabulary.read(windows, {}) == vocabulary
+
+
+def test_separators_of_lines_that_are_pieces():
+    """U+2028 and U+0085 end no line: BERT's vocabularies have such pieces."""
+    content = "[PAD]\n\u2028\n\x85\n\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n".encode()
+    vocabulary = Vocabulary.read(content, {})
+    assert vocabulary.pieces[1:5] == ("\u2028", "\x85", "", "[UNK]")
+
+
+def test_of_a_piece_twice_the_last_counts(vocab_text):
+    vocabulary = Vocabulary.read((vocab_text() + "[SEP]\n").encode(), {})
+    assert vocabulary.special.ids[3] == len(vocabulary.pieces) - 1
+
+
+def test_reads_tokenizer_json(vocab_text, tmp_path):
+    lines = Vocabulary.read(vocab_text().encode(), {})
+    path = tmp_path / "tokenizer.json"
+    ids = {piece: index for index, piece in reversed(list(enumerate(lines.pieces)))}
+    path.write_text(json.dumps({"model": {"type": "WordPiece", "vocab": ids}}))
+    assert Vocabulary.read(path, {}) == lines
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['{"model": {"vocab": {"[PAD]": 1}}}', '{"model": {"vocab": [["a", -1.5]]}}', "{}", "{", "[]"],
+)
+def test_other_tokenizer_json(tmp_path, content):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(content)
+    with pytest.raises(UserError, match="vocabulary with ids from 0 on. Received: .*json"):
+        Vocabulary.read(path, {})
+
+
+def test_what_is_no_vocabulary(vocab_text, tmp_path):
+    content = vocab_text().replace("[MASK]\n", "").encode()
+    with pytest.raises(UserError, match=r"276 pieces without \[MASK\]. Use the vocab.txt that"):
+        Vocabulary.read(content, {})
+    assert Vocabulary.read(content, {"mask_token": "[UNK]"}).special.tokens[4] == "[UNK]"
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(b"\n\x12\x05<pad>\xff\xfe")
+    with pytest.raises(UserError, match="text in UTF-8.*vocab.txt, which isn't .*at byte 8"):
+        Vocabulary.read(path, {})
