@@ -21,7 +21,9 @@ def written_atomically(path: str | os.PathLike[str], *, force: bool = False) -> 
         path: the file or folder to bring about. Missing parent folders are made.
         force: replace what stands at `path`.
     Raises:
-        UserError: `path` exists (an empty folder doesn't count) and `force` is False.
+        UserError: `path` exists (an empty folder doesn't count) and `force` is False, or a file
+            would replace a folder.
+        OSError: it can't be written; its message names `path`, not the place beside it.
     """
     path = Path(path)
     if not force and _occupied(path):
@@ -30,13 +32,39 @@ def written_atomically(path: str | os.PathLike[str], *, force: bool = False) -> 
             "Choose another path, or replace it with force=True (--force on the command line)."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    with _named(path):
+        workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
-        yield workshop / path.name
-        _open_to_readers(workshop / path.name)
-        _swap(workshop / path.name, path, workshop)
+        with _named(path, workshop / path.name):
+            yield workshop / path.name
+            _open_to_readers(workshop / path.name)
+            _swap(workshop / path.name, path, workshop)
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
+
+
+def check_apart(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
+    """Refuses an output that would replace the input: it, or a folder around it."""
+    read = Path(source).resolve()
+    if Path(output).resolve() in (read, *read.parents):
+        raise UserError(
+            "The output must not be the input's folder or one around it: it would be replaced. "
+            f"Received: {source} and {output}. Choose another folder."
+        )
+
+
+@contextlib.contextmanager
+def _named(path: Path, stand_in: Path | None = None) -> Iterator[None]:
+    """Has errors name `path` in the place of `stand_in`, or of whatever they name."""
+    try:
+        yield
+    except OSError as error:
+        named = error.filename
+        if stand_in is None:
+            error.filename = str(path)
+        elif isinstance(named, str | os.PathLike) and os.fspath(named).startswith(str(stand_in)):
+            error.filename = str(path) + os.fspath(named).removeprefix(str(stand_in))
+        raise
 
 
 def _open_to_readers(path: Path) -> None:
@@ -55,7 +83,12 @@ def _occupied(path: Path) -> bool:
 
 def _swap(new: Path, path: Path, workshop: Path) -> None:
     """Puts `new` at `path`; the old one is set aside first, and put back if the rename fails."""
-    if not path.is_dir():
+    if new.is_file() and path.is_dir() and _occupied(path):
+        raise UserError(
+            f"What a file replaces must not be a folder. Received: {path} is a folder; --force "
+            "replaces files alone. Choose another path."
+        )
+    if not path.exists() or not (path.is_dir() or new.is_dir()):
         os.replace(new, path)
         return
     old = workshop / "replaced"

@@ -1,7 +1,7 @@
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.files import written_atomically
+from albert_tf.files import check_apart, written_atomically
 
 
 def test_a_file_and_a_folder_take_their_places(tmp_path):
@@ -63,3 +63,41 @@ def test_a_block_that_writes_nothing_is_an_error(tmp_path):
     ):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_never_replaces_a_folder(tmp_path):
+    target = tmp_path / "folder"
+    target.mkdir()
+    (target / "old.txt").write_text("old")
+    refused = pytest.raises(UserError, match="folder is a folder; --force replaces files alone")
+    with refused, written_atomically(target, force=True) as path:
+        path.write_text("new")
+    assert [entry.name for entry in target.iterdir()] == ["old.txt"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_folder_replaces_a_file(tmp_path):
+    (tmp_path / "a").write_text("old")
+    with written_atomically(tmp_path / "a", force=True) as path:
+        path.mkdir()
+        (path / "new.txt").write_text("new")
+    assert [entry.name for entry in (tmp_path / "a").iterdir()] == ["new.txt"]
+
+
+def test_errors_name_the_path_that_was_given(tmp_path):
+    failing = pytest.raises(FileNotFoundError, match="No such file")
+    with failing as raised, written_atomically(tmp_path / "a") as path:
+        (path / "inside" / "b.txt").write_text("b")
+    assert raised.value.filename == str(tmp_path / "a" / "inside" / "b.txt")
+
+
+@pytest.mark.parametrize("output", ["m", ".", "m/../m"])
+def test_an_output_around_the_input_is_refused(tmp_path, output):
+    (tmp_path / "m").mkdir()
+    with pytest.raises(UserError, match="must not be the input's folder or one around it"):
+        check_apart(tmp_path / "m", tmp_path / output)
+
+
+@pytest.mark.parametrize("output", ["m/inside", "other", "m2"])
+def test_an_output_apart_from_the_input(tmp_path, output):
+    check_apart(tmp_path / "m", tmp_path / output)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from albert_tf.checkpoints import names
+from albert_tf.checkpoints import names, shapes
 from albert_tf.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -15,13 +15,18 @@ logger = logging.getLogger(__name__)
 
 def extract(model: Any) -> dict[str, np.ndarray]:
     """A model's weights under transformers' names, with the prefix "albert." where it has one."""
-    prefix = f"{names.BACKBONE}." if hasattr(model, names.BACKBONE) else ""
+    is_task = hasattr(model, names.BACKBONE)
     tensors = {}
     for name, (variable, transposed) in names.weights(model).items():
         array = ops.convert_to_numpy(variable)
+        if np.issubdtype(array.dtype, np.integer):
+            raise UserError(
+                "A checkpoint holds floating-point weights. "
+                f"Received: {name} in {array.dtype}, as quantize() leaves it. Save the model "
+                "before that, or export it in 8 bits."
+            )
         tensor = array.T if transposed else array
-        is_head = names.part(name) not in (None, "pooler")
-        tensors[name if is_head else prefix + name] = np.ascontiguousarray(tensor)
+        tensors[names.stored_name(name) if is_task else name] = np.ascontiguousarray(tensor)
     return tensors
 
 
@@ -51,7 +56,7 @@ def assign(
     given = {name.removeprefix(f"{names.BACKBONE}."): tensor for name, tensor in tensors.items()}
     given = {name: tensor for name, tensor in given.items() if name not in names.REDUNDANT}
     if ignore_mismatched_sizes:
-        differing = {names.part(name) for name in _misshapen(wanted, given)} - {None, "pooler"}
+        differing = {names.part(name) for name in _misshapen(wanted, given)} - {None, names.POOLER}
         given = {name: given[name] for name in given if names.part(name) not in differing}
     fresh = _absent_parts(wanted, given)
     ignored = _absent_parts(given, wanted)
@@ -66,18 +71,15 @@ def assign(
         *(f"missing from the checkpoint: {name} {_stored_shape(wanted[name])}" for name in missing),
         *(f"unknown to the model: {name} {tuple(given[name].shape)}" for name in unused),
         *_misshapen(wanted, given).values(),
-        *(
-            f"not finite: {name}"
-            for name, tensor in common.items()
-            if not np.isfinite(tensor).all()
-        ),
+        *_unequal(wanted, common),
+        *(fault for name, tensor in common.items() if (fault := shapes.bad_values(name, tensor))),
     ]
     if faults:
         listing = "\n  ".join(faults)
         raise UserError(
             f"The weights of {source} must fit its configuration; nothing was loaded. Received:\n  "
             f"{listing}\n"
-            "Is config.json the one that these weights were saved with?"
+            "Is the configuration the one that these weights were saved with?"
         )
     for name, tensor in common.items():
         wanted[name].variable.assign(tensor.astype("float32"))
@@ -90,6 +92,17 @@ def assign(
             "%s: in the checkpoint, but no part of this model: %s.", source, ", ".join(ignored)
         )
     return fresh
+
+
+def _unequal(wanted: Mapping[str, names.Weight], common: Mapping[str, np.ndarray]) -> list[str]:
+    """Tensors that are one weight in the model, but not alike in the checkpoint."""
+    first: dict[int, str] = {}
+    return [
+        f"shared, but differs from {first[key]}: {name}"
+        for name, tensor in common.items()
+        if (key := id(wanted[name].variable))
+        and not np.array_equal(common[first.setdefault(key, name)], tensor, equal_nan=True)
+    ]
 
 
 def _absent_parts(these: Mapping[str, Any], those: Mapping[str, Any]) -> list[str]:
@@ -107,9 +120,9 @@ def _misshapen(
     wanted: Mapping[str, names.Weight], given: Mapping[str, np.ndarray]
 ) -> dict[str, str]:
     """What is wrong with each tensor whose shape isn't the configuration's, by its name."""
-    return {
-        name: f"another shape: {name} is {given[name].shape} in the checkpoint, "
-        f"{_stored_shape(weight)} by the configuration"
+    faults = {
+        name: shapes.another_shape(name, given[name].shape, _stored_shape(weight))
         for name, weight in wanted.items()
-        if name in given and given[name].shape != _stored_shape(weight)
+        if name in given
     }
+    return {name: fault for name, fault in faults.items() if fault}

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="needs torch (pip install albert_tf[
 transformers = pytest.importorskip(
     "transformers", reason="needs transformers (pip install albert_tf[peers])"
 )
+pytestmark = pytest.mark.peers
 CLASSES = [AlbertModel, AlbertForSequenceClassification]
 ARCHITECTURES = [(1, 1, "gelu_new"), (3, 1, "gelu"), (1, 2, "relu")]
 

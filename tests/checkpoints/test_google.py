@@ -1,0 +1,257 @@
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from albert_tf.checkpoints import google, names, tf_checkpoint
+from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.errors import UserError
+
+HEADS = ("pretraining", "classifier", "squad_v1", "squad_v2")
+CONFIGS = ("c1_base_gelu", "c2_groups2_L4", "c3_inner2", "c4_e_eq_h", "c5_relu")
+
+
+@pytest.fixture
+def model(small_config, google_variables):
+    """A model with every head, as a reader gives it."""
+    config = dataclasses.replace(small_config, num_hidden_groups=3, inner_group_num=2)
+    return google.as_checkpoint(config, google_variables(config, *HEADS), "made here")
+
+
+@pytest.fixture
+def written(model, tmp_path):
+    google.write(tmp_path / "model", model.config, model.tensors)
+    return tmp_path / "model"
+
+
+def assert_equal(found, expected):
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        np.testing.assert_array_equal(found[name], tensor, err_msg=name)
+
+
+def converted(golden, name):
+    path = golden / "C_hf" / "converted_from_tf1" / name / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    return {tensor.removeprefix("albert."): array for tensor, array in tensors.items()}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_originals_checkpoints_equal_transformers_conversion(golden, name):
+    folder = golden / "B_original_tf1" / name
+    expected = converted(golden, name)
+    found = google.read(folder / "pretrain")
+    assert found.config == AlbertConfig.from_json_file(folder / "albert_config.json")
+    assert_equal(found.tensors, expected)
+    for head in ("classifier", "squad_v1", "squad_v2"):
+        tensors = google.read(folder / head).tensors
+        body = {tensor: array for tensor, array in expected.items() if tensor in tensors}
+        assert len(body) == len(expected) - 7, "all but the heads of pretraining"
+        assert_equal({tensor: tensors[tensor] for tensor in body}, body)
+
+
+@pytest.mark.parametrize(
+    ("head", "labels", "tensors"),
+    [
+        ("classifier", 3, {"classifier.weight": (3, 32), "classifier.bias": (3,)}),
+        ("regression", 1, {"classifier.weight": (1, 32), "classifier.bias": (1,)}),
+        ("race", 1, {"classifier.weight": (1, 32), "classifier.bias": (1,)}),
+        ("squad_v1", 2, {"qa_outputs.weight": (2, 32), "qa_outputs.bias": (2,)}),
+        (
+            "squad_v2",
+            2,
+            {
+                "start_logits.dense.weight": (1, 32),
+                "start_logits.dense.bias": (1,),
+                "end_logits.dense_0.weight": (32, 64),
+                "end_logits.dense_0.bias": (32,),
+                "end_logits.LayerNorm.weight": (32,),
+                "end_logits.LayerNorm.bias": (32,),
+                "end_logits.dense_1.weight": (1, 32),
+                "end_logits.dense_1.bias": (1,),
+                "answer_class.dense_0.weight": (32, 64),
+                "answer_class.dense_0.bias": (32,),
+                "answer_class.dense_1.weight": (1, 32),
+            },
+        ),
+    ],
+)
+def test_the_originals_heads(golden, head, labels, tensors):
+    found = google.read(golden / "B_original_tf1" / "c1_base_gelu" / head)
+    assert {
+        name: array.shape
+        for name, array in found.tensors.items()
+        if names.part(name) in names.HEADS
+    } == tensors
+    assert found.config.num_labels == labels
+    assert found.config.answerability == (head == "squad_v2")
+
+
+def test_a_training_checkpoint_without_its_slots(golden, tmp_path):
+    folder = golden / "D_optimizers" / "lamb_lookup_c1"
+    for path in folder.iterdir():
+        shutil.copy(path, tmp_path)
+    shutil.copy(golden / "B_original_tf1" / "c1_base_gelu" / "albert_config.json", tmp_path)
+    found = google.read(tmp_path).tensors
+    assert found.keys() == converted(golden, "c1_base_gelu").keys()
+    steps = np.load(golden / "D_optimizers" / "run_lamb_lookup_c1.npz")
+    for variable, (name, transposed) in names.google(google.read(tmp_path).config).items():
+        if name in found:
+            after = steps[f"step10/{variable}"]
+            np.testing.assert_array_equal(found[name], after.T if transposed else after)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    ["google_albert_base_zh", "albert_tiny_zh_google", "albert_tiny_zh_google_lcqmc_finetuned"],
+)
+def test_published_layouts(golden, layout, tmp_path):
+    """Names, shapes and configuration are of published checkpoints, the values are made here."""
+    path = golden / "A_checkpoint_layouts" / "checkpoint_layouts.json"
+    facts = json.loads(path.read_text())[layout]
+    variables = {
+        variable["name"]: np.full(variable["shape"], number, variable["dtype"])
+        for number, variable in enumerate(facts["variables"])
+    }
+    tf_checkpoint.write_variables(tmp_path / "model.ckpt-best", variables)
+    (tmp_path / "albert_config.json").write_text(json.dumps(facts["config"]))
+    found = google.read(tmp_path)
+    table = names.google(found.config)
+    weights = {
+        table[name][0]: array
+        for name, array in variables.items()
+        if not name.endswith(("adam_m", "adam_v", "global_step"))
+    }
+    assert {name: np.unique(array) for name, array in weights.items()} == {
+        name: np.unique(array) for name, array in found.tensors.items()
+    }
+    assert len(weights) == facts["num_variables"] - facts["num_optimizer_slots"] - 1
+
+
+def test_round_trip_is_bit_equal(model, written):
+    found = google.read(written)
+    assert_equal(found.tensors, model.tensors)
+    assert found.config == model.config
+    assert found.config.num_labels == 3
+    assert found.config.answerability
+    assert found.origin == f"{written / 'model.ckpt'} (Google's TensorFlow 1 checkpoint)"
+
+
+def test_what_is_written_is_what_the_original_loads(model, written, google_variables):
+    import tensorflow as tf
+
+    expected = google_variables(model.config, *HEADS)
+    assert dict(tf.train.list_variables(written)) == {
+        "global_step": [],
+        **{name: list(array.shape) for name, array in expected.items()},
+    }
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        for name, array in expected.items():
+            tf.compat.v1.get_variable(name, array.shape, use_resource=False)
+        saver = tf.compat.v1.train.Saver()
+        saver.restore(session, tf.train.latest_checkpoint(str(written)))
+        restored = session.run({v.op.name: v for v in tf.compat.v1.global_variables()})
+    assert_equal(restored, expected)
+    assert sorted(path.name for path in written.iterdir()) == [
+        "albert_config.json",
+        "checkpoint",
+        "model.ckpt.data-00000-of-00001",
+        "model.ckpt.index",
+    ]
+
+
+def test_equal_widths_need_no_projection(small_config, google_variables, tmp_path):
+    config = dataclasses.replace(small_config, embedding_size=20, id2label=None)
+    variables = google_variables(config)
+    found = google.as_checkpoint(config, variables, "made here")
+    projection = "encoder.embedding_hidden_mapping_in"
+    np.testing.assert_array_equal(found.tensors[f"{projection}.weight"], np.eye(20))
+    np.testing.assert_array_equal(found.tensors[f"{projection}.bias"], np.zeros(20))
+    google.write(tmp_path / "model", config, found.tensors)
+    assert tf_checkpoint.read_variables(tmp_path / "model" / "model.ckpt").keys() == (
+        variables.keys()
+    )
+    assert_equal(google.read(tmp_path / "model").tensors, found.tensors)
+    found.tensors[f"{projection}.bias"][3] = 0.5
+    with pytest.raises(UserError, match="no projection where embedding_size equals hidden_size"):
+        google.write(tmp_path / "other", config, found.tensors)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("share", ["attention", "ffn", "none"])
+def test_layers_that_share_less_become_groups(small_config, google_variables, share, tmp_path):
+    config = dataclasses.replace(small_config, share=share, id2label=None)
+    given = google.as_checkpoint(config, google_variables(config), "made here")
+    google.write(tmp_path / "model", config, given.tensors)
+    found = google.read(tmp_path / "model")
+    assert found.config == dataclasses.replace(config, share="all", num_hidden_groups=3)
+    assert_equal(found.tensors, given.tensors)
+
+
+def test_the_prefix_of_a_task_models_tensors(small_config, google_variables, tmp_path):
+    config = dataclasses.replace(small_config, id2label=unnamed_labels(3))
+    tensors = google.as_checkpoint(config, google_variables(config, "classifier"), "").tensors
+    stored = {names.stored_name(name): array for name, array in tensors.items()}
+    assert "albert.pooler.weight" in stored
+    google.write(tmp_path / "model", config, stored, prefix="model.ckpt-7")
+    assert google.matches(tmp_path / "model" / "model.ckpt-7")
+    assert_equal(google.read(tmp_path / "model").tensors, tensors)
+
+
+def test_a_scope_around_a_module(small_config, google_variables, tmp_path, written):
+    config = dataclasses.replace(small_config, id2label=None)
+    variables = google_variables(config)
+    scoped = {f"module/{name}": array for name, array in variables.items()}
+    tf_checkpoint.write_variables(tmp_path / "model.ckpt", scoped)
+    shutil.copy(written / "albert_config.json", tmp_path)
+    expected = google.as_checkpoint(config, variables, "")
+    assert_equal(google.read(tmp_path / "model.ckpt").tensors, expected.tensors)
+
+
+def test_unknown_variables_keep_their_names(model, tmp_path, written):
+    variables = tf_checkpoint.read_variables(written / "model.ckpt")
+    variables["bert/encoder/layer_0/output/dense/bias"] = np.ones(20, "float32")
+    tf_checkpoint.write_variables(written / "model.ckpt", variables)
+    found = google.read(written).tensors
+    assert found.keys() - model.tensors.keys() == {"bert/encoder/layer_0/output/dense/bias"}
+
+
+def test_weights_that_the_original_lacks(model, tmp_path):
+    with pytest.raises(UserError, match="Received: predictions.extra, which it has not"):
+        google.write(
+            tmp_path / "model", model.config, {**model.tensors, "predictions.extra": np.zeros(3)}
+        )
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_full_disk_leaves_nothing(model, tmp_path, files_of_at_most):
+    with files_of_at_most(2_000), pytest.raises(OSError, match="can't be written"):
+        google.write(tmp_path / "model", model.config, model.tensors)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_occupied_folder_stays(model, written):
+    with pytest.raises(UserError, match="The output must not exist yet"):
+        google.write(written, model.config, model.tensors)
+    google.write(written, model.config, model.tensors, prefix="again", force=True)
+    assert (written / "again.index").is_file()
+    assert not (written / "model.ckpt.index").exists()
+
+
+def test_groups_that_the_original_rounds_otherwise(
+    small_config, google_variables, tmp_path, caplog
+):
+    """For 22 layers in 22 groups the original's formula gives layer 15 group 14."""
+    config = dataclasses.replace(small_config, id2label=None, num_hidden_layers=22)
+    google.write(
+        tmp_path / "m", config, google.as_checkpoint(config, google_variables(config), "").tensors
+    )
+    path = tmp_path / "m" / "albert_config.json"
+    google.read(tmp_path / "m")
+    assert "rounds layers" not in caplog.text
+    path.write_text(json.dumps({**json.loads(path.read_text()), "num_hidden_groups": 22}))
+    google.read(tmp_path / "m")
+    assert "rounds layers into other groups" in caplog.text

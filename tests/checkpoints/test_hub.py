@@ -1,0 +1,251 @@
+"""The hub's client with a cache laid out as it lays it out, and without any network."""
+
+import json
+import os
+
+import pytest
+
+from albert_tf.checkpoints import directory, formats, hub, hugging_face
+from albert_tf.errors import UserError
+
+huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OTHER = "89abcdef0123456789abcdef0123456789abcdef"
+
+
+def error(name):
+    """An error of the hub's client, without the answer of a server that its constructor wants."""
+    cls = getattr(huggingface_hub.errors, name)
+    return cls.__new__(cls)
+
+
+@pytest.fixture
+def snapshot(tmp_path):
+    """A function that puts files into a cache as `main` of a repository, and names the cache."""
+
+    def put(repository, files, commit=COMMIT, revision="main"):
+        folder = tmp_path / "cache" / f"models--{repository.replace('/', '--')}"
+        (folder / "refs").mkdir(parents=True, exist_ok=True)
+        (folder / "refs" / revision).write_text(commit)
+        for name, content in files.items():
+            path = folder / "snapshots" / commit / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return tmp_path / "cache"
+
+    return put
+
+
+@pytest.fixture
+def files(small_config, tmp_path):
+    """A model directory's files by name."""
+    from albert_tf.models import AlbertModel
+
+    AlbertModel(small_config).save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "spiece.model").write_bytes(b"vocabulary")
+    return {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+
+
+@pytest.fixture
+def remote(monkeypatch, tmp_path):
+    """A hub with the given files in the place of the real one; lists what was asked of it."""
+    asked = []
+
+    def serve(files, commit=COMMIT):
+        def download(name, filename, *, subfolder=None, revision=None, **options):
+            asked.append((name, filename, revision, options))
+            path = tmp_path / "fake" / "snapshots" / commit / (subfolder or "") / filename
+            if filename not in files:
+                raise error("RemoteEntryNotFoundError")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(files[filename])
+            return str(path)
+
+        monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+        return asked
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    ("name", "repository"),
+    [
+        ("albert/albert-base-v2", "albert/albert-base-v2"),
+        ("albert-base-v2", "albert/albert-base-v2"),
+        ("albert-xxlarge-v1", "albert/albert-xxlarge-v1"),
+        ("someone/bert", "someone/bert"),
+        ("albert-base-v3", None),
+        ("bert-base-uncased", None),
+        ("./a/b", None),
+        ("../b", None),
+        ("~/b", None),
+        ("/a", None),
+        ("a/b/c", None),
+    ],
+)
+def test_names(name, repository):
+    assert hub.repository(name) == repository
+
+
+@pytest.mark.parametrize("name", ["albert-base-v2", "albert/albert-base-v2"])
+def test_from_the_cache_alone(snapshot, files, name):
+    cache = snapshot("albert/albert-base-v2", files)
+    checkpoint = formats.read(name, cache_dir=cache, local_files_only=True)
+    assert checkpoint.config.hidden_size == 20
+    assert checkpoint.tensors["pooler.weight"].shape == (20, 20)
+    assert f"snapshots/{COMMIT} (model.safetensors)" in checkpoint.origin
+
+
+def test_offline_by_environment(snapshot, files, monkeypatch):
+    cache = snapshot("albert/albert-base-v2", files)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
+    # The client binds its default when it is imported, so the cache is given.
+    assert formats.read("albert-base-v2", cache_dir=cache).config.hidden_size == 20
+    with pytest.raises(UserError, match="HF_HUB_OFFLINE is set.*cache .*doesn't hold it"):
+        formats.read("albert-large-v2", cache_dir=cache)
+
+
+def test_a_revision(snapshot, files):
+    changed = json.loads(files["config.json"])
+    changed["hidden_dropout_prob"] = 0.25
+    snapshot("albert/albert-base-v2", files)
+    other = {**files, "config.json": json.dumps(changed).encode()}
+    cache = snapshot("albert/albert-base-v2", other, OTHER, "old")
+    read = {
+        revision: formats.read(
+            "albert-base-v2", cache_dir=cache, local_files_only=True, revision=revision
+        ).config.hidden_dropout_prob
+        for revision in ("main", "old", OTHER)
+    }
+    assert read == {"main": 0.0, "old": 0.25, OTHER: 0.25}
+
+
+def test_just_what_is_needed_is_brought(remote, files):
+    more = dict.fromkeys(("pytorch_model.bin", "tf_model.h5", "tokenizer.json"), b"")
+    asked = remote({**files, **more})
+    formats.read("albert-base-v2", revision="main", token="secret", force_download=True)
+    assert [each[1] for each in asked] == ["config.json", "model.safetensors"]
+    assert asked[0][2:] == ("main", {"token": "secret", "force_download": True})
+    assert asked[1][2] == COMMIT  # both from one commit, whatever is uploaded meanwhile
+
+
+def test_the_preferred_weights_that_exist(remote, files):
+    asked = remote(
+        {"config.json": files["config.json"], "tf_model.h5": b"x", "flax_model.msgpack": b"x"}
+    )
+    folder = directory.locate("albert-base-v2", weights=True)
+    assert asked[-1][1] == "tf_model.h5"
+    assert hugging_face.matches(folder)
+
+
+def test_shards(remote, files):
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    served = {
+        "config.json": files["config.json"],
+        "model-1.safetensors": b"",
+        "model-2.safetensors": b"",
+    }
+    served["model.safetensors.index.json"] = json.dumps(index).encode()
+    asked = remote(served)
+    directory.locate("albert-base-v2", weights=True)
+    assert [each[1] for each in asked][-2:] == ["model-1.safetensors", "model-2.safetensors"]
+    del served["model-2.safetensors"]
+    with pytest.raises(UserError, match="couldn't give model-2.safetensors, which model.safe"):
+        directory.locate("albert-base-v2", weights=True)
+
+
+def test_a_preset(remote):
+    config = json.dumps({"class_name": "AlbertBackbone", "config": {}}).encode()
+    served = {"config.json": config, "model.weights.h5": b"", "task.json": b""}
+    served["assets/tokenizer/vocabulary.spm"] = b"vocabulary"
+    asked = remote(served)
+    directory.locate("keras/albert_base_en_uncased", weights=True)
+    assert {each[1] for each in asked} == {
+        "config.json",
+        "model.weights.h5",
+        "task.json",
+        "task.weights.h5",
+    }
+    folder = directory.locate("keras/albert_base_en_uncased")
+    assert (folder / "assets/tokenizer/vocabulary.spm").read_bytes() == b"vocabulary"
+
+
+def test_tokenizers_bring_no_weights(remote, files):
+    asked = remote(files)
+    folder = directory.locate("albert-base-v2")
+    assert (folder / "spiece.model").read_bytes() == b"vocabulary"
+    assert not {"model.safetensors", "vocab.txt", "tokenizer.json"} & {each[1] for each in asked}
+    del files["spiece.model"]
+    asked.clear()
+    remote({**files, "tokenizer.json": b"{}"})
+    directory.locate("albert-base-v2")
+    assert "tokenizer.json" in {each[1] for each in asked}
+
+
+def test_a_subfolder(remote, files, tmp_path):
+    remote(files)
+    folder = directory.locate("someone/models", weights=True, subfolder="small")
+    assert folder.name == "small"
+    assert formats.read("someone/models", subfolder="small").config.hidden_size == 20
+    assert formats.read(tmp_path, subfolder="model").config.hidden_size == 20
+
+
+def test_nothing_to_read_there(remote, files):
+    remote({"config.json": files["config.json"], "README.md": b""})
+    with pytest.raises(UserError, match=r"couldn't give its weights \(which has none\)"):
+        formats.read("albert-base-v2")
+    remote({"README.md": b""})
+    with pytest.raises(UserError, match="couldn't give config.json"):
+        formats.read("albert-base-v2")
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("RepositoryNotFoundError", "give a token= if it is private or gated"),
+        ("GatedRepoError", "give a token= if it is private or gated"),
+        ("RevisionNotFoundError", "Check revision="),
+        ("HfHubHTTPError", "Download it where there is a network"),
+    ],
+)
+def test_errors_of_the_hub(monkeypatch, name, way_out):
+    def refuse(*arguments, **options):
+        raise error(name)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
+    with pytest.raises(UserError, match=rf"\({name}\).*{way_out}"):
+        formats.read("someone/model")
+
+
+def test_without_a_network_the_cache_is_asked_once(monkeypatch, snapshot, files):
+    cache = snapshot("albert/albert-base-v2", {"config.json": files["config.json"]})
+    real, asked = huggingface_hub.hf_hub_download, []
+
+    def download(name, filename, **options):
+        asked.append(options.get("local_files_only", False))
+        return real(name, filename, **{**options, "local_files_only": True})
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    with pytest.raises(UserError, match=r"its weights \(LocalEntryNotFoundError\)"):
+        formats.read("albert-base-v2", cache_dir=cache)
+    assert asked[:3] == [False, False, True]  # the configuration, the first weights, the others
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b'{"weight_map": 3}', b'{"weight_map": {"a": "../x"}}', b"{}"]
+)
+def test_a_damaged_index(tmp_path, content):
+    path = tmp_path / "model.safetensors.index.json"
+    path.write_bytes(content)
+    with pytest.raises(
+        UserError, match='must be JSON with a "weight_map"|must name files beside it'
+    ):
+        hub.shard_names(path)
+
+
+def test_home(monkeypatch, files, tmp_path):
+    monkeypatch.setenv("HOME", os.fspath(tmp_path))
+    assert formats.read("~/model").config.hidden_size == 20
+    with pytest.raises(UserError, match=f"Received: {tmp_path}/none, which is neither"):
+        formats.read("~/none")

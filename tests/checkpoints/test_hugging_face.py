@@ -1,0 +1,255 @@
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from albert_tf.checkpoints import hugging_face, shapes
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
+from albert_tf.models import (
+    AlbertForMaskedLM,
+    AlbertForMultipleChoice,
+    AlbertForPreTraining,
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
+    AlbertModel,
+)
+
+h5py = pytest.importorskip("h5py", reason="needs h5py, which Keras brings")
+
+
+@pytest.fixture
+def tensors(small_config):
+    """Every weight of a pretraining model with the decoder's own copies, by name."""
+    generator = np.random.default_rng(2)
+    return {
+        name: generator.standard_normal(shape, "float32")
+        for name, shape in shapes.expected(small_config).items()
+        if name.startswith(("embeddings", "encoder", "pooler", "predictions", "sop"))
+    }
+
+
+@pytest.fixture
+def folder(small_config, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(small_config.to_dict()))
+    return tmp_path
+
+
+def kerass(name, array):
+    """A tensor as transformers 4.57.6 with tf_keras 2.18 wrote it, seen in files made with them."""
+    full = name if name.startswith(("predictions", "sop")) else f"albert.{name}"
+    steps = re.sub(r"(groups|layers)\.(\d+)", r"\1@\2", full).split(".")
+    if steps[-2] in ("token_type_embeddings", "position_embeddings"):
+        steps[-1] = "embeddings"
+    elif steps[-1] == "weight" and "orm" in steps[-2]:
+        steps[-1] = "gamma"
+    elif steps[-1] == "bias" and "orm" in steps[-2]:
+        steps[-1] = "beta"
+    elif steps[-1] == "weight" and steps[-2] != "word_embeddings":
+        steps[-1], array = "kernel", array.T
+    return "/".join(steps).replace("@", "_._") + ":0", array
+
+
+def flaxes(name, array):
+    """A tensor as transformers 4.57.6 with flax 0.10 wrote it, seen in files made with them."""
+    full = name if name.startswith(("predictions", "sop")) else f"albert.{name}"
+    steps = full.split(".")
+    if steps[-2].endswith("_embeddings"):
+        steps[-1] = "embedding"
+    elif steps[-1] == "weight" and "orm" in steps[-2]:
+        steps[-1] = "scale"
+    elif steps[-1] == "weight":
+        return [*steps[:-1], "kernel"], array.T
+    return steps, array
+
+
+def write_h5(folder, tensors):
+    with h5py.File(folder / "tf_model.h5", "w") as file:
+        for name, array in tensors.items():
+            path, stored = kerass(name, array)
+            file[f"{path.split('/')[0]}/tf_albert_for_pre_training/{path}"] = stored
+
+
+def write_bin(folder, tensors):
+    torch = pytest.importorskip("torch", reason="needs torch (pip install albert_tf[torch])")
+    state = {hugging_face.names.stored_name(name): torch.tensor(tensors[name]) for name in tensors}
+    torch.save(state, folder / "pytorch_model.bin")
+
+
+def write_msgpack(folder, tensors):
+    msgpack = pytest.importorskip("msgpack", reason="needs msgpack")
+    tree = {}
+    for name, array in tensors.items():
+        steps, stored = flaxes(name, array)
+        content = msgpack.packb((stored.shape, "float32", stored.tobytes()))
+        branch = tree
+        for step in steps[:-1]:
+            branch = branch.setdefault(step, {})
+        branch[steps[-1]] = msgpack.ExtType(1, content)
+    (folder / "flax_model.msgpack").write_bytes(msgpack.packb(tree))
+
+
+def write_safetensors(folder, tensors):
+    hugging_face.write(folder, AlbertConfig.from_json_file(folder / "config.json"), tensors)
+
+
+def write_safetensors_of(kind):
+    def write(folder, tensors):
+        if kind == "tf":
+            stored = dict(kerass(*item) for item in tensors.items())
+        else:
+            turned = (flaxes(*item) for item in tensors.items())
+            stored = {".".join(steps): array for steps, array in turned}
+        stored = {name: np.ascontiguousarray(array) for name, array in stored.items()}
+        safetensors.numpy.save_file(stored, folder / "model.safetensors", {"format": kind})
+
+    return write
+
+
+def write_shards(folder, tensors):
+    names = sorted(tensors)
+    weight_map = {}
+    for number, part in enumerate((names[::2], names[1::2])):
+        file = f"model-{number}.safetensors"
+        stored = {hugging_face.names.stored_name(name): tensors[name] for name in part}
+        safetensors.numpy.save_file(stored, folder / file)
+        weight_map |= dict.fromkeys(stored, file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+
+
+WRITERS = {
+    "model.safetensors": write_safetensors,
+    "model.safetensors.index.json": write_shards,
+    "pytorch_model.bin": write_bin,
+    "tf_model.h5": write_h5,
+    "flax_model.msgpack": write_msgpack,
+}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, marks=pytest.mark.peers) if file.endswith(".bin") else file
+        for file in WRITERS
+    ],
+)
+def test_each_file_gives_the_same(folder, small_config, tensors, file):
+    WRITERS[file](folder, tensors)
+    assert (folder / file).is_file()
+    checkpoint = hugging_face.read(folder)
+    assert checkpoint.config == small_config
+    assert checkpoint.origin == f"{folder} ({file})"
+    assert checkpoint.tensors.keys() == tensors.keys()
+    for name in tensors:
+        np.testing.assert_array_equal(checkpoint.tensors[name], tensors[name], err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["tf", "flax"])
+def test_safetensors_of_tensorflow_and_flax(folder, tensors, kind):
+    # transformers 4 wrote these with safe_serialization=True, by their own names.
+    write_safetensors_of(kind)(folder, tensors)
+    found = hugging_face.read(folder).tensors
+    assert found.keys() == tensors.keys()
+    for name in tensors:
+        np.testing.assert_array_equal(found[name], tensors[name], err_msg=name)
+
+
+def test_the_order_of_preference(folder, tensors):
+    order = ["flax_model.msgpack", "tf_model.h5", "pytorch_model.bin"]
+    order += ["model.safetensors.index.json", "model.safetensors"]
+    for number, file in enumerate(order):
+        WRITERS[file](folder, {**tensors, "pooler.bias": np.full(20, number, "float32")})
+        assert hugging_face.read(folder).tensors["pooler.bias"][0] == number
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_comes_as_float32(folder, tensors, dtype):
+    import ml_dtypes
+
+    stored = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    half = {name: array.astype(stored) for name, array in tensors.items()}
+    write_safetensors(folder, half)
+    found = hugging_face.read(folder).tensors
+    for name in tensors:
+        assert found[name].dtype == "float32"
+        np.testing.assert_array_equal(found[name], half[name].astype("float32"))
+
+
+def test_bfloat16_without_keras(folder, tensors):
+    """safetensors asks NumPy for the type by name, which it has once ml_dtypes is imported."""
+    import subprocess
+    import sys
+
+    import ml_dtypes
+
+    write_safetensors(folder, {name: tensors[name].astype(ml_dtypes.bfloat16) for name in tensors})
+    code = "import sys; from albert_tf.checkpoints import formats\n"
+    code += f"print(formats.read({str(folder)!r}).tensors['pooler.bias'].dtype)\n"
+    code += "assert not {'keras', 'tensorflow', 'torch', 'h5py'} & sys.modules.keys()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "float32\n", done.stderr
+
+
+def test_old_names_and_a_prefix_of_data_parallel(folder, tensors):
+    old = {
+        "module."
+        + hugging_face.names.stored_name(name)
+        .replace("LayerNorm.weight", "LayerNorm.gamma")
+        .replace("LayerNorm.bias", "LayerNorm.beta"): array
+        for name, array in tensors.items()
+    }
+    old["module.albert.embeddings.position_ids"] = np.arange(11)[None]
+    old["module.predictions.decoder.weight"] = tensors["embeddings.word_embeddings.weight"].copy()
+    safetensors.numpy.save_file(old, folder / "model.safetensors")
+    model = AlbertForPreTraining.from_pretrained(folder)
+    np.testing.assert_array_equal(
+        model.predictions.layer_norm.gamma, tensors["predictions.LayerNorm.weight"]
+    )
+
+
+def test_another_models_configuration(folder, tensors):
+    write_safetensors(folder, tensors)
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert", "hidden_size": 20}))
+    with pytest.raises(UserError, match="model_type must be 'albert'.*Received: 'bert'"):
+        hugging_face.read(folder)
+
+
+def test_a_missing_shard(folder, tensors):
+    write_shards(folder, tensors)
+    (folder / "model-1.safetensors").unlink()
+    with pytest.raises(UserError, match="must lie beside it. Missing: model-1.safetensors"):
+        hugging_face.read(folder)
+
+
+@pytest.mark.parametrize("file", [file for file in WRITERS if "index" not in file])
+def test_a_truncated_file(folder, tensors, file):
+    WRITERS[file](folder, tensors)
+    (folder / file).write_bytes((folder / file).read_bytes()[:-50])
+    with pytest.raises(UserError, match=f"{file} must be a whole .*Received .* bytes"):
+        hugging_face.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (AlbertModel, {}),
+        (AlbertForPreTraining, {}),
+        (AlbertForMaskedLM, {}),
+        (AlbertForSequenceClassification, {}),
+        (AlbertForTokenClassification, {}),
+        (AlbertForMultipleChoice, {}),
+        (AlbertForQuestionAnswering, {}),
+        (AlbertForQuestionAnswering, {"answerability": True}),
+    ],
+)
+def test_written_as_the_model_itself_writes(small_config, tmp_path, cls, options):
+    cls(dataclasses.replace(small_config, **options)).save_pretrained(tmp_path / "model")
+    checkpoint = hugging_face.read(tmp_path / "model")
+    hugging_face.write(tmp_path / "again", checkpoint.config, checkpoint.tensors)
+    for name in ("config.json", "model.safetensors"):
+        found, expected = ((tmp_path / each / name).read_bytes() for each in ("again", "model"))
+        assert found == expected, name

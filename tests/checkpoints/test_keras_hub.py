@@ -1,0 +1,267 @@
+"""Presets of KerasHub; the comparisons marked `peers` run KerasHub itself."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.checkpoints import formats, keras_hub, shapes
+from albert_tf.errors import UserError
+
+h5py = pytest.importorskip("h5py", reason="needs h5py, which Keras brings")
+POSITIONS = np.array([[1, 3], [0, 6]], "int32")
+
+
+def draw(config, *heads):
+    """Random weights of the encoder, the pooler and some heads, by name."""
+    generator = np.random.default_rng(6)
+    parts = ("embeddings", "encoder", "pooler", *heads)
+    drawn = {}
+    for name, shape in shapes.expected(config).items():
+        if name.split(".")[0] in parts:
+            shape = [config.num_labels if size is None else size for size in shape]
+            drawn[name] = 0.3 * generator.standard_normal(shape, "float32")
+    return drawn
+
+
+@pytest.mark.parametrize("heads", [(), ("classifier",), ("predictions",)], ids=str)
+@pytest.mark.parametrize(("groups", "inner"), [(1, 1), (3, 2)])
+def test_round_trip_is_bit_equal(small_config, tmp_path, heads, groups, inner):
+    config = dataclasses.replace(small_config, num_hidden_groups=groups, inner_group_num=inner)
+    config = config if heads == ("classifier",) else dataclasses.replace(config, id2label=None)
+    tensors = draw(config, *heads)
+    keras_hub.write(tmp_path, config, tensors)
+    assert keras_hub.matches(tmp_path)
+    found = keras_hub.read(tmp_path)
+    assert found.config == config
+    assert found.tensors.keys() == tensors.keys()
+    for name in tensors:
+        np.testing.assert_array_equal(found.tensors[name], tensors[name], err_msg=name)
+    assert (tmp_path / "task.json").is_file() == bool(heads)
+
+
+def test_layers_of_their_own_are_groups_there(small_config, tmp_path):
+    config = dataclasses.replace(small_config, share="attention")
+    keras_hub.write(tmp_path, config, draw(config))
+    content = json.loads((tmp_path / "config.json").read_text())["config"]
+    assert (content["num_groups"], content["num_layers"]) == (3, 3)
+    assert keras_hub.read(tmp_path).config.num_hidden_groups == 3
+
+
+def test_what_it_can_not_express_leaves_nothing(small_config, tmp_path):
+    config = dataclasses.replace(small_config, hidden_act="relu")
+    with pytest.raises(UserError, match="hidden_act 'relu'"):
+        keras_hub.write(tmp_path / "preset", config, draw(config))
+    assert not (tmp_path / "preset").exists()
+
+
+@pytest.mark.parametrize(
+    ("heads", "message"),
+    [
+        (("predictions", "sop_classifier"), "without one: sop_classifier.classifier.bias, sop_cl"),
+        (("qa_outputs",), "without one: qa_outputs.bias"),
+        (("classifier", "predictions"), "one head at the most"),
+    ],
+)
+def test_heads_that_it_has_not(small_config, tmp_path, heads, message):
+    with pytest.raises(UserError, match=message):
+        keras_hub.write(tmp_path / "preset", small_config, draw(small_config, *heads))
+
+
+def test_a_model_without_pooler(small_config, tmp_path):
+    tensors = draw(small_config)
+    del tensors["pooler.bias"], tensors["pooler.weight"]
+    with pytest.raises(UserError, match="that this model lacks: pooler.bias, pooler.weight"):
+        keras_hub.write(tmp_path / "preset", small_config, tensors)
+
+
+@pytest.fixture
+def preset(small_config, tmp_path):
+    keras_hub.write(tmp_path, small_config, draw(small_config, "classifier"))
+    return tmp_path
+
+
+def change(path, edit):
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+
+
+def test_names_of_earlier_releases(preset, small_config):
+    expected = keras_hub.read(preset).tensors
+    for name in ("config.json", "task.json"):
+        text = (preset / name).read_text()
+        (preset / name).write_text(text.replace('"AlbertBackbone"', '"keras_nlp>AlbertBackbone"'))
+    with h5py.File(preset / "model.weights.h5", "a") as file:
+        file.move("layers", "_layer_checkpoint_dependencies")
+        attention = file["_layer_checkpoint_dependencies/transformer_encoder/_self_attention_layer"]
+        attention.move("query_dense", "_query_dense")
+        for layer in file["_layer_checkpoint_dependencies"].values():
+            del layer["vars"].attrs["name"]
+    found = keras_hub.read(preset)
+    assert found.config == small_config
+    for name in expected:
+        np.testing.assert_array_equal(found.tensors[name], expected[name])
+
+
+def test_a_variable_that_is_unknown_keeps_its_name(preset):
+    with h5py.File(preset / "model.weights.h5", "a") as file:
+        file["layers/adapter/vars/0"] = np.zeros(2, "float32")
+    assert keras_hub.read(preset).tensors["layers/adapter/vars/0"].shape == (2,)
+
+
+def test_weights_of_another_shape_are_left_to_loading_to_list(preset):
+    change(preset / "config.json", lambda content: content["config"].update(hidden_dim=40))
+    from albert_tf.models import AlbertModel
+
+    with pytest.raises(UserError, match="pooler.weight is .20, 20. in the checkpoint, .40, 40."):
+        AlbertModel.from_pretrained(preset)
+
+
+@pytest.mark.parametrize(
+    "file", ["config.json", "task.json", "model.weights.h5", "task.weights.h5"]
+)
+def test_a_truncated_file(preset, file):
+    (preset / file).write_bytes((preset / file).read_bytes()[:-9])
+    with pytest.raises(UserError, match=f"{file} must be .*Received"):
+        formats.read(preset)
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.weights.h5"])
+def test_a_missing_file(preset, file):
+    (preset / file).unlink()
+    with pytest.raises(UserError, match=f"must hold {file}. Received .*, which holds"):
+        formats.read(preset)
+    (preset / "model.weights.json").write_text("{}")
+    with pytest.raises(UserError, match="Presets in shards are not read"):
+        keras_hub.read(preset)
+
+
+@pytest.fixture
+def itself():
+    return pytest.importorskip("keras_hub", reason="needs KerasHub (pip install keras-hub)")
+
+
+@pytest.fixture
+def features(small_features):
+    renamed = {"input_ids": "token_ids", "attention_mask": "padding_mask"}
+    renamed["token_type_ids"] = "segment_ids"
+    return {theirs: small_features[ours] for ours, theirs in renamed.items()}
+
+
+@pytest.fixture
+def theirs(itself, scrambled):
+    """A function that makes a random model of KerasHub's."""
+
+    def make(cls, groups=1, inner=1, **arguments):
+        backbone = itself.models.AlbertBackbone(
+            vocabulary_size=31,
+            num_layers=6,
+            num_heads=5,
+            embedding_dim=6,
+            hidden_dim=20,
+            intermediate_dim=24,
+            num_groups=groups,
+            num_inner_repetitions=inner,
+            max_sequence_length=11,
+        )
+        if cls == "AlbertBackbone":
+            return scrambled(backbone)
+        task = getattr(itself.models, cls)(backbone=backbone, preprocessor=None, **arguments)
+        for weight in scrambled(backbone).weights:
+            assert weight.path
+        return scrambled(task)
+
+    return make
+
+
+def pair(cls):
+    from albert_tf import models
+
+    return {
+        "AlbertBackbone": models.AlbertModel,
+        "AlbertTextClassifier": models.AlbertForSequenceClassification,
+        "AlbertMaskedLM": models.AlbertForMaskedLM,
+    }[cls]
+
+
+def assert_alike(ours, theirs, cls, small_features, features):
+    if cls == "AlbertBackbone":
+        found, expected = ours(small_features), theirs(features)
+        pairs = [(found.pooler_output, expected["pooled_output"])]
+        pairs.append((found.last_hidden_state, expected["sequence_output"]))
+    elif cls == "AlbertMaskedLM":
+        # Its head has 1e-5 whatever the model has; with ALBERT's 1e-12 all else must agree.
+        theirs.masked_lm_head._intermediate_layer_norm.epsilon = 1e-12
+        found = ours({**small_features, "masked_lm_positions": POSITIONS})
+        pairs = [(found.logits, theirs({**features, "mask_positions": POSITIONS}))]
+    else:
+        pairs = [(ours(small_features).logits, theirs(features))]
+    for found, expected in pairs:
+        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), atol=2e-5, rtol=0)
+
+
+CASES = pytest.mark.parametrize(
+    ("cls", "arguments"),
+    [
+        ("AlbertBackbone", {}),
+        ("AlbertTextClassifier", {"num_classes": 3}),
+        ("AlbertMaskedLM", {}),
+    ],
+)
+
+
+@pytest.mark.peers
+@CASES
+@pytest.mark.parametrize(("groups", "inner"), [(1, 1), (3, 2)])
+def test_both_ways(
+    theirs, itself, small_features, features, tmp_path, cls, arguments, groups, inner
+):
+    model = theirs(cls, groups, inner, **arguments)
+    model.save_to_preset(str(tmp_path / "theirs"))
+    ours = pair(cls).from_pretrained(tmp_path / "theirs")
+    assert_alike(ours, model, cls, small_features, features)
+
+    checkpoint = formats.read(tmp_path / "theirs")
+    keras_hub.write(tmp_path / "ours", checkpoint.config, checkpoint.tensors)
+    options = {} if cls == "AlbertBackbone" else {"preprocessor": None}
+    again = getattr(itself.models, cls).from_preset(str(tmp_path / "ours"), **options)
+    for one, other in zip(model.weights, again.weights, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other), err_msg=one.path)
+    assert_alike(ours, again, cls, small_features, features)
+
+
+@pytest.mark.peers
+def test_bfloat16(itself, tmp_path, theirs):
+    model = itself.models.AlbertBackbone(
+        vocabulary_size=31,
+        num_layers=2,
+        num_heads=5,
+        embedding_dim=6,
+        hidden_dim=20,
+        intermediate_dim=24,
+        max_sequence_length=11,
+        dtype="bfloat16",
+    )
+    model.save_to_preset(str(tmp_path))
+    found = keras_hub.read(tmp_path).tensors
+    table = model.token_embedding.embeddings
+    np.testing.assert_array_equal(
+        found["embeddings.word_embeddings.weight"], np.asarray(table).astype("float32")
+    )
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("cls", ["AlbertTextClassifier", "AlbertMaskedLM"])
+def test_with_a_vocabulary(itself, small_config, tiny_vocabulary, tmp_path, cls):
+    config = dataclasses.replace(small_config, vocab_size=124)  # that of the tiny vocabulary
+    heads = {"AlbertTextClassifier": "classifier", "AlbertMaskedLM": "predictions"}[cls]
+    keras_hub.write(tmp_path, config, draw(config, heads), tiny_vocabulary)
+    model = getattr(itself.models, cls).from_preset(str(tmp_path))
+    assert model.preprocessor.tokenizer.vocabulary_size() == 124
+    assert model.preprocessor.sequence_length == 11
+    if cls == "AlbertTextClassifier":
+        assert model.predict(["The film was a quiet delight."], verbose=0).shape == (1, 3)
+    tokenizer = itself.models.Tokenizer.from_preset(str(tmp_path))
+    assert len(tokenizer("The music stayed with me.")) > 3

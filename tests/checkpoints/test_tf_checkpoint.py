@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+
+from albert_tf.checkpoints.tf_checkpoint import read_variables, write_variables
+from albert_tf.errors import UserError
+
+VARIABLES = {
+    "bert/pooler/dense/kernel": np.arange(15, dtype="float32").reshape(5, 3),
+    "output_bias": np.array([0.5, -2.0], "float32"),
+}
+SLOTS = (
+    "bert/pooler/dense/kernel/adam_m",
+    "bert/pooler/dense/kernel/adam_v",
+    "bert/pooler/dense/kernel/Adam",
+    "bert/pooler/dense/kernel/Adam_1",
+    "bert/pooler/dense/kernel/ExponentialMovingAverage",
+    "beta1_power",
+    "beta2_power_1",
+    "current_loss_scale",
+    "global_step",
+)
+
+
+@pytest.fixture
+def prefix(tmp_path):
+    write_variables(tmp_path / "model.ckpt", VARIABLES)
+    return tmp_path / "model.ckpt"
+
+
+def shard(prefix, number=0, count=1):
+    return prefix.with_name(f"{prefix.name}.data-{number:05d}-of-{count:05d}")
+
+
+def assert_weights(found):
+    assert found.keys() == VARIABLES.keys()
+    for name, expected in VARIABLES.items():
+        np.testing.assert_array_equal(found[name], expected)
+
+
+def test_what_training_keeps_beside_the_weights_is_left_out(prefix):
+    write_variables(
+        prefix,
+        {
+            **VARIABLES,
+            **{name: np.ones(3, "float32") for name in SLOTS},
+            "counts": np.arange(3),
+            "half": np.ones(2, "float16"),
+        },
+    )
+    found = read_variables(prefix)
+    assert found.pop("half").dtype == "float16"
+    assert_weights(found)
+
+
+def test_an_object_graph_of_tensorflow_2(tmp_path):
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.kept = [tf.Variable(value, name=name) for name, value in VARIABLES.items()]
+    checkpoint = tf.train.Checkpoint(model=module, optimizer=tf.Variable(3.0, name="rate"))
+    path = checkpoint.save(tmp_path / "ckpt")
+    assert any(name.startswith("model/kept/0/") for name, _ in tf.train.list_variables(path))
+    assert_weights(read_variables(tmp_path / "ckpt-1"))
+
+
+def test_a_missing_index(prefix):
+    prefix.with_name("model.ckpt.index").unlink()
+    with pytest.raises(UserError, match=r"needs its .index file. .* no model.ckpt.index. Copy it"):
+        read_variables(prefix)
+
+
+def test_missing_shards(prefix):
+    shard(prefix).rename(shard(prefix, 1, 3))
+    missing = "without model.ckpt.data-00000-of-00003, model.ckpt.data-00002-of-00003. Copy them"
+    with pytest.raises(UserError, match=missing):
+        read_variables(prefix)
+    shard(prefix, 1, 3).unlink()
+    with pytest.raises(UserError, match=r"without model.ckpt.data-00000-of-00001"):
+        read_variables(prefix)
+
+
+@pytest.mark.parametrize("file", ["index", "data-00000-of-00001"])
+@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: b"\xff" * len(data)])
+def test_damaged_files(prefix, file, damage):
+    path = prefix.with_name(f"model.ckpt.{file}")
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(UserError, match="must be whole. Received: .*model.ckpt, which .* Copy it"):
+        read_variables(prefix)
+
+
+def test_a_folder_that_can_not_be(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OSError, match="can't be written"):
+        write_variables(tmp_path / "file" / "model.ckpt", VARIABLES)
