@@ -1,0 +1,146 @@
+"""Pieces with label scores to entities, as Hugging Face's token classification groups them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+STRATEGIES: Final = ("none", "simple", "first", "average", "max")
+
+
+class Piece(NamedTuple):
+    """A piece of a text, and what the model says of it.
+
+    Attributes:
+        token: the piece.
+        scores: `[C]`, the probability of each label.
+        start, end: its characters in the text.
+        place: its number among the pieces, `[CLS]` being 0.
+        continues: whether it belongs to the word of the piece before.
+    """
+
+    token: str
+    scores: np.ndarray
+    start: int
+    end: int
+    place: int
+    continues: bool
+
+
+class Tagged(NamedTuple):
+    """Characters with a label."""
+
+    label: str
+    score: float
+    start: int
+    end: int
+
+
+_WORD_SCORES: Final[dict[str, Callable[[Sequence[Piece]], np.ndarray]]] = {
+    "first": lambda word: word[0].scores,
+    "max": lambda word: max(word, key=lambda piece: piece.scores.max()).scores,
+    "average": lambda word: np.mean([piece.scores for piece in word], axis=0),
+}
+
+
+def tokens(pieces: Iterable[Piece], labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Each piece with its likeliest label."""
+    return [
+        {
+            "entity": labels[best],
+            "score": float(piece.scores[best]),
+            "index": piece.place,
+            "word": piece.token,
+            "start": piece.start,
+            "end": piece.end,
+        }
+        for piece in pieces
+        for best in [int(piece.scores.argmax())]
+    ]
+
+
+def entities(
+    pieces: Sequence[Piece], labels: Sequence[str], strategy: str, text: str
+) -> list[dict[str, Any]]:
+    """Neighbours of one kind as one entity.
+
+    Args:
+        strategy: "simple" takes every piece's own label; "first", "average" and "max" give all
+            pieces of a word one label: that of its first piece, of their mean, or of the piece that
+            is surest.
+    """
+    if strategy == "simple":
+        units = [[piece] for piece in pieces]
+        scores = [piece.scores for piece in pieces]
+    else:
+        units = words(pieces)
+        scores = [_WORD_SCORES[strategy](unit) for unit in units]
+    tagged = [
+        Tagged(labels[int(each.argmax())], float(each.max()), unit[0].start, unit[-1].end)
+        for unit, each in zip(units, scores, strict=True)
+    ]
+    found = [_entity(group, text) for group in grouped(tagged)]
+    return [entity for entity in found if entity["word"]]
+
+
+def words(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """The pieces of each word."""
+    found: list[list[Piece]] = []
+    for piece in pieces:
+        if piece.continues and found:
+            found[-1].append(piece)
+        else:
+            found.append([piece])
+    return found
+
+
+def grouped(tagged: Sequence[Tagged]) -> list[list[Tagged]]:
+    """Runs of one kind; "B-" starts a new one. A label without "B-" or "I-" counts as "I-"."""
+    groups = [[tagged[0]]] if tagged else []
+    for last, each in pairwise(tagged):
+        if kind(each.label) == kind(last.label) and not each.label.startswith("B-"):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+def kind(label: str) -> str:
+    """A label without its "B-" or "I-"."""
+    return label[2:] if label.startswith(("B-", "I-")) else label
+
+
+def _entity(group: Sequence[Tagged], text: str) -> dict[str, Any]:
+    start, end = group[0].start, group[-1].end
+    covered = text[start:end]  # a piece may be white space alone
+    start += len(covered) - len(covered.lstrip())
+    word = covered.strip()
+    return {
+        "entity_group": group[0].label.split("-", 1)[-1],
+        "score": float(np.mean([each.score for each in group])),
+        "word": word,
+        "start": start,
+        "end": start + len(word),
+    }
+
+
+def without_overlaps(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of what several windows found at one place, the longest, or the surest of equal length."""
+    kept: list[dict[str, Any]] = []
+    for each in sorted(found, key=lambda one: one["start"]):
+        if kept and _same_place(kept[-1], each):
+            kept[-1] = max(kept[-1], each, key=_weight)
+        else:
+            kept.append(each)
+    return kept
+
+
+def _same_place(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    if "index" in one:
+        return one["index"] == other["index"]
+    return one["start"] <= other["start"] < one["end"]
+
+
+def _weight(entity: dict[str, Any]) -> tuple[int, float]:
+    return entity["end"] - entity["start"], entity["score"]

@@ -1,0 +1,94 @@
+"""Small models of every task with random weights, and a vocabulary of whole words."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from albert_tf import models
+from albert_tf.config import AlbertConfig
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import train_vocabulary
+
+WORDS = (
+    "the cat sat on a mat in paris and ada lives near new york city with her old dog who barked "
+    "at the moon over france"
+)
+LABELS = dict(enumerate(("O", "B-PER", "I-PER", "B-LOC", "I-LOC")))
+# What a file's model is made of: its class, and how its configuration differs.
+KINDS = {
+    "fill-mask": ("AlbertForMaskedLM", {}),
+    "text-classification": ("AlbertForSequenceClassification", {"id2label": LABELS}),
+    "token-classification": ("AlbertForTokenClassification", {"id2label": LABELS}),
+    "question-answering": ("AlbertForQuestionAnswering", {}),
+    "answerability": ("AlbertForQuestionAnswering", {"answerability": True}),
+    "feature-extraction": ("AlbertModel", {}),
+    "sentence-order": ("AlbertForPreTraining", {}),
+}
+LONGEST = 32
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    generator = np.random.default_rng(7)
+    lines = [" ".join(generator.choice(WORDS.split(), 6)) for _ in range(400)]
+    lines += ["the dog, the cat. a mat! who sat?"] * 5
+    return AlbertTokenizer(train_vocabulary(lines, vocab_size=140), model_max_length=LONGEST)
+
+
+@pytest.fixture(scope="session")
+def config(tokenizer):
+    """V from the vocabulary, E=6, H=20, L=2, A=5, I=24, more positions than the tokenizer gives."""
+    return AlbertConfig(
+        vocab_size=tokenizer.vocab_size,
+        embedding_size=6,
+        hidden_size=20,
+        num_hidden_layers=2,
+        num_attention_heads=5,
+        intermediate_size=24,
+        max_position_embeddings=43,
+    )
+
+
+@pytest.fixture(scope="session")
+def model(config, scrambled):
+    """A function that gives a task's model, the same one every time."""
+    made = {}
+
+    def get(kind):
+        if kind not in made:
+            name, changes = KINDS[kind]
+            found = scrambled(getattr(models, name)(dataclasses.replace(config, **changes)))
+            for variable in found.weights:  # far from even odds
+                if "classifier" in variable.path or "qa_outputs" in variable.path:
+                    variable.assign(5 * variable)
+            made[kind] = found
+        return made[kind]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def saved(model, tokenizer, tmp_path_factory):
+    """A function that gives the directory of a task's model and tokenizer."""
+    folder = tmp_path_factory.mktemp("models")
+
+    def get(kind):
+        if not (folder / kind).exists():
+            model(kind).save_pretrained(folder / kind)
+            tokenizer.save_pretrained(folder / kind)
+        return folder / kind
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def pipe(model, tokenizer):
+    """A function that gives a pipeline of a task's model."""
+    from albert_tf.pipelines import pipeline
+
+    def get(kind, **options):
+        task = "question-answering" if kind == "answerability" else kind
+        return pipeline(task, model(kind), tokenizer, **options)
+
+    return get

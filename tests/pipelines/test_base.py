@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertModel
+from albert_tf.pipelines import FeatureExtractionPipeline, TextClassificationPipeline
+
+TEXTS = ["the cat sat", "a dog", "ada lives near paris over france", "who barked"]
+
+
+def close(found, expected):
+    assert [each["label"] for each in found] == [each["label"] for each in expected]
+    np.testing.assert_allclose(
+        [each["score"] for each in found], [each["score"] for each in expected], atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8])
+def test_lists_give_lists_whatever_the_batch(pipe, batch_size):
+    classify = pipe("text-classification", batch_size=batch_size)
+    close(classify(TEXTS), [classify(text)[0] for text in TEXTS])
+    assert classify([]) == []
+
+
+def test_a_generator_is_read_as_needed(pipe):
+    read = []
+    texts = (read.append(text) or text for text in TEXTS)
+    results = pipe("text-classification")(texts, batch_size=2)
+    assert read == []
+    first = next(results)
+    assert read == TEXTS[:2]
+    close([first, *results], pipe("text-classification")(TEXTS))
+
+
+@pytest.mark.tensorflow
+def test_a_dataset_streams(pipe):
+    classify = pipe("text-classification")
+    expected = classify(TEXTS)
+    close(list(classify(tf.data.Dataset.from_tensor_slices(TEXTS))), expected)
+    pairs = tf.data.Dataset.from_tensor_slices({"text": TEXTS, "text_pair": TEXTS[::-1]})
+    close(list(classify(pairs)), classify(list(zip(TEXTS, TEXTS[::-1], strict=True))))
+
+
+@pytest.mark.parametrize("inputs", [None, 7])
+def test_no_input(pipe, inputs):
+    with pytest.raises(TypeError, match=f"Received: {inputs}"):
+        pipe("text-classification")(inputs)
+
+
+def test_options_are_checked(pipe):
+    with pytest.raises(TypeError, match="options of 'text-classification' are .*top_k.*: colour"):
+        pipe("text-classification", colour="red")
+    with pytest.raises(TypeError, match="batch_size. Received: colour, shape"):
+        pipe("text-classification")("a", colour="red", shape="round")
+    with pytest.raises(UserError, match="batch_size must be 1 or more. Received: 0"):
+        pipe("text-classification", batch_size=0)
+    with pytest.raises(UserError, match="batch_size must be 1 or more. Received: -1"):
+        pipe("text-classification")(TEXTS, batch_size=-1)
+
+
+def test_a_call_does_not_change_the_options(pipe):
+    classify = pipe("text-classification", top_k=2)
+    assert len(classify("a dog", top_k=3)) == 3
+    assert len(classify(["a dog"])[0]) == 2
+
+
+def test_the_model_must_be_the_tasks(model, tokenizer):
+    message = "'text-classification' must be AlbertForSequenceClassification. Received: AlbertModel"
+    with pytest.raises(UserError, match=message):
+        TextClassificationPipeline(model("feature-extraction"), tokenizer)
+
+
+def test_the_tokenizer_must_be_the_models(config, tokenizer):
+    values = {**config.to_dict(), "vocab_size": config.vocab_size + 1}
+    other = AlbertModel(AlbertConfig.from_dict(values))
+    with pytest.raises(UserError, match="must have the same vocabulary"):
+        FeatureExtractionPipeline(other, tokenizer)

@@ -1,0 +1,119 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.pipelines import (
+    FeatureExtractionPipeline,
+    FillMaskPipeline,
+    QuestionAnsweringPipeline,
+    SentenceOrderPipeline,
+    TextClassificationPipeline,
+    TokenClassificationPipeline,
+    pipeline,
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "expected"),
+    [
+        ("fill-mask", "fill-mask", FillMaskPipeline),
+        ("fill-mask", "sentence-order", FillMaskPipeline),
+        ("text-classification", "text-classification", TextClassificationPipeline),
+        ("sentiment-analysis", "text-classification", TextClassificationPipeline),
+        ("token-classification", "token-classification", TokenClassificationPipeline),
+        ("ner", "token-classification", TokenClassificationPipeline),
+        ("question-answering", "question-answering", QuestionAnsweringPipeline),
+        ("question-answering", "answerability", QuestionAnsweringPipeline),
+        ("feature-extraction", "fill-mask", FeatureExtractionPipeline),
+        ("sentence-order", "sentence-order", SentenceOrderPipeline),
+    ],
+)
+def test_a_directory_is_all_it_takes(saved, task, kind, expected):
+    made = pipeline(task, str(saved(kind)))
+    assert type(made) is expected
+    assert made.tokenizer.model_max_length == made.max_length == 32
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "missing"),
+    [
+        ("fill-mask", "text-classification", "predictions"),
+        ("fill-mask", "feature-extraction", "predictions"),
+        ("text-classification", "fill-mask", "classifier, pooler"),
+        ("token-classification", "feature-extraction", "classifier"),
+        ("question-answering", "token-classification", "qa_outputs"),
+        ("sentence-order", "fill-mask", "pooler, sop_classifier"),
+    ],
+)
+def test_a_checkpoint_without_the_tasks_head(saved, task, kind, missing):
+    message = f"of '{task}' must have been trained for it. Received: a checkpoint without {missing}"
+    with pytest.raises(UserError, match=message):
+        pipeline(task, saved(kind))
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "name"),
+    [
+        ("text-classification", "token-classification", "AlbertForTokenClassification"),
+        ("ner", "text-classification", "AlbertForSequenceClassification"),
+    ],
+)
+def test_a_classifier_of_another_kind(saved, task, kind, name):
+    with pytest.raises(UserError, match=f"must be of AlbertFor.* Received: .*, of {name}"):
+        pipeline(task, saved(kind))
+
+
+@pytest.mark.parametrize("told", [["TFAlbertForSequenceClassification"], ["Mine"], [], None])
+def test_what_a_configuration_may_say_of_the_model(saved, tmp_path, told):
+    folder = shutil.copytree(saved("text-classification"), tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": told}))
+    assert pipeline("text-classification", folder)("the cat")
+
+
+def test_a_model_that_was_trained_since(saved, tokenizer):
+    found = AlbertForSequenceClassification.from_pretrained(saved("fill-mask"))
+    with pytest.raises(UserError, match="without classifier, pooler, so that its answers would"):
+        pipeline("text-classification", found, tokenizer)
+    found.compile("adam")
+    with pytest.raises(UserError, match="Fine-tune it first"):
+        pipeline("text-classification", found, tokenizer)
+    found.fit({"input_ids": np.array([[2, 7, 3], [2, 8, 3]])}, np.array([0, 1]), verbose=0)
+    assert pipeline("text-classification", found, tokenizer)("the cat")
+
+
+def test_a_tokenizer_of_its_own(saved, model, tokenizer):
+    folder = saved("fill-mask")
+    made = pipeline("fill-mask", model("fill-mask"), tokenizer=folder)
+    assert made("the [MASK]")[0]["token"] == pipeline("fill-mask", folder)("the [MASK]")[0]["token"]
+    assert pipeline("fill-mask", folder, tokenizer).tokenizer is tokenizer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("poetry", "{fill-mask}"), "A task is one of fill-mask, .*, ner. Received: 'poetry'"),
+        ((None, "{fill-mask}"), "A task is one of .* Received: None"),
+        (("fill-mask", None), "needs a model, .* Received: model=NoneType, tokenizer=None"),
+        (("fill-mask", "/nowhere/at/all"), "neither a directory here nor such a name"),
+    ],
+)
+def test_mistakes(saved, arguments, message):
+    task, given = arguments
+    with pytest.raises(UserError, match=message):
+        pipeline(task, saved("fill-mask") if given == "{fill-mask}" else given)
+
+
+def test_a_model_without_its_tokenizer(model):
+    with pytest.raises(UserError, match="a tokenizer where the model isn't read from files"):
+        pipeline("fill-mask", model("fill-mask"))
+
+
+def test_options_reach_the_task(saved):
+    assert pipeline("fill-mask", saved("fill-mask"), top_k=3, batch_size=5).options.top_k == 3
+    with pytest.raises(TypeError, match="Received: colour"):
+        pipeline("fill-mask", saved("fill-mask"), colour="red")

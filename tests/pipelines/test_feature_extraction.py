@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertModel
+from albert_tf.pipelines import FeatureExtractionPipeline, pipeline
+
+LONG = "the old dog barked at the moon over paris and ada sat on a mat " * 2
+
+
+def outputs(model, tokenizer, text):
+    return model("feature-extraction")(dict(tokenizer(text, return_tensors="np")))
+
+
+def test_states_of_every_place(pipe, model, tokenizer):
+    expected = np.asarray(outputs(model, tokenizer, "the cat sat")["last_hidden_state"])
+    found = pipe("feature-extraction")("the cat sat")
+    assert isinstance(found[0][0][0], float)
+    assert np.shape(found) == (1, 5, 20)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    array = pipe("feature-extraction", return_tensors=True)(["a", "the cat sat"])[1]
+    assert array.dtype == "float32"
+    np.testing.assert_allclose(array, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "pooler"])
+def test_one_vector(pipe, model, tokenizer, pooling):
+    expected = outputs(model, tokenizer, "the cat sat")
+    states = np.asarray(expected["last_hidden_state"])[0]
+    vector = {
+        "mean": states.mean(axis=0),
+        "cls": states[0],
+        "pooler": np.asarray(expected["pooler_output"])[0],
+    }[pooling]
+    found = pipe("feature-extraction", pooling=pooling)(["a", "the cat sat"])
+    assert len(found[1]) == 20
+    np.testing.assert_allclose(found[1], vector, atol=1e-5)
+
+
+@pytest.mark.parametrize("stride", [0, 3, 4])
+def test_windows_join_where_they_know_most(pipe, model, tokenizer, stride):
+    """30 pieces in windows of 10: each piece comes once, from the window farther from its edge."""
+    ids = tokenizer(LONG, add_special_tokens=False).input_ids
+    assert len(ids) == 30
+    found = pipe("feature-extraction", return_tensors=True)(LONG, max_length=12, stride=stride)
+    assert found.shape == (1, 32, 20)
+    starts = range(0, 30 - stride, 10 - stride)
+    windows = []
+    for start in starts:
+        row = np.array([[2, *ids[start : start + 10], 3]])
+        states = model("feature-extraction")({"input_ids": row})["last_hidden_state"]
+        windows.append(np.asarray(states)[0])
+    np.testing.assert_allclose(found[0, 0], windows[0][0], atol=1e-5)
+    np.testing.assert_allclose(found[0, -1], windows[-1][-1], atol=1e-5)
+    for place in range(30):
+        margins = {
+            number: min(
+                place - start + 100 * (start == 0),
+                min(start + 10, 30) - 1 - place + 100 * (start + 10 >= 30),
+            )
+            for number, start in enumerate(starts)
+            if start <= place < start + 10
+        }
+        best = [number for number in margins if margins[number] == max(margins.values())]
+        assert any(
+            np.allclose(found[0, place + 1], windows[number][place - starts[number] + 1], atol=1e-5)
+            for number in best
+        ), place
+
+
+def test_any_model_lends_its_encoder(model, tokenizer, pipe):
+    found = pipeline("feature-extraction", model("token-classification"), tokenizer)
+    assert isinstance(found, FeatureExtractionPipeline)
+    assert isinstance(found.model, AlbertModel)
+    assert np.shape(found("the cat")) == (1, 4, 20)
+    assert np.shape(pipe("feature-extraction")("")) == (1, 2, 20)
+
+
+def test_a_pooler_that_is_not_there(saved, model, tokenizer):
+    message = "needs a checkpoint with a pooler. Received: one without"
+    for found in (saved("fill-mask"), model("fill-mask")):
+        extract = pipeline("feature-extraction", found, tokenizer)
+        assert np.shape(extract("the cat", pooling="cls")) == (20,)
+        with pytest.raises(UserError, match=message):
+            extract("the cat", pooling="pooler")
+
+
+def test_an_unknown_pooling(pipe):
+    with pytest.raises(UserError, match="one of None, mean, cls, pooler. Received: 'max'"):
+        pipe("feature-extraction", pooling="max")

@@ -1,0 +1,140 @@
+import logging
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from albert_tf.errors import UserError
+from albert_tf.pipelines import pipeline
+
+LONG = "the old dog barked at the moon over paris and ada sat on a mat "
+
+
+def odds(model, ids, place):
+    logits = model("fill-mask")({"input_ids": np.array([ids])})["logits"]
+    return softmax(np.asarray(logits)[0, place])
+
+
+def test_the_likeliest_pieces(pipe, model, tokenizer):
+    text = "the [MASK] sat"
+    found = pipe("fill-mask")(text)
+    expected = odds(model, tokenizer(text).input_ids, 2)
+    best = np.argsort(-expected)[:5]
+    assert [each["token"] for each in found] == best.tolist()
+    np.testing.assert_allclose([each["score"] for each in found], expected[best], atol=1e-6)
+    for each in found:
+        assert each["token_str"] == tokenizer.decode([each["token"]])
+        assert each["sequence"].startswith("the")
+        assert each["sequence"].endswith("sat")
+
+
+def test_several_masks_are_filled_apart(pipe):
+    found = pipe("fill-mask", top_k=2)("the [MASK] sat on a [MASK]")
+    assert [len(each) for each in found] == [2, 2]
+    assert found[0][0]["sequence"].count("[MASK]") == 1
+    assert found[1][0]["sequence"].startswith("[CLS] the[MASK] sat")
+
+
+def test_targets(pipe, tokenizer, caplog):
+    fill = pipe("fill-mask")
+    everything = {each["token_str"]: each["score"] for each in fill("a [MASK]", top_k=63)}
+    with caplog.at_level(logging.WARNING):
+        found = fill("a [MASK]", targets=["▁cat", "▁dog", "▁cat"])
+    assert not caplog.records
+    assert {each["token_str"] for each in found} == {"cat", "dog"}
+    assert found[0]["score"] >= found[1]["score"]
+    for each in found:
+        assert each["score"] == pytest.approx(everything[each["token_str"]], abs=1e-6)
+    number = tokenizer.convert_tokens_to_ids("▁dog")
+    assert fill("a [MASK]", targets=[number])[0]["token"] == number
+
+
+def test_targets_that_are_no_words(pipe, caplog):
+    fill = pipe("fill-mask")
+    assert fill("a [MASK]", targets="dogs")[0]["token_str"] == "dog"
+    assert "'dogs' is no piece of the vocabulary; '▁dog' stands for it" in caplog.text
+    caplog.clear()
+    fill("a [MASK]", targets="a")
+    assert "The target 'a' continues a word; '▁a' is the word" in caplog.text
+    for targets, message in (([], "one piece or more"), ([""], "must be a piece .*Received: ''")):
+        with pytest.raises(UserError, match=message):
+            fill("a [MASK]", targets=targets)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 3), (2, 3), (4, 3), (4, 0)])
+def test_a_mask_beyond_the_length_is_seen_from_a_window(pipe, model, tokenizer, before, after):
+    text = LONG * before + "the [MASK] sat " + LONG * after
+    ids = tokenizer(text, truncation=False).input_ids
+    assert len(ids) > 32
+    found = pipe("fill-mask")(text)
+    place = ids.index(tokenizer.mask_token_id)
+    start = min(max(place - 1 - 15, 0), len(ids) - 2 - 30)  # pieces before the window
+    window = [2, *ids[1 + start : 31 + start], 3]
+    expected = odds(model, window, place - start)
+    assert found[0]["token"] == expected.argmax()
+    assert found[0]["score"] == pytest.approx(expected.max(), abs=1e-5)
+    assert len(tokenizer(found[0]["sequence"]).input_ids) > 32
+
+
+def test_masks_far_apart_have_windows_of_their_own(pipe):
+    fill = pipe("fill-mask")
+    text = "the [MASK] sat " + LONG * 4 + "a [MASK]"
+    both = fill(text)
+    assert len(both) == 2
+    alone = fill("the [MASK] sat " + LONG * 4)
+    assert [each["token"] for each in both[0]] == [each["token"] for each in alone]
+
+
+def test_a_full_stop_follows_the_mask_closely(pipe, model, tokenizer):
+    found = pipe("fill-mask")("a [MASK].")
+    ids = [2, tokenizer.convert_tokens_to_ids("▁a"), 4, tokenizer.convert_tokens_to_ids("."), 3]
+    assert found[0]["score"] == pytest.approx(odds(model, ids, 2).max(), abs=1e-5)
+    assert found[0]["sequence"].endswith(".")
+
+
+def test_a_model_for_pretraining_fills_too(model, tokenizer):
+    found = pipeline("fill-mask", model("sentence-order"), tokenizer)("the [MASK] sat")
+    ids = np.array([tokenizer("the [MASK] sat").input_ids])
+    logits = model("sentence-order")({"input_ids": ids})["prediction_logits"]
+    expected = softmax(np.asarray(logits)[0, 2])
+    assert found[0]["score"] == pytest.approx(expected.max(), abs=1e-6)
+
+
+@pytest.mark.parametrize("text", ["", "the cat", "the mask", "[mask]"])
+def test_no_mask(pipe, text):
+    with pytest.raises(UserError, match=f"the mask token, .MASK.. Received: '.?{text[1:-1]}"):
+        pipe("fill-mask")(text)
+
+
+def test_a_mask_that_truncation_takes(pipe):
+    with pytest.raises(UserError, match="without one in what truncation leaves"):
+        pipe("fill-mask")(LONG * 3 + "[MASK]", truncation=True)
+
+
+def test_top_k_out_of_range(pipe):
+    with pytest.raises(UserError, match="top_k must be 1 or more. Received: 0"):
+        pipe("fill-mask", top_k=0)
+
+
+def test_targets_in_numpy_and_alone(pipe, tokenizer):
+    fill = pipe("fill-mask", top_k=np.int64(2))
+    cat, dog = tokenizer.convert_tokens_to_ids(["▁cat", "▁dog"])
+    assert {each["token"] for each in fill("a [MASK]", targets=np.array([cat, dog]))} == {cat, dog}
+    pieces = fill("a [MASK]", targets=np.array(["▁cat", "▁dog"]))
+    assert {each["token"] for each in pieces} == {cat, dog}
+    assert [each["token"] for each in fill("a [MASK]", targets=cat)] == [cat]
+    assert [each["token"] for each in fill("a [MASK]", targets=0)] == [0]
+    with pytest.raises(UserError, match="one piece or more"):
+        fill("a [MASK]", targets=np.array([]))
+
+
+def test_targets_out_of_the_vocabulary(pipe, tokenizer):
+    fill = pipe("fill-mask")
+    for target in (-1, tokenizer.vocab_size):
+        with pytest.raises(UserError, match=f"between 0 and .* Received: {target}"):
+            fill("a [MASK]", targets=[target])
+    for target in ("🙂", "🙂zz"):
+        with pytest.raises(UserError, match="must be a piece of the vocabulary, or start with"):
+            fill("a [MASK]", targets=target)
+    with pytest.raises(TypeError, match="must be a piece or its id. Received: 1.5"):
+        fill("a [MASK]", targets=[1.5])

@@ -1,0 +1,279 @@
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from albert_tf.errors import UserError
+from albert_tf.pipelines.spans import beam_spans, best_spans
+
+QUESTION = "who sat on a mat"
+CONTEXT = "The CAT sat on a mat, and 😀 the dog barked at (París)."
+LONG = "ada lives in new york city and the old dog barked at the moon over france. " * 4
+KINDS = ["question-answering", "answerability"]
+
+
+def outputs(model, tokenizer, kind, question, context):
+    encoding = tokenizer(question, context, return_tensors="np")
+    features = {"input_ids": encoding.input_ids, "token_type_ids": encoding.token_type_ids}
+    found = {name: np.asarray(values)[0] for name, values in model(kind)(features).items()}
+    return found, np.array([each == 1 for each in encoding.sequence_ids()])
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_are_what_the_context_says(pipe, kind, aligned):
+    ask = pipe(kind, top_k=7, align_to_words=aligned)
+    for context in (CONTEXT, LONG, "  " + CONTEXT.replace(" ", "\n\t ")):
+        found = ask(question=QUESTION, context=context)
+        assert len(found) > 1
+        assert all(context[each["start"] : each["end"]] == each["answer"] for each in found)
+        assert all(each["answer"].strip() == each["answer"] != "" for each in found)
+        scores = [each["score"] for each in found]
+        assert scores == sorted(scores, reverse=True)
+        assert 0 < scores[-1] <= scores[0] <= 1
+
+
+def test_the_best_span(pipe, model, tokenizer):
+    found, possible = outputs(model, tokenizer, "question-answering", QUESTION, CONTEXT)
+    spans, null = best_spans(found["start_logits"], found["end_logits"], possible, 1, 15)
+    offsets = tokenizer(QUESTION, CONTEXT, return_offsets_mapping=True).offset_mapping
+    ask = pipe("question-answering", align_to_words=False)
+    answer = ask(question=QUESTION, context=CONTEXT)
+    assert answer["start"] == offsets[spans[0].start][0]
+    assert answer["end"] == offsets[spans[0].end][1]
+    assert answer["score"] == pytest.approx(spans[0].score, abs=1e-5)
+    both = ask(question=QUESTION, context=CONTEXT, handle_impossible_answer=True, top_k=400)
+    (none,) = [each for each in both if not each["answer"]]
+    assert none == {"score": pytest.approx(null, abs=1e-5), "start": 0, "end": 0, "answer": ""}
+
+
+def test_the_beam_of_squad_2(pipe, model, tokenizer):
+    found, possible = outputs(model, tokenizer, "answerability", QUESTION, CONTEXT)
+    spans = beam_spans(found, possible, 15)
+    offsets = tokenizer(QUESTION, CONTEXT, return_offsets_mapping=True).offset_mapping
+    ask = pipe("answerability", align_to_words=False)
+    answer = ask(question=QUESTION, context=CONTEXT)
+    covered = CONTEXT[offsets[spans[0].start][0] : offsets[spans[0].end][1]]
+    assert answer["answer"] == covered.strip()
+    assert answer["score"] == pytest.approx(spans[0].score, abs=1e-5)
+
+
+@pytest.mark.parametrize("threshold", [-50.0, 50.0])
+def test_whether_there_is_an_answer(model, tokenizer, threshold, pipe, monkeypatch):
+    """A model that is sure, either way."""
+    found = model("answerability")
+    predict = found.predict_on_batch
+    monkeypatch.setattr(
+        found,
+        "predict_on_batch",
+        lambda features: {
+            **predict(features),
+            "cls_logits": np.full(len(features["input_ids"]), threshold),
+        },
+    )
+    ask = pipe("answerability")
+    best = ask(question=QUESTION, context=CONTEXT)
+    assert best["answer"] != ""
+    asked = ask(question=QUESTION, context=CONTEXT, handle_impossible_answer=True, top_k=3)
+    none = {"score": pytest.approx(expit(threshold)), "start": 0, "end": 0, "answer": ""}
+    if threshold > 0:
+        assert asked[:2] == [none, best]
+    else:
+        assert asked[0] == best
+        assert none not in asked[:1]
+    assert ask(question=QUESTION, context=CONTEXT, handle_impossible_answer=True) == asked[0]
+
+
+def test_the_least_sure_window_decides_that_there_is_no_answer(pipe, model, monkeypatch):
+    found = model("answerability")
+    predict, logits = found.predict_on_batch, iter([3.0, -3.0, *[3.0] * 30])
+    monkeypatch.setattr(
+        found,
+        "predict_on_batch",
+        lambda features: {
+            **predict(features),
+            "cls_logits": np.array([next(logits) for _ in features["input_ids"]]),
+        },
+    )
+    answer = pipe("answerability", handle_impossible_answer=True)(
+        question=QUESTION, context=LONG, doc_stride=4
+    )
+    assert answer["answer"] != ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_span_that_is_short_enough(pipe, kind, model, monkeypatch):
+    """Where no span can be an answer, there is none, asked for or not."""
+    monkeypatch.setattr("albert_tf.pipelines.spans.best_spans", lambda *_: ([], 0.25))
+    monkeypatch.setattr("albert_tf.pipelines.spans.beam_spans", lambda *_: [])
+    answer = pipe(kind)(question=QUESTION, context=CONTEXT)
+    assert answer == {"score": 0.0, "start": 0, "end": 0, "answer": ""}
+
+
+def test_a_long_context_is_read_to_its_end(pipe, model, tokenizer):
+    """The best answer of all windows is the best of any window alone."""
+    ask = pipe("question-answering", align_to_words=False)
+    found = ask(question="who sat", context=LONG, doc_stride=5, top_k=3)
+    windows = tokenizer(
+        "who sat",
+        LONG,
+        truncation="only_second",
+        stride=5,
+        max_length=32,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    best = []
+    for row, ids in enumerate(windows.input_ids):
+        features = {"input_ids": [ids], "token_type_ids": [windows.token_type_ids[row]]}
+        logits = model("question-answering")({k: np.array(v) for k, v in features.items()})
+        possible = np.array([each == 1 for each in windows.sequence_ids(row)])
+        starts, ends = (np.asarray(logits[f"{n}_logits"])[0] for n in ("start", "end"))
+        span = best_spans(starts, ends, possible, 1, 15)[0][0]
+        offsets = windows.offset_mapping[row]
+        best.append((span.score, offsets[span.start][0], offsets[span.end][1]))
+    assert len(best) > 2
+    score, start, end = max(best)
+    assert (found[0]["start"], found[0]["end"]) == (start, end)
+    assert found[0]["score"] == pytest.approx(score, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("piece", "expected"),
+    [("CAT", "CAT"), ("mat", "mat"), ("par", "París"), ("😀", "😀"), ("ís", "París")],
+)
+def test_answers_are_whole_words(pipe, tokenizer, piece, expected, monkeypatch):
+    """A span that is one piece grows to the word, without the marks around it."""
+    encoding = tokenizer(QUESTION, CONTEXT, return_offsets_mapping=True)
+    at = CONTEXT.lower().index(piece.lower()[0] if piece == "ís" else piece.lower())
+    at = CONTEXT.index("París") + 3 if piece == "ís" else at
+    place = encoding.char_to_token(0, at, sequence_index=1)
+    from albert_tf.pipelines.spans import Span
+
+    monkeypatch.setattr(
+        "albert_tf.pipelines.spans.best_spans", lambda *_: ([Span(place, place, 0.5)], 0.0)
+    )
+    answer = pipe("question-answering")(question=QUESTION, context=CONTEXT)
+    assert answer["answer"] == expected
+
+
+def test_forms_of_calls(pipe):
+    ask = pipe("question-answering", doc_stride=4)
+    one = ask(question=QUESTION, context=CONTEXT)
+    two = ask(question="who barked", context=CONTEXT)
+    dicts = [{"question": question, "context": CONTEXT} for question in (QUESTION, "who barked")]
+
+    def same(found, expected):
+        assert isinstance(found, type(expected))
+        listed = (found, expected) if isinstance(found, list) else ([found], [expected])
+        for each, other in zip(*listed, strict=True):
+            assert each == {**other, "score": pytest.approx(other["score"], abs=1e-5)}
+
+    same(ask(dicts[0]), one)
+    same(ask((QUESTION, CONTEXT)), one)
+    same(ask(dicts), [one, two])
+    same(ask(dicts[:1]), [one])
+    same(list(ask(each for each in dicts)), [one, two])
+    same(ask(question=[QUESTION, "who barked"], context=CONTEXT), [one, two])
+    same(ask(question=[QUESTION, "who barked"], context=[CONTEXT, CONTEXT]), [one, two])
+    same(ask(question=[QUESTION], context=CONTEXT), [one])
+    assert isinstance(ask(dicts[0], top_k=2), list)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        ({}, UserError, "needs a question and a context. Received: no question"),
+        ({"question": "who"}, UserError, "Received: no context. Give both"),
+        ({"context": "a cat"}, UserError, "Received: no question"),
+        ({"question": "", "context": "a"}, UserError, "A question must not be empty"),
+        ({"question": "a", "context": " \n"}, UserError, r"A context must not be empty"),
+        ({"question": 3, "context": "a"}, TypeError, "A question must be a str. Received: 3"),
+        ({"inputs": "who sat"}, TypeError, "a dict with question and context. Received: 'who"),
+        ({"inputs": [{"question": "a"}]}, UserError, "Received: no context"),
+        (
+            {"inputs": {"question": "a", "context": "b"}, "question": "c"},
+            TypeError,
+            "or as dicts. Received: both",
+        ),
+        (
+            {"question": ["a", "b"], "context": ["c"]},
+            UserError,
+            "Received: 2 questions, 1 contexts",
+        ),
+        ({"question": "a", "context": "b", "top_k": 0}, UserError, "top_k must be 1 or more"),
+        ({"question": "a", "context": "b", "max_seq_len": 33}, UserError, "between 4 and 32"),
+        (
+            {"question": "a", "context": LONG, "doc_stride": 31},
+            UserError,
+            "smaller than the pieces of a window",
+        ),
+    ],
+)
+def test_mistakes(pipe, call, error, message):
+    with pytest.raises(error, match=message):
+        pipe("question-answering")(**call)
+
+
+def test_a_long_question_is_cut(pipe):
+    ask = pipe("question-answering", max_question_len=3)
+    found = ask(question="who sat on a mat in paris", context=CONTEXT)
+    assert found == ask(question="who sat on", context=CONTEXT)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("stride", [4, 9])
+def test_as_transformers_model(saved, stride):
+    """transformers' own model and tokenizer, and the decoding of its former pipeline."""
+    torch = pytest.importorskip("torch", reason="needs torch (pip install albert_tf[peers])")
+    transformers = pytest.importorskip(
+        "transformers", reason="needs transformers (pip install albert_tf[peers])"
+    )
+    from albert_tf.pipelines import pipeline
+
+    folder = saved("question-answering")
+    theirs = transformers.AlbertForQuestionAnswering.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    context = LONG.replace(".", "")
+    rows = tokenizer(
+        "who sat",
+        context,
+        truncation="only_second",
+        max_length=32,
+        stride=stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        return_token_type_ids=True,
+    )
+    expected = []
+    for row, ids in enumerate(rows["input_ids"]):
+        types = torch.tensor([rows["token_type_ids"][row]])
+        with torch.no_grad():
+            logits = theirs(torch.tensor([ids]), token_type_ids=types)
+        inside = np.array([each == 1 for each in rows.sequence_ids(row)])
+        inside[0] = True
+        start, end = (
+            np.exp(np.where(inside, each[0].numpy(), -np.inf))
+            for each in (logits.start_logits, logits.end_logits)
+        )
+        start, end = start / start.sum(), end / end.sum()
+        score, s, e = max(
+            (start[s] * end[e], s, e)
+            for s in np.flatnonzero(inside)[1:]
+            for e in range(s, min(s + 15, len(ids)))
+        )
+        offsets = rows["offset_mapping"][row]
+        expected.append((float(score), offsets[s][0], offsets[e][1]))
+    score, start, end = max(expected)
+    found = pipeline("question-answering", folder)(
+        question="who sat", context=context, doc_stride=stride
+    )
+    assert len(expected) > 1
+    assert (found["start"], found["end"]) == (start, end)
+    assert found["score"] == pytest.approx(score, abs=1e-4)
+
+
+def test_a_question_takes_half_a_window_at_most(pipe):
+    ask = pipe("question-answering", max_question_len=64)
+    found = ask(question=LONG, context=LONG, max_seq_len=16)
+    assert found == ask(question=LONG, context=LONG, max_seq_len=16, max_question_len=6)
+    assert LONG[found["start"] : found["end"]] == found["answer"] != ""

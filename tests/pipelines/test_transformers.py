@@ -1,0 +1,214 @@
+"""The calls and results of transformers' pipelines, on the same directories.
+
+transformers 5 has none for questions; `test_question_answering.py` compares with its model.
+"""
+
+import dataclasses
+import functools
+
+import pytest
+
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.pipelines import pipeline
+
+pytest.importorskip("torch", reason="needs torch (pip install albert_tf[peers])")
+transformers = pytest.importorskip(
+    "transformers", reason="needs transformers (pip install albert_tf[peers])"
+)
+pytestmark = pytest.mark.peers
+
+TEXTS = [
+    "the cat sat on a mat",
+    "a dog barked, near paris!",
+    "ada lives in new york city. who sat?",
+]
+PAIR = {"text": "who sat on a mat", "text_pair": "the cat sat near ada"}
+LONG = "ada lives in new york city and the old dog barked at the moon over france. " * 4
+NAMES = "the cats and ada lives, in paristown near new yorks old city. her dog barked franced"
+
+
+@pytest.fixture(scope="module")
+def both(saved):
+    """A function that gives our pipeline and theirs of one directory."""
+
+    @functools.cache
+    def get(task, kind=None, **options):
+        folder = saved(kind or task)
+        theirs = transformers.pipeline(
+            task,
+            model=str(folder),
+            tokenizer=transformers.AutoTokenizer.from_pretrained(folder),
+            device="cpu",
+            **options,
+        )
+        return pipeline(task, folder, **options), theirs
+
+    return get
+
+
+def assert_same(found, expected, where="result"):
+    """Equal to 1e-4 in scores and exactly in all else, the kinds of containers included."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys(), where
+        for name in expected:
+            assert_same(found[name], expected[name], f"{where}.{name}")
+    elif isinstance(expected, list):
+        assert isinstance(found, list) and len(found) == len(expected), (where, found, expected)
+        for place, (one, other) in enumerate(zip(found, expected, strict=True)):
+            assert_same(one, other, f"{where}[{place}]")
+    elif isinstance(expected, str | int):
+        assert found == expected, where
+    else:
+        assert found == pytest.approx(float(expected), abs=1e-4), where
+
+
+@pytest.mark.parametrize("text", [*TEXTS, NAMES, LONG])
+def test_ids_are_the_same(saved, tokenizer, text):
+    theirs = transformers.AutoTokenizer.from_pretrained(saved("fill-mask"))
+    assert tokenizer(text).input_ids == theirs(text).input_ids
+
+
+@pytest.mark.parametrize("inputs", [TEXTS[0], TEXTS[:1], TEXTS, PAIR, [PAIR, PAIR]], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"top_k": None},
+        {"top_k": 1},
+        {"top_k": 2},
+        {"function_to_apply": "sigmoid"},
+        {"function_to_apply": "none", "top_k": None},
+        {"batch_size": 2},
+    ],
+    ids=str,
+)
+def test_text_classification(both, inputs, options):
+    ours, theirs = both("text-classification")
+    # Without being told, transformers 5 gives ALBERT both texts of a pair as one segment.
+    expected = theirs(inputs, **options, return_token_type_ids=True)
+    assert_same(ours(inputs, **options), expected)
+
+
+def test_text_classification_of_options_given_before(both):
+    ours, theirs = both("sentiment-analysis", "text-classification", top_k=None)
+    assert_same(ours(TEXTS[0]), theirs(TEXTS[0]))
+    assert_same(ours(TEXTS), theirs(TEXTS))
+
+
+def test_text_classification_cuts_alike(both):
+    ours, theirs = both("text-classification")
+    options = {"truncation": True, "padding": True, "max_length": 12}
+    assert_same(ours([LONG, TEXTS[0]], **options), theirs([LONG, TEXTS[0]], **options))
+
+
+def test_text_classification_streams_alike(both):
+    ours, theirs = both("text-classification")
+    found, expected = ours(text for text in TEXTS), theirs(text for text in TEXTS)
+    assert iter(found) is found
+    assert_same(list(found), list(expected))
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem_type"),
+    [
+        (1, None),
+        (1, "regression"),
+        (3, "multi_label_classification"),
+        (3, "single_label_classification"),
+    ],
+)
+def test_what_becomes_of_the_logits(config, scrambled, tokenizer, tmp_path, labels, problem_type):
+    names = {number: f"label {number}" for number in range(labels)}
+    config = dataclasses.replace(config, id2label=names, problem_type=problem_type)
+    scrambled(AlbertForSequenceClassification(config)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    theirs = transformers.pipeline(
+        "text-classification",
+        model=str(tmp_path),
+        tokenizer=transformers.AutoTokenizer.from_pretrained(tmp_path),
+        device="cpu",
+    )
+    ours = pipeline("text-classification", tmp_path)
+    assert_same(ours(TEXTS, top_k=None), theirs(TEXTS, top_k=None))
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        "the [MASK] sat on a mat",
+        ["the [MASK] sat", "a dog [MASK]!"],
+        "the [MASK] sat on a [MASK].",
+        ["the [MASK] sat on a [MASK]", "a [MASK]"],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"top_k": 3}, {"targets": ["▁cat", "▁dog"]}, {"targets": "▁dog"}, {"targets": ["dog"]}],
+    ids=str,
+)
+def test_fill_mask(both, inputs, options):
+    ours, theirs = both("fill-mask")
+    assert_same(ours(inputs, **options), theirs(inputs, **options))
+
+
+def test_fill_mask_cuts_alike(both):
+    ours, theirs = both("fill-mask")
+    options = {"tokenizer_kwargs": {"truncation": True}}
+    text = f"the [MASK] sat. {LONG}"
+    assert_same(ours(text, **options), theirs(text, **options))
+
+
+def words(entities):
+    """Entities without "word": ours is the raw text, theirs is decoded."""
+    return [{name: each[name] for name in each if name != "word"} for each in entities]
+
+
+@pytest.mark.parametrize("strategy", ["none", "simple", "first", "average", "max"])
+@pytest.mark.parametrize("ignored", [["O"], []], ids=str)
+@pytest.mark.filterwarnings("ignore:Tokenizer does not support real words")
+def test_token_classification(both, strategy, ignored):
+    ours, theirs = both("ner", "token-classification")
+    options = {"aggregation_strategy": strategy, "ignore_labels": ignored}
+    found, expected = ours([*TEXTS, NAMES], **options), theirs([*TEXTS, NAMES], **options)
+    assert sum(map(len, found)) > 9
+    assert_same([words(each) for each in found], [words(each) for each in expected])
+    if strategy == "none":
+        assert_same(found, expected)
+    assert_same(words(ours(NAMES, **options)), words(theirs(NAMES, **options)))
+
+
+@pytest.mark.parametrize("strategy", ["simple", "first", "average", "max"])
+@pytest.mark.parametrize("stride", [0, 5])
+@pytest.mark.filterwarnings("ignore:Tokenizer does not support real words")
+def test_token_classification_in_windows(both, strategy, stride):
+    ours, theirs = both("token-classification")
+    options = {"aggregation_strategy": strategy, "stride": stride}
+    found = ours(LONG, **options)
+    assert found[-1]["end"] > len(LONG) // 2
+    assert_same(words(found), words(theirs(LONG, **options)))
+
+
+@pytest.mark.parametrize("strategy", ["none", "simple"])
+def test_token_classification_of_words(both, strategy):
+    ours, theirs = both("token-classification")
+    options = {"aggregation_strategy": strategy, "is_split_into_words": True}
+    for inputs in (TEXTS[0].split(), [TEXTS[0].split(), TEXTS[1].split()]):
+        assert_same(
+            [words(each) for each in ours(inputs, **options)],
+            [words(each) for each in theirs(inputs, **options)],
+        )
+
+
+@pytest.mark.parametrize("inputs", [TEXTS[0], TEXTS], ids=str)
+def test_feature_extraction(both, inputs):
+    ours, theirs = both("feature-extraction")
+    assert_same(ours(inputs), theirs(inputs))
+
+
+def test_feature_extraction_as_arrays(both):
+    ours, theirs = both("feature-extraction")
+    found = ours(TEXTS[0], return_tensors=True)
+    assert_same(found.tolist(), theirs(TEXTS[0], return_tensors=True).tolist())
+    options = {"tokenize_kwargs": {"truncation": True}}
+    assert_same(ours(LONG, **options), theirs(LONG, **options))
