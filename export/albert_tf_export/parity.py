@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -13,157 +14,126 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf_export.signatures import IDS
+from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+from albert_tf_export.comparison import ParityError, differences, magnitude
+from albert_tf_export.samples import Case
+from albert_tf_export.signatures import IDS, TEXT
 
 RUNNERS: Final = Path(__file__).parent / "runners"
-# The largest difference of a logit that a precision may bring, as a share of the largest logit's
-# magnitude (of 1, where all are smaller). Measured: 1e-6, 3e-4 and 0.03 at base size with random
-# weights; 2e-7, 2e-4 and 0.006 with trained ones at size "mini". A wrong export is off by about 1.
+# The largest difference of an output that a precision may bring, as a share of its largest
+# magnitude (of 1, where all are smaller). Measured at base size with random weights: 2e-6, 1.4e-3
+# and 0.03 over all tasks, the pooled output being the worst (a classifier's logits: 1e-6, 3e-4 and
+# 0.03); with a classifier's trained ones at size "mini": 2e-7, 2e-4 and 0.006. A wrong export is
+# off by about 1.
 TOLERANCES: Final[Mapping[str, float]] = {"none": 1e-4, "float16": 0.01, "dynamic": 0.15}
-TEXTS: Final = (
-    "A quiet delight from start to finish.",
-    "",
-    "Crème brûlée costs 12 euros, and the café is NEVER closed on a Sunday!",
-    "  spaces \t inside, and around  ",
-    "Ταξίδι στην Αθήνα; 東京への旅 🦕 ﬁne",
-    "In 1999, about 20,000 people came: [MASK] was not among them.",
-    "A NUL inside\0 and at the end\0",
-    "slow",
-)
 
 
-class ParityError(UserError):
-    """An export that doesn't run, or answers otherwise than Keras."""
+class Difference(NamedTuple):
+    """How far one output of a signature is from Keras' float32.
+
+    Attributes:
+        output: its name.
+        value: the largest absolute difference over the sample texts.
+        tolerance: the largest one that the export's precision may bring to these samples.
+    """
+
+    output: str
+    value: float
+    tolerance: float
+
+    @property
+    def share(self) -> float:
+        """Of the tolerance; above 1 it is too much."""
+        return math.inf if math.isnan(self.value) else self.value / self.tolerance
 
 
 @dataclass(frozen=True)
 class Report:
-    """An export, and how far its logits are from those that Keras computes in float32.
+    """An export, and how far its outputs are from those that Keras computes in float32.
 
     Attributes:
         path: where it is.
         size: bytes.
-        differences: the largest absolute difference over the sample texts by signature; empty where
-            nothing was compared.
-        tolerance: the largest one that its precision may bring to these samples.
+        differences: by signature that of the output which came nearest to its tolerance; empty
+            where nothing was compared.
     """
 
     path: Path
     size: int
-    differences: Mapping[str, float]
-    tolerance: float
+    differences: Mapping[str, Difference]
 
     def __str__(self) -> str:
         compared = [
-            f"{name}: largest difference from Keras {found:.2g} (tolerance {self.tolerance:.2g})"
+            f"{name}: largest difference from Keras {found.value:.2g} in {found.output} "
+            f"(tolerance {found.tolerance:.2g})"
             for name, found in self.differences.items()
         ]
         return "\n".join([f"{self.path}: {self.size / 1e6:.1f} MB", *compared])
 
 
-@dataclass(frozen=True)
-class Samples:
-    """Sample inputs and what Keras answers.
-
-    Attributes:
-        texts: `{"text": …}`, with "text_pair" for pairs.
-        ids: the same as `{"input_ids": …, "token_type_ids": …}`, without padding.
-        logits: float32 `[B, C]`.
-    """
-
-    texts: Sequence[Mapping[str, str]]
-    ids: Sequence[Mapping[str, list[int]]]
-    logits: np.ndarray
-
-    def tolerance(self, precision: str) -> float:
-        """The largest difference that a precision may bring to these logits."""
-        return TOLERANCES[precision] * max(1.0, float(np.abs(self.logits).max()))
-
-
-def sample(model: Any, tokenizer: AlbertTokenizer, max_length: int, pairs: bool) -> Samples:
-    """Varied texts, one of them longer than `max_length`, through the Python tokenizer and Keras.
-
-    Args:
-        model: in float32.
-    """
-    first = [*TEXTS, "on and on " * max_length]
-    second = [*first[1:], first[0]] if pairs else None
-    encoded = tokenizer(
-        first, second, truncation=True, max_length=max_length, split_special_tokens=True
-    )
-    names = ("input_ids", "token_type_ids")
-    ids = [
-        dict(zip(names, row, strict=True))
-        for row in zip(*(encoded[name] for name in names), strict=True)
-    ]
-    texts = [{"text": text} for text in first]
-    for row, text in zip(texts, second or [], strict=False):
-        row["text_pair"] = text
-    return Samples(texts, ids, np.concatenate([_logits(model, row) for row in ids]))
-
-
-def _logits(model: Any, ids: Mapping[str, list[int]]) -> np.ndarray:
-    """Of one row, so that no padding is needed."""
-    features = {name: np.array([values], "int32") for name, values in ids.items()}
-    return np.asarray(model(features, training=False)["logits"])
-
-
 def check_saved_model(
-    folder: Path, signatures: Sequence[str], samples: Samples
-) -> dict[str, float]:
+    folder: Path, signatures: Sequence[str], samples: Mapping[str, Case]
+) -> dict[str, Difference]:
     """The largest difference by signature.
 
     Raises:
         ParityError: the SavedModel doesn't run, or a difference is beyond float32's tolerance.
     """
     runs = {
-        name: Run([folder, "--signature", name], samples.ids if name == IDS else samples.texts)
+        name: Run([folder, "--signature", name], samples[name].inputs, samples[name])
         for name in signatures
     }
-    return _within(_differences("saved_model.py", runs, samples), samples.tolerance("none"))
+    return _within(_differences("saved_model.py", runs, "none"))
 
 
 def check_tflite(
     file: Path,
     signatures: Sequence[str],
-    samples: Samples,
+    samples: Mapping[str, Case],
     tokenizer: AlbertTokenizer,
     precision: str,
-) -> dict[str, float]:
-    """The largest difference by signature; ids are made by sentencepiece alone.
+) -> dict[str, Difference]:
+    """The largest difference by signature; `ids` gets them from sentencepiece alone, as on a phone.
+
+    Of a WordPiece vocabulary, which sentencepiece doesn't read, it gets those of the tokenizer.
 
     Raises:
         ParityError: the file doesn't run, or a difference is beyond its precision's tolerance.
     """
+    runs = {
+        name: Run([file, "--signature", name], samples[name].inputs, samples[name])
+        for name in signatures
+    }
     with tempfile.TemporaryDirectory() as folder:
-        vocabulary = Path(folder) / "spiece.model"
-        vocabulary.write_bytes(tokenizer.model_bytes)
-        options: dict[str, list[str | Path]] = {IDS: ["--vocabulary", vocabulary]}
-        runs = {name: Run([file, *options.get(name, [])], samples.texts) for name in signatures}
-        return _within(_differences("tflite.py", runs, samples), samples.tolerance(precision))
+        if IDS in runs and not isinstance(tokenizer, WordPieceTokenizer):
+            vocabulary = Path(folder) / "spiece.model"
+            vocabulary.write_bytes(tokenizer.model_bytes)
+            arguments = [*runs[IDS].arguments, "--vocabulary", vocabulary]
+            runs[IDS] = Run(arguments, samples[TEXT].inputs, samples[IDS])
+        return _within(_differences("tflite.py", runs, precision))
 
 
-def _within(differences: dict[str, float], tolerance: float) -> dict[str, float]:
-    for name, difference in differences.items():
-        if not difference <= tolerance:  # NaN isn't.
+def _within(found: dict[str, Difference]) -> dict[str, Difference]:
+    for name, difference in found.items():
+        if difference.share > 1:
             raise ParityError(
-                f"The export's logits must be within {tolerance:.2g} of those of Keras. Received: "
-                f"{difference:.2g} from its signature {name!r}. Choose a higher precision; "
-                "check=False keeps the export all the same."
+                f"The export's {difference.output} must be within {difference.tolerance:.2g} of "
+                f"Keras'. Received: a difference of {difference.value:.2g} from its signature "
+                f"{name!r}. Choose a higher precision; check=False keeps the export all the same."
             )
-    return differences
+    return found
 
 
 class Run(NamedTuple):
-    """Arguments of a runner, and its inputs."""
+    """Arguments of a runner, its inputs, and the case whose answers are expected."""
 
     arguments: Sequence[str | Path]
     inputs: Sequence[Mapping[str, Any]]
+    case: Case
 
 
-def _differences(runner: str, runs: Mapping[str, Run], samples: Samples) -> dict[str, float]:
+def _differences(runner: str, runs: Mapping[str, Run], precision: str) -> dict[str, Difference]:
     """Runs side by side, each in a process of its own."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONIOENCODING": "utf-8"}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
@@ -171,22 +141,49 @@ def _differences(runner: str, runs: Mapping[str, Run], samples: Samples) -> dict
         for name, run in runs.items():
             file = Path(folder) / name
             file.write_text("".join(json.dumps(row) + "\n" for row in run.inputs))
+            command = [sys.executable, RUNNERS / runner, *run.arguments, "--input", file]
             process = subprocess.Popen(
-                [sys.executable, RUNNERS / runner, *run.arguments, "--input", file],
-                stdout=subprocess.PIPE,
+                [*command, "--save", file.with_suffix(".npz")],
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 encoding="utf-8",
                 env=environment,
             )
             processes[name] = stack.enter_context(process)
             stack.callback(process.kill)  # Ctrl-C waits for nothing.
-        return {name: _difference(process, samples) for name, process in processes.items()}
+        return {
+            name: _difference(
+                _answers(process, Path(folder) / f"{name}.npz"), runs[name].case, precision
+            )
+            for name, process in processes.items()
+        }
 
 
-def _difference(process: subprocess.Popen[str], samples: Samples) -> float:
-    output, errors = process.communicate()
+def _answers(process: subprocess.Popen[str], file: Path) -> list[dict[str, np.ndarray]]:
+    """What a runner saved: the outputs of each row."""
+    _, errors = process.communicate()
     if process.returncode:
         reason = (errors.strip() or f"status {process.returncode}").splitlines()[-1]
         raise ParityError(f"The export must run without this package. Received: {reason}")
-    answers = [json.loads(line)["logits"] for line in output.splitlines()]
-    return float(np.abs(np.array(answers, "float32") - samples.logits).max())
+    rows: list[dict[str, np.ndarray]] = []
+    with np.load(file, allow_pickle=False) as arrays:
+        for key in arrays.files:
+            row, _, name = key.partition("/")
+            rows += [{} for _ in range(len(rows), int(row) + 1)]
+            rows[int(row)][name] = arrays[key]
+    return rows
+
+
+def _difference(found: Sequence[Any], case: Case, precision: str) -> Difference:
+    """That of the output that comes nearest to its tolerance."""
+    rows = [differences(*row) for row in zip(found, case.expected, case.pieces, strict=True)]
+    share = TOLERANCES[precision]
+    each = [
+        Difference(
+            name,
+            float(np.max([row[name] for row in rows])),  # NaN, if any is.
+            share * max(1.0, magnitude(case.expected, name)),
+        )
+        for name in rows[0]
+    ]
+    return max(each, key=lambda difference: difference.share)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,22 @@ from albert_tf.text.fit import check_fit
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf_export import parity
-from albert_tf_export.options import LAYERS, Layers, check_backend, check_choice, in_float32
-from albert_tf_export.signatures import Signature, ids_signature, text_signature
+from albert_tf_export.options import (
+    LAYERS,
+    Layers,
+    check_backend,
+    check_choice,
+    in_float32,
+    paired,
+)
+from albert_tf_export.samples import sample
+from albert_tf_export.signatures import (
+    Signature,
+    ids_signature,
+    masked_signature,
+    takes_positions,
+    text_signature,
+)
 
 
 def export_saved_model(
@@ -24,7 +38,7 @@ def export_saved_model(
     path: str | os.PathLike[str],
     *,
     max_length: int | None = None,
-    pairs: bool = False,
+    pairs: bool | None = None,
     ids_only: bool = False,
     layers: Layers = "loop",
     force: bool = False,
@@ -32,16 +46,20 @@ def export_saved_model(
 ) -> parity.Report:
     """Writes a SavedModel, and compares what a fresh process gets from it with Keras.
 
-    Its signatures (`signatures.py` has their inputs and outputs), for any batch and length:
+    Its signatures (`signatures.py` has their inputs, `answers.py` their outputs), for any batch and
+    length:
         `text`: strings; also `serving_default`.
-        `ids`: ids; `serving_default` where it is alone.
+        `ids`: ids; `serving_default` where there is no `text`.
+        `masked`: ids, and the positions whose logits over the vocabulary are asked for; of models
+            that have such logits.
 
     Args:
         model: a task's model, of any dtype policy; stored and computed in float32.
         tokenizer: the one it was trained with.
         path: the folder to write; TensorFlow Serving wants `NAME/VERSION`, VERSION a number.
         max_length: pieces that a text is cut to. Default: what the tokenizer and the model allow.
-        pairs: the `text` signature takes pairs, `text` and `text_pair`.
+        pairs: the `text` signature takes pairs, `text` and `text_pair`. Question answering and
+            multiple choice always do.
         ids_only: leave `text` out, for hosts without tensorflow-text's operators: a SavedModel that
             has them loads nowhere else.
         layers: "loop", a loop of the graph, or "unrolled", which is no faster and takes more memory
@@ -58,22 +76,25 @@ def export_saved_model(
     check_choice("layers", layers, LAYERS)
     check_backend()
     check_fit(tokenizer, model.config, max_length)
+    pairs = paired(model, pairs)
     with written_atomically(path, force=force) as folder:
         model = in_float32(model)
-        signatures = [ids_signature(model, unroll=layers == "unrolled")]
+        unroll = layers == "unrolled"
+        signatures = [ids_signature(model, unroll=unroll)]
         if not ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
-            text = text_signature(model, preprocessor, unroll=layers == "unrolled", pairs=pairs)
+            text = text_signature(model, preprocessor, unroll=unroll, pairs=pairs)
             signatures.insert(0, text)
+        if takes_positions(model):
+            signatures.append(masked_signature(model, unroll=unroll))
         write(signatures, folder)
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        differences, tolerance = {}, parity.TOLERANCES["none"]
+        differences: Mapping[str, parity.Difference] = {}
         if check:
-            samples = parity.sample(model, tokenizer, max_length, pairs)
             names = [signature.name for signature in signatures]
+            samples = sample(model, tokenizer, max_length, pairs)
             differences = parity.check_saved_model(folder, names, samples)
-            tolerance = samples.tolerance("none")
-    return parity.Report(Path(path), size, differences, tolerance)
+    return parity.Report(Path(path), size, differences)
 
 
 def write(signatures: Sequence[Signature], folder: Path) -> None:

@@ -1,21 +1,21 @@
-"""The one place where what goes into an export and what comes out has its names and dtypes."""
+"""The one place where what goes into an export has its names, dtypes and shapes."""
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import tensorflow as tf
 
 from albert_tf.data import features as schema
-from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.models import AlbertForMultipleChoice, AlbertForSequenceClassification
 from albert_tf.text.preprocessing import AlbertPreprocessor
+from albert_tf_export.answers import Tensors, answer
 
 IDS: Final = "ids"
+MASKED: Final = "masked"
 TEXT: Final = "text"
 TEXT_PAIR: Final = "text_pair"
-
-Tensors = dict[str, tf.Tensor]
+POSITIONS: Final = "masked_lm_positions"
 
 
 @dataclass(frozen=True)
@@ -33,46 +33,33 @@ class Signature:
     function: Callable[..., Tensors]
 
 
-@functools.singledispatch
-def answer(model: Any, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
-    """What a model of a certain task answers; each task registers its own.
-
-    Args:
-        features: `input_ids`, `attention_mask` and `token_type_ids`, int32 `[B, T]`.
-        unroll: False runs the layers as a loop of the graph.
-    """
-    raise TypeError(
-        "A model must be of a task that exports know: AlbertForSequenceClassification. "
-        f"Received: {type(model).__name__}."
-    )
+def has_choices(model: Any) -> bool:
+    """Whether a row of the task is several texts, `[B, C, T]`."""
+    return isinstance(model, AlbertForMultipleChoice)
 
 
-@answer.register
-def _(
-    model: AlbertForSequenceClassification, features: Mapping[str, tf.Tensor], unroll: bool
-) -> Tensors:
-    """`logits` float32 `[B, C]`, and for regression `value`, the same; otherwise
+def answers_by_piece(model: Any) -> bool:
+    """Whether outputs belong to single pieces, so that a caller must know the pieces of a text."""
+    return not isinstance(model, AlbertForSequenceClassification | AlbertForMultipleChoice)
 
-    `probabilities` float32 `[B, C]`, their names `classes`, string `[B, C]`, and the likeliest
-    one's `label`, string `[B]`, also where several may hold.
-    """
-    logits = model(dict(features), unroll=unroll, training=False)["logits"]
-    if model.problem_type == "regression":
-        return {"logits": logits, "value": tf.identity(logits)}
-    names = tf.constant(model.config.labels)
-    every = tf.zeros_like(logits, tf.int32) + tf.range(model.config.num_labels)
-    return {
-        "logits": logits,
-        "probabilities": model.probabilities(logits),
-        "label": tf.gather(names, tf.argmax(logits, axis=-1, output_type=tf.int32)),
-        "classes": tf.gather(names, every),
-    }
+
+def takes_positions(model: Any) -> bool:
+    """Whether the model can give logits over the vocabulary at chosen positions alone."""
+    return POSITIONS in getattr(model, "task_inputs", ())
 
 
 def ids_signature(
-    model: Any, *, unroll: bool, batch: int | None = None, length: int | None = None
+    model: Any,
+    *,
+    unroll: bool,
+    batch: int | None = None,
+    length: int | None = None,
+    choices: int | None = None,
 ) -> Signature:
-    """`input_ids`, `attention_mask`, `token_type_ids`, int32 `[B, T]`, to the model's answer."""
+    """`input_ids`, `attention_mask`, `token_type_ids`, int32 `[B, T]`, to the model's answer.
+
+    For multiple choice they are `[B, C, T]`.
+    """
 
     def ids(input_ids: tf.Tensor, attention_mask: tf.Tensor, token_type_ids: tf.Tensor) -> Tensors:
         features = {
@@ -82,8 +69,41 @@ def ids_signature(
         }
         return answer(model, features, unroll)
 
-    specs = [tf.TensorSpec([batch, length], each.dtype, each.name) for each in schema.INPUTS]
+    shape = [batch, choices, length] if has_choices(model) else [batch, length]
+    specs = [tf.TensorSpec(shape, each.dtype, each.name) for each in schema.INPUTS]
     return Signature(IDS, specs, ids)
+
+
+def masked_signature(
+    model: Any,
+    *,
+    unroll: bool,
+    batch: int | None = None,
+    length: int | None = None,
+    predictions: int | None = None,
+) -> Signature:
+    """Those of `ids` and `masked_lm_positions`, int32 `[B, P]`: logits `[B, P, V]` there alone.
+
+    Logits over the vocabulary at every position are large: 15 MB for a row of 128 pieces.
+    """
+
+    def masked(
+        input_ids: tf.Tensor,
+        attention_mask: tf.Tensor,
+        token_type_ids: tf.Tensor,
+        masked_lm_positions: tf.Tensor,
+    ) -> Tensors:
+        features = {
+            "input_ids": input_ids,
+            "attention_mask": attention_mask,
+            "token_type_ids": token_type_ids,
+            POSITIONS: masked_lm_positions,
+        }
+        return answer(model, features, unroll)
+
+    specs = [tf.TensorSpec([batch, length], each.dtype, each.name) for each in schema.INPUTS]
+    specs.append(tf.TensorSpec([batch, predictions], tf.int32, POSITIONS))
+    return Signature(MASKED, specs, masked)
 
 
 def text_signature(
@@ -93,15 +113,20 @@ def text_signature(
     unroll: bool,
     pairs: bool = False,
     batch: int | None = None,
+    choices: int | None = None,
 ) -> Signature:
-    """`text`, and with `pairs` `text_pair`, string `[B]`, to the model's answer."""
+    """`text`, and with `pairs` `text_pair`, string `[B]`, to the model's answer.
+
+    For multiple choice they are `[B, C]`. A special token that is written out in a text is plain
+    text. Where outputs belong to pieces, the answer has the pieces too: `input_ids`,
+    `attention_mask` and `token_type_ids`, int32 `[B, T]`.
+    """
+    leading = [batch, choices] if has_choices(model) else [batch]
 
     def answer_text(*texts: tf.Tensor) -> Tensors:
-        features = preprocessor(texts)
-        if batch is not None:  # Strings have no length, so the converter can't see the rows'.
-            shape = (batch, preprocessor.max_length)
-            features = {name: tf.reshape(value, shape) for name, value in features.items()}
-        return answer(model, features, unroll)
+        features = _features(preprocessor, texts, leading)
+        outputs = answer(model, features, unroll)
+        return {**outputs, **features} if answers_by_piece(model) else outputs
 
     def single(text: tf.Tensor) -> Tensors:
         return answer_text(text)
@@ -110,5 +135,19 @@ def text_signature(
         return answer_text(text, text_pair)
 
     names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)
-    specs = [tf.TensorSpec([batch], tf.string, name) for name in names]
+    specs = [tf.TensorSpec(leading, tf.string, name) for name in names]
     return Signature(TEXT, specs, pair if pairs else single)
+
+
+def _features(
+    preprocessor: AlbertPreprocessor, texts: Sequence[tf.Tensor], leading: Sequence[int | None]
+) -> Tensors:
+    """Int32 `[B, T]` or `[B, C, T]`."""
+    rows = preprocessor(tuple(tf.reshape(text, [-1]) for text in texts))
+    if leading[0] is not None:  # Strings have no length, so the converter can't see the rows'.
+        shape = [*leading, preprocessor.max_length]
+        return {name: tf.reshape(value, shape) for name, value in rows.items()}
+    if len(leading) == 1:
+        return rows
+    shape = tf.concat([tf.shape(texts[0]), tf.shape(rows["input_ids"])[1:]], axis=0)
+    return {name: tf.reshape(value, shape) for name, value in rows.items()}

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -13,13 +13,28 @@ from albert_tf.text.fit import check_fit
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf_export import parity, saved_model
-from albert_tf_export.options import LAYERS, Layers, check_backend, check_choice, in_float32
+from albert_tf_export.options import (
+    LAYERS,
+    Layers,
+    check_backend,
+    check_choice,
+    check_counts,
+    in_float32,
+    paired,
+)
+from albert_tf_export.samples import sample
 from albert_tf_export.sharing import share_loops
-from albert_tf_export.signatures import Signature, ids_signature, text_signature
+from albert_tf_export.signatures import (
+    Signature,
+    ids_signature,
+    masked_signature,
+    text_signature,
+)
 
 Quantize = Literal["none", "float16", "dynamic"]
 QUANTIZE: Final = get_args(Quantize)
 DEFAULT_LENGTH: Final = 128
+DEFAULT_CHOICES: Final = 4  # RACE's and SWAG's.
 
 
 def export_tflite(
@@ -28,16 +43,19 @@ def export_tflite(
     path: str | os.PathLike[str],
     *,
     max_length: int | None = None,
-    pairs: bool = False,
+    pairs: bool | None = None,
     quantize: Quantize = "none",
     layers: Layers = "loop",
     ids_only: bool = False,
+    choices: int | None = None,
+    predictions: int | None = None,
     force: bool = False,
     check: bool = True,
 ) -> parity.Report:
     """Writes a .tflite file, and compares what fresh processes get from it with Keras.
 
-    Its signatures (`signatures.py` has their inputs and outputs), for one text at a time:
+    Its signatures (`signatures.py` has their inputs, `answers.py` their outputs), for one text, one
+    pair or one list of choices at a time:
         `ids`: ids of `max_length`, padded. Every interpreter runs it.
         `text`: strings. Its interpreter needs tensorflow-text's operators.
 
@@ -47,11 +65,15 @@ def export_tflite(
         path: the file to write.
         max_length: pieces of a row, and of what a text is cut to. Default: 128, or what the
             tokenizer and the model allow if that is less.
-        pairs: the `text` signature takes pairs, `text` and `text_pair`.
+        pairs: the `text` signature takes pairs, `text` and `text_pair`. Question answering and
+            multiple choice always do.
         quantize: "none" is float32; "float16" stores weights in half; "dynamic" stores them in 8
             bits and multiplies in 8 bits.
         layers: "loop", a loop of the graph, or "unrolled", which takes several times the memory.
         ids_only: leave `text` out, for hosts that take files of one signature.
+        choices: how many texts multiple choice is among. Default: 4.
+        predictions: for logits over the vocabulary: `masked` takes the place of `ids`, whose inputs
+            it has and as many positions as this; it gives logits there alone.
         force: replace what stands at `path`.
         check: compare.
     Raises:
@@ -66,24 +88,32 @@ def export_tflite(
     check_choice("layers", layers, LAYERS)
     check_backend()
     check_fit(tokenizer, model.config, max_length)
+    check_counts(model, choices, predictions)
+    pairs = paired(model, pairs)
     with written_atomically(path, force=force) as file:
         model = in_float32(model)
-        unroll = layers == "unrolled"
+        unroll, choices = layers == "unrolled", choices or DEFAULT_CHOICES
         # The first signature's graph is what hosts without signatures run.
-        signatures = [ids_signature(model, unroll=unroll, batch=1, length=max_length)]
+        shape = {"batch": 1, "length": max_length}
+        signatures = [
+            masked_signature(model, unroll=unroll, predictions=predictions, **shape)
+            if predictions
+            else ids_signature(model, unroll=unroll, choices=choices, **shape)
+        ]
         if not ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length)
-            text = text_signature(model, preprocessor, unroll=unroll, pairs=pairs, batch=1)
+            text = text_signature(
+                model, preprocessor, unroll=unroll, pairs=pairs, batch=1, choices=choices
+            )
             signatures.append(text)
         file.write_bytes(convert(signatures, quantize))
         size = file.stat().st_size
-        differences, tolerance = {}, parity.TOLERANCES[quantize]
+        differences: Mapping[str, parity.Difference] = {}
         if check:
-            samples = parity.sample(model, tokenizer, max_length, pairs)
             names = [signature.name for signature in signatures]
+            samples = sample(model, tokenizer, max_length, pairs, choices, predictions or 1)
             differences = parity.check_tflite(file, names, samples, tokenizer, quantize)
-            tolerance = samples.tolerance(quantize)
-    return parity.Report(Path(path), size, differences, tolerance)
+    return parity.Report(Path(path), size, differences)
 
 
 def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:

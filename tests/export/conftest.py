@@ -1,4 +1,6 @@
-"""A classifier of three classes whose weights all matter, its tokenizer, and what Keras says."""
+"""Models of every task whose weights all matter, their tokenizer, and what Keras says."""
+
+import functools
 
 import numpy as np
 import pytest
@@ -21,18 +23,28 @@ def tokenizer(tiny_vocabulary):
 
 
 @pytest.fixture(scope="session")
-def make_classifier(tokenizer, scrambled):
-    """A function: configuration fields and a dtype policy -> classifier."""
-    from albert_tf.config import AlbertConfig
-    from albert_tf.models import AlbertForSequenceClassification
+def make_model(tokenizer, scrambled):
+    """A function: a task, a dtype policy and configuration fields -> model.
 
-    def make(dtype=None, **fields):
+    The task is a key of `auto.TASKS`, or "answerability" for that head of question answering.
+    """
+    from albert_tf.config import AlbertConfig
+    from albert_tf.models.auto import TASKS
+
+    def make(task, dtype=None, **fields):
         defaults = {"id2label": {0: "bad", 1: "naïve", 2: "good"}, "max_position_embeddings": 40}
         fields = {"vocab_size": tokenizer.vocab_size, **defaults, **fields}
-        config = AlbertConfig.from_size("tiny", **fields)
-        return scrambled(AlbertForSequenceClassification(config, dtype=dtype))
+        if task == "answerability":
+            task, fields["answerability"] = "question-answering", True
+        return scrambled(TASKS[task](AlbertConfig.from_size("tiny", **fields), dtype=dtype))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def make_classifier(make_model):
+    """A function: a dtype policy and configuration fields -> classifier."""
+    return functools.partial(make_model, "sequence-classification")
 
 
 @pytest.fixture(scope="session")
@@ -83,3 +95,19 @@ def written(tmp_path_factory, classifier, tokenizer):
         return paths[key]
 
     return write
+
+
+@pytest.fixture(scope="session")
+def checked(tmp_path_factory, make_model, tokenizer):
+    """A function: exporter, task and options -> report of an export that was checked, made once."""
+    reports = {}
+
+    def export(exporter, task, **options):
+        options = {"max_length": MAX_LENGTH, "ids_only": False, **options}
+        key = (exporter.__name__, task, *sorted(options.items()))
+        if key not in reports:
+            path = tmp_path_factory.mktemp("checked") / "model"
+            reports[key] = exporter(make_model(task), tokenizer, path, **options)
+        return reports[key]
+
+    return export

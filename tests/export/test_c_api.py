@@ -27,3 +27,18 @@ def test_serves_strings(layers, written, serve_with_c, signature_tensors, texts,
     rows = np.loadtxt(io.BytesIO(answer.stdout), ndmin=2)
     np.testing.assert_allclose(rows[:, :3], logits, rtol=0, atol=2e-6)
     np.testing.assert_allclose(rows[:, 3:].sum(axis=1), 1, rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_serves_a_tagger(checked, make_model, tokenizer, serve_with_c, signature_tensors):
+    folder = checked(export_saved_model, "token-classification").path
+    inputs, outputs = signature_tensors(folder)
+    texts = ["a quiet delight", "the boat"]
+    answer = serve_with_c(folder, inputs["text"], outputs["logits"], texts=texts)
+    assert answer.returncode == 0, answer.stderr.decode()
+    rows = np.loadtxt(io.BytesIO(answer.stdout), ndmin=2)
+    features = dict(tokenizer(texts, padding=True, return_tensors="np"))
+    expected = np.asarray(make_model("token-classification")(features)["logits"])
+    found = rows.reshape(expected.shape)
+    is_text = features["attention_mask"] == 1
+    np.testing.assert_allclose(found[is_text], expected[is_text], rtol=0, atol=2e-6)

@@ -108,3 +108,102 @@ def test_saved_model_ids_without_tensorflow_text(written, features, logits):
     np.testing.assert_allclose([row["logits"] for row in answers], logits, atol=2e-6, rtol=0)
     assert "tensorflow_text" not in modules
     assert [row["input_ids"] for row in answers] == [row["input_ids"] for row in rows]
+
+
+def fails(script, *arguments, lines):
+    """The one line of an error."""
+    command = [sys.executable, parity.RUNNERS / script, *arguments]
+    finished = subprocess.run(command, input=lines.encode(), capture_output=True, timeout=120)
+    assert finished.returncode in (1, 2)
+    errors = finished.stderr.decode()
+    assert "Traceback" not in errors
+    return errors
+
+
+STRAY = b'caf\xe9 delight\n{"text": "half \\ud83d here"}\n'
+
+
+@pytest.mark.parametrize("script", ["saved_model.py", "tflite.py", "tflite.py --vocabulary"])
+def test_bytes_that_are_not_utf_8(written, vocabulary, script):
+    script, *options = script.split()
+    path = written(export_saved_model if script == "saved_model.py" else export_tflite)
+    command = [
+        sys.executable,
+        parity.RUNNERS / script,
+        path,
+        *options,
+        *[vocabulary][: len(options)],
+    ]
+    done = subprocess.run(command, input=STRAY, capture_output=True, check=True, timeout=120)
+    rows = [json.loads(line) for line in done.stdout.decode().splitlines()]
+    assert [row["text"] for row in rows] == ["caf\ufffd delight", "half \ufffd here"]
+    half, _ = run(script, *command[2:], lines="half \ufffd here\n")
+    assert rows[1]["logits"] == pytest.approx(half[0]["logits"], abs=1e-5)
+
+
+MISTAKES = [
+    ('{"foo": 1}\n', "must have text. Received: foo"),
+    ('{"text": 7}\n', "text must be a text. Received: '7'"),
+    ('{"text": ["a"]}\n', "text must be a text. Received"),
+]
+
+
+@pytest.mark.parametrize(("lines", "message"), MISTAKES)
+def test_mistakes_with_a_vocabulary(written, vocabulary, lines, message):
+    path = written(export_tflite)
+    assert message in fails("tflite.py", path, "--vocabulary", vocabulary, lines=lines)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('{"input_ids": ["a"]}\n', "input_ids must be a list of ids"),
+        ('{"input_ids": 7}\n', "input_ids must be a list of ids"),
+        (json.dumps({"input_ids": [2] * 99}) + "\n", "must fit the shape [24]"),
+        ('{"input_ids": [2, 999999]}\n', "must be of the model's vocabulary"),
+    ],
+)
+def test_mistakes_with_ids(written, lines, message):
+    assert message in fails("tflite.py", written(export_tflite), "--signature", "ids", lines=lines)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('{"input_ids": ["a"]}\n', "input_ids must be a list of ids"),
+        (json.dumps({"input_ids": [2] * 99}) + "\n", "no more of them than its max_length"),
+    ],
+)
+def test_mistakes_with_a_saved_model(written, lines, message):
+    path = written(export_saved_model, ids_only=True)
+    assert message in fails("saved_model.py", path, "--signature", "ids", lines=lines)
+
+
+def test_files_that_are_missing_or_others(written, vocabulary, tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n")
+    model = written(export_tflite)
+    for arguments, message in (
+        (("none.tflite", "--vocabulary", vocabulary), "No such file or directory: 'none.tflite'"),
+        ((vocabulary, "--vocabulary", vocabulary), "must be a TensorFlow Lite file"),
+        ((model, "--vocabulary", tmp_path / "vocab.txt"), "must be a SentencePiece model"),
+        ((model, "--vocabulary", "none.model"), "No such file or directory: 'none.model'"),
+        ((model, "--vocabulary", vocabulary, "--signature", "masked"), "leave --vocabulary out"),
+    ):
+        assert message in fails("tflite.py", *arguments, lines="a\n")
+    assert "No such file" in fails("saved_model.py", tmp_path / "none", lines="a\n")
+
+
+def test_readers_that_stop(written, vocabulary):
+    command = [sys.executable, parity.RUNNERS / "tflite.py", written(export_tflite)]
+    with subprocess.Popen(
+        [*command, "--vocabulary", vocabulary],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.close()
+        process.stdin.write(b"a\n")
+        process.stdin.close()
+        errors = process.stderr.read().decode()
+    assert "Traceback" not in errors
+    assert "BrokenPipe" not in errors

@@ -1,0 +1,150 @@
+"""What a model of each task answers in an export: its outputs' names, dtypes and shapes."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+import tensorflow as tf
+
+from albert_tf.layers.answer_spans import BEAM
+from albert_tf.models import (
+    AlbertForMaskedLM,
+    AlbertForMultipleChoice,
+    AlbertForPreTraining,
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
+    AlbertModel,
+)
+
+Tensors = dict[str, tf.Tensor]
+TASKS: Final = (
+    AlbertModel,
+    AlbertForPreTraining,
+    AlbertForMaskedLM,
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
+    AlbertForQuestionAnswering,
+    AlbertForMultipleChoice,
+)
+
+
+@functools.singledispatch
+def answer(model: Any, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+    """What a model of a certain task answers; each task registers its own.
+
+    Every float is float32. A piece that is padding has outputs too, which mean nothing.
+
+    Args:
+        features: `input_ids`, `attention_mask` and `token_type_ids`, int32 `[B, T]`, or
+            `[B, C, T]` for multiple choice; the model's other inputs by name.
+        unroll: False runs the layers as a loop of the graph.
+    """
+    names = ", ".join(task.__name__ for task in TASKS)
+    raise TypeError(
+        f"A model must be of a task that exports know: {names}. Received: {type(model).__name__}."
+    )
+
+
+@answer.register
+def _(model: AlbertModel, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+    """`last_hidden_state` `[B, T, H]`, and from a model with a pooler `pooler_output` `[B, H]`."""
+    return _outputs(model, features, unroll)
+
+
+@answer.register
+def _(model: AlbertForPreTraining, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+    """`prediction_logits` `[B, T, V]`, or `[B, P, V]` given positions; `sop_logits` and
+
+    `sop_probabilities` `[B, 2]`: the texts are in order, they are swapped.
+    """
+    outputs = _outputs(model, features, unroll)
+    return {**outputs, "sop_probabilities": tf.nn.softmax(outputs["sop_logits"])}
+
+
+@answer.register
+def _(model: AlbertForMaskedLM, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+    """`logits` `[B, T, V]`, or `[B, P, V]` given positions."""
+    return _outputs(model, features, unroll)
+
+
+@answer.register
+def _(
+    model: AlbertForSequenceClassification, features: Mapping[str, tf.Tensor], unroll: bool
+) -> Tensors:
+    """`logits` `[B, C]`, and for regression `value`, the same; otherwise
+
+    `probabilities` `[B, C]`, their names `classes`, string `[B, C]`, and the likeliest one's
+    `label`, string `[B]`, also where several may hold.
+    """
+    logits = _outputs(model, features, unroll)["logits"]
+    if model.problem_type == "regression":
+        return {"logits": logits, "value": tf.identity(logits)}
+    return {
+        "logits": logits,
+        "probabilities": model.probabilities(logits),
+        "label": _likeliest(model, logits),
+        "classes": _classes(model, logits),
+    }
+
+
+@answer.register
+def _(
+    model: AlbertForTokenClassification, features: Mapping[str, tf.Tensor], unroll: bool
+) -> Tensors:
+    """`logits` and `probabilities` `[B, T, C]`, their names `classes`, string `[B, C]`, and the
+
+    likeliest ones' `labels`, string `[B, T]`.
+    """
+    logits = _outputs(model, features, unroll)["logits"]
+    return {
+        "logits": logits,
+        "probabilities": tf.nn.softmax(logits),
+        "labels": _likeliest(model, logits),
+        "classes": _classes(model, logits[:, 0]),
+    }
+
+
+@answer.register
+def _(
+    model: AlbertForQuestionAnswering, features: Mapping[str, tf.Tensor], unroll: bool
+) -> Tensors:
+    """`start_logits` and `end_logits` `[B, T]`; with `config.answerability` in their place
+
+    `start_top_log_probs`, `start_top_index` (int32) `[B, 5]`, for each start in turn
+    `end_top_log_probs` and `end_top_index` `[B, 25]`, and `cls_logits` `[B]`, higher where there is
+    no answer. A place that can't be an answer's has a log probability near -1e30, or -65504 where
+    weights are stored in float16.
+    """
+    if model.config.answerability:
+        features = {name: _at_least(BEAM, value) for name, value in features.items()}
+    return _outputs(model, features, unroll)
+
+
+@answer.register
+def _(model: AlbertForMultipleChoice, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+    """`logits` and `probabilities` `[B, C]`."""
+    logits = _outputs(model, features, unroll)["logits"]
+    return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
+
+
+def _outputs(model: Any, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+    return dict(model(dict(features), unroll=unroll, training=False))
+
+
+def _likeliest(model: Any, logits: tf.Tensor) -> tf.Tensor:
+    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    return tf.gather(tf.constant(model.config.labels), best)
+
+
+def _classes(model: Any, logits: tf.Tensor) -> tf.Tensor:
+    """All names for each row of logits `[B, C]`."""
+    every = tf.zeros_like(logits, tf.int32) + tf.range(model.config.num_labels)
+    return tf.gather(tf.constant(model.config.labels), every)
+
+
+def _at_least(length: int, values: tf.Tensor) -> tf.Tensor:
+    """`[B, T]` padded to T ≥ length: a beam needs as many places as it is wide."""
+    if values.shape[1] is not None and values.shape[1] >= length:
+        return values
+    return tf.pad(values, [[0, 0], [0, tf.maximum(length - tf.shape(values)[1], 0)]])

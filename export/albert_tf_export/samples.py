@@ -1,0 +1,160 @@
+"""Sample inputs for each signature of an export, and what Keras answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.layers.answer_spans import BEAM
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf_export.answers import answer
+from albert_tf_export.signatures import (
+    IDS,
+    MASKED,
+    POSITIONS,
+    TEXT,
+    TEXT_PAIR,
+    answers_by_piece,
+    has_choices,
+    takes_positions,
+)
+
+TEXTS: Final = (
+    "A quiet delight from start to finish.",
+    "",
+    "Crème brûlée costs 12 euros, and the café is NEVER closed on a Sunday!",
+    "  spaces \t inside, and around  ",
+    "Ταξίδι στην Αθήνα; 東京への旅 🦕 ﬁne",
+    "In 1999, about 20,000 people came: [MASK] was not among them.",
+    "A NUL inside\0 and at the end\0",
+    "slow",
+)
+NAMES: Final = ("input_ids", "token_type_ids")
+Row = Mapping[str, Any]
+
+
+class Case(NamedTuple):
+    """What one signature is given.
+
+    Attributes:
+        inputs: rows as the runners read them: `{"text": …}`, with "text_pair" for pairs, or
+            `{"input_ids": …, "token_type_ids": …}` without padding; lists of C for multiple choice.
+        expected: what Keras answers to each, computed in float32, without the batch's axis.
+        pieces: how many each row has.
+    """
+
+    inputs: Sequence[Row]
+    expected: Sequence[Mapping[str, np.ndarray]]
+    pieces: Sequence[int]
+
+
+def sample(
+    model: Any,
+    tokenizer: AlbertTokenizer,
+    max_length: int,
+    pairs: bool,
+    choices: int = 3,
+    predictions: int = 2,
+) -> dict[str, Case]:
+    """Varied texts, one of them longer than `max_length`, through the Python tokenizer and Keras.
+
+    Args:
+        model: in float32.
+        choices: C, for multiple choice.
+        predictions: P, positions whose masked pieces are asked for.
+    Returns:
+        A case for each signature that an export of the model may have.
+    """
+    texts = _texts(max_length, pairs, choices if has_choices(model) else None)
+    ids = [_encoded(tokenizer, row, max_length) for row in texts]
+    pieces = [
+        max(map(len, row["input_ids"])) if has_choices(model) else len(row["input_ids"])
+        for row in ids
+    ]
+    expected = [_answers(model, row) for row in ids]
+    cases = {IDS: Case(ids, expected, pieces), TEXT: Case(texts, expected, pieces)}
+    if answers_by_piece(model):
+        with_pieces = [
+            {**outputs, **_features(row)} for outputs, row in zip(expected, ids, strict=True)
+        ]
+        cases[TEXT] = Case(texts, with_pieces, pieces)
+    if takes_positions(model):
+        cases[MASKED] = _masked(cases[IDS], predictions)
+    return cases
+
+
+def _texts(max_length: int, pairs: bool, choices: int | None) -> list[Row]:
+    first = [*TEXTS, "on and on " * max_length]
+    second = [*first[1:], first[0]]
+    if choices is not None:
+        turned = [[*second[at:], *second[:at]] for at in range(choices)]
+        return [
+            {TEXT: [text] * choices, TEXT_PAIR: list(others)}
+            for text, *others in zip(first, *turned, strict=True)
+        ]
+    if pairs:
+        return [{TEXT: text, TEXT_PAIR: pair} for text, pair in zip(first, second, strict=True)]
+    return [{TEXT: text} for text in first]
+
+
+def _encoded(tokenizer: AlbertTokenizer, row: Row, max_length: int) -> Row:
+    encoded = tokenizer(
+        row[TEXT],
+        row.get(TEXT_PAIR),
+        truncation=True,
+        max_length=max_length,
+        split_special_tokens=True,
+    )
+    return {name: encoded[name] for name in NAMES}
+
+
+def _features(row: Row, least: int = 0) -> dict[str, np.ndarray]:
+    """Int32 `[T]`, or `[C, T]` padded to the longest."""
+    nested = [row["input_ids"]] if _is_flat(row["input_ids"]) else row["input_ids"]
+    width = max([least, *map(len, nested)])
+
+    def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
+        filled = np.array([[*each, *[0] * (width - len(each))] for each in rows], "int32")
+        return filled[0] if _is_flat(row["input_ids"]) else filled
+
+    types = [row["token_type_ids"]] if _is_flat(row["input_ids"]) else row["token_type_ids"]
+    return {
+        "input_ids": padded(nested),
+        "attention_mask": padded([[1] * len(each) for each in nested]),
+        "token_type_ids": padded(types),
+    }
+
+
+def _is_flat(ids: Sequence[Any]) -> bool:
+    return not isinstance(ids[0], list)
+
+
+def _answers(model: Any, row: Row) -> dict[str, np.ndarray]:
+    """Of one row, so that no padding is needed but for a beam's width.
+
+    Outputs that the model itself has come from the model.
+    """
+    least = BEAM if model.config.answerability else 0
+    features = {name: tf.constant(value[None]) for name, value in _features(row, least).items()}
+    outputs = {**answer(model, features, unroll=True), **model(dict(features), training=False)}
+    return {name: _plain(np.asarray(value)[0]) for name, value in outputs.items()}
+
+
+def _plain(value: Any) -> np.ndarray:
+    """Strings as NumPy's own, which files hold."""
+    value = np.asarray(value)
+    return np.array(value.tolist(), "S") if value.dtype == object else value
+
+
+def _masked(whole: Case, predictions: int) -> Case:
+    """The same rows, of which some positions alone are asked for."""
+    positions = [[7 * each % pieces for each in range(predictions)] for pieces in whole.pieces]
+    inputs = [
+        {**row, POSITIONS: places} for row, places in zip(whole.inputs, positions, strict=True)
+    ]
+    expected = [
+        {name: value[places] if value.ndim == 2 else value for name, value in outputs.items()}
+        for outputs, places in zip(whole.expected, positions, strict=True)
+    ]
+    return Case(inputs, expected, [-1] * len(inputs))

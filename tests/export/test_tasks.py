@@ -1,0 +1,212 @@
+"""Every task leaves through both exporters and answers in fresh processes as Keras does."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the operator that the exports hold)
+from ai_edge_litert.interpreter import Interpreter
+from albert_tf_export import export_saved_model, export_tflite, parity
+
+TASKS = (
+    "encoder",
+    "pretraining",
+    "masked-lm",
+    "token-classification",
+    "question-answering",
+    "answerability",
+    "multiple-choice",
+)
+MASKED = ("pretraining", "masked-lm")
+# Each layers' form and precision, and each task in another than float32 in a loop.
+FORMS = (
+    ("encoder", "unrolled", "float16"),
+    ("pretraining", "unrolled", "dynamic"),
+    ("masked-lm", "loop", "float16"),
+    ("token-classification", "unrolled", "none"),
+    ("question-answering", "unrolled", "dynamic"),
+    ("answerability", "loop", "float16"),
+    ("multiple-choice", "loop", "dynamic"),
+)
+
+
+def run(script, *arguments, rows, status=0):
+    """The rows that a runner prints, or what it says when it fails."""
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    finished = subprocess.run(
+        [sys.executable, parity.RUNNERS / script, *arguments],
+        input=lines.encode(),
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert finished.returncode == status, finished.stderr.decode()
+    if status:
+        return finished.stderr.decode()
+    return [json.loads(line) for line in finished.stdout.decode().splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_saved_model(task, checked):
+    masked = task in MASKED
+    report = checked(export_saved_model, task, ids_only=masked)
+    assert set(report.differences) == {"ids", "masked" if masked else "text"}
+    assert all(each.value < 1e-5 for each in report.differences.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_tflite(task, checked):
+    report = checked(export_tflite, task)
+    assert set(report.differences) == {"text", "ids"}
+    assert all(each.value < 1e-5 for each in report.differences.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("task", "layers", "quantize"), FORMS)
+def test_forms_of_tflite(task, layers, quantize, checked):
+    report = checked(export_tflite, task, layers=layers, quantize=quantize, ids_only=True)
+    assert all(0 <= each.share < 1 for each in report.differences.values())
+    assert list(Interpreter(str(report.path)).get_signature_list()) == ["ids"]
+
+
+@pytest.mark.slow
+def test_unrolled_saved_model(checked):
+    report = checked(export_saved_model, "answerability", layers="unrolled", ids_only=True)
+    assert report.differences["ids"].value < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("export", "layers", "fields"),
+    [
+        (export_saved_model, "loop", {"num_hidden_groups": 2, "inner_group_num": 2}),
+        (export_tflite, "loop", {"share": "attention", "inner_group_num": 2}),
+        (export_tflite, "unrolled", {"share": "ffn", "num_hidden_groups": 2}),
+        (export_tflite, "loop", {"share": "none"}),
+    ],
+)
+def test_other_sharing(export, layers, fields, make_model, tokenizer, tmp_path):
+    model = make_model("token-classification", num_hidden_layers=5, **fields)
+    report = export(model, tokenizer, tmp_path / "a", layers=layers, ids_only=True)
+    assert report.differences["ids"].value < 1e-5
+    weights = 4 * model.count_params()
+    if export is export_tflite:  # What is shared is stored once.
+        assert weights < report.size < weights + 150_000
+
+
+@pytest.mark.slow
+def test_saved_models_take_any_number_of_choices(checked, make_model, tokenizer):
+    loaded = tf.saved_model.load(checked(export_saved_model, "multiple-choice").path)
+    first = ["The film", "the film", "A boat", "a boat", "", "kind people"]
+    second = ["was dull", "died", "came to see", "", "", "smoke in the room"]
+    text, pair = (tf.reshape(tf.constant(each), (3, 2)) for each in (first, second))
+    answer = loaded.signatures["text"](text=text, text_pair=pair)
+    flat = tokenizer(first, second, padding=True, return_tensors="np")
+    features = {name: value.reshape(3, 2, -1) for name, value in flat.items()}
+    expected = make_model("multiple-choice")(features)["logits"]
+    np.testing.assert_allclose(answer["logits"], expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_two_empty_texts_have_a_beam(checked):
+    served = tf.saved_model.load(checked(export_saved_model, "answerability").path)
+    answer = served.signatures["text"](text=tf.constant([""]), text_pair=tf.constant([""]))
+    assert answer["input_ids"].numpy().tolist() == [[2, 3, 3]]
+    assert answer["start_top_index"].shape == (1, 5)
+    assert answer["start_top_index"].numpy()[0, 0] == 0
+
+
+@pytest.mark.slow
+def test_masked_words_on_a_phone(checked):
+    """`masked` in the place of `ids`; the full logits over the vocabulary aren't computed."""
+    report = checked(export_tflite, "masked-lm", predictions=3, ids_only=True, quantize="dynamic")
+    assert set(report.differences) == {"masked"}
+    signature = Interpreter(str(report.path)).get_signature_runner("masked")
+    assert signature.get_input_details()["masked_lm_positions"]["shape"].tolist() == [1, 3]
+    assert signature.get_output_details()["logits"]["shape"].tolist() == [1, 3, 124]
+    row = {"input_ids": [2, 9, 4, 12, 3], "masked_lm_positions": [2]}
+    (answer,) = run("tflite.py", report.path, "--signature", "masked", rows=[row])
+    assert np.shape(answer["logits"]) == (3, 124)
+    row["masked_lm_positions"] = [1, 2, 3, 4]
+    errors = run("tflite.py", report.path, "--signature", "masked", rows=[row], status=1)
+    assert "masked_lm_positions must fit the shape [3]. Received: 1 of up to 4." in errors
+
+
+@pytest.mark.slow
+def test_answers_of_a_tagger_as_json(checked, tokenizer, tmp_path):
+    """By strings and by ids alike, with the pieces that the labels belong to."""
+    (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
+    path, rows = checked(export_tflite, "token-classification").path, [{"text": "a quiet delight"}]
+    (by_text,) = run("tflite.py", path, rows=rows)
+    (by_ids,) = run("tflite.py", path, "--vocabulary", tmp_path / "spiece.model", rows=rows)
+    ids = tokenizer("a quiet delight")["input_ids"]
+    assert by_ids["input_ids"] == by_text["input_ids"][: len(ids)] == ids
+    assert sum(by_text["attention_mask"]) == len(ids)
+    assert by_ids["labels"] == by_text["labels"]
+    assert set(by_ids["labels"]) <= {"bad", "naïve", "good"}
+    assert by_ids["classes"] == ["bad", "naïve", "good"]
+    assert np.shape(by_ids["probabilities"]) == (24, 3)
+
+
+@pytest.mark.slow
+def test_answers_to_questions_as_json(checked, tokenizer, make_model):
+    path = checked(export_saved_model, "question-answering").path
+    rows = [{"text": "What died?", "text_pair": "The battery died.", "key": 7}]
+    (answer,) = run("saved_model.py", path, rows=rows)
+    assert answer["key"] == 7
+    encoded = tokenizer(rows[0]["text"], rows[0]["text_pair"], return_tensors="np")
+    assert answer["input_ids"] == encoded["input_ids"][0].tolist()
+    outputs = make_model("question-answering")(dict(encoded))
+    for name in ("start_logits", "end_logits"):
+        np.testing.assert_allclose(answer[name], outputs[name][0], rtol=0, atol=2e-6)
+    errors = run("saved_model.py", path, rows=[{"text": "What died?"}], status=1)
+    assert "signature text must have text, text_pair. Received: text." in errors
+
+
+@pytest.mark.slow
+def test_choices_as_json(checked, tokenizer, tmp_path):
+    (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
+    path = checked(export_tflite, "multiple-choice").path
+    row = {"text": ["a", "a", "a", "a"], "text_pair": ["boat", "film", "", "kind people"]}
+    (by_text,) = run("tflite.py", path, rows=[row])
+    (by_ids,) = run("tflite.py", path, "--vocabulary", tmp_path / "spiece.model", rows=[row])
+    np.testing.assert_allclose(by_ids["logits"], by_text["logits"], rtol=0, atol=1e-6)
+    assert sum(by_ids["probabilities"]) == pytest.approx(1, abs=1e-6)
+    assert len(set(by_ids["logits"])) == 4
+    errors = run("tflite.py", path, rows=[{"text": "a", "text_pair": "b"}], status=1)
+    assert "text must be a list of texts. Received: 'a'." in errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("row", "arguments", "message"),
+    [
+        ({"input_ids": [2, 3]}, (), "input_ids must be a list of lists of ids"),
+        ({"input_ids": [[2, 3]]}, (), "must fit the shape [4, 24]. Received: 1 of up to 2."),
+        ({"input_ids": [[2] * 25] * 4}, (), "fit the shape [4, 24]. Received: 4 of up to 25."),
+        ({"text": "a"}, (), "signature ids must have input_ids. Received: text."),
+        ({}, ("--signature", "masked"), "one of ids, text. Received: masked. Choose with --sig"),
+    ],
+)
+def test_wrong_inputs_of_a_phone(row, arguments, message, checked):
+    path = checked(export_tflite, "multiple-choice").path
+    arguments = ("--signature", "ids", *arguments)
+    assert message in run("tflite.py", path, *arguments, rows=[row], status=1)
+
+
+@pytest.mark.slow
+def test_outputs_as_arrays(checked, tmp_path):
+    """What an export says of a row, saved by the row's number and the output's name."""
+    path, file = checked(export_tflite, "token-classification").path, tmp_path / "outputs.npz"
+    rows = [{"input_ids": [2, 9, 8, 3]}, {"input_ids": [2, 3]}]
+    assert run("tflite.py", path, "--signature", "ids", "--save", file, rows=rows) == []
+    arrays = np.load(file, allow_pickle=False)
+    outputs = ("logits", "probabilities", "labels", "classes")
+    assert set(arrays.files) == {f"{row}/{name}" for row in (0, 1) for name in outputs}
+    assert arrays["1/classes"].tolist() == [b"bad", "naïve".encode(), b"good"]
+    assert arrays["0/logits"].dtype == np.float32

@@ -1,0 +1,30 @@
+"""Models with a WordPiece vocabulary, such as the Chinese ones, leave through both exporters."""
+
+import pytest
+from albert_tf_export import export_saved_model, export_tflite
+
+from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789,.!?:;[]今天气很好东京旅"
+SPECIAL = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@pytest.fixture(scope="module")
+def wordpiece():
+    """A tokenizer whose special tokens stand elsewhere than SentencePiece's."""
+    pieces = [*SPECIAL, *LETTERS, *(f"##{each}" for each in LETTERS), "the", "quiet", "##light"]
+    content = "".join(f"{piece}\n" for piece in pieces).encode()
+    return WordPieceTokenizer(content, model_max_length=24)
+
+
+@pytest.fixture(scope="module")
+def tagger(make_model, wordpiece):
+    return make_model("token-classification", vocab_size=wordpiece.vocab_size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("export", [export_saved_model, export_tflite])
+def test_strings_and_ids(export, tagger, wordpiece, tmp_path):
+    report = export(tagger, wordpiece, tmp_path / "model")
+    assert set(report.differences) == {"text", "ids"}
+    assert all(each.value < 1e-5 for each in report.differences.values())
