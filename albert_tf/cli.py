@@ -6,10 +6,32 @@ import sys
 from collections.abc import Sequence
 
 import albert_tf
-from albert_tf.commands import evaluate, export, finetune, predict
+from albert_tf.commands import (
+    answer,
+    convert,
+    embed,
+    evaluate,
+    export,
+    fill_mask,
+    finetune,
+    predict,
+    sizes,
+    tag,
+)
 from albert_tf.errors import UserError
 
-COMMANDS = {"finetune": finetune, "predict": predict, "evaluate": evaluate, "export": export}
+COMMANDS = {
+    "finetune": finetune,
+    "predict": predict,
+    "fill-mask": fill_mask,
+    "answer": answer,
+    "tag": tag,
+    "embed": embed,
+    "evaluate": evaluate,
+    "export": export,
+    "convert": convert,
+    "sizes": sizes,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dev-fraction", type=float, default=Options.dev_fraction, help="held out of a single file"
     )
-    parser.add_argument("--vocab", type=Path, help="vocabulary (spiece.model) for random weights")
+    parser.add_argument(
+        "--vocab", type=Path, help="vocabulary (spiece.model or vocab.txt) for random weights"
+    )
     parser.add_argument(
         "--vocab-size",
         type=int,

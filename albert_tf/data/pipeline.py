@@ -41,6 +41,7 @@ class EncodedExamples:
         )
         self.input_ids = [np.asarray(row, "int32") for row in encoded["input_ids"]]
         self.token_type_ids = [np.asarray(row, "int32") for row in encoded["token_type_ids"]]
+        self.pad_id = tokenizer.pad_token_id
         self.labels = np.asarray([label(example) for example in examples])
         self.lengths = np.asarray([len(row) for row in self.input_ids])
 
@@ -52,6 +53,7 @@ class EncodedExamples:
         length = -(-int(self.lengths[rows].max()) // MULTIPLE) * MULTIPLE
         shape = (len(rows), length)
         batch = {feature.name: np.zeros(shape, feature.dtype) for feature in features.INPUTS}
+        batch[features.INPUT_IDS.name].fill(self.pad_id)
         for place, row in enumerate(rows):
             end = self.lengths[row]
             batch[features.INPUT_IDS.name][place, :end] = self.input_ids[row]

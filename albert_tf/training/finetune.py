@@ -109,14 +109,23 @@ def _model_and_tokenizer(
     options: Options, plan: Recipe, labels: Labels, train: list[Example], unfinished: Path
 ) -> tuple[AlbertForSequenceClassification, AlbertTokenizer]:
     """A model with the task's labels and its tokenizer, which an interrupted run has kept."""
-    id2label = dict(enumerate(labels.names))
-    dropouts = {"hidden_dropout_prob": plan.dropout, "attention_probs_dropout_prob": plan.dropout}
+    changes: dict[str, Any] = {
+        "id2label": dict(enumerate(labels.names)),
+        "problem_type": "single_label_classification" if labels.numbers else "regression",
+        "hidden_dropout_prob": plan.dropout,
+        "attention_probs_dropout_prob": plan.dropout,
+    }
     kept = unfinished / "tokenizer"
     if options.model in SIZES:
         goes_on = (unfinished / STATE).exists()
         tokenizer = AlbertTokenizer.from_pretrained(kept) if goes_on else _new(options, train)
         config = AlbertConfig.from_size(
-            options.model, vocab_size=tokenizer.vocab_size, id2label=id2label, **dropouts
+            options.model,
+            vocab_size=tokenizer.vocab_size,
+            pad_token_id=tokenizer.pad_token_id,
+            bos_token_id=tokenizer.cls_token_id,
+            eos_token_id=tokenizer.sep_token_id,
+            **changes,
         )
         model = AlbertForSequenceClassification(config, dtype=options.dtype_policy)
     else:
@@ -124,8 +133,7 @@ def _model_and_tokenizer(
             options.model,
             dtype=options.dtype_policy,
             ignore_mismatched_sizes=True,  # a model of another task gets a new classifier
-            id2label=id2label,
-            **dropouts,
+            **changes,
         )
         tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.model)
     limit = min(plan.max_length, model.config.max_position_embeddings)
@@ -140,7 +148,12 @@ def _model_and_tokenizer(
 def _new(options: Options, train: list[Example]) -> AlbertTokenizer:
     """The tokenizer of a new model: of the vocabulary file given, or made from the texts."""
     if options.vocab is not None:
-        return AlbertTokenizer(options.vocab)
+        if not options.vocab.exists():
+            raise UserError(
+                "The vocabulary must be a file (spiece.model, vocab.txt) or a folder with one. "
+                f"Received: {options.vocab}, which is not there."
+            )
+        return AlbertTokenizer.from_pretrained(options.vocab)
     texts = [text for example in train for text in (example.text, example.text_pair) if text]
     return AlbertTokenizer(train_vocabulary(texts, options.vocab_size))
 

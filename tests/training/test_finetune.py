@@ -166,7 +166,7 @@ def test_an_output_that_exists(data, tmp_path):
         ({"max_length": 600}, "max_length=600, max_position_embeddings=128"),
         ({"columns": Columns("sentence", "label")}, "a column 'sentence'.*'text', 'label'"),
         ({"data": Path("missing")}, "must be a folder, or a file. Received: missing"),
-        ({"vocab": Path("missing")}, "must be a SentencePiece model file. Received: missing"),
+        ({"vocab": Path("missing")}, "vocabulary must be a file .* Received: missing"),
     ],
 )
 def test_bad_options(data, tmp_path, others, message):

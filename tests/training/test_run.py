@@ -65,7 +65,7 @@ def test_history_and_best(training_run, tmp_path):
     assert progress["best"] == {"epoch": 2, "score": 0.7, "matthews": 0.7, "f1": 0.1}
     assert 0 < progress["seconds"] < 600
     best = load_file(tmp_path / BEST / "model.safetensors")["classifier.bias"]
-    assert np.abs(best - model.head.classifier.bias.numpy()).max() > 0
+    assert np.abs(best - model.classifier.dense.bias.numpy()).max() > 0
 
 
 def test_a_last_part_of_an_epoch(training_run, tmp_path):

@@ -1,0 +1,116 @@
+"""`albert-tf answer`"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from albert_tf.commands.model_options import add_model_option
+from albert_tf.commands.text_options import (
+    add_answer_options,
+    answered,
+    check_batch_size,
+    lines,
+    print_json,
+    printable,
+)
+from albert_tf.errors import UserError
+
+SUMMARY = "answer questions from texts"
+EXAMPLES = """examples:
+  albert-tf answer --model my-model --question "Where is it?" --context "It is in the harbour."
+  albert-tf answer --model my-model --question "Who came?" --context-file story.txt --top-k 3
+  albert-tf answer --model my-model --input questions.jsonl --unanswerable --json
+
+Prints for each answer a line: its probability, where it starts and ends in the text (in
+characters), and its words, none if there is no answer; an empty line stands between questions.
+Long texts are read in windows. A line of a file is a JSON object with question and context, and an
+id if wanted.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `answer`."""
+    add_model_option(parser)
+    parser.add_argument("--question", action="append", help="may be repeated")
+    context = parser.add_mutually_exclusive_group()
+    context.add_argument("--context", help="the text to answer from")
+    context.add_argument("--context-file", type=Path, metavar="FILE", help="a file with that text")
+    parser.add_argument("--input", metavar="FILE", help="questions as JSONL; - for standard input")
+    parser.add_argument("--top-k", type=int, default=1, help="answers (default: %(default)s)")
+    parser.add_argument(
+        "--unanswerable", action="store_true", help="consider that there may be no answer"
+    )
+    parser.add_argument(
+        "--max-answer-len", type=int, default=15, help="in pieces (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--doc-stride", type=int, help="pieces that the windows of a long text share"
+    )
+    add_answer_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the answers to each question."""
+    check_batch_size(options)
+    given = _questions(options)
+    from albert_tf.pipelines import pipeline
+
+    ask = pipeline(
+        "question-answering",
+        options.model,
+        batch_size=options.batch_size,
+        top_k=options.top_k,
+        handle_impossible_answer=options.unanswerable,
+        max_answer_len=options.max_answer_len,
+        doc_stride=options.doc_stride,
+    )
+    for number, (row, found) in enumerate(answered(ask, given)):
+        answers = [found] if isinstance(found, dict) else found
+        if options.json:
+            told: dict[str, Any] = {name: row[name] for name in ("id", "question") if name in row}
+            print_json({**told, "answers": answers})
+            continue
+        if number:
+            print()
+        for each in answers:
+            words = printable(" ".join(each["answer"].split()))
+            print(f"{each['score']:.4f}", each["start"], each["end"], words, sep="\t")
+    return 0
+
+
+def _questions(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    has_context = options.context is not None or options.context_file is not None
+    if bool(options.question) == (options.input is not None):
+        raise UserError(
+            "Questions come with --question, or with --input. Received: neither, or both."
+        )
+    if bool(options.question) != has_context:
+        raise UserError(
+            "A context, --context or --context-file, belongs to --question. Received: one "
+            "without the other."
+        )
+    if options.input is not None:
+        return _rows(options.input)
+    context = options.context
+    if context is None:
+        context = options.context_file.read_text(encoding="utf-8", errors="surrogateescape")
+    return iter([{"question": question, "context": context} for question in options.question])
+
+
+def _rows(path: str) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise UserError(f"{path}, line {number}, must be JSON: {error}.") from error
+        names = ("question", "context")
+        if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in names):
+            raise UserError(
+                f"{path}, line {number}, must be a JSON object with the texts question and "
+                f"context. Received: {line[:60]}."
+            )
+        yield row

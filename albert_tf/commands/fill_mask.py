@@ -1,0 +1,57 @@
+"""`albert-tf fill-mask`"""
+
+import argparse
+
+from albert_tf.commands.text_options import (
+    add_text_options,
+    answered,
+    print_json,
+    printable,
+    texts,
+)
+
+SUMMARY = "fill in masked words"
+EXAMPLES = """examples:
+  albert-tf fill-mask --model my-model "The [MASK] is open."
+  albert-tf fill-mask --model my-model --targets ▁door ▁shop --input texts.txt --json
+
+Prints for each mask a line for each of the likeliest pieces: its probability, the piece, and the
+text with it. An empty line stands between masks and between texts.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `fill-mask`."""
+    add_text_options(parser, "fill in")
+    parser.add_argument("--top-k", type=int, default=5, help="pieces (default: %(default)s)")
+    parser.add_argument(
+        "--targets", nargs="+", metavar="PIECE", help="choose among these; ▁ starts a word"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the likeliest pieces of each mask."""
+    given = texts(options)
+    from albert_tf.pipelines import pipeline
+
+    fill = pipeline(
+        "fill-mask",
+        options.model,
+        batch_size=options.batch_size,
+        top_k=options.top_k,
+        targets=options.targets,
+    )
+    is_first = True
+    for text, found in answered(fill, given):
+        masks = [found] if isinstance(found[0], dict) else found
+        if options.json:
+            print_json({"text": printable(text), "masks": masks})
+            continue
+        for pieces in masks:
+            if not is_first:
+                print()
+            is_first = False
+            for each in pieces:
+                filled = f"{each['token_str']}\t{each['sequence']}"
+                print(f"{each['score']:.4f}\t{printable(filled)}")
+    return 0

@@ -1,0 +1,58 @@
+"""`albert-tf tag`"""
+
+import argparse
+
+from albert_tf.commands.text_options import (
+    add_text_options,
+    answered,
+    print_json,
+    printable,
+    texts,
+)
+
+SUMMARY = "find entities in texts"
+EXAMPLES = """examples:
+  albert-tf tag --model my-model "Ada Lovelace was born in London."
+  albert-tf tag --model my-model --input texts.txt --aggregation none --json
+
+Prints for each entity a line: its kind, its probability, where it starts and ends in the text (in
+characters), and the words; an empty line stands between texts. Long texts are read in windows.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `tag`."""
+    add_text_options(parser, "tag")
+    parser.add_argument(
+        "--aggregation",
+        choices=("none", "simple", "first", "average", "max"),
+        default="simple",
+        help="pieces as they are, grouped, or grouped with one label for all pieces of a word: "
+        "its first one's, their mean's, the surest one's (default: %(default)s)",
+    )
+    parser.add_argument("--stride", type=int, help="pieces that the windows of a long text share")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the entities of each text."""
+    given = texts(options)
+    from albert_tf.pipelines import pipeline
+
+    tag = pipeline(
+        "token-classification",
+        options.model,
+        batch_size=options.batch_size,
+        aggregation_strategy=options.aggregation,
+        stride=options.stride,
+    )
+    for number, (text, found) in enumerate(answered(tag, given)):
+        if options.json:
+            print_json({"text": printable(text), "entities": found})
+            continue
+        if number:
+            print()
+        for each in found:
+            kind = each.get("entity_group") or each["entity"]
+            word = printable(each["word"])
+            print(kind, f"{each['score']:.4f}", each["start"], each["end"], word, sep="\t")
+    return 0

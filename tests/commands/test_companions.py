@@ -1,0 +1,61 @@
+import pytest
+
+from albert_tf.commands import companions
+from albert_tf.errors import UserError
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A function that makes empty files in the folder `m`, which it returns."""
+
+    def make(*names):
+        for name in names:
+            path = tmp_path / "m" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"")
+        return tmp_path / "m"
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("hf", "spiece.model"),
+        ("tf1", "30k-clean.model"),
+        ("tf1", "korean.model"),
+        ("tf-hub", "assets/30k-clean.model"),
+        ("keras-hub", "assets/tokenizer/vocabulary.spm"),
+    ],
+)
+def test_a_vocabulary_by_its_places(files, kind, place):
+    folder = files(place, "model.ckpt.index")
+    assert companions.find(folder, kind) == {"spiece.model": folder / place}
+    if kind == "tf1":
+        assert companions.find(folder / "model.ckpt", kind) == {"spiece.model": folder / place}
+
+
+def test_all_files_of_a_directory(files):
+    names = ["tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"]
+    folder = files(*names, "config.json", "README.md")
+    assert companions.find(folder, "hf") == {name: folder / name for name in names}
+
+
+def test_one_folder_up(files):
+    folder = files("30k-clean.model", "run/model.ckpt-5.index")
+    found = companions.find(folder / "run" / "model.ckpt-5", "tf1")
+    assert found == {"spiece.model": folder / "30k-clean.model"}
+
+
+def test_several_vocabularies(files):
+    with pytest.raises(UserError, match="one vocabulary beside a checkpoint. Received: .*a.model"):
+        companions.find(files("a.model", "b.model"), "hf")
+
+
+def test_destinations(files):
+    folder = files("spiece.model", "vocab.txt", "tokenizer.json")
+    found = companions.find(folder, "hf")
+    model, text, fast = (folder / name for name in ("spiece.model", "vocab.txt", "tokenizer.json"))
+    assert companions.destinations(found, "hf") == {each: each.name for each in (model, text, fast)}
+    assert companions.destinations(found, "tf1")[model] == "30k-clean.model"
+    assert companions.destinations(found, "keras-hub") == {model: "assets/tokenizer/vocabulary.spm"}

@@ -1,0 +1,279 @@
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from albert_tf import cli
+from albert_tf.checkpoints import formats, google, report
+from albert_tf.models import (
+    AlbertForMaskedLM,
+    AlbertForPreTraining,
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
+    AlbertModel,
+)
+
+
+@pytest.fixture
+def convert(capsys):
+    """A function that runs the command in this process: its status, output and errors."""
+
+    def run(*arguments):
+        status = cli.main(["convert", *map(str, arguments)])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def saved(small_config, scrambled, tmp_path):
+    """A function that writes a model's directory with its tokenizer's files."""
+
+    def save(cls, **options):
+        folder = tmp_path / "in"
+        scrambled(cls(small_config, **options)).save_pretrained(folder)
+        (folder / "spiece.model").write_bytes(b"vocabulary")
+        (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+        (folder / "tokenizer.json").write_text("{}")
+        (folder / "README.md").write_text("stays")
+        return folder
+
+    return save
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (AlbertModel, {}),
+        (AlbertForPreTraining, {}),
+        (AlbertForMaskedLM, {}),
+        (AlbertForSequenceClassification, {}),
+        (AlbertForTokenClassification, {}),
+        (AlbertForQuestionAnswering, {}),
+        (AlbertForQuestionAnswering, {"answerability": True}),
+    ],
+)
+def test_to_tensorflow_1_and_back_is_bit_equal(convert, saved, tmp_path, cls, options):
+    folder = saved(cls, **options)
+    assert convert(folder, tmp_path / "tf1", "--format", "tf1")[0] == 0
+    assert convert(tmp_path / "tf1", tmp_path / "back", "--format", "hf")[0] == 0
+    names = ["model.safetensors", "spiece.model", "tokenizer.json", "tokenizer_config.json"]
+    for name in names:
+        assert (tmp_path / "back" / name).read_bytes() == (folder / name).read_bytes(), name
+    assert sorted(path.name for path in (tmp_path / "back").iterdir()) == ["config.json", *names]
+    configs = [
+        json.loads((each / "config.json").read_text()) for each in (folder, tmp_path / "back")
+    ]
+    assert configs[0]["architectures"] == configs[1]["architectures"] == [cls.__name__]
+    assert (tmp_path / "tf1" / "30k-clean.model").read_bytes() == b"vocabulary"
+
+
+def test_to_keras_hub_and_back_is_bit_equal(convert, saved, tmp_path):
+    folder = saved(AlbertForSequenceClassification)
+    status, output, _ = convert(folder, tmp_path / "preset", "--format", "keras-hub")
+    assert status == 0
+    assert "left out\ttokenizer.json: no place for it there" in output
+    vocabulary = tmp_path / "preset" / "assets" / "tokenizer" / "vocabulary.spm"
+    assert vocabulary.read_bytes() == b"vocabulary"
+    assert json.loads((tmp_path / "preset" / "task.json").read_text())["config"]["preprocessor"]
+    convert(tmp_path / "preset", tmp_path / "back", "--format", "hf")
+    for name in ("config.json", "model.safetensors", "spiece.model"):
+        assert (tmp_path / "back" / name).read_bytes() == (folder / name).read_bytes(), name
+    assert not (tmp_path / "back" / "tokenizer.json").exists()  # KerasHub's is another file
+
+
+def test_the_report(convert, saved, tmp_path):
+    folder = saved(AlbertForPreTraining)
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    plain = {name.removeprefix("albert."): array for name, array in tensors.items()}
+    status, output, _ = convert(folder, tmp_path / "tf1", "--format", "tf1", "--json")
+    found = json.loads(output)
+    assert status == 0
+    assert found["digest"] == report.digest(plain)
+    assert [row["name"] for row in found["tensors"]] == sorted(plain)
+    rows = {row["name"]: row for row in found["tensors"]}
+    assert rows["embeddings.word_embeddings.weight"] == {
+        "name": "embeddings.word_embeddings.weight",
+        "in": "albert.embeddings.word_embeddings.weight",
+        "out": "bert/embeddings/word_embeddings",
+        "shape": [31, 6],
+        "dtype": "float32",
+        "sha256": report.checksum(plain["embeddings.word_embeddings.weight"]),
+    }
+    assert found["files"] == ["30k-clean.model", "tokenizer.json", "tokenizer_config.json"]
+    assert found["output"] == str(tmp_path / "tf1")
+
+    _, output, _ = convert(tmp_path / "tf1", tmp_path / "hf", "--format", "hf")
+    lines = [line.split("\t") for line in output.splitlines()]
+    row = next(line for line in lines if line[0] == "cls/seq_relationship/output_weights")
+    checksum = report.checksum(plain["sop_classifier.classifier.weight"])[:12]
+    assert row[1:] == ["sop_classifier.classifier.weight", "2x20", "float32", checksum]
+    assert ["digest", found["digest"]] in lines  # the same in every format
+    assert ["copied", "spiece.model"] in lines
+
+
+def test_a_path_without_its_ending(convert, saved, small_config, tmp_path):
+    folder = saved(AlbertModel)
+    checkpoint = formats.read(folder)
+    google.write(tmp_path / "google", small_config, checkpoint.tensors, "model.ckpt-best")
+    (tmp_path / "google" / "30k-clean.model").write_bytes(b"vocabulary")
+    status, _, errors = convert(
+        tmp_path / "google" / "model.ckpt-best", tmp_path / "hf", "--format", "hf"
+    )
+    assert status == 0, errors
+    assert (tmp_path / "hf" / "spiece.model").read_bytes() == b"vocabulary"
+    assert (tmp_path / "hf" / "model.safetensors").read_bytes() == (
+        folder / "model.safetensors"
+    ).read_bytes()
+
+
+def test_a_name_on_the_hub_brings_its_vocabulary(convert, saved, tmp_path, monkeypatch):
+    import huggingface_hub
+
+    folder = saved(AlbertModel)
+    (folder / "README.md").unlink()
+    served = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def download(name, filename, **options):
+        path = tmp_path / "cache" / "snapshots" / "a-commit" / filename
+        if filename not in served:
+            error = huggingface_hub.errors.RemoteEntryNotFoundError
+            raise error.__new__(error)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(served[filename])
+        return str(path)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    monkeypatch.chdir(tmp_path)
+    status, _, errors = convert("albert-base-v2", "out", "--format", "hf")
+    assert status == 0, errors
+    assert (tmp_path / "out" / "spiece.model").read_bytes() == b"vocabulary"
+
+
+def test_what_other_formats_can_not_say(convert, saved, small_config, tmp_path):
+    folder = saved(AlbertForSequenceClassification)
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
+    (folder / "config.json").write_text(json.dumps({**config, "label2id": None}))
+    _, output, _ = convert(folder, tmp_path / "tf1", "--format", "tf1")
+    assert "left out\tlabels' names: no place for it there" in output
+    _, output, _ = convert(folder, tmp_path / "hf", "--format", "hf")
+    assert "left out" not in output
+
+
+def test_half_precision_becomes_float32(convert, saved, tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes, which Keras brings")
+    folder = saved(AlbertModel)
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    half = {name: array.astype(ml_dtypes.bfloat16) for name, array in tensors.items()}
+    safetensors.numpy.save_file(half, folder / "model.safetensors")
+    convert(folder, tmp_path / "out", "--format", "hf")
+    found = safetensors.numpy.load_file(tmp_path / "out" / "model.safetensors")
+    for name in tensors:
+        assert found[name].dtype == "float32"
+        np.testing.assert_array_equal(found[name], half[name].astype("float32"))
+
+
+def test_copies_of_tied_weights_are_dropped(convert, saved, tmp_path):
+    folder = saved(AlbertForMaskedLM)
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    more = {"albert.embeddings.position_ids": np.arange(11)[None]}
+    more["predictions.decoder.weight"] = tensors["albert.embeddings.word_embeddings.weight"].copy()
+    safetensors.numpy.save_file({**tensors, **more}, folder / "model.safetensors")
+    assert convert(folder, tmp_path / "out", "--format", "hf")[0] == 0
+    assert (
+        safetensors.numpy.load_file(tmp_path / "out" / "model.safetensors").keys() == tensors.keys()
+    )
+
+
+def test_without_a_head(convert, saved, tmp_path):
+    folder = saved(AlbertForPreTraining)
+    arguments = (folder, tmp_path / "preset", "--format", "keras-hub")
+    status, output, errors = convert(*arguments)
+    assert (status, output) == (2, "")
+    assert "without one: sop_classifier.classifier.bias" in errors
+    assert convert(*arguments, "--without", "sop_classifier")[0] == 0
+    status, _, errors = convert(*arguments, "--force", "--without", "classifier")
+    assert status == 2
+    assert (
+        "a part of the checkpoint: pooler, predictions, sop_classifier. Received: classif" in errors
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda tensors: tensors.update(extra=np.zeros(2)), "unknown to every model: extra (2,)"),
+        (
+            lambda tensors: tensors.pop("albert.pooler.bias"),
+            "missing from the checkpoint: pooler.bias",
+        ),
+        (
+            lambda tensors: tensors.update({"albert.pooler.bias": np.zeros(3)}),
+            "another shape: pooler.bias",
+        ),
+        (lambda tensors: tensors["classifier.bias"].fill(np.nan), "not finite: classifier.bias"),
+    ],
+)
+@pytest.mark.parametrize("kind", formats.WRITERS)
+def test_every_tensor_is_accounted_for(convert, saved, tmp_path, change, message, kind):
+    folder = saved(AlbertForSequenceClassification)
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    change(tensors)
+    safetensors.numpy.save_file(tensors, folder / "model.safetensors")
+    status, output, errors = convert(folder, tmp_path / "out", "--format", kind)
+    assert (status, output) == (2, "")
+    assert message in errors
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]  # nothing half-written
+
+
+def test_the_output_is_replaced_on_demand_alone(convert, saved, tmp_path):
+    folder = saved(AlbertModel)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("")
+    status, _, errors = convert(folder, tmp_path / "out", "--format", "hf")
+    assert (status, "must not exist yet" in errors) == (2, True)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+    assert convert(folder, tmp_path / "out", "--format", "hf", "--force")[0] == 0
+    assert not (tmp_path / "out" / "mine").exists()
+
+
+@pytest.mark.parametrize("output", ["in", "."])
+def test_the_input_is_never_replaced(convert, saved, tmp_path, output):
+    folder = saved(AlbertModel)
+    before = sorted(path.name for path in folder.iterdir())
+    status, _, errors = convert(folder, tmp_path / output, "--format", "tf1", "--force")
+    assert status == 2
+    assert "must not be the input's folder or one around it" in errors
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_full_disk_leaves_nothing(convert, saved, tmp_path, files_of_at_most):
+    folder = saved(AlbertModel)
+    for kind in formats.WRITERS:
+        with files_of_at_most(4000):
+            status = cli.main(["convert", str(folder), str(tmp_path / "out"), "--format", kind])
+        assert status == 2, kind
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("{tmp}/none", "{tmp}/out", "--format", "hf"), "neither a directory here nor such a name"),
+        (("{tmp}", "{tmp}/out", "--format", "hf"), "must hold config.json. Received"),
+    ],
+)
+def test_a_users_mistake_is_status_2(convert, tmp_path, arguments, message):
+    status, output, errors = convert(*(argument.format(tmp=tmp_path) for argument in arguments))
+    assert (status, output) == (2, "")
+    assert errors.startswith("albert-tf: error: ")
+    assert message in errors
+
+
+def test_another_format_is_refused(convert, tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        convert(tmp_path, tmp_path / "out", "--format", "onnx")
+    assert "invalid choice: 'onnx'" in capsys.readouterr().err

@@ -1,0 +1,92 @@
+import json
+
+import pytest
+import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+
+from albert_tf import cli
+from albert_tf.commands import export
+from albert_tf.config import AlbertConfig
+from albert_tf.models.auto import TASKS
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_vocabulary, tmp_path_factory):
+    """A function: a task -> directory with a model of random weights and its tokenizer."""
+    made = {}
+
+    def make(task):
+        if task not in made:
+            made[task] = tmp_path_factory.mktemp(task)
+            tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=24)
+            config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size)
+            TASKS[task](config).save_pretrained(made[task])
+            tokenizer.save_pretrained(made[task])
+        return made[task]
+
+    return make
+
+
+@pytest.fixture
+def run(capsys):
+    """A function that runs the command in this process: its status, output and errors."""
+
+    def main(*arguments):
+        status = cli.main(["export", *(str(argument) for argument in arguments)])
+        return status, *capsys.readouterr()
+
+    return main
+
+
+def test_tasks_are_those_of_the_models():
+    assert tuple(TASKS) == export.TASKS
+
+
+def test_the_task_is_the_checkpoints(run, folder, tmp_path):
+    arguments = ("saved-model", "--model", folder("question-answering"), "--no-check")
+    status, output, _ = run(*arguments, "--output", tmp_path / "1")
+    assert (status, output) == (0, f"{tmp_path / '1'}: {output.split(': ')[1]}")
+    text = tf.saved_model.load(tmp_path / "1").signatures["text"]
+    assert set(text.structured_input_signature[1]) == {"text", "text_pair"}
+    assert {"start_logits", "end_logits"} <= set(text.structured_outputs)
+
+
+def test_a_task_of_ones_own(run, folder, tmp_path):
+    arguments = ("tflite", "--model", folder("pretraining"), "--task", "masked-lm", "--no-check")
+    arguments = (*arguments, "--ids-only", "--predictions", 2, "--output", tmp_path / "a")
+    assert run(*arguments)[0] == 0
+    signatures = Interpreter(str(tmp_path / "a")).get_signature_list()
+    assert list(signatures) == ["masked"]
+    assert signatures["masked"]["outputs"] == ["logits"]
+
+
+def test_a_head_that_was_never_trained(run, folder, tmp_path):
+    arguments = ("tflite", "--model", folder("pretraining"), "--output", tmp_path / "a")
+    status, _, errors = run(*arguments, "--task", "token-classification")
+    assert status == 2
+    assert "without weights for classifier of AlbertForTokenClassification. Fine-tune" in errors
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_without_a_class(run, folder, tmp_path):
+    for path in folder("encoder").iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["architectures"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    output = tmp_path / "1"
+    status, printed, _ = run("saved-model", "--model", tmp_path, "--output", output, "--no-check")
+    assert status == 0
+    assert str(output) in printed
+    assert (output / "saved_model.pb").exists()
+
+
+@pytest.mark.parametrize("name", ["saved-model", "tflite"])
+def test_the_model_is_not_replaced(run, folder, name):
+    model = folder("encoder")
+    before = sorted(model.iterdir())
+    status, _, errors = run(name, "--model", model, "--output", model, "--force")
+    assert status == 2
+    assert "must not be the input's folder or one around it" in errors
+    assert sorted(model.iterdir()) == before
