@@ -1,17 +1,21 @@
-# make setup   an environment in .venv with everything for development
-# make demo    fine-tune, export twice, predict three ways
-# make test    all tests; PEERS=1 adds torch and transformers for those that compare with them
-# make lint    ruff and mypy
-# make clean   removes .venv, builds and caches
+# make setup          an environment in .venv with everything for development
+# make demo           fine-tune, export twice, predict three ways
+# make test           all tests but those of the next two
+# make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
+# make test-peers     comparisons with transformers and KerasHub, on models drawn from a seed
+# make lint           ruff and mypy
+# make clean          removes .venv, builds and caches
 #
-# PYTHON=…     the Python (3.10 to 3.13) that .venv is made with; found by itself otherwise
-# WORKERS=…    processes that run tests side by side; 0, none beside the first, was the fastest on
-#              two busy cores (TensorFlow starts once), 2 or more may win on an idle machine
+# PYTHON=…            the Python (3.10 to 3.13) that .venv is made with; found by itself otherwise
+# WORKERS=…           processes that run tests side by side; 0, none beside the first, was the
+#                     fastest on two busy cores (TensorFlow starts once), 2 or more may win on an
+#                     idle machine
+# ALBERT_TF_SEED=…    repeats the drawn models of a run, whose log names its seed
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test test-backends test-peers lint clean
 
 WORKERS ?= 0
 PYTHON ?=
@@ -22,10 +26,16 @@ RUN := $(VENV)/bin/python
 SUM := $(shell cat requirements.txt pyproject.toml | cksum | cut -d ' ' -f 1)
 BASE_STAMP := $(VENV)/.installed-$(SUM)
 DEV_STAMP := $(VENV)/.installed-dev-$(SUM)
+BACKENDS_STAMP := $(VENV)/.installed-backends-$(SUM)
 PEERS_STAMP := $(VENV)/.installed-peers-$(SUM)
 
-# CI is "true" on the usual hosts.
-WITH_PEERS := $(filter-out 0 no false,$(PEERS) $(CI))
+PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile
+# Each in a process of its own, so that none grows beyond a few GB (tests/models: 3.2 GB).
+HEAVY := tests/models tests/pipelines tests/export tests/text
+# Tests of what runs on every backend of Keras; what is slow on one is very slow on JAX, which
+# compiles every new shape.
+MODELS := albert base golden losses question_answering reference sequence_classification sharing
+PORTABLE := tests/layers tests/training/test_optimizers.py $(MODELS:%=tests/models/test_%.py)
 
 define FIND_PYTHON
 tried=""; \
@@ -42,14 +52,34 @@ fi
 endef
 
 export PYTHON
+ifdef ALBERT_TF_SEED
+export ALBERT_TF_SEED
+endif
 
 setup: $(DEV_STAMP)
 
 demo: $(BASE_STAMP)
 	$(RUN) -m albert_tf.demo
 
-test: $(DEV_STAMP) $(if $(WITH_PEERS),$(PEERS_STAMP))
-	$(RUN) -m pytest -n $(WORKERS) --dist loadfile
+test: $(DEV_STAMP)
+	failed=0; \
+	$(PYTEST) -m "not peers and not backends" tests $(HEAVY:%=--ignore=%) || failed=1; \
+	for part in $(HEAVY); do $(PYTEST) -m "not peers and not backends" $$part || failed=1; done; \
+	exit $$failed
+
+# Models this small take torch three times as long on several threads, and JAX half of its time goes
+# into optimizing what runs once.
+test-backends: export OMP_NUM_THREADS = 1
+test-backends: export XLA_FLAGS = --xla_backend_optimization_level=0
+test-backends: $(BACKENDS_STAMP)
+	for backend in jax torch; do \
+	  echo "== KERAS_BACKEND=$$backend"; \
+	  KERAS_BACKEND=$$backend $(PYTEST) -m "not peers and not tensorflow and not slow" $(PORTABLE); \
+	done
+	$(PYTEST) -m backends --packages-required tests/backends
+
+test-peers: $(PEERS_STAMP)
+	$(PYTEST) -m peers --packages-required
 
 lint: $(DEV_STAMP)
 	$(VENV)/bin/ruff check .
@@ -71,6 +101,10 @@ $(BASE_STAMP):
 
 $(DEV_STAMP): $(BASE_STAMP)
 	$(RUN) -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(BACKENDS_STAMP): $(DEV_STAMP)
+	$(RUN) -m pip install --quiet --editable '.[jax,torch]'
 	@touch $@
 
 $(PEERS_STAMP): $(DEV_STAMP)

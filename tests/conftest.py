@@ -1,10 +1,14 @@
 """Fixtures shared by all tests: reference data beside the checkout, and a vocabulary made here."""
 
 import contextlib
+import datetime
+import importlib
 import os
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# What random tests draw from: another seed every day, the same one in all workers.
+os.environ.setdefault("ALBERT_TF_SEED", datetime.date.today().strftime("%Y%m%d"))
 
 import pytest
 
@@ -22,11 +26,62 @@ SENTENCES = [
 ]
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--packages-required",
+        action="store_true",
+        help="a test whose package is missing fails, instead of being skipped",
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--packages-required"):
+        pytest.importorskip = lambda name, *_, **__: importlib.import_module(name)
+
+
+def pytest_report_header():
+    return f"ALBERT_TF_SEED={os.environ['ALBERT_TF_SEED']}"
+
+
+def pytest_runtest_setup(item):
+    backend = os.environ.get("KERAS_BACKEND", "tensorflow")
+    if item.get_closest_marker("tensorflow") and backend != "tensorflow":
+        pytest.skip(f"needs TensorFlow as Keras' backend. Received KERAS_BACKEND={backend}.")
+
+
 def beside_checkout(name: str) -> Path:
     folder = SHARED / name
     if not folder.is_dir():
         pytest.skip(f"needs the reference folder '{name}', which is not part of the repository")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def numpy_reads_what_models_return():
+    """torch hides the values of a tensor that a gradient may flow through; tests compare values."""
+    if os.environ.get("KERAS_BACKEND") != "torch":
+        yield
+        return
+    import torch
+
+    read = torch.Tensor.__array__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            torch.Tensor,
+            "__array__",
+            lambda tensor, dtype=None, copy=None: read(tensor.detach(), dtype),
+        )
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_functions_are_forgotten():
+    """JAX keeps what it compiles, gigabytes over all modules."""
+    yield
+    if os.environ.get("KERAS_BACKEND") == "jax":
+        import jax
+
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,163 @@
+"""What a training step takes, beside what `albert-tf sizes` says of it.
+
+    python benchmarks/training_memory.py [--sizes mini base] [--batch-size 8] [--max-length 128]
+
+Each case is trained for three steps with Adam, in float32, in a process of its own: its peak over
+what Keras had taken after it trained a model of a few kilobytes. "kept" is counted in the graph
+that TensorFlow traces: every result of the forward pass that an operation of the backward pass
+reads. `albert_tf.models.counting` has the formulas.
+"""
+
+import argparse
+import importlib.metadata
+import itertools
+import json
+import os
+import platform
+import subprocess
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+STEPS = 3
+SAME_TENSOR = {"Reshape", "Identity", "ExpandDims", "Squeeze"}  # views of what they are given
+NOT_KEPT = {"ReadVariableOp", "Const", "Placeholder"}
+
+
+def memory(field):
+    """MB by /proc/self/status: VmRSS now, VmHWM at its peak."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        line = next(line for line in status if line.startswith(field))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+def config_of(case):
+    """The configuration of a case."""
+    from albert_tf.config import AlbertConfig
+
+    return AlbertConfig.from_size(
+        case["size"],
+        share=case["share"],
+        hidden_dropout_prob=case["dropout"],
+        attention_probs_dropout_prob=case["dropout"],
+    )
+
+
+def train(model, batch_size, length):
+    """Three steps of `fit` on ids that mean nothing."""
+    import keras
+    import numpy as np
+
+    generator = np.random.default_rng(1)
+    shape = (STEPS * batch_size, length)
+    ids = generator.integers(5, model.config.vocab_size, shape).astype("int32")
+    features = {
+        "input_ids": ids,
+        "attention_mask": np.ones_like(ids),
+        "token_type_ids": np.zeros_like(ids),
+    }
+    model.compile(keras.optimizers.Adam(1e-4))
+    history = model.fit(
+        features, generator.integers(0, 2, len(ids)), batch_size=batch_size, verbose=0
+    )
+    assert np.isfinite(history.history["loss"]).all()
+
+
+def kept_bytes(model, batch_size, length):
+    """Bytes of the forward pass's results that the backward pass reads, by TensorFlow's graph."""
+    import tensorflow as tf
+
+    found = {}
+
+    def source(tensor):
+        while tensor.op.type in SAME_TENSOR:
+            tensor = tensor.op.inputs[0]
+        return tensor
+
+    def step(ids, labels):
+        graph = tf.compat.v1.get_default_graph()
+        features = {"input_ids": ids, "attention_mask": ids, "token_type_ids": ids}
+        with tf.GradientTape() as tape:
+            loss = model(features, labels=labels, training=True)["loss"]
+        forward = {operation.name for operation in graph.get_operations()}
+        tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+        for operation in graph.get_operations():
+            if operation.name in forward or operation.type == "Shape":
+                continue
+            for tensor in map(source, operation.inputs):
+                if tensor.op.name in forward and tensor.op.type not in NOT_KEPT:
+                    found[tensor.name] = tensor.dtype.size * tensor.shape.num_elements()
+
+    ids = tf.TensorSpec((batch_size, length), tf.int32)
+    tf.function(step).get_concrete_function(ids, tf.TensorSpec((batch_size,), tf.int32))
+    return sum(found.values())
+
+
+def measure(case):
+    """Trains in this process; prints the peak and what is kept, in MB, as JSON."""
+    from albert_tf.config import AlbertConfig
+    from albert_tf.models import AlbertForSequenceClassification
+
+    train(AlbertForSequenceClassification(AlbertConfig.from_size("tiny")), 2, 16)
+    before = memory("VmRSS")
+    model = AlbertForSequenceClassification(config_of(case))
+    model.gradient_checkpointing_enable(case["checkpointing"])
+    train(model, case["batch_size"], case["max_length"])
+    peak = memory("VmHWM") - before
+    kept = kept_bytes(model, case["batch_size"], case["max_length"]) / 1e6
+    print(json.dumps({"peak": peak, "kept": kept}))
+
+
+def measured(case):
+    command = [sys.executable, __file__, "--measure", json.dumps(case)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def counted(case):
+    """What the formulas say, in MB: of what is kept, and of everything."""
+    from albert_tf.models import counting
+
+    batch = (case["batch_size"], case["max_length"])
+    whole = counting.training_memory(config_of(case), *batch, case["checkpointing"])
+    kept = whole.activations
+    if case["checkpointing"]:  # the one block at a time is no result of the forward pass
+        kept -= counting.recomputed(config_of(case), *batch)
+    return {"kept": kept / 1e6, "peak": sum(whole) / 1e6}
+
+
+def compare(options):
+    packages = ("tensorflow", "keras", "numpy")
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+    print(f"{versions}, Python {platform.python_version()}, {os.cpu_count()} cores")
+    print(f"{options.batch_size} rows of {options.max_length}; float32; MB = 10^6 bytes")
+    print(f"{'':52}{'kept for the gradient':>22}{'peak':>22}")
+    print(f"{'':52}{'formula':>11}{'graph':>11}{'formula':>11}{'measured':>11}")
+    cases = itertools.product(options.sizes, ("all", "none"), (0.0, 0.1), (False, True))
+    for size, share, dropout, checkpointing in cases:
+        case = {"size": size, "share": share, "dropout": dropout, "checkpointing": checkpointing}
+        case |= {"batch_size": options.batch_size, "max_length": options.max_length}
+        says, found = counted(case), measured(case)
+        name = f"{size}, share={share}, dropout {dropout}"
+        name += ", checkpointing" if checkpointing else ""
+        figures = (says["kept"], found["kept"], says["peak"], found["peak"])
+        print(f"{name:52}" + "".join(f"{figure:11.1f}" for figure in figures), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", nargs="+", default=["mini", "base"])
+    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--max-length", type=int, default=128)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        measure(json.loads(options.measure))
+    else:
+        compare(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Other backends need no TensorFlow: what Keras imports by itself is all there is."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.backends
+ROOT = Path(__file__).resolve().parents[2]
+CODE = """
+import sys
+import keras
+
+heavy = {"tensorflow", "tensorflow_text", "torch", "jax", "transformers", "keras_hub", "h5py"}
+of_keras = heavy & sys.modules.keys()
+
+import numpy as np
+import albert_tf.layers, albert_tf.models, albert_tf.training.optimizers
+from albert_tf.config import AlbertConfig
+
+config = AlbertConfig.from_size("tiny", vocab_size=31)
+model = albert_tf.models.AlbertForSequenceClassification(config)
+model.save_pretrained(sys.argv[1])
+model = albert_tf.models.AlbertForSequenceClassification.from_pretrained(sys.argv[1])
+model.compile(albert_tf.training.optimizers.adamw(model, 1e-3))
+model.fit({"input_ids": np.ones((2, 7), "int32")}, np.zeros(2, "int32"), verbose=0)
+assert keras.backend.backend() == sys.argv[2]
+print("ADDED", sorted(heavy & sys.modules.keys() - of_keras))
+"""
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_a_model_learns_without_tensorflow(backend, tmp_path):
+    pytest.importorskip(backend, reason=f"needs {backend} (pip install albert_tf[{backend}])")
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, tmp_path, backend],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "ADDED []"

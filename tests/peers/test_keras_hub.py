@@ -1,0 +1,56 @@
+"""Drawn models beside KerasHub's: it reads what we write, we read what it writes."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from albert_tf.checkpoints import formats, keras_hub
+from albert_tf.checkpoints.weights import extract
+from albert_tf.models import AlbertForSequenceClassification, AlbertModel
+
+itself = pytest.importorskip("keras_hub", reason="needs KerasHub (pip install albert_tf[peers])")
+pytestmark = pytest.mark.peers
+NAMES = {
+    "token_ids": "input_ids",
+    "padding_mask": "attention_mask",
+    "segment_ids": "token_type_ids",
+}
+
+
+@pytest.fixture
+def config(drawn_config, generator):
+    """What KerasHub can express: one activation, as many layers in each group."""
+    per_group = int(generator.integers(1, 4))
+    return dataclasses.replace(
+        drawn_config,
+        hidden_act="gelu_new",
+        num_hidden_layers=per_group * drawn_config.num_hidden_groups,
+    )
+
+
+@pytest.mark.parametrize(
+    ("cls", "theirs"),
+    [(AlbertModel, "AlbertBackbone"), (AlbertForSequenceClassification, "AlbertTextClassifier")],
+)
+def test_same_outputs_and_weights(cls, theirs, config, drawn_features, scrambled, tmp_path):
+    ours = scrambled(cls(config))
+    tensors = {name.removeprefix("albert."): value for name, value in extract(ours).items()}
+    keras_hub.write(tmp_path / "ours", config, tensors)
+    options = {} if cls is AlbertModel else {"preprocessor": None}
+    peer = getattr(itself.models, theirs).from_preset(str(tmp_path / "ours"), **options)
+    found, expected = ours(drawn_features), peer({x: drawn_features[y] for x, y in NAMES.items()})
+    pairs = (
+        {"last_hidden_state": "sequence_output", "pooler_output": "pooled_output"}
+        if cls is AlbertModel
+        else {"logits": None}
+    )
+    assert list(found) == list(pairs)
+    for name, key in pairs.items():
+        other = expected if key is None else expected[key]
+        np.testing.assert_allclose(found[name], other, atol=2e-5, rtol=0, err_msg=name)
+    peer.save_to_preset(str(tmp_path / "theirs"))
+    again = formats.read(tmp_path / "theirs").tensors
+    assert again.keys() == tensors.keys()
+    for name in tensors:
+        np.testing.assert_array_equal(again[name], tensors[name], err_msg=name)

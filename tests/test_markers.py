@@ -1,0 +1,58 @@
+"""No test is skipped unnoticed: one that needs an optional package is marked for its own target."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+# `make test` installs none of these; `make test-peers` and `make test-backends` require theirs.
+OPTIONAL = {"flax", "jax", "keras_hub", "torch", "transformers"}
+
+
+def marked(source: str) -> bool:
+    return "mark.peers" in source or "mark.backends" in source
+
+
+def needs_package(node: ast.AST) -> bool:
+    """Whether `pytest.importorskip` is called with an optional package below this node."""
+    return any(
+        ast.unparse(call.func) == "pytest.importorskip"
+        and isinstance(call.args[0], ast.Constant)
+        and call.args[0].value in OPTIONAL
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and call.args
+    )
+
+
+def without_marker(path: Path) -> list[str]:
+    """Where a file needs a package: a test, or the file for its top level and its helpers."""
+    source = path.read_text(encoding="utf-8")
+    found = []
+    for node in ast.parse(source).body:
+        if not needs_package(node):
+            continue
+        marks = "".join(line for line in source.splitlines() if line.startswith("pytestmark"))
+        if isinstance(node, ast.FunctionDef):
+            is_test = node.name.startswith("test_")
+            marks += " ".join(map(ast.unparse, node.decorator_list)) if is_test else source
+        if not marked(marks):
+            found.append(getattr(node, "name", "top level"))
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", sorted(TESTS.rglob("test_*.py")), ids=lambda path: str(path.relative_to(TESTS))
+)
+def test_what_needs_a_package_says_so(path):
+    assert not without_marker(path)
+
+
+def test_a_missing_marker_is_found(tmp_path):
+    path = tmp_path / "test_some.py"
+    path.write_text('def test_one():\n    pytest.importorskip("torch")\n')
+    assert without_marker(path) == ["test_one"]
+    path.write_text('torch = pytest.importorskip("torch")\n')
+    assert without_marker(path) == ["top level"]
+    path.write_text('torch = pytest.importorskip("torch")\npytestmark = pytest.mark.peers\n')
+    assert without_marker(path) == []
