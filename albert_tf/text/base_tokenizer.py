@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from albert_tf.text.conversions import TokenConversions
 from albert_tf.text.encoding import BatchEncoding, Tensors, as_tensors, collect
 from albert_tf.text.inputs import as_batch, as_lists, as_words
 from albert_tf.text.padding import pad_rows, padding_side, padding_strategy
 from albert_tf.text.places import Places
 from albert_tf.text.rows import Layout, Row, make_rows, special_count
-from albert_tf.text.segmenter import Pieces, Segmenter, Text
+from albert_tf.text.segmenter import Pieces, Segmenter, Text, as_text
 from albert_tf.text.truncation import truncation_strategy
 
 
@@ -146,6 +148,10 @@ class BaseTokenizer(TokenConversions):
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
         """The `input_ids` alone; options as for calling the tokenizer."""
         return self(text, text_pair, **options)["input_ids"]
+
+    def encode_plain(self, texts: Sequence[Text]) -> list[np.ndarray]:
+        """int32 `[pieces]` of each text, in bulk: special tokens written out are plain text."""
+        return self._segmenter.encode_arrays([as_text(text) for text in texts])
 
     def tokenize(self, text: Text, pair: Text | None = None) -> list[str]:
         """The pieces as strings."""

@@ -3,6 +3,7 @@
 import bisect
 from collections.abc import Sequence
 
+import numpy as np
 import sentencepiece
 
 from albert_tf.text.segmenter import Pieces, Segmenter, trimmed
@@ -43,6 +44,9 @@ class SentencePieceSegmenter(Segmenter):
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
         return self._processor.encode(texts, num_threads=_ALL_CORES)
+
+    def encode_arrays(self, texts: list[str]) -> list[np.ndarray]:
+        return self._processor.encode(texts, num_threads=1, out_type="numpy")
 
     def _details(self, text: str) -> Pieces:
         encoded = self._processor.encode(text, out_type="offset_mapping")

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
+
 from albert_tf.text.special_tokens import Segment, SpecialTokens
 
 Text = str | bytes
@@ -76,6 +78,10 @@ class Segmenter(ABC):
     @abstractmethod
     def _details(self, text: str) -> Pieces:
         """The pieces of a text with tokens and offsets; special tokens in it are plain text."""
+
+    def encode_arrays(self, texts: list[str]) -> list[np.ndarray]:
+        """int32 `[pieces]` of each text; special tokens in them are plain text."""
+        return [np.asarray(ids, np.int32) for ids in self._encode(texts)]
 
     def encode(self, texts: Sequence[Text], split_special: bool, details: bool) -> list[Pieces]:
         """The pieces of each text.

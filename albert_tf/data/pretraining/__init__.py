@@ -1,0 +1,1 @@
+"""Pretraining examples: documents → sentence pairs → n-gram masks → records → batches."""

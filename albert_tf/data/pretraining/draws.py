@@ -1,0 +1,45 @@
+"""Random numbers that are pure functions of their names: the same on every machine, for ever.
+
+A key names what is drawn for (a seed, a document, a copy, a row); the numbers of a key are
+splitmix64's stream from there (Steele, Lea and Flood, Fast splittable pseudorandom number
+generators, OOPSLA 2014). NumPy's own generators give no such promise across versions
+(NumPy's NEP 19), and would have to be made anew for each row.
+"""
+
+import hashlib
+from typing import Any, Final
+
+import numpy as np
+
+_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
+_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND: Final = np.uint64(0x94D049BB133111EB)
+_MANTISSA: Final = 2.0**-53
+
+
+def key(*parts: int | str) -> int:
+    """A 64-bit key for these names, in this order."""
+    named = "\0".join(f"{type(part).__name__}:{part}" for part in parts)
+    digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def child(keys: Any, *numbers: Any) -> np.ndarray:
+    """uint64 keys of parts: of `keys`, the parts that `numbers` (all broadcast) name."""
+    with np.errstate(over="ignore"):
+        result = np.asarray(keys, np.uint64)
+        for number in numbers:
+            result = _mixed(result + (np.asarray(number, np.uint64) + np.uint64(1)) * _STEP)
+        return result
+
+
+def uniform(keys: np.ndarray, stream: int, count: int) -> np.ndarray:
+    """float64 `[R, count]` in [0, 1) for `keys` `[R]`; streams of a key have nothing in common."""
+    numbers = child(child(keys, stream)[:, None], np.arange(count, dtype=np.uint64))
+    return (numbers >> np.uint64(11)) * _MANTISSA
+
+
+def _mixed(state: np.ndarray) -> np.ndarray:
+    state = (state ^ (state >> np.uint64(30))) * _FIRST
+    state = (state ^ (state >> np.uint64(27))) * _SECOND
+    return state ^ (state >> np.uint64(31))

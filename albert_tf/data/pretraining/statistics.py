@@ -1,0 +1,87 @@
+"""What a set of records looks like, in numbers."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.data.pretraining.pairs import IN_ORDER, SWAPPED
+
+Example = Mapping[str, Sequence[Any]]
+
+
+def is_masked(example: Example) -> bool:
+    """Whether an example was masked ahead; otherwise its segments are masked when it is read."""
+    return "masked_lm_positions" in example
+
+
+def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
+    """Numbers of decoded records, of one mode.
+
+    Returns:
+        `examples`, `labels` (count of each), `length` and of it `mean`, `min`, `max` in pieces
+        with the special ones, `short` (share of examples of at most half of the longest); and for
+        masked ones `padding` (share of all places), `predictions` (mean of an example),
+        `predicted` (share of all pieces), `replaced` (share of predicted pieces that became
+        `mask`, `random`, or were `kept`), `runs` (share of the lengths of predicted pieces that
+        stand side by side).
+    """
+    lengths: list[int] = []
+    labels: Counter[int] = Counter()
+    replaced: Counter[str] = Counter()
+    runs: Counter[int] = Counter()
+    places = 0
+    for example in examples:
+        labels[example["next_sentence_labels"][0]] += 1
+        if not is_masked(example):
+            lengths.append(len(example["segment_a"]) + len(example["segment_b"]) + 3)
+            continue
+        lengths.append(sum(example["input_mask"]))
+        places += len(example["input_ids"])
+        positions = predicted_positions(example)
+        for position, label in zip(positions, example["masked_lm_ids"], strict=False):
+            replaced[_fate(example["input_ids"][position], label, mask_id)] += 1
+        runs.update(_runs(positions))
+    if not lengths:
+        return {"examples": 0}
+    result: dict[str, Any] = {
+        "examples": len(lengths),
+        "labels": {_label(label): labels[label] for label in sorted(labels)},
+        "length": {"mean": float(np.mean(lengths)), "min": min(lengths), "max": max(lengths)},
+        "short": float(np.mean(np.array(lengths) <= max(lengths) / 2)),
+    }
+    if places:
+        total = replaced.total()
+        result |= {
+            "padding": 1 - sum(lengths) / places,
+            "predictions": total / len(lengths),
+            "predicted": total / sum(lengths),
+            "replaced": {
+                fate: replaced[fate] / (total or 1) for fate in ("mask", "random", "kept")
+            },
+            "runs": {length: runs[length] / runs.total() for length in sorted(runs)},
+        }
+    return result
+
+
+def predicted_positions(example: Example) -> list[int]:
+    """The positions that are predicted, without the padding after them."""
+    weights = example["masked_lm_weights"]
+    pairs = zip(example["masked_lm_positions"], weights, strict=True)
+    return [position for position, weight in pairs if weight]
+
+
+def _fate(piece: int, label: int, mask_id: int) -> str:
+    if piece == mask_id:
+        return "mask"
+    return "kept" if piece == label else "random"
+
+
+def _runs(positions: Sequence[int]) -> list[int]:
+    breaks = np.flatnonzero(np.diff(positions) > 1) + 1
+    return [len(run) for run in np.split(np.asarray(positions), breaks) if len(run)]
+
+
+def _label(label: int) -> str:
+    return {IN_ORDER: "in order", SWAPPED: "swapped"}.get(label, "none")

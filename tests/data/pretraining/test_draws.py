@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from albert_tf.data.pretraining import draws
+
+
+def test_the_stream_is_splitmix64():
+    """The first numbers for the seed 1234567, as published with the generator's C source."""
+    step = 0x9E3779B97F4A7C15
+    states = np.array([(1234567 + place * step) % 2**64 for place in (1, 2, 3)], np.uint64)
+    with np.errstate(over="ignore"):
+        numbers = draws._mixed(states)
+    assert numbers.tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert draws.child(1234567, [0, 1, 2]).tolist() == numbers.tolist()
+
+
+def test_keys_are_what_they_always_were():
+    assert draws.key(12345, "books/emma.txt", 70) == 2057914903974156592
+    assert draws.key("1") != draws.key(1)
+    assert draws.key("a", "b") != draws.key("ab")
+    assert draws.key("a", 1) != draws.key(1, "a")
+
+
+def test_numbers_depend_on_the_key_the_stream_and_the_place_alone():
+    keys = np.array([3, 99, 2**63], np.uint64)
+    whole = draws.uniform(keys, 4, 11)
+    assert whole.shape == (3, 11)
+    np.testing.assert_array_equal(draws.uniform(keys[1:2], 4, 7)[0], whole[1, :7])
+    assert not np.intersect1d(whole, draws.uniform(keys, 5, 11)).size
+    assert len(np.unique(whole)) == whole.size
+
+
+@pytest.mark.parametrize("stream", [0, 1, 17])
+def test_numbers_are_uniform_and_independent(stream):
+    """Within five standard deviations, of numbers that never change."""
+    numbers = draws.uniform(np.arange(1000, dtype=np.uint64), stream, 200)
+    assert numbers.min() >= 0 and numbers.max() < 1
+    counts = np.histogram(numbers, bins=50, range=(0, 1))[0]
+    expected = numbers.size / 50
+    assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
+    assert abs(numbers.mean() - 0.5) < 5 * np.sqrt(1 / 12 / numbers.size)
+    for first, second in ((numbers[:, :-1], numbers[:, 1:]), (numbers[:-1], numbers[1:])):
+        correlation = np.corrcoef(first.ravel(), second.ravel())[0, 1]
+        assert abs(correlation) < 5 / np.sqrt(first.size)

@@ -1,0 +1,66 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.errors import UserError
+
+
+def test_ngrams_are_rarer_the_longer_they_are():
+    """6/11, 3/11, 2/11: ALBERT, section 4.1."""
+    np.testing.assert_allclose(ExampleOptions().ngram_probabilities, [6 / 11, 3 / 11, 2 / 11])
+    longer = ExampleOptions(favor_shorter_ngram=False)
+    np.testing.assert_allclose(longer.ngram_probabilities, [2 / 11, 3 / 11, 6 / 11])
+
+
+def test_spans_are_as_long_as_spanberts():
+    """A mean of 3.8 words: SpanBERT, section 3.1."""
+    probabilities = ExampleOptions(span_masking=True).ngram_probabilities
+    assert len(probabilities) == 10
+    assert probabilities.sum() == pytest.approx(1)
+    assert (probabilities @ np.arange(1, 11)) == pytest.approx(3.8, abs=0.02)
+
+
+@pytest.mark.parametrize(("given", "predictions"), [({}, 77), ({"max_seq_length": 128}, 19)])
+def test_predictions_follow_the_length(given, predictions):
+    assert ExampleOptions(**given).predictions == predictions
+    assert ExampleOptions(**given, max_predictions_per_seq=20).predictions == 20
+
+
+def test_copies_are_of_static_mode():
+    assert ExampleOptions(mode="static").copies == 40
+    assert ExampleOptions(dupe_factor=7).copies == 1
+
+
+def test_a_dictionary_and_back():
+    options = ExampleOptions(ngram=2, pair_task="nsp", masked_lm_prob=0.2)
+    stored = json.loads(json.dumps(dataclasses.asdict(options)))
+    assert ExampleOptions.from_dict(stored) == options
+    with pytest.raises(UserError, match="Received: rhyme. They were written by another version"):
+        ExampleOptions.from_dict({"rhyme": True, "ngram": 2})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("max_seq_length", 7, "8 or more"),
+        ("max_predictions_per_seq", 0, "1 or more"),
+        ("masked_lm_prob", 1.5, "between 0 and 1"),
+        ("short_seq_prob", -0.1, "between 0 and 1"),
+        ("ngram", 0, "between 1 and 10"),
+        ("dupe_factor", 0, "1 or more"),
+        ("random_seed", -1, "0 or more"),
+        ("pair_task", "sos", "sop, nsp or none"),
+        ("mode", "lazy", "dynamic or static"),
+    ],
+)
+def test_values_out_of_range(name, value, rule):
+    with pytest.raises(UserError, match=f"{name} must be {rule}. Received: {value!r}"):
+        ExampleOptions(**{name: value})
+
+
+def test_more_predictions_than_pieces():
+    with pytest.raises(UserError, match="Received: max_predictions_per_seq=14, max_seq_length=16"):
+        ExampleOptions(max_seq_length=16, max_predictions_per_seq=14)

@@ -1,0 +1,174 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.data.pretraining.pairs import IN_ORDER, NO_LABEL, SWAPPED, make_pairs, swapped
+from albert_tf.data.pretraining.passages import Passages
+
+ROOM = 40 - 3
+
+
+@pytest.fixture
+def counts():
+    return Counter()
+
+
+def options(**given):
+    return ExampleOptions(**{"max_seq_length": 40, **given})
+
+
+def documents(sizes, longest=21, seed=3):
+    """Documents of as many sentences as `sizes` say, of 1 to `longest` pieces; each piece its own
+    place, every second a word."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(1, longest + 1, sum(sizes))
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    starts = np.arange(bounds[-1]) % 2 == 0
+    starts[bounds[:-1]] = True
+    keys = generator.integers(0, 2**63, len(sizes)).astype(np.uint64)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    return Passages(keys, np.arange(bounds[-1], dtype=np.int32), starts, bounds, ends)
+
+
+def one(given, number):
+    """A document of several."""
+    first, last = given.documents[number : number + 2]
+    start, end = given.bounds[first], given.bounds[last]
+    return Passages(
+        given.keys[number : number + 1],
+        given.ids[start:end] - start,
+        given.starts[start:end],
+        given.bounds[first : last + 1] - start,
+        np.array([0, last - first]),
+    )
+
+
+def rows(pairs):
+    return list(zip(*(array.tolist() for array in pairs), strict=True))
+
+
+def test_pairs_take_all_of_a_document_in_its_order(counts):
+    given = documents([90, 55])
+    pairs = make_pairs(given, options(short_seq_prob=0), counts)
+    assert (pairs.labels == IN_ORDER).all()
+    assert set(np.diff(pairs.first)[:, 0] + np.diff(pairs.second)[:, 0]) <= set(range(2, ROOM + 1))
+    spans = np.concatenate([pairs.first, pairs.second], axis=1)
+    assert (np.diff(spans.ravel()) >= 0).all()
+    lost = given.bounds[-1] - (np.diff(pairs.first) + np.diff(pairs.second)).sum()
+    assert 0 <= lost < 0.2 * given.bounds[-1]  # what was cut to fit
+    assert counts["single_words"] == 0
+
+
+def test_a_segment_ends_where_a_sentence_does(counts):
+    """Wherever nothing had to be cut to fit."""
+    given = documents([60] * 9, longest=6)
+    pairs = make_pairs(given, options(short_seq_prob=1), counts)
+    whole = np.diff(pairs.first)[:, 0] + np.diff(pairs.second)[:, 0] < ROOM
+    assert whole.sum() > 50
+    assert (pairs.first[:, 1] == pairs.second[:, 0])[whole].all()
+    assert np.isin(pairs.first[whole, 0], given.bounds).all()
+    assert np.isin(pairs.second[whole, 1], given.bounds).all()
+    inside = ~np.isin(pairs.first[whole, 1], given.bounds)
+    sentences = np.searchsorted(given.bounds, [pairs.first[whole, 0], pairs.second[whole, 1]])
+    np.testing.assert_array_equal(np.diff(sentences, axis=0)[0] == 1, inside)
+
+
+def test_a_document_s_pairs_depend_on_it_alone(counts):
+    given = documents([30, 1, 44, 7])
+    together = make_pairs(given, options(short_seq_prob=0.5), counts)
+    offset = 0
+    for number in range(4):
+        alone = make_pairs(one(given, number), options(short_seq_prob=0.5), counts)
+        part = together.part(offset, offset + len(alone.keys))
+        start = given.bounds[given.documents[number]]
+        assert rows(part._replace(first=part.first - start, second=part.second - start)) == rows(
+            alone
+        )
+        offset += len(alone.keys)
+    assert offset == len(together.keys)
+
+
+def test_a_document_of_one_sentence_is_cut_between_words(counts):
+    """Its halves follow each other: no label is ever wrong (google-research/albert#234)."""
+    given = documents([1] * 50)
+    pairs = make_pairs(given, options(), counts)
+    assert (pairs.labels == IN_ORDER).all()
+    assert (pairs.first[:, 1] == pairs.second[:, 0]).all()
+    assert given.starts[pairs.second[:, 0]].all()
+    assert np.isin(pairs.first[:, 0], given.bounds).all()
+    assert len(pairs.keys) == 50 - counts["single_words"]
+
+
+def test_a_single_word_makes_no_pair(counts):
+    given = documents([1])._replace(starts=np.zeros(99, bool))
+    assert len(make_pairs(given, options(), counts).keys) == 0
+    assert counts["single_words"] == 1
+
+
+def test_short_targets_are_of_whole_documents(counts):
+    """A tenth of documents, of lengths drawn evenly between 2 and what there is room for."""
+    given = documents([40] * 1500, longest=1)
+    pairs = make_pairs(given, options(short_seq_prob=0.1), counts)
+    number = np.searchsorted(given.bounds[given.documents], pairs.first[:, 0], side="right") - 1
+    firsts = np.unique(number, return_index=True)[1]
+    lengths = (np.diff(pairs.first) + np.diff(pairs.second))[firsts, 0]
+    short = lengths < ROOM
+    assert abs(short.mean() - 0.1) < 4 * np.sqrt(0.09 / 1500)
+    assert abs(lengths[short].mean() - (2 + ROOM) / 2) < 4 * 10 / np.sqrt(short.sum())
+
+
+def test_swapping_is_a_draw_of_its_own(counts):
+    pairs = make_pairs(documents([900] * 9), options(), counts)
+    turned = swapped(pairs)
+    swap = turned.labels == SWAPPED
+    assert abs(swap.mean() - 0.5) < 4 * 0.5 / np.sqrt(len(swap))
+    np.testing.assert_array_equal(turned.first[swap], pairs.second[swap])
+    np.testing.assert_array_equal(turned.second[swap], pairs.first[swap])
+    np.testing.assert_array_equal(turned.first[~swap], pairs.first[~swap])
+    assert (turned.labels[~swap] == IN_ORDER).all()
+
+
+def test_next_sentences_from_other_documents(counts):
+    given = documents([60] * 40, longest=9)
+    pairs = make_pairs(given, options(pair_task="nsp"), counts)
+    edges = given.bounds[given.documents]
+    first, second = (np.searchsorted(edges, segment[:, 0], side="right") for segment in pairs[1:3])
+    other = first != second
+    np.testing.assert_array_equal(pairs.labels == SWAPPED, other)
+    assert abs(other.mean() - 0.5) < 0.08
+    assert len(np.unique(second[other])) == 40
+    nothing_lost = np.unique(np.concatenate([np.arange(*row) for row in pairs.first.tolist()]))
+    assert len(nothing_lost) > 0.5 * given.bounds[-1]
+
+
+def test_next_sentence_of_the_only_document(counts):
+    pairs = make_pairs(documents([30]), options(pair_task="nsp"), counts)
+    assert len(pairs.labels)
+    assert (pairs.labels == IN_ORDER).all()
+
+
+def test_no_task_no_label(counts):
+    given = documents([30, 20])
+    plain = make_pairs(given, options(), counts)
+    without = make_pairs(given, options(pair_task="none"), counts)
+    assert (without.labels == NO_LABEL).all()
+    assert rows(without._replace(labels=plain.labels)) == rows(plain)
+
+
+def test_cuts_come_from_the_longer_segment(counts):
+    """Piece by piece, the second of two alike: as many are left as the original leaves."""
+    given = documents([2] * 300, longest=ROOM)
+    pairs = make_pairs(given, options(short_seq_prob=0), counts)
+    fronts = 0
+    for row, number in enumerate(np.searchsorted(given.bounds, pairs.first[:, 0], "right") - 1):
+        lengths = np.diff(given.bounds[number : number + 3]).tolist()
+        if number % 2 or len(lengths) < 2 or pairs.second[row, 1] <= given.bounds[number + 1]:
+            continue
+        while sum(lengths) > ROOM:
+            lengths[0 if lengths[0] > lengths[1] else 1] -= 1
+        assert np.diff(pairs.first[row]) == lengths[0]
+        assert np.diff(pairs.second[row]) == lengths[1]
+        fronts += pairs.first[row, 0] > given.bounds[number]
+    assert fronts > 20
