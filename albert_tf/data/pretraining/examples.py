@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from albert_tf.data.pretraining.masking import Masked, Rows, draw, mask
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs, make_pairs, swapped
 from albert_tf.data.pretraining.passages import Passages, as_passages
-from albert_tf.data.pretraining.records import encode
+from albert_tf.data.pretraining.records import encode, encode_rows
 from albert_tf.data.pretraining.rows import laid_out
 from albert_tf.data.pretraining.words import word_table
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -78,42 +78,42 @@ class ExampleMaker:
         encoded = self._masked if self.options.mode == "static" else _segments
         for start in range(0, len(ranks), BATCH):
             part = pairs.part(start, start + BATCH)
-            features = encoded(part, given.ids, counts)
-            yield from zip(ranks[start : start + BATCH], map(encode, features), strict=True)
+            records = encoded(part, given.ids, counts)
+            yield from zip(ranks[start : start + BATCH], records, strict=True)
 
-    def _masked(
-        self, pairs: Pairs, ids: np.ndarray, counts: Counter[str]
-    ) -> Iterator[dict[str, Any]]:
+    def _masked(self, pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[bytes]:
         if self.options.pair_task == "sop":
             pairs = swapped(pairs)
         length = self.options.max_seq_length
         rows = laid_out(pairs, ids, self.table, length)
         masked = mask(rows, draw(pairs.keys, length), self.table, self.options)
         counts["masked"] += int(masked.counts.sum())
-        return _static_features(rows, masked, pairs.labels, self.table.starts)
+        return encode_rows(static_features(rows, masked, pairs.labels, self.table.starts))
 
 
-def _segments(pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[dict[str, Any]]:
-    """Features of records that are masked when they are read: segments in the text's order."""
+def _segments(pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[bytes]:
+    """Records that are masked when they are read: segments in the text's order."""
     for first, second, label in zip(*(array.tolist() for array in pairs[1:]), strict=True):
-        yield {
-            "segment_a": ids[slice(*first)].tolist(),
-            "segment_b": ids[slice(*second)].tolist(),
-            "next_sentence_labels": [label],
-        }
+        yield encode(
+            {
+                "segment_a": ids[slice(*first)].tolist(),
+                "segment_b": ids[slice(*second)].tolist(),
+                "next_sentence_labels": [label],
+            }
+        )
 
 
-def _static_features(
+def static_features(
     rows: Rows, masked: Masked, labels: np.ndarray, word_starts: np.ndarray
-) -> Iterator[dict[str, Any]]:
-    """Features of masked records, under the original's names."""
+) -> dict[str, np.ndarray]:
+    """Features of masked records, under the original's names: `[R, T]`, `[R, P]` and `[R, 1]`."""
     at = np.arange(rows.ids.shape[1])
     inside = at < rows.lengths[:, None]
     segments = inside & (at >= rows.first[:, None])
     special = (at == 0) | (at == rows.first[:, None] - 1) | (at == rows.lengths[:, None] - 1)
     begins = special | (inside & word_starts[rows.ids])
     weights = np.arange(masked.positions.shape[1]) < masked.counts[:, None]
-    columns: dict[str, np.ndarray] = {
+    return {
         "input_ids": masked.ids,
         "input_mask": inside.astype(int),
         "segment_ids": segments.astype(int),
@@ -123,5 +123,3 @@ def _static_features(
         "masked_lm_weights": weights.astype(float),
         "next_sentence_labels": labels[:, None],
     }
-    for values in zip(*(column.tolist() for column in columns.values()), strict=True):
-        yield dict(zip(columns, values, strict=True))

@@ -1,6 +1,7 @@
+import numpy as np
 import pytest
 
-from albert_tf.data.pretraining.records import decode, encode, frame, read_records
+from albert_tf.data.pretraining.records import decode, encode, encode_rows, frame, read_records
 from albert_tf.errors import UserError
 
 FEATURES = {"ids": [3, 0, 70000, -100], "weights": [1.0, 0.0], "none": []}
@@ -16,6 +17,23 @@ def file(tmp_path):
 def test_there_and_back():
     assert decode(encode(FEATURES)) == FEATURES
     assert encode(FEATURES) == encode(dict(reversed(FEATURES.items())))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 23])
+def test_rows_are_encoded_as_one_by_one(rows):
+    generator = np.random.default_rng(2)
+    columns = {
+        "small": generator.integers(0, 2, (rows, 300)),
+        "ids": (2.0 ** generator.uniform(0, 20, (rows, 31))).astype(np.int32),
+        "any": generator.integers(-(2**63), 2**63 - 1, (rows, 5)),
+        "labels": np.full((rows, 1), -100, np.int32),
+        "weights": generator.random((rows, 7), np.float32),
+    }
+    expected = [
+        encode({name: column[row].tolist() for name, column in columns.items()})
+        for row in range(rows)
+    ]
+    assert list(encode_rows(columns)) == expected
 
 
 def test_tensorflow_reads_what_is_written(file):

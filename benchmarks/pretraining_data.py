@@ -1,0 +1,197 @@
+"""Text per second of `albert-tf build-data` beside the original's algorithm: interleaved medians.
+
+    python benchmarks/pretraining_data.py --input books/ --vocab spiece.model \\
+        [--max-seq-length 512] [--original-mb 1] [--mb 48] [--rounds 3]
+
+The original's algorithm is original_pretraining_data.py, a plain reading of
+create_pretraining_data.py: one process, one copy, tokenizing and serializing included (with the
+serializer used here; its own is slower). It gets the first --original-mb of what albert_tf gets.
+Both read the same file: a sentence a line, a blank line between documents. Then it prints where the
+time of one process goes.
+"""
+
+import argparse
+import collections
+import functools
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy
+import sentencepiece
+from original_pretraining_data import Original, features, tokenized
+
+from albert_tf.data.corpus.documents import documents, splits
+from albert_tf.data.corpus.files import find_inputs
+from albert_tf.data.corpus.options import CorpusOptions
+from albert_tf.data.corpus.sentences import DEFAULT, sentence_splitter, sentences
+from albert_tf.data.jobs.job import make_job
+from albert_tf.data.jobs.local import run_local
+from albert_tf.data.jobs.progress import Progress
+from albert_tf.data.pretraining import examples
+from albert_tf.data.pretraining.masking import draw, mask
+from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
+from albert_tf.data.pretraining.pairs import make_pairs, swapped
+from albert_tf.data.pretraining.passages import as_passages
+from albert_tf.data.pretraining.records import encode, encode_rows, frame
+from albert_tf.data.pretraining.rows import laid_out
+from albert_tf.text.normalization import Normalization
+
+MEGABYTE = 10**6
+
+
+def write_sentences(inputs, path, size):
+    """The first `size` bytes of documents, a sentence a line; returns the bytes written."""
+    options, split = CorpusOptions(), sentence_splitter(DEFAULT, "en")
+    with path.open("w", encoding="utf-8") as file:
+        for part in splits(find_inputs(inputs), options):
+            for document in documents(part, options, collections.Counter()):
+                file.write("\n".join(sentences(document, options, split)) + "\n\n")
+                if file.tell() > size:
+                    return file.tell()
+    return path.stat().st_size
+
+
+def original(text, output, vocab, flags):
+    """Seconds of the original's algorithm."""
+    start = time.perf_counter()
+    processor = sentencepiece.SentencePieceProcessor(model_file=vocab)
+    ids = {processor.id_to_piece(number): number for number in range(processor.get_piece_size())}
+    normalization = Normalization(lower_case=True, keep_accents=False, quotes="original")
+    with text.open(encoding="utf-8") as lines:
+        read = tokenized(lines, processor, normalization)
+    made = Original(list(ids), **flags).examples(read)
+    unknown = collections.defaultdict(lambda: 1, ids)
+    with output.open("wb") as file:
+        for example in made:
+            file.write(frame(encode(features(example, unknown, flags))))
+    return time.perf_counter() - start
+
+
+def ours(text, folder, vocab, options, lines, workers):
+    """Seconds of a whole job, from starting processes to the manifest."""
+    start = time.perf_counter()
+    corpus = CorpusOptions(lines=lines)
+    job = make_job([str(text)], str(folder), vocab, options, corpus)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        run_local(job, workers, Progress(nowhere))
+    return time.perf_counter() - start
+
+
+def stages(text, vocab, options):
+    """Seconds of each step for all documents, in one process."""
+    corpus, counts = CorpusOptions(), collections.Counter()
+    times = {}
+
+    def timed(name, function, *arguments):
+        start = time.perf_counter()
+        result = function(*arguments)
+        times[name] = time.perf_counter() - start
+        return result
+
+    def read():
+        return [
+            document
+            for part in splits(find_inputs([str(text)]), corpus)
+            for document in documents(part, corpus, counts)
+        ]
+
+    with tempfile.TemporaryDirectory() as folder:
+        job = make_job([str(text)], folder + "/job", vocab, options, corpus)
+        tokenizer = job.load_tokenizer()
+    maker = examples.ExampleMaker(tokenizer, options, None)
+    split = functools.partial(
+        sentences, options=corpus, split=sentence_splitter(DEFAULT, corpus.language)
+    )
+    found = timed("documents", read)
+    cut = timed("sentences", lambda: [split(document) for document in found])
+    flat = [sentence for one in cut for sentence in one]
+    pieces = timed("pieces", tokenizer.encode_plain, flat)
+    keys, sizes = list(range(len(cut))), [len(one) for one in cut]
+    room = options.max_seq_length - SPECIAL_COUNT
+    whole = as_passages(keys, sizes, pieces, maker.table.starts, room, counts)
+    pairs = timed("pairs", lambda: swapped(make_pairs(whole, options, counts)))
+    times["masks"] = times["records"] = 0.0
+    for start in range(0, len(pairs.keys), examples.BATCH):
+        before = time.perf_counter()
+        part = pairs.part(start, start + examples.BATCH)
+        rows = laid_out(part, whole.ids, maker.table, options.max_seq_length)
+        masked = mask(rows, draw(part.keys, options.max_seq_length), maker.table, options)
+        between = time.perf_counter()
+        given = examples.static_features(rows, masked, part.labels, maker.table.starts)
+        for record in encode_rows(given):
+            frame(record)
+        times["masks"] += between - before
+        times["records"] += time.perf_counter() - between
+    return times
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--input", nargs="+", required=True, help="text: files or folders")
+    parser.add_argument("--vocab", required=True, help="spiece.model as published")
+    parser.add_argument("--max-seq-length", type=int, default=512)
+    parser.add_argument("--original-mb", type=float, default=1.0)
+    parser.add_argument("--mb", type=float, default=48.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    length = options.max_seq_length
+    flags = {
+        "max_seq_length": length,
+        "max_predictions_per_seq": round(0.15 * length),
+        "masked_lm_prob": 0.15,
+        "short_seq_prob": 0.1,
+        "ngram": 3,
+        "favor_shorter_ngram": True,
+        "do_whole_word_mask": True,
+        "random_seed": 12345,
+        "dupe_factor": 1,
+    }
+    static = ExampleOptions(mode="static", **flags)
+    dynamic = ExampleOptions(mode="dynamic", **flags)
+    print(
+        f"Python {platform.python_version()}, NumPy {numpy.__version__}, sentencepiece "
+        f"{sentencepiece.__version__}, {os.cpu_count()} cores; sequences of {length}",
+        flush=True,
+    )
+    speeds = collections.defaultdict(list)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        few, many = folder / "few.txt", folder / "many.txt"
+        few_bytes = write_sentences(options.input, few, options.original_mb * MEGABYTE)
+        many_bytes = write_sentences(options.input, many, options.mb * MEGABYTE)
+        for number in range(options.rounds):
+            seconds = original(few, folder / "original.tfrecord", options.vocab, flags)
+            speeds["the original's algorithm"].append(few_bytes / seconds)
+            for name, chosen, lines, workers in (
+                ("static, 1 process", static, "sentences", 1),
+                ("static, 2 processes", static, "sentences", 2),
+                ("dynamic, 1 process", dynamic, "sentences", 1),
+                ("static, paragraphs split, 1 process", static, "paragraphs", 1),
+            ):
+                place = folder / f"{name}-{number}"
+                seconds = ours(many, place, options.vocab, chosen, lines, workers)
+                speeds[name].append(many_bytes / seconds)
+            print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
+        base = statistics.median(speeds["the original's algorithm"])
+        for name, values in speeds.items():
+            median = statistics.median(values)
+            spread = f"{min(values) / MEGABYTE:.2f} to {max(values) / MEGABYTE:.2f}"
+            print(f"{name:36} {median / MEGABYTE:6.2f} MB/s ({spread}), {median / base:5.1f} times")
+        times = stages(many, options.vocab, static)
+        print("where the time of one process goes:")
+        for name, seconds in times.items():
+            speed = many_bytes / seconds / MEGABYTE
+            print(f"{name:12} {seconds / sum(times.values()):4.0%}  {speed:7.1f} MB/s")
+
+
+if __name__ == "__main__":
+    main()
