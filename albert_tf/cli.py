@@ -14,6 +14,7 @@ from albert_tf.commands import (
     export,
     fill_mask,
     finetune,
+    inspect_data,
     predict,
     sizes,
     tag,
@@ -21,6 +22,7 @@ from albert_tf.commands import (
 from albert_tf.errors import UserError
 
 COMMANDS = {
+    "inspect-data": inspect_data,
     "finetune": finetune,
     "predict": predict,
     "fill-mask": fill_mask,
@@ -32,13 +34,16 @@ COMMANDS = {
     "convert": convert,
     "sizes": sizes,
 }
+# Of text and processes, whose memory TensorFlow would fill.
+LIGHT = ("build-vocab", "build-data", "inspect-data")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, 2 for a user's mistake, 130 for Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
-        _import_tensorflow_quietly()
+        if options.command not in LIGHT:
+            _import_tensorflow_quietly()
         return COMMANDS[options.command].run(options)
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -47,7 +47,7 @@ def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
         return {"examples": 0}
     result: dict[str, Any] = {
         "examples": len(lengths),
-        "labels": {_label(label): labels[label] for label in sorted(labels)},
+        "labels": {label_name(label): labels[label] for label in sorted(labels)},
         "length": {"mean": float(np.mean(lengths)), "min": min(lengths), "max": max(lengths)},
         "short": float(np.mean(np.array(lengths) <= max(lengths) / 2)),
     }
@@ -83,5 +83,6 @@ def _runs(positions: Sequence[int]) -> list[int]:
     return [len(run) for run in np.split(np.asarray(positions), breaks) if len(run)]
 
 
-def _label(label: int) -> str:
+def label_name(label: int) -> str:
+    """What a label says of the second segment."""
     return {IN_ORDER: "in order", SWAPPED: "swapped"}.get(label, "none")

@@ -1,0 +1,129 @@
+import json
+from collections import Counter
+
+import pytest
+
+from albert_tf import cli
+from albert_tf.data.corpus.documents import Document
+from albert_tf.data.pretraining.examples import ExampleMaker
+from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.data.pretraining.records import encode, frame
+from tests.conftest import SENTENCES
+
+
+@pytest.fixture
+def run(capsys):
+    """A function that runs the command in this process: its status, output and errors."""
+
+    def main(*arguments):
+        status = cli.main(["inspect-data", *(str(argument) for argument in arguments)])
+        return status, *capsys.readouterr()
+
+    return main
+
+
+@pytest.fixture
+def folder(tiny_tokenizer, tmp_path):
+    """A function: a mode -> folder with two files of records, and the vocabulary."""
+
+    def make(mode):
+        options = ExampleOptions(max_seq_length=40, mode=mode)
+        maker = ExampleMaker(tiny_tokenizer, options, lambda one: one.text.decode().split("\n"))
+        folder = tmp_path / mode
+        folder.mkdir()
+        tiny_tokenizer.save_pretrained(folder)
+        for number in range(2):
+            document = Document("a", number, "\n".join(SENTENCES * 3).encode())
+            passages = maker.read([document], Counter())
+            records = [record for _, record in maker.records(passages, 0, Counter())]
+            path = folder / f"examples-{number:05d}-of-00002.tfrecord"
+            path.write_bytes(b"".join(map(frame, records)))
+        return folder
+
+    return make
+
+
+def test_masked_examples(run, folder, tiny_tokenizer):
+    status, output, _ = run(folder("static"), "--json", "--examples", 4)
+    assert status == 0
+    report = json.loads(output)
+    assert len(report["examples"]) == 4
+    assert report["statistics"]["examples"] > 20
+    for example in report["examples"]:
+        assert example["label"] in ("in order", "swapped")
+        assert example["pieces"] == len(example["segment_a"] + example["segment_b"])
+        assert example["segment_a"][0] == "[CLS]"
+        assert example["segment_a"][-1] == example["segment_b"][-1] == "[SEP]"
+        marked = [piece for piece in example["segment_a"] + example["segment_b"] if "→" in piece]
+        assert marked
+        before = [piece[1:-1].split(" → ")[0] for piece in marked]
+        assert not set(tiny_tokenizer.convert_tokens_to_ids(before)) & {0, 1, 2, 3, 4}
+
+
+def test_an_example_to_read(run, folder):
+    status, output, _ = run(folder("static") / "examples-00001-of-00002.tfrecord")
+    assert status == 0
+    lines = output.splitlines()
+    assert [line.split(":")[0] for line in lines if line.startswith("record")] == [
+        "record 0",
+        "record 1",
+        "record 2",
+    ]
+    assert lines[1].startswith("  A  [CLS] ")
+    assert " → [MASK]}" in output
+    assert "replaced\tmask 7" in output or "replaced\tmask 8" in output
+
+
+def test_segments_that_are_masked_later(run, folder):
+    status, output, _ = run(folder("dynamic"), "--examples", 1, "--skip", 2)
+    assert status == 0
+    assert output.startswith("record 2: in order, ")
+    assert "→" not in output
+    assert "replaced" not in output
+
+
+def test_the_original_s_file(run, golden, real_data):
+    path = golden / "F_pretraining_data/sample_seq64_pred10.tfrecord"
+    listing = json.loads(path.with_suffix(".json").read_text("utf-8"))["instances"]
+    arguments = (path, "--vocab", real_data / "spiece.model", "--json", "--examples", 150)
+    report = json.loads(run(*arguments)[1])
+    for example, instance in zip(report["examples"], listing, strict=True):
+        shown = example["segment_a"] + example["segment_b"]
+        after = [piece[1:-1].split(" → ")[1] if " → " in piece else piece for piece in shown]
+        assert after == instance["tokens"]
+        assert (example["label"] == "swapped") == instance["is_random_next"]
+
+
+@pytest.mark.parametrize("arguments", [("--limit", "-1"), ("--examples", "-2"), ("--skip", "-3")])
+def test_counts_below_nothing(run, tmp_path, arguments):
+    status, _, errors = run(tmp_path, *arguments)
+    assert status == 2
+    assert f"{arguments[0]} must be 0 or more. Received: {arguments[1]}." in errors
+
+
+def test_no_examples(run, tmp_path):
+    status, _, errors = run(tmp_path)
+    assert status == 2
+    assert "Examples must be a TFRecord file, or a folder with some. Received: " in errors
+
+
+def test_files_of_something_else(run, folder, tmp_path):
+    path = folder("static") / "other.tfrecord"
+    for content, message in (
+        (b"a text", "record 0 of"),
+        (frame(encode({"label": [1], "x": [2]})), "with label, x."),
+        (frame(b"\xff\xff"), "with something else."),
+        (frame(encode({"segment_a": [7], "segment_b": [9999]})), "an id beyond its"),
+    ):
+        path.write_bytes(content)
+        status, _, errors = run(path)
+        assert status == 2
+        assert message in errors
+
+
+def test_no_vocabulary(run, folder):
+    path = folder("static")
+    (path / "spiece.model").unlink()
+    status, _, errors = run(path)
+    assert status == 2
+    assert "vocabulary" in errors
