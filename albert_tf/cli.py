@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import albert_tf
 from albert_tf.commands import (
     answer,
+    build_data,
+    build_vocab,
     convert,
     embed,
     evaluate,
@@ -22,6 +24,8 @@ from albert_tf.commands import (
 from albert_tf.errors import UserError
 
 COMMANDS = {
+    "build-vocab": build_vocab,
+    "build-data": build_data,
     "inspect-data": inspect_data,
     "finetune": finetune,
     "predict": predict,

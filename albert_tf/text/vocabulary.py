@@ -23,6 +23,8 @@ Quotes = Literal["original", "huggingface"]
 MARK = "albert_tf/1"
 USER_DEFINED_PIECES = ("(", ")", '"', "-", ".", "–", "£", "€")  # As in the published vocabularies.
 CHARACTER_COVERAGE = 0.99995
+MAX_SENTENCE_BYTES = 1 << 20  # SentencePiece would leave out lines of more than 4,192 in silence.
+THREADS = 16  # SentencePiece's default. Fixed: how sums are rounded depends on it.
 
 
 @dataclass(frozen=True)
@@ -171,12 +173,13 @@ def train_vocabulary(
     character_coverage: float = CHARACTER_COVERAGE,
     seed_sentencepiece_size: int = 1_000_000,
     max_sentences: int = 10_000_000,
+    threads: int = THREADS,
 ) -> bytes:
     """Trains a vocabulary with the settings of ALBERT's own, and bakes it.
 
     Args:
         texts: lines of raw text, normalised here as the options say; up to `max_sentences` of
-            them, drawn at random, are held in memory.
+            them (0: all), drawn at random, are held in memory.
         vocab_size: pieces, the 5 special ones included. Fewer if the text doesn't support as many.
     Returns:
         The baked model: unigram, `<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4.
@@ -195,6 +198,8 @@ def train_vocabulary(
             character_coverage=character_coverage,
             seed_sentencepiece_size=seed_sentencepiece_size,
             input_sentence_size=max_sentences,
+            max_sentence_length=MAX_SENTENCE_BYTES,
+            num_threads=threads,
             pad_id=0,
             unk_id=1,
             bos_id=-1,

@@ -1,0 +1,144 @@
+"""The documents of a corpus, the same however its files are divided among readers."""
+
+import codecs
+import contextlib
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from albert_tf.data.corpus.blocks import Blocks
+from albert_tf.data.corpus.faults import bad_line, check_head, readable
+from albert_tf.data.corpus.files import InputFile, is_gzip, open_bytes
+from albert_tf.data.corpus.json_lines import json_lines, json_text
+from albert_tf.data.corpus.options import CorpusOptions
+from albert_tf.data.corpus.plain_text import passages
+
+JSON_LINE = 16 << 20  # bytes at most; a book on a line is cut like any long document
+ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
+
+
+class Split(NamedTuple):
+    """A part of a file: bytes `[start, end)`. An end of None is the file's."""
+
+    file: InputFile
+    start: int
+    end: int | None
+
+
+class Document(NamedTuple):
+    """A text and its identity, `(source, offset)`.
+
+    Attributes:
+        source: `InputFile.name`.
+        offset: where it begins in the file, decompressed. For what is cut out of a line of JSON:
+            where the line begins, plus the bytes of the text before the cut.
+        text: UTF-8, at most `max_document_bytes`; its lines end in "\\n", and none is blank.
+    """
+
+    source: str
+    offset: int
+    text: bytes
+
+
+def splits(files: Sequence[InputFile], options: CorpusOptions) -> list[Split]:
+    """The parts of files that can be read side by side; a `.gz` is one."""
+    found: list[Split] = []
+    for file in files:
+        if is_gzip(file.path):
+            found.append(Split(file, 0, None))
+            continue
+        for start in range(0, file.size, options.split_bytes):
+            found.append(Split(file, start, min(start + options.split_bytes, file.size)))
+    return found
+
+
+def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Iterator[Document]:
+    """The documents of a part of a file, in order and in bounded memory.
+
+    In plain text blank lines (nothing but white space) separate documents, and the part owns those
+    whose preceding blank line begins in it. In `.jsonl` and `.jsonl.gz` a line is a document; the
+    blank lines of its text are left out. One that is too long is cut at a line end, else at white
+    space, else between characters. A byte order mark is dropped.
+
+    Args:
+        counts: gets "documents", "bytes" (of their text), "documents_cut", "empty_documents" and
+            "bad_lines" (of a plain line that was cut, each bad part counts).
+    Raises:
+        UserError: a bad line, unless they are to be skipped; UTF-16, or no text at all; `.gz` that
+            isn't whole. The file is named, and the line.
+    """
+    read = _json_texts if _is_jsonl(split.file.path) else _plain_texts
+    start = max(0, split.start - 1)
+    with contextlib.closing(open_bytes(split.file.path)) as file, readable(split.file):
+        if start:
+            file.seek(start)
+        blocks = Blocks(file, start)
+        if not split.start:
+            check_head(blocks.data, split.file)
+            if blocks.data.startswith(codecs.BOM_UTF8):
+                blocks.read_on(len(codecs.BOM_UTF8))
+        for offset, text in read(blocks, split, options, counts):
+            if not text:
+                counts["empty_documents"] += 1
+                continue
+            counts["documents"] += 1
+            counts["bytes"] += len(text)
+            yield Document(split.file.name, offset, text)
+
+
+def _is_jsonl(path: str) -> bool:
+    return path.removesuffix(".gz").endswith(".jsonl")
+
+
+def _plain_texts(
+    blocks: Blocks, split: Split, options: CorpusOptions, counts: Counter[str]
+) -> Iterator[tuple[int, bytes]]:
+    for offset, text, part in passages(blocks, split.start, split.end, options.max_document_bytes):
+        if part == 1:
+            counts["documents_cut"] += 1
+        if text.isascii():
+            text = text.rstrip(ASCII_SPACE)
+        else:
+            text = _valid_lines(text, offset, split.file, options, counts)
+        yield offset, text.replace(b"\r\n", b"\n") if b"\r" in text else text
+
+
+def _valid_lines(
+    text: bytes, offset: int, file: InputFile, options: CorpusOptions, counts: Counter[str]
+) -> bytes:
+    """The text without the lines that aren't UTF-8, and without white space around it."""
+    try:
+        decoded = text.decode()
+    except UnicodeDecodeError as error:
+        if options.bad_lines == "stop":
+            raise bad_line(file, offset + error.start, error) from error
+        lines = text.split(b"\n")
+        good = [line for line in lines if line.decode(errors="ignore").encode() == line]
+        counts["bad_lines"] += len(lines) - len(good)
+        return b"\n".join(good).decode().strip().encode()
+    return decoded.rstrip().encode() if decoded[-1].isspace() else text
+
+
+def _json_texts(
+    blocks: Blocks, split: Split, options: CorpusOptions, counts: Counter[str]
+) -> Iterator[tuple[int, bytes]]:
+    for offset, line in json_lines(blocks, split.start, split.end, JSON_LINE):
+        try:
+            if line is None:
+                raise ValueError(f"it is longer than {JSON_LINE:,} bytes")
+            if not line or line.isspace():
+                continue
+            text = json_text(line, options.text_field)
+        except ValueError as error:
+            if options.bad_lines == "stop":
+                raise bad_line(split.file, offset, error) from error
+            counts["bad_lines"] += 1
+            continue
+        if len(text) <= options.max_document_bytes:
+            yield offset, text
+            continue
+        counts["documents_cut"] += 1
+        within = Blocks(io.BytesIO(text), 0)
+        for place, part, _ in passages(within, 0, None, options.max_document_bytes):
+            yield offset + place, part.decode().rstrip().encode()

@@ -1,0 +1,65 @@
+"""Texts of JSONL: an object a line, read in bounded memory."""
+
+import json
+from collections.abc import Iterator
+
+from albert_tf.data.corpus.blocks import Blocks
+
+
+def json_lines(
+    blocks: Blocks, start: int, end: int | None, limit: int
+) -> Iterator[tuple[int, bytes | None]]:
+    """The lines that begin in `[start, end)`, each with the offset at which it does.
+
+    Args:
+        blocks: placed at the byte before `start`, or at the file's first.
+        start, end: offsets in the file; an end of None is the file's.
+        limit: bytes of a line at most; None is in the place of a longer one.
+    """
+    position = 0 if start == 0 else _skip_line(blocks, 0)
+    while position < len(blocks.data) or not blocks.ended:
+        offset = blocks.offset + position
+        if end is not None and offset >= end:
+            return
+        stop = blocks.data.find(b"\n", position)
+        if stop < 0 and not blocks.ended and len(blocks.data) - position <= limit:
+            blocks.read_on(position)
+            position = 0
+            continue
+        whole = stop if stop >= 0 else len(blocks.data)
+        if whole - position > limit:
+            yield offset, None
+            position = _skip_line(blocks, position)
+        else:
+            yield offset, blocks.data[position:whole]
+            position = whole + 1
+
+
+def json_text(line: bytes, field: str) -> bytes:
+    """The text of an object in UTF-8, without blank lines.
+
+    Raises:
+        ValueError: the line isn't UTF-8 or not JSON, the object has no such field, or it holds
+            something else than a string of whole characters.
+    """
+    try:
+        row = json.loads(line.decode())
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(row, dict) or field not in row:
+        fields = ", ".join(map(repr, row)) if isinstance(row, dict) else type(row).__name__
+        raise ValueError(f"no field {field!r}, but {fields[:200] or 'none'}")
+    if not isinstance(row[field], str):
+        raise ValueError(f"{field!r} holds no string, but {type(row[field]).__name__}")
+    lines = [text.rstrip("\r") for text in row[field].split("\n") if text.strip()]
+    return "\n".join(lines).strip().encode()
+
+
+def _skip_line(blocks: Blocks, position: int) -> int:
+    """The position behind the next line end, or the end of the file."""
+    while (stop := blocks.data.find(b"\n", position)) < 0:
+        if blocks.ended:
+            return len(blocks.data)
+        position = 0
+        blocks.read_on(len(blocks.data))
+    return stop + 1

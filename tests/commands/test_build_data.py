@@ -1,0 +1,154 @@
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from albert_tf.commands import build_data
+from albert_tf.commands.example_options import example_options
+from albert_tf.data.jobs import local
+from albert_tf.data.jobs.manifest import read_manifest
+from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.errors import UserError
+from tests.conftest import SENTENCES
+
+NEEDED = ["--input", "a.txt", "--output", "out", "--vocab", "spiece.model"]
+
+
+def parsed(*arguments, needed=NEEDED):
+    parser = argparse.ArgumentParser()
+    build_data.add_arguments(parser)
+    return parser.parse_args([*needed, *arguments])
+
+
+@pytest.fixture
+def places(tmp_path, tiny_vocabulary):
+    """The arguments of a run that takes a second: 30 documents to 3 files."""
+    texts = (f"{SENTENCES[number % 7]} {SENTENCES[number % 3]}" for number in range(30))
+    (tmp_path / "a.txt").write_text("\n\n".join(texts))
+    (tmp_path / "spiece.model").write_bytes(tiny_vocabulary)
+    names = {"--input": "a.txt", "--output": "out", "--vocab": "spiece.model"}
+    given = [each for name, path in names.items() for each in (name, str(tmp_path / path))]
+    return [*given, "--max-seq-length", "40", "--buckets", "3"]
+
+
+@pytest.fixture
+def run(places):
+    return lambda *arguments: build_data.run(parsed("--workers", "1", *arguments, needed=places))
+
+
+def test_defaults_are_the_originals_or_the_options():
+    assert example_options(parsed()) == ExampleOptions()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--max_seq_length=128 --max_predictions_per_seq=20 --masked_lm_prob=0.2 "
+        "--short_seq_prob=0.3 --ngram=2 --nofavor_shorter_ngram --do_whole_word_mask=False "
+        "--do_permutation --random_next_sentence=true --random_seed=7 --dupe_factor=5 "
+        "--mode=static --span_masking",
+        "--max-seq-length 128 --max-predictions-per-seq 20 --masked-lm-prob .2 "
+        "--short-seq-prob .3 --ngram 2 --favor-shorter-ngram false --no-do-whole-word-mask "
+        "--do-permutation true --pair-task nsp --seed 7 --dupe-factor 5 --mode static "
+        "--span-masking 1",
+    ],
+)
+def test_every_option_of_the_original_in_either_spelling(arguments):
+    assert example_options(parsed(*arguments.split())) == ExampleOptions(
+        max_seq_length=128,
+        max_predictions_per_seq=20,
+        masked_lm_prob=0.2,
+        short_seq_prob=0.3,
+        ngram=2,
+        favor_shorter_ngram=False,
+        do_whole_word_mask=False,
+        do_permutation=True,
+        span_masking=True,
+        pair_task="nsp",
+        random_seed=7,
+        mode="static",
+        dupe_factor=5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--pair-task", "sop", "--random-next-sentence"], "is --pair-task nsp. Received: .*sop"),
+        (["--dupe-factor", "3"], "goes with --mode static, .* --dupe-factor 3 --mode dynamic"),
+        (["--workers", "0"], "--workers must be 1 or more. Received: 0"),
+        (["--workers", "2", "--engine", "spark"], "--workers goes with --engine local"),
+        (["--master", "local"], "--master goes with --engine spark. Received: --engine local"),
+        (["--runner", "x", "--engine", "spark"], "--runner goes with --engine beam"),
+        (["--engine-option", "a=b"], "--engine-option goes with --engine spark or beam"),
+        (["--engine", "spark", "--engine-option", "a"], "must be NAME=VALUE for Spark. .*: a"),
+        (["--ngram", "0"], "ngram must be between 1 and 10. Received: 0"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(arguments, message):
+    with pytest.raises(UserError, match=message):
+        build_data.run(parsed(*arguments))
+
+
+def test_a_truth_is_true_or_false(capsys):
+    with pytest.raises(SystemExit):
+        parsed("--do-permutation", "maybe")
+    assert "--do-permutation: true or false, not 'maybe'" in capsys.readouterr().err
+
+
+def test_the_summary_tells_what_was_made_and_what_was_there(run, tmp_path, capsys):
+    assert run() == 0
+    lines = capsys.readouterr().out.splitlines()
+    totals = read_manifest(tmp_path / "out").totals
+    assert lines[0].startswith(
+        f"30 documents, {totals['tokens']:,} tokens, {totals['examples']} examples, 3 files of 0.0"
+    )
+    assert lines[-1].endswith(" MB/s.")
+    assert run() == 0
+    assert "Already there, every file as it should be" in capsys.readouterr().out
+    (tmp_path / "out" / "examples-00001-of-00003.tfrecord").write_bytes(b"")
+    assert run() == 0
+    assert "1 of these files were made now" in capsys.readouterr().out
+
+
+def test_lower_casing_is_the_vocabularys_alone_once_it_is_baked(run, tmp_path):
+    run("--do_lower_case")
+    assert read_manifest(tmp_path / "out").settings["tokenizer"]["do_lower_case"] is True
+    with pytest.raises(UserError, match="baked with lower_case=True, and lower_case=False"):
+        run("--do_lower_case=false")
+
+
+def test_ctrl_c_and_sigterm_say_how_to_go_on(run, capsys, monkeypatch):
+    for number in (signal.SIGINT, signal.SIGTERM):
+
+        def stop(*_, number=number, **__):
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(local, "run_local", stop)
+            before = signal.getsignal(signal.SIGTERM)
+            assert run() == 130
+            assert "The same command goes on from there" in capsys.readouterr().out
+            assert run("--force") == 130
+            assert "The same command without --force goes" in capsys.readouterr().out
+            assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [["-m", "albert_tf.cli"], ["albert-tf"]])
+def test_it_runs_in_several_processes_by_module_and_by_script(program, places, run, tmp_path):
+    if program == ["albert-tf"]:
+        program = [os.path.join(os.path.dirname(sys.executable), "albert-tf")]
+    done = subprocess.run(
+        [sys.executable, *program, "build-data", *places, "--workers", "2"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert "30 documents" in done.stdout
+    assert run() == 0

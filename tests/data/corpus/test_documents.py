@@ -1,0 +1,369 @@
+"""Documents: the same however files are divided, in bounded memory, and no fault unnamed."""
+
+import gzip
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from albert_tf.data.corpus import blocks
+from albert_tf.data.corpus.documents import Document, Split, documents, splits
+from albert_tf.data.corpus.files import InputFile, find_inputs
+from albert_tf.data.corpus.options import CorpusOptions
+from albert_tf.errors import UserError
+
+WHITE = " \t\r\u00a0\u3000\u2028\x1c"
+LETTERS = ["a", "b,", "é", "字", "😀", "\ufeff", "x" * 9, " ", "\u3000", "\r", "\t", "\n"]
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Writes a file, and reads its documents split by split."""
+
+    def read(content, name="a.txt", counts=None, **options):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        file = InputFile(str(path), name, path.stat().st_size)
+        chosen = CorpusOptions(**options)
+        counts = Counter() if counts is None else counts
+        return [
+            found for split in splits([file], chosen) for found in documents(split, chosen, counts)
+        ]
+
+    return read
+
+
+def plain_reading(content, limit):
+    """What a reader with the whole file before it finds, line by line: offsets and texts."""
+    found, document, offset = [], b"", 0
+    for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        if line.decode().strip():
+            document += line + b"\n"
+        else:
+            found += parts(offset - len(document), document, limit)
+            document = b""
+        offset += len(line) + 1
+    found += parts(offset - len(document), document, limit)
+    shift = len(content) - len(content.removeprefix(b"\xef\xbb\xbf"))
+    return [(start + shift, text) for start, text in found]
+
+
+def parts(offset, text, limit):
+    """The text of a document, cut into parts of at most `limit` bytes."""
+    text = text.removesuffix(b"\n")
+    while True:
+        stripped = text.decode().lstrip().encode()
+        offset += len(text) - len(stripped)
+        if not stripped:
+            return
+        stop = len(stripped)
+        if stop > limit:
+            window = stripped[: limit + 1]
+            spaces = [window.rfind(space) for space in (b" ", b"\t", b"\r")]
+            stop = next(stop for stop in (window.rfind(b"\n"), max(spaces), limit) if stop > 0)
+            while stripped[stop] & 0xC0 == 0x80:
+                stop -= 1
+        yield offset, stripped[:stop].decode().strip().encode().replace(b"\r\n", b"\n")
+        offset, text = offset + stop, stripped[stop:]
+
+
+def a_text(generator):
+    """A random text that is mostly edges."""
+    pieces = []
+    for _ in range(generator.randrange(30)):
+        kind = generator.randrange(6)
+        if kind < 3:
+            pieces += generator.choices(LETTERS, k=generator.randrange(1, 12))
+        elif kind == 3:
+            pieces.append(generator.choice(["\n", "\r\n"]) * generator.randrange(1, 4))
+        elif kind == 4:
+            white = "".join(generator.choices(WHITE, k=generator.randrange(9)))
+            pieces.append(f"\n{white}\n")
+        else:
+            pieces.append(generator.choice(WHITE) * generator.randrange(60))
+    mark = "\ufeff" * (generator.random() < 0.2)
+    return mark + "".join(pieces).removeprefix("\ufeff")
+
+
+def test_documents_are_the_same_however_a_file_is_split(read, monkeypatch):
+    generator = random.Random(int(os.environ["ALBERT_TF_SEED"]))
+    for case in range(150):
+        text = a_text(generator).encode()
+        limit = generator.choice([4, 5, 11, 40, 1000])
+        expected = plain_reading(text, limit)
+        for split_bytes in (4, 5, generator.randrange(6, 60), 1 << 20):
+            monkeypatch.setattr(blocks, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
+            counts = Counter()
+            found = read(text, max_document_bytes=limit, split_bytes=split_bytes, counts=counts)
+            shown = f"case {case}: {text!r}, {limit=}, {split_bytes=}, {blocks.BLOCK=}"
+            assert [(offset, text) for _, offset, text in found] == expected, shown
+            assert counts["documents"] == len(found), shown
+            assert counts["bytes"] == sum(len(document.text) for document in found), shown
+        assert read(text, "a.txt.gz", max_document_bytes=limit) == [
+            document._replace(source="a.txt.gz") for document in found
+        ]
+
+
+def test_json_lines_are_the_same_however_a_file_is_split(read, monkeypatch):
+    generator = random.Random(int(os.environ["ALBERT_TF_SEED"]))
+    for case in range(50):
+        texts = [a_text(generator) for _ in range(generator.randrange(6))]
+        lines, expected, offset = [], [], 0
+        limit = generator.choice([5, 40, 1000])
+        for text in texts:
+            line = json.dumps({"n": 1, "text": text}, ensure_ascii=generator.random() < 0.5)
+            end = generator.choice(["\n", "\r\n", "\n\n", "\n  \n"])
+            kept = [row.rstrip("\r") for row in text.split("\n") if row.strip()]
+            joined = "\n".join(kept).strip().encode()
+            if len(line.encode()) <= 16 * limit:
+                expected += parts(offset, joined, limit)
+            offset += len((line + end).encode())
+            lines.append(line + end)
+        content = "".join(lines).encode()
+        if generator.random() < 0.5:
+            content = content.rstrip()
+        for split_bytes in (4, generator.randrange(5, 60), 1 << 20):
+            monkeypatch.setattr(blocks, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
+            found = read(
+                content,
+                "a.jsonl",
+                max_document_bytes=limit,
+                split_bytes=split_bytes,
+                bad_lines="skip",
+            )
+            shown = f"case {case}: {content!r}, {limit=}, {split_bytes=}, {blocks.BLOCK=}"
+            assert [(offset, text) for _, offset, text in found] == expected, shown
+
+
+def test_a_document(read):
+    content = b"\n \n  One.\r\nTwo. \r\n\t\r\n\xe3\x80\x80\nThree.\n\n\n"
+    assert read(content, "x.txt") == [
+        Document("x.txt", 5, b"One.\nTwo."),
+        Document("x.txt", 25, b"Three."),
+    ]
+
+
+def test_a_byte_order_mark_is_dropped(read):
+    assert read(b"\xef\xbb\xbfOne.\n\nTwo.") == [("a.txt", 3, b"One."), ("a.txt", 9, b"Two.")]
+    line = b'\xef\xbb\xbf{"text": "One."}\n'
+    assert read(line, "a.jsonl", split_bytes=4) == [("a.jsonl", 3, b"One.")]
+    assert read(line, "a.jsonl.gz") == [("a.jsonl.gz", 3, b"One.")]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl"])
+@pytest.mark.parametrize("content", [b"", b"\n", b" \n\t\n", b"\xef\xbb\xbf", b"\r\n\r\n"])
+def test_files_without_text(read, name, content):
+    counts = Counter()
+    assert read(content, name, counts=counts) == []
+    assert not counts
+
+
+def test_a_file_without_text_among_others(tmp_path):
+    for name, text in (("1.txt", ""), ("2.txt", "One."), ("3.txt", "\n\n"), ("4.txt", "Two.")):
+        (tmp_path / name).write_text(text)
+    options, counts = CorpusOptions(), Counter()
+    parts = splits(find_inputs([tmp_path]), options)
+    assert [part.file.name for part in parts] == ["2.txt", "3.txt", "4.txt"]
+    found = [found for part in parts for found in documents(part, options, counts)]
+    assert found == [("2.txt", 0, b"One."), ("4.txt", 0, b"Two.")]
+    assert counts == {"documents": 2, "bytes": 8}
+
+
+def test_a_reader_within_a_long_document_stops_at_its_end(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"A line.\n" * 1000)
+    file, seen = InputFile(str(path), "a.txt", 8000), []
+    read_on = blocks.Blocks.read_on
+    monkeypatch.setattr(blocks, "BLOCK", 64)
+    monkeypatch.setattr(
+        blocks.Blocks, "read_on", lambda self, keep: (seen.append(self.offset), read_on(self, keep))
+    )
+    assert not list(
+        documents(Split(file, 800, 1600), CorpusOptions(max_document_bytes=50), Counter())
+    )
+    assert max(seen) < 1700
+
+
+def test_splits():
+    files = [InputFile("/a.txt", "a.txt", 25), InputFile("/b.txt.gz", "b.txt.gz", 1000)]
+    assert splits(files, CorpusOptions(split_bytes=10)) == [
+        Split(files[0], 0, 10),
+        Split(files[0], 10, 20),
+        Split(files[0], 20, 25),
+        Split(files[1], 0, None),
+    ]
+
+
+def test_long_documents_are_cut(read):
+    counts = Counter()
+    found = read(b"First.\nSecond one.\n\nThird.", max_document_bytes=12, counts=counts)
+    assert [text for _, _, text in found] == [b"First.", b"Second one.", b"Third."]
+    assert counts == {"documents": 3, "bytes": 23, "documents_cut": 1}
+    row = json.dumps({"text": "First.\n\nSecond one.\n\nThird."}).encode()
+    counts = Counter()
+    found = read(row, "a.jsonl", max_document_bytes=12, counts=counts)
+    assert found == [
+        ("a.jsonl", 0, b"First."),
+        ("a.jsonl", 7, b"Second one."),
+        ("a.jsonl", 19, b"Third."),
+    ]
+    assert counts == {"documents": 3, "bytes": 23, "documents_cut": 1}
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("split_bytes", [4, 1 << 20])
+def test_text_that_is_not_utf_8(read, name, split_bytes):
+    content = b"Fine.\nFine too.\n\nBut the caf\xe9.\n\xc3\xa9\n\nAnd \xff\nthis.\n"
+    with pytest.raises(
+        UserError, match=rf"{name}, line 4: the byte 0xe9 is not UTF-8. Convert .*--bad-lines skip"
+    ):
+        read(content, name, split_bytes=split_bytes)
+    counts = Counter()
+    found = read(content, name, split_bytes=split_bytes, bad_lines="skip", counts=counts)
+    assert [text for _, _, text in found] == [b"Fine.\nFine too.", "é".encode(), b"this."]
+    assert [offset for _, offset, _ in found] == [0, 17, 35]
+    assert counts == {"documents": 3, "bytes": 22, "bad_lines": 2}
+
+
+def test_a_document_of_bad_lines_is_empty(read):
+    counts = Counter()
+    assert read(b"\xff\n\xfe.\n\nGood.", bad_lines="skip", counts=counts) == [
+        ("a.txt", 6, b"Good.")
+    ]
+    assert counts == {"documents": 1, "bytes": 5, "bad_lines": 2, "empty_documents": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{", "Expecting property name"),
+        (b"Plain text.", "Expecting value"),
+        (b'["text"]', "no field 'text', but list"),
+        (b'{"title": "A", "body": "B"}', "no field 'text', but 'title', 'body'"),
+        (b"{}", "no field 'text', but none"),
+        (b'{"text": 5}', "'text' holds no string, but int"),
+        (b'{"text": null}', "'text' holds no string, but NoneType"),
+        (b'{"text": "\xe9"}', "the byte 0xe9 is not UTF-8"),
+        (b'{"text": "\\ud83d"}', "half a surrogate pair"),
+        (b'{"text": "' + b"a" * 160 + b'"}', "longer than 160 bytes"),
+        (b"[" * 150, "Expecting value|nested too deeply"),
+    ],
+)
+def test_bad_lines_of_json(read, line, reason):
+    good = b'{"text": "One.", "n": 2}\n'
+    content = good + b"\n" + line + b"\n" + good
+    with pytest.raises(UserError, match=f"a.jsonl, line 3: .*({reason})"):
+        read(content, "a.jsonl", max_document_bytes=10)
+    counts = Counter()
+    found = read(content, "a.jsonl", max_document_bytes=10, bad_lines="skip", counts=counts)
+    assert [text for _, _, text in found] == [b"One."] * 2
+    assert counts == {"documents": 2, "bytes": 8, "bad_lines": 1}
+
+
+def test_deep_json_is_a_bad_line(read):
+    with pytest.raises(UserError, match="a.jsonl, line 1: it is nested too deeply"):
+        read(b'{"text": ' + b"[" * 200_000, "a.jsonl")
+
+
+def test_empty_json_texts_are_counted(read):
+    counts = Counter()
+    content = b'{"text": ""}\n{"text": " \\n "}\n{"body": "x", "text": "One."}\n'
+    assert read(content, "a.jsonl", counts=counts) == [("a.jsonl", 30, b"One.")]
+    assert counts == {"documents": 1, "bytes": 4, "empty_documents": 2}
+
+
+def test_another_field(read):
+    content = b'{"text": "no", "body": "yes"}'
+    assert read(content, "a.jsonl", text_field="body") == [("a.jsonl", 0, b"yes")]
+
+
+@pytest.mark.parametrize("bad_lines", ["stop", "skip"])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_utf_16_is_told_so(read, bad_lines, name, encoding):
+    content = '{"text": "One."}\n\nTwo.'.encode(encoding)
+    with pytest.raises(UserError, match=rf"must be UTF-8. Received: .*{name}, .*UTF-16.*iconv"):
+        read(content, name, bad_lines=bad_lines)
+
+
+def test_what_is_no_text_is_told_so(read):
+    with pytest.raises(UserError, match="a.model, with a zero byte at 4. .*is no text, leave"):
+        read(b"abcd\0\0\0", "a.model", bad_lines="skip")
+
+
+def test_gzip_that_is_cut_short(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    whole = gzip.compress(random.Random(5).randbytes(4000).hex().encode() + b"\n\nEnd.")
+    for length in (5, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        split = Split(InputFile(str(path), "a.txt.gz", length), 0, None)
+        with pytest.raises(UserError, match="must be whole gzip. Received: .*a.txt.gz: "):
+            list(documents(split, CorpusOptions(), Counter()))
+
+
+@pytest.mark.parametrize("content", [b"Not gzip.", b"\x1f\x8b\x08\x00" + b"\xff" * 40])
+def test_what_is_not_gzip(tmp_path, content):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(content)
+    split = Split(InputFile(str(path), "a.txt.gz", len(content)), 0, None)
+    with pytest.raises(UserError, match="must be whole gzip. Received: .*a.txt.gz: "):
+        list(documents(split, CorpusOptions(), Counter()))
+
+
+BIG = """
+import collections, resource, sys
+from albert_tf.data.corpus.documents import documents, splits
+from albert_tf.data.corpus.files import find_inputs
+from albert_tf.data.corpus.options import CorpusOptions
+options = CorpusOptions(bad_lines="skip")
+counts = collections.Counter()
+for split in splits(find_inputs(sys.argv[1:]), options):
+    for document in documents(split, options, counts):
+        assert len(document.text) <= 1 << 20
+assert not {"tensorflow", "sentencepiece", "numpy"} & sys.modules.keys()
+print(dict(counts), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+MEGABYTE = 1 << 20
+"""What a file repeats 48 times, and how many documents and cut ones that makes."""
+ENDLESS = {
+    "line.txt": (b"words and " * (MEGABYTE // 10), 48, 1),
+    "word.txt": (b"x" * MEGABYTE, 48, 1),
+    "characters.txt": ("字".encode() * (MEGABYTE // 3), 48, 1),
+    "document.txt": (b"A line of it.\n" * (MEGABYTE // 14), 48, 1),
+    "spaces.txt": (b" " * MEGABYTE, 0, 0),
+    "wide.txt": ("\u3000".encode() * (MEGABYTE // 9), 0, 0),
+    "blank.txt": (b"\n" * MEGABYTE, 0, 0),
+    "bad.txt": (b"\xff" * MEGABYTE, 0, 1),
+    "line.jsonl": (b'{"text": "' + b"x" * MEGABYTE, 0, 0),
+    "line.txt.gz": (b"words and " * (MEGABYTE // 10), 48, 1),
+    "word.jsonl.gz": (b"x" * MEGABYTE, 0, 0),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_memory_stays_bounded(tmp_path, name):
+    """48 MB of one line, one document or one blank; without bounds each takes as much."""
+    content, expected, cut = ENDLESS[name]
+    with (
+        gzip.open(tmp_path / name, "wb", 1)
+        if name.endswith(".gz")
+        else open(tmp_path / name, "wb") as file
+    ):
+        for _ in range(48):
+            file.write(content)
+    process = subprocess.run(
+        [sys.executable, "-c", BIG, str(tmp_path / name)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    counts, memory = re.fullmatch(r"(\{.*\}) (\d+)\n", process.stdout).groups()
+    counts = json.loads(counts.replace("'", '"'))
+    assert abs(counts.get("documents", 0) - expected) <= 1, counts
+    assert counts.get("documents_cut", 0) == cut, counts
+    assert int(memory) < 100, "MB"

@@ -1,0 +1,116 @@
+"""The files that patterns stand for, and how they are opened."""
+
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.data.corpus.files import InputFile, find_inputs, open_bytes
+from albert_tf.errors import UserError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "corpus"
+    for name in ("b.txt", "deep/a.txt", "deep/er/c.jsonl", ".git/no.txt", "deep/.no.txt"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(name.encode())
+    (root / "z.txt.gz").write_bytes(gzip.compress(b"z"))
+    return root
+
+
+def names(*patterns):
+    return [file.name for file in find_inputs(patterns)]
+
+
+def test_a_folder_with_all_that_is_in_it(folder):
+    found = find_inputs([folder])
+    assert [file.name for file in found] == ["b.txt", "deep/a.txt", "deep/er/c.jsonl", "z.txt.gz"]
+    assert found[1] == InputFile(str(folder / "deep" / "a.txt"), "deep/a.txt", 10)
+
+
+def test_globs_and_paths(folder, monkeypatch):
+    assert names(f"{folder}/*.txt") == ["b.txt"]
+    assert names(f"{folder}/**/*.txt") == ["b.txt", "deep/a.txt"]
+    assert names(f"{folder}/*") == ["b.txt", "deep/a.txt", "deep/er/c.jsonl", "z.txt.gz"]
+    assert names(f"{folder}/deep/er/c.jsonl", f"{folder}/deep/a.txt") == ["a.txt", "er/c.jsonl"]
+    monkeypatch.chdir(folder / "deep")
+    assert names("a.txt", "../b.txt") == ["b.txt", "deep/a.txt"]
+    monkeypatch.setenv("HOME", str(folder))
+    assert names("~/deep/e*") == ["c.jsonl"]
+
+
+def test_a_name_that_looks_like_a_glob(folder):
+    (folder / "[b].txt").write_text("brackets")
+    assert names(f"{folder}/[b].txt") == ["[b].txt"]
+    assert names(f"{folder}/deep") == ["a.txt", "er/c.jsonl"]
+
+
+def test_a_file_counts_once(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert names("b.txt", "./*.txt", f"{folder}/b.txt", "deep/../b.txt") == ["b.txt"]
+
+
+def test_names_stay_when_the_corpus_moves(folder, tmp_path):
+    before = names(folder)
+    shutil.move(folder, tmp_path / "elsewhere")
+    assert names(tmp_path / "elsewhere") == before
+
+
+def test_names_that_begin_alike(tmp_path):
+    for name in ("part-1/a.txt", "part-2/a.txt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("")
+    assert names(f"{tmp_path}/part-*") == ["part-1/a.txt", "part-2/a.txt"]
+
+
+@pytest.mark.parametrize("pattern", ["none.txt", "*.csv", "empty", "deep/er/*.txt", "none://a/b"])
+def test_a_pattern_without_a_file(folder, monkeypatch, pattern):
+    (folder / "empty").mkdir()
+    monkeypatch.chdir(folder)
+    with pytest.raises(
+        UserError, match=f"An input must be .* Received: '{pattern}'".replace("*", ".*")
+    ):
+        find_inputs(["b.txt", pattern])
+
+
+def test_a_link_into_itself_ends(folder):
+    os.symlink(folder, folder / "deep" / "again")
+    assert len(names(folder)) == 4
+
+
+def test_paths_of_tensorflow(folder):
+    """`file://` goes the way of buckets."""
+    remote = f"file://{folder}"
+    local = [(file.name, file.size) for file in find_inputs([folder])]
+    for pattern in (remote, f"{remote}/"):
+        found = find_inputs([pattern])
+        assert [(file.name, file.size) for file in found] == local
+        assert all(file.path.startswith("file://") for file in found)
+    assert names(f"{remote}/*.txt", f"{remote}/deep/a.txt") == ["b.txt", "deep/a.txt"]
+    for file in find_inputs([remote]):
+        with open_bytes(file.path) as stream:
+            assert stream.read(2) == file.name.encode()[: 1 if file.name == "z.txt.gz" else 2]
+            assert stream.seek(0) in (0, None)
+            assert stream.read(1) == file.name.encode()[:1]
+    with pytest.raises(UserError, match="'file://.*/none', which matches no file"):
+        find_inputs([f"{remote}/none"])
+
+
+def test_local_files_need_no_tensorflow(folder):
+    code = (
+        "import sys; from albert_tf.data.corpus import documents, files, sentences\n"
+        "assert files.find_inputs(sys.argv[1:])\n"
+        "assert not {'tensorflow', 'numpy', 'keras', 'sentencepiece'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
+
+
+def test_gzip_is_opened_as_text(folder):
+    with open_bytes(str(folder / "z.txt.gz")) as stream:
+        assert stream.read() == b"z"
+    with open_bytes(str(folder / "b.txt")) as stream:
+        assert stream.read() == b"b.txt"

@@ -1,0 +1,86 @@
+"""A corpus of each kind of file, and jobs on it that take a second."""
+
+import dataclasses
+import gzip
+import hashlib
+import json
+import random
+
+import pytest
+
+from tests.conftest import SENTENCES
+
+BUCKETS, COPIES = 5, 3
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """A folder with 96 documents: plain text in two files, .gz, JSONL, and an empty file."""
+    folder = tmp_path_factory.mktemp("corpus")
+    generator = random.Random(7)
+    texts = [" ".join(generator.choices(SENTENCES, k=generator.randint(2, 12))) for _ in range(96)]
+    (folder / "a.txt").write_text("\n\n".join(texts[:40]))
+    (folder / "b.txt.gz").write_bytes(gzip.compress("\n\n".join(texts[40:70]).encode(), mtime=0))
+    (folder / "c.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts[70:93]))
+    (folder / "d" / "e").mkdir(parents=True)
+    (folder / "d" / "a.txt").write_text("\n\n".join(texts[93:]))
+    (folder / "d" / "e" / "empty.txt").touch()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def vocabulary(tiny_vocabulary, tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocabulary") / "spiece.model"
+    path.write_bytes(tiny_vocabulary)
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def make(corpus, vocabulary):
+    """Makes a job: 15 files in static mode, 3 copies of each of 5 buckets."""
+    from albert_tf.data.corpus.options import CorpusOptions
+    from albert_tf.data.jobs.job import make_job
+    from albert_tf.data.pretraining.options import ExampleOptions
+
+    def job(output, inputs=(corpus,), buckets=BUCKETS, corpus=None, **options):
+        given = {"max_seq_length": 40, "mode": "static", "dupe_factor": COPIES, **options}
+        return make_job(
+            [str(path) for path in inputs],
+            str(output),
+            vocabulary,
+            ExampleOptions(**given),
+            CorpusOptions(**{"split_bytes": 3000, **(corpus or {})}),
+            buckets=buckets,
+        )
+
+    return job
+
+
+@pytest.fixture(scope="session")
+def finished(make, tmp_path_factory):
+    """The folder of a job that nothing disturbed."""
+    from albert_tf.data.jobs.local import run_local
+
+    folder = tmp_path_factory.mktemp("finished") / "examples"
+    run_local(make(folder), 1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def content():
+    """Digests of all that is in a folder, by relative path."""
+
+    def content(folder):
+        return {
+            str(path.relative_to(folder)): path.is_file()
+            and hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in folder.rglob("*")
+        }
+
+    return content
+
+
+@pytest.fixture(scope="session")
+def elsewhere():
+    """The same job with another output."""
+    return lambda job, folder: dataclasses.replace(job, output=str(folder))

@@ -1,0 +1,73 @@
+import os
+import signal
+import time
+
+import pytest
+
+from albert_tf.data.jobs.workers import started
+from albert_tf.errors import UserError
+
+TASKS = 23
+
+
+def double(job, task, tell):
+    tell({"advance": task})
+    return os.getpid(), task * job
+
+
+def fail(job, task, tell):
+    if task == 3:
+        raise UserError(f"three is too many for {job}")
+    return task
+
+
+def die(job, task, tell):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sleep(job, task, tell):
+    tell({"pid": os.getpid()})
+    time.sleep(600)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_every_task_is_done_once_and_told_of(count):
+    told = []
+    with started(10, count, told.append) as workers:
+        results = list(workers.map(double, range(TASKS)))
+        assert sorted(result for _, result in results) == [10 * task for task in range(TASKS)]
+        assert ({pid for pid, _ in results} == {os.getpid()}) == (count == 1)
+        assert len(list(workers.map(double, []))) == 0
+    assert sorted(news["advance"] for news in told) == [*range(TASKS)]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_error_reaches_us_and_ends_all(count):
+    with (
+        pytest.raises(UserError, match="three is too many for 10"),
+        started(10, count, print) as workers,
+    ):
+        list(workers.map(fail, range(TASKS)))
+
+
+def test_a_process_that_is_killed_is_said():
+    with (
+        pytest.raises(UserError, match=r"ended from outside.*Received: 2 processes.*--workers"),
+        started(10, 2, print) as workers,
+    ):
+        list(workers.map(die, range(TASKS)))
+
+
+def test_no_process_is_waited_for_when_the_block_raises():
+    told = []
+
+    def stop(news):
+        told.append(news["pid"])
+        if len(told) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), started(10, 2, stop) as workers:
+        list(workers.map(sleep, range(2)))
+    for pid in told:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

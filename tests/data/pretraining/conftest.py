@@ -1,0 +1,87 @@
+"""Directories of records as `build-data` leaves them, of records that are told apart by number."""
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from albert_tf.data.pretraining import records
+from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+T, P = 40, 5
+FIRST = 5  # the first piece that isn't special
+COUNTS = (13, 0, 9, 31, 6)  # records of each file
+
+
+@dataclasses.dataclass
+class Directory:
+    """Attributes: its path, its options, and the features of a record by the record's number."""
+
+    path: Path
+    options: ExampleOptions
+    record: Callable[[int], dict[str, Any]]
+    tokenizer: AlbertTokenizer
+
+    def write(self) -> "Directory":
+        numbers, shards = itertools.count(), []
+        for place, count in enumerate(COUNTS):
+            path = self.path / f"examples-{place:05d}-of-{len(COUNTS):05d}.tfrecord"
+            encoded = (records.encode(self.record(next(numbers))) for _ in range(count))
+            path.write_bytes(b"".join(map(records.frame, encoded)))
+            shards.append({"file": path.name, "records": count, "bytes": path.stat().st_size})
+        settings = {"examples": dataclasses.asdict(self.options)}
+        manifest = {"settings": settings, "shards": shards, "totals": {"examples": sum(COUNTS)}}
+        (self.path / "manifest.json").write_text(json.dumps(manifest))
+        self.tokenizer.save_pretrained(self.path)
+        return self
+
+
+def dynamic_record(number):
+    """Of this number alone: the first piece of the first segment tells it."""
+    generator = np.random.default_rng(number)
+    pair = [generator.integers(FIRST, 110, size) for size in generator.integers(1, T // 2 - 1, 2)]
+    pair[0][0] = FIRST + number
+    names = "segment_a", "segment_b"
+    return {
+        **{name: segment.tolist() for name, segment in zip(names, pair, strict=True)},
+        "next_sentence_labels": [0],
+    }
+
+
+def static_record(number):
+    """Of this number alone: the first piece tells it."""
+    length, predicted = 9 + number * 7 % (T - 8), 1 + number % P
+    row = np.arange(T)
+    inside = row < length
+    return {
+        "input_ids": (np.where(row == 0, FIRST + number, 7) * inside).tolist(),
+        "input_mask": inside.astype(int).tolist(),
+        "segment_ids": (inside & (row > 4)).astype(int).tolist(),
+        "masked_lm_positions": [*range(1, 1 + predicted), *[0] * (P - predicted)],
+        "masked_lm_ids": [*[9] * predicted, *[0] * (P - predicted)],
+        "masked_lm_weights": [*[1.0] * predicted, *[0.0] * (P - predicted)],
+        "next_sentence_labels": [number % 2],
+    }
+
+
+@pytest.fixture(scope="session")
+def pieces(tiny_vocabulary):
+    return AlbertTokenizer(tiny_vocabulary)
+
+
+@pytest.fixture(scope="session")
+def dynamic(tmp_path_factory, pieces):
+    options = ExampleOptions(max_seq_length=T, max_predictions_per_seq=P)
+    return Directory(tmp_path_factory.mktemp("dynamic"), options, dynamic_record, pieces).write()
+
+
+@pytest.fixture(scope="session")
+def static(tmp_path_factory, pieces):
+    options = ExampleOptions(max_seq_length=T, max_predictions_per_seq=P, mode="static")
+    return Directory(tmp_path_factory.mktemp("static"), options, static_record, pieces).write()

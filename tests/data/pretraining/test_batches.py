@@ -1,0 +1,333 @@
+import dataclasses
+import itertools
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data import features
+from albert_tf.data.pretraining import batches as module
+from albert_tf.data.pretraining import draws, masking, records
+from albert_tf.data.pretraining.batches import evaluation_batches, pretraining_batches
+from albert_tf.data.pretraining.masking import Rows
+from albert_tf.data.pretraining.sources import find_records
+from albert_tf.data.pretraining.words import word_table
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
+from albert_tf.training.optimizers import adamw
+
+SEED = int(os.environ["ALBERT_TF_SEED"])
+T, P, BATCH, FIRST = 40, 5, 4, 5
+COUNTS = (13, 0, 9, 31, 6)
+N = sum(COUNTS)  # 59: 14 batches, and 3 records left over
+STEPS = N // BATCH
+SMALL = {"shuffle_records": 11}  # windows of two batches
+
+
+def arrays(batches):
+    return [tf.nest.map_structure(np.asarray, batch) for batch in batches]
+
+
+def taken(dataset, count):
+    return arrays(dataset.take(count))
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    tf.nest.map_structure(np.testing.assert_array_equal, found, expected)
+
+
+def numbers(batches):
+    """Which static records are in each batch."""
+    return [(inputs["input_ids"][:, 0] - FIRST).tolist() for inputs, _ in batches]
+
+
+def flat(lists):
+    return list(itertools.chain.from_iterable(lists))
+
+
+def as_made_in_numpy(directory, number, epoch, seed):
+    """What becomes of a dynamic record, as features of one row."""
+    key = draws.child(draws.key(seed, "masks"), epoch, [number])
+    swap = draws.uniform(key, 0, 1)[0, 0] < 0.5
+    table, record = word_table(directory.tokenizer), directory.record(number)
+    first, second = (record["segment_b" if swap == turn else "segment_a"] for turn in (0, 1))
+    ids = [table.classify_id, *second, table.separate_id, *first, table.separate_id]
+    at, length, end = np.arange(T), len(ids), len(second) + 2
+    row = np.array([ids + [table.pad_id] * (T - length)], "int32")
+    rows = Rows(row, np.array([length]), np.array([end]))
+    masked = masking.mask(rows, masking.draw(key, T), table, directory.options)
+    counted = np.arange(P) < masked.counts[0]
+    return (
+        masked.ids[0],
+        at < length,
+        (at >= end) & (at < length),
+        masked.positions[0],
+        np.where(counted, masked.labels[0], -100),
+        np.array(swap),
+    )
+
+
+def rows_of(batch):
+    inputs, labels = batch
+    columns = [inputs[feature.name] for feature in features.INPUTS]
+    columns += [inputs["masked_lm_positions"], labels["labels"], labels["sentence_order_label"]]
+    return [tuple(map(as_bytes, row)) for row in zip(*columns, strict=True)]
+
+
+def as_bytes(row):
+    return np.asarray(row, "int32").tobytes()
+
+
+@pytest.fixture(scope="module", params=["dynamic", "static"])
+def directory(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def dataset(directory):
+    return pretraining_batches(directory.path, BATCH, SEED, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def whole(dataset):
+    return taken(dataset, 3 * STEPS)
+
+
+@pytest.fixture(scope="module")
+def whole_static(static):
+    return taken(pretraining_batches(static.path, BATCH, SEED, **SMALL), 3 * STEPS)
+
+
+def test_batches_follow_the_schema(dataset):
+    assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
+    inputs, labels = dataset.element_spec
+    assert {name: spec.shape for name, spec in (inputs | labels).items()} == {
+        **dict.fromkeys([feature.name for feature in features.INPUTS], (BATCH, T)),
+        "masked_lm_positions": (BATCH, P),
+        "labels": (BATCH, P),
+        "sentence_order_label": (BATCH,),
+    }
+    for feature in (*features.INPUTS, features.MASKED_LM_POSITIONS):
+        assert inputs[feature.name].dtype == feature.dtype
+        assert inputs[feature.name].shape.rank == len(feature.shape)
+    for feature in (features.MASKED_LM_LABELS, features.SENTENCE_ORDER_LABEL):
+        assert labels[feature.name].dtype == feature.dtype
+        assert labels[feature.name].shape.rank == len(feature.shape)
+
+
+def test_static_records_are_read_as_they_are(static, whole_static):
+    for inputs, labels in whole_static[:STEPS]:
+        for row in range(BATCH):
+            record = static.record(inputs["input_ids"][row, 0] - FIRST)
+            assert inputs["input_ids"][row].tolist() == record["input_ids"]
+            assert inputs["attention_mask"][row].tolist() == record["input_mask"]
+            assert inputs["token_type_ids"][row].tolist() == record["segment_ids"]
+            assert inputs["masked_lm_positions"][row].tolist() == record["masked_lm_positions"]
+            expected = np.where(record["masked_lm_weights"], record["masked_lm_ids"], -100)
+            assert labels["labels"][row].tolist() == expected.tolist()
+            assert labels["sentence_order_label"][row] == record["next_sentence_labels"][0]
+
+
+def test_dynamic_records_are_masked_as_in_numpy_by_seed_epoch_and_record(dynamic):
+    tf.random.set_seed(5)  # must not change anything
+    made = [
+        {
+            tuple(map(as_bytes, as_made_in_numpy(dynamic, number, epoch, SEED)))
+            for number in range(N)
+        }
+        for epoch in range(2)
+    ]
+    assert len(made[0] | made[1]) > 1.9 * N  # another mask in each epoch
+    for batch_size, options in ((BATCH, SMALL), (7, {"worker": 1, "workers": 2})):
+        steps = find_records(dynamic.path).steps_per_epoch(batch_size, options.get("workers", 1))
+        found = taken(pretraining_batches(dynamic.path, batch_size, SEED, **options), 2 * steps)
+        for epoch in range(2):
+            rows = flat(map(rows_of, found[epoch * steps : (epoch + 1) * steps]))
+            assert len(set(rows)) == steps * batch_size
+            assert set(rows) <= made[epoch]
+
+
+def test_epochs_have_every_record_once_in_an_order_of_their_own(static, whole_static):
+    found = numbers(whole_static)
+    epochs = [flat(found[start : start + STEPS]) for start in range(0, 3 * STEPS, STEPS)]
+    for epoch in epochs:
+        assert len(set(epoch)) == STEPS * BATCH
+        assert epoch != sorted(epoch)
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+
+
+def test_the_order_depends_on_the_seed_alone(static, whole_static):
+    files = find_records(static.path)
+    tf.random.set_seed(7)
+    again = taken(pretraining_batches(files, BATCH, SEED, **SMALL), 3 * STEPS)
+    assert numbers(again) == numbers(whole_static)
+    other = taken(pretraining_batches(files, BATCH, SEED + 1, **SMALL), STEPS)
+    assert numbers(other) != numbers(whole_static)[:STEPS]
+
+
+def test_workers_share_the_records_of_each_epoch(static):
+    files, workers = find_records(static.path), 3
+    steps = files.steps_per_epoch(BATCH, workers)
+    assert steps == 4
+    found = [
+        numbers(
+            taken(
+                pretraining_batches(files, BATCH, SEED, worker=worker, workers=workers, **SMALL),
+                2 * steps,
+            )
+        )
+        for worker in range(workers)
+    ]
+    for epoch in range(2):
+        seen = flat(flat(batches[epoch * steps : (epoch + 1) * steps]) for batches in found)
+        assert len(set(seen)) == len(seen) == workers * steps * BATCH
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 61])
+def test_the_parts_of_workers_are_all_there_is(static, workers):
+    files = find_records(static.path)
+    order = tf.constant([3, 0, 4, 1, 2])
+    seen = []
+    for worker in range(workers):
+        file, begin, end = (part.numpy() for part in module._parts(order, files, worker, workers))
+        assert N // workers <= (end - begin).sum() <= N // workers + 1
+        for number, low, high in zip(file, begin, end, strict=True):
+            seen += [(number, row) for row in range(low, high)]
+    assert sorted(seen) == [(number, row) for number in range(5) for row in range(COUNTS[number])]
+
+
+@pytest.mark.parametrize("start", [1, STEPS, STEPS + 5, 2 * STEPS - 1])
+def test_a_run_can_begin_in_the_middle(static, whole_static, start):
+    rest = pretraining_batches(static.path, BATCH, SEED, start, **SMALL)
+    assert_same(taken(rest, 4), whole_static[start : start + 4])
+
+
+def test_a_run_with_dynamic_records_in_buckets_can_begin_in_the_middle(dynamic):
+    options = {**SMALL, "length_buckets": True}
+    start = STEPS + 5
+    undisturbed = taken(pretraining_batches(dynamic.path, BATCH, SEED, **options), start + 4)
+    rest = pretraining_batches(dynamic.path, BATCH, SEED, start, **options)
+    assert_same(taken(rest, 4), undisturbed[start:])
+
+
+def test_an_iterator_can_be_saved_and_restored(dataset, whole, tmp_path):
+    iterator = iter(dataset)
+    for _ in range(STEPS - 3):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
+    restored = iter(dataset)
+    tf.train.Checkpoint(iterator=restored).read(path).assert_consumed()
+    assert_same(arrays(itertools.islice(restored, 9)), whole[STEPS - 3 : STEPS + 6])
+
+
+def test_length_buckets_pad_less_and_lose_nothing(directory, whole):
+    dataset = pretraining_batches(directory.path, BATCH, SEED, length_buckets=True)
+    bucketed = taken(dataset, STEPS)
+    assert dataset.element_spec[0]["input_ids"].shape.as_list() == [BATCH, None]
+    widths = {inputs["input_ids"].shape[1] for inputs, _ in bucketed}
+    assert len(widths) > 2
+    assert all(width % 5 == 0 and width <= T for width in widths)  # eighths of 40
+
+    def unpadded(batches):
+        found = set()
+        for batch in batches:
+            for row, length in zip(rows_of(batch), batch[0]["attention_mask"].sum(1), strict=True):
+                found.add(tuple(column[: 4 * length] for column in row[:3]) + row[3:])
+        return found
+
+    everything = arrays(evaluation_batches(directory.path, BATCH, SEED))
+    assert len(unpadded(bucketed)) == STEPS * BATCH
+    assert unpadded(bucketed) <= unpadded(everything)
+    shares = [
+        np.sum([inputs["attention_mask"].sum() for inputs, _ in batches])
+        / np.sum([inputs["attention_mask"].size for inputs, _ in batches])
+        for batches in (whole[:STEPS], bucketed)
+    ]
+    assert shares[1] > shares[0] + 0.1
+
+
+def test_evaluation_sees_every_example_once_with_the_same_masks(directory):
+    dataset = evaluation_batches(directory.path, BATCH)
+    assert dataset.cardinality() == STEPS + 1
+    first, second = arrays(dataset), arrays(dataset)
+    assert_same(first, second)
+    sizes = [len(labels["labels"]) for _, labels in first]
+    assert sizes == [BATCH] * STEPS + [N - STEPS * BATCH]
+    assert len(set(flat(map(rows_of, first)))) == N
+
+
+@pytest.mark.parametrize(("pair_task", "label"), [("nsp", 1), ("none", -100)])
+def test_only_pairs_for_sentence_order_are_swapped(dynamic, tmp_path, pair_task, label):
+    options = dataclasses.replace(dynamic.options, pair_task=pair_task, masked_lm_prob=0.0)
+    dataclasses.replace(
+        dynamic,
+        path=tmp_path,
+        options=options,
+        record=lambda number: dynamic.record(number) | {"next_sentence_labels": [label]},
+    ).write()
+    ((inputs, labels),) = evaluation_batches(tmp_path, N)
+    assert set(labels["sentence_order_label"].numpy()) == {label}
+    assert set(labels["labels"].numpy().ravel()) == {-100}
+    assert inputs["input_ids"][:, 1].numpy().tolist() == list(range(FIRST, FIRST + N))
+
+
+def test_files_of_the_original_code_are_read(golden):
+    path = golden / "F_pretraining_data" / "sample_seq64_pred10.tfrecord"
+    found = list(map(records.decode, records.read_records(path)))
+    ((inputs, labels),) = evaluation_batches(path, 150)
+    assert len(found) == 150
+    for name, original in (
+        ("input_ids", "input_ids"),
+        ("attention_mask", "input_mask"),
+        ("token_type_ids", "segment_ids"),
+        ("masked_lm_positions", "masked_lm_positions"),
+    ):
+        np.testing.assert_array_equal(inputs[name], [record[original] for record in found])
+    counted = np.array([record["masked_lm_weights"] for record in found]) == 1
+    expected = np.where(counted, [record["masked_lm_ids"] for record in found], -100)
+    np.testing.assert_array_equal(labels["labels"], expected)
+    order = [record["next_sentence_labels"][0] for record in found]
+    np.testing.assert_array_equal(labels["sentence_order_label"], order)
+
+
+@pytest.mark.parametrize("model_class", [AlbertForPreTraining, AlbertForMaskedLM])
+def test_models_take_them(directory, dataset, model_class):
+    config = AlbertConfig.from_size("tiny", vocab_size=directory.tokenizer.vocab_size)
+    keras.utils.set_random_seed(3)
+    model = model_class(config)
+    model.compile(adamw(model, 1e-3))
+    fitted = model.fit(dataset, steps_per_epoch=STEPS, epochs=3, shuffle=False, verbose=0)
+    assert int(model.optimizer.iterations) == 3 * STEPS
+    losses = fitted.history["loss"]
+    assert losses[-1] < losses[0]
+    assert 0 < model.evaluate(evaluation_batches(directory.path, BATCH), verbose=0) < losses[0]
+
+
+def test_a_data_service_gives_the_same_batches(dataset, whole):
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    config = service.WorkerConfig(dispatcher_address=address)
+    worker = service.WorkerServer(config)
+    served = dataset.apply(
+        service.distribute(service.ShardingPolicy.OFF, service=dispatcher.target)
+    )
+    assert served.cardinality() == tf.data.INFINITE_CARDINALITY
+    assert_same(taken(served, STEPS + 3), whole[: STEPS + 3])
+    del worker
+
+
+def test_arguments_out_of_their_range_are_refused(static):
+    files = find_records(static.path)
+    with pytest.raises(UserError, match="batch_size must be 1 or more. Received: 0"):
+        pretraining_batches(files, 0, SEED)
+    with pytest.raises(UserError, match="worker must be in .* Received: 2, 2"):
+        pretraining_batches(files, BATCH, SEED, worker=2, workers=2)
+    with pytest.raises(UserError, match="start must be 0 or more. Received: -1"):
+        pretraining_batches(files, BATCH, SEED, start=-1)
+    with pytest.raises(UserError, match="An epoch must have a batch"):
+        pretraining_batches(files, 60, SEED)

@@ -1,0 +1,137 @@
+"""A job that can be held up in the middle, and what `run_local` makes of it."""
+
+import dataclasses
+import gzip
+import json
+import os
+import random
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+BUCKETS, COPIES, BYTES_PER_SPLIT = 9, 2, 3000
+
+# A sentence splitter, imported by workers: it stops at a certain word until a file is there.
+GATED = """
+import os, pathlib, time
+
+GATE = pathlib.Path(os.environ["ALBERT_TF_TEST_GATE"])
+
+def split(paragraph):
+    if "zebra" in paragraph:
+        (GATE / f"waiting-{os.getpid()}").touch()
+        while not (GATE / "open").exists():
+            time.sleep(0.05)
+    return [sentence + "." for sentence in paragraph.split(".")]
+"""
+
+
+@pytest.fixture(scope="session")
+def gate(tmp_path_factory):
+    """A folder in which `waiting-PID` appears when a process stands there; `open` lets it go on."""
+    folder = tmp_path_factory.mktemp("gate")
+    (folder / "gated.py").write_text(GATED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ALBERT_TF_TEST_GATE", str(folder))
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        patch.syspath_prepend(folder)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        (folder / "open").touch()
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """Files of several kinds; a word for the gate in the middle of one."""
+    folder = tmp_path_factory.mktemp("corpus")
+    generator = random.Random(7)
+    words = ["the", "quiet", "film", "and", "a", "warm", "boat", "with", "coffee", "music", "kind"]
+
+    def document():
+        sentences = (generator.choices(words, k=generator.randint(3, 12)) for _ in range(9))
+        return ". ".join(map(" ".join, sentences))
+
+    documents = [document() for _ in range(160)]
+    documents[50] += ". zebra"
+    (folder / "plain.txt").write_text("\n\n".join(documents[:100]))
+    (folder / "deeper").mkdir()
+    (folder / "deeper" / "lines.jsonl").write_text(
+        "".join(json.dumps({"text": each}) + "\n" for each in documents[100:130]) + "no JSON\n"
+    )
+    (folder / "empty.txt").touch()
+    with gzip.open(folder / "packed.txt.gz", "wt") as file:
+        file.write("\n \n".join(documents[130:]))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def job(corpus, gate, tiny_vocabulary, tmp_path_factory):
+    """The job, without an output yet: 160 documents, one line that can't be read."""
+    from albert_tf.data.corpus.options import CorpusOptions
+    from albert_tf.data.jobs.job import make_job
+    from albert_tf.data.pretraining.options import ExampleOptions
+
+    vocabulary = tmp_path_factory.mktemp("vocabulary") / "spiece.model"
+    vocabulary.write_bytes(tiny_vocabulary)
+    return make_job(
+        [str(corpus)],
+        str(tmp_path_factory.mktemp("output") / "nowhere"),
+        str(vocabulary),
+        ExampleOptions(max_seq_length=43, mode="static", dupe_factor=COPIES),
+        CorpusOptions(bad_lines="skip", split_bytes=BYTES_PER_SPLIT),
+        splitter="gated:split",
+        buckets=BUCKETS,
+    )
+
+
+@pytest.fixture(scope="session")
+def expected(job, tmp_path_factory):
+    """What is in the folder that `run_local` makes."""
+    from albert_tf.data.jobs.local import run_local
+
+    output = tmp_path_factory.mktemp("local") / "examples"
+    manifest = run_local(dataclasses.replace(job, output=str(output)), workers=1).manifest
+    assert manifest.totals["documents"] == 160
+    assert manifest.totals["bad_lines"] == 1
+    assert len(manifest.shards) == BUCKETS * COPIES
+    assert all(shard.records for shard in manifest.shards)
+    return content(output)
+
+
+@pytest.fixture
+def fresh(job, tmp_path):
+    """The job with an output of its own."""
+    return dataclasses.replace(job, output=str(tmp_path / "examples"))
+
+
+@pytest.fixture
+def bad(fresh):
+    """The job, to stop at the bad line, and what it says there."""
+    corpus = dataclasses.replace(fresh.corpus, bad_lines="stop")
+    job = dataclasses.replace(fresh, corpus=corpus)
+    return SimpleNamespace(job=job, message=r"lines\.jsonl.* 31\b")
+
+
+@pytest.fixture(scope="session")
+def read():
+    """A function that gives the content of a folder's files, by name; it has no other folders."""
+    return content
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+@pytest.fixture(scope="session")
+def spark_settings():
+    """Of Spark: small, on the loopback interface, quick to start."""
+    return {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }

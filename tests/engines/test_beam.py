@@ -1,0 +1,34 @@
+"""Beam makes the files that one machine makes."""
+
+import pytest
+
+from albert_tf.data.jobs.beam import run_beam
+from albert_tf.errors import UserError
+
+pytest.importorskip("apache_beam")
+pytestmark = pytest.mark.engines
+
+TWO_WORKERS = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+
+
+def test_the_same_files_as_on_one_machine(fresh, expected, read):
+    outcome = run_beam(fresh, "DirectRunner", TWO_WORKERS)
+    assert read(fresh.folder) == expected
+    assert outcome.made == tuple(sorted(name for name in expected if name.startswith("examples")))
+
+
+def test_goes_on_where_it_was(fresh, expected, read):
+    fresh.folder.mkdir()
+    for name, content in expected.items():
+        (fresh.folder / name).write_bytes(content)
+    lost = sorted(name for name in expected if name.startswith("examples"))[5]
+    (fresh.folder / lost).unlink()
+    assert run_beam(fresh).made == (lost,)
+    assert read(fresh.folder) == expected
+    assert run_beam(fresh, "NoSuchRunner").made == ()
+
+
+@pytest.mark.parametrize("options", [[], TWO_WORKERS])
+def test_a_bad_line_is_one_clean_error(bad, options):
+    with pytest.raises(UserError, match=bad.message):
+        run_beam(bad.job, "DirectRunner", options)

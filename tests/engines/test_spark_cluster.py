@@ -1,0 +1,109 @@
+"""A cluster of Spark's own kind, on the loopback interface: one of its two workers gets killed."""
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from albert_tf.data.jobs.spark import run_spark
+
+pyspark = pytest.importorskip("pyspark")
+pytestmark = pytest.mark.engines
+
+SECONDS = 120  # longest wait for what should take a few
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+
+def test_a_killed_worker_changes_nothing(fresh, expected, read, spark_settings, cluster, gate):
+    """The one that is in the middle of a bucket, when other files are there already."""
+    there = []
+
+    def kill():
+        waiting = until(lambda: [*gate.glob("waiting-*")], "a process at the gate")
+        until(lambda: [*fresh.folder.glob("examples-*")], "the first files")
+        session = os.getsid(int(waiting[0].name.split("-")[1]))
+        (victim,) = [worker for worker in cluster.workers if worker.pid == session]
+        kill_session(victim)
+        there.extend(fresh.folder.glob("examples-*"))
+        (gate / "open").touch()
+
+    for path in (gate / "open", *gate.glob("waiting-*")):
+        path.unlink()
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        outcome = run_spark(fresh, cluster.url, spark_settings)
+    finally:
+        (gate / "open").touch()
+        killer.join()
+    assert 0 < len(there) < fresh.files
+    assert len([*gate.glob("waiting-*")]) == 2, "the bucket was begun again, by another process"
+    assert outcome.manifest.totals["documents"] == 160, "though some were read twice"
+    assert read(fresh.folder) == expected
+
+
+@pytest.fixture
+def cluster(gate, tmp_path):
+    """A master and two workers of one core each, every one in a session with all that it starts.
+
+    Yields:
+        `url` of the master; `workers`, their processes.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def start(name, number, *arguments):
+            log = tmp_path / f"{name}-{number}.log"
+            process = daemon(name, log, "--host", "127.0.0.1", "--port", "0", *arguments)
+            stack.callback(kill_session, process)
+            return process, log
+
+        _, log = start("Master", 0, "--webui-port", "0")
+        url = until(lambda: re.search(r"spark://127\.0\.0\.1:\d+", log.read_text()), "a master")[0]
+        size = ["--webui-port", "0", "--cores", "1", "--memory", "1g"]
+        folder = ["--work-dir", str(tmp_path / "spark")]
+        workers = [start("Worker", number, *size, *folder, url) for number in range(2)]
+        for _, log in workers:
+            until(lambda log=log: "Successfully registered" in log.read_text(), "a worker")
+        yield SimpleNamespace(url=url, workers=[process for process, _ in workers])
+
+
+def daemon(name, log, *arguments):
+    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    java = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
+    with log.open("w") as file:
+        return subprocess.Popen(
+            [program, f"org.apache.spark.deploy.{name.lower()}.{name}", *arguments],
+            env={**os.environ, **java},
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            # It ends with the tests even if these are killed.
+            preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL),
+        )
+
+
+def kill_session(process):
+    """Kills a process and all that it started with signal 9, as a power failure would."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(int(path.name)) == process.pid:
+                os.kill(int(path.name), signal.SIGKILL)
+    process.wait()
+
+
+def until(find, what):
+    """What `find` finds, once it finds something."""
+    end = time.monotonic() + SECONDS
+    while not (found := find()):
+        assert time.monotonic() < end, f"waited {SECONDS} s for {what}"
+        time.sleep(0.05)
+    return found
