@@ -1,12 +1,16 @@
 """Whether reading pretraining examples keeps a training step fed: interleaved medians, versions.
 
     python benchmarks/pretraining_input.py --dynamic DIR [--static DIR] [--size mini] \\
-        [--batch-size 32] [--batches 40] [--steps 6] [--rounds 3]
+        [--batch-size 32] [--batches 40] [--steps 4] [--rounds 3]
 
 The directories are what `albert-tf build-data` wrote, of the same --max-seq-length. Turn by turn it
 takes batches alone from each, all padded to the maximum and in length buckets, then trains on one
 batch that stays in memory, and on the dynamic ones as they are read.
-PLACE
+On two cores that had other work too, with --size mini on books at 128 pieces: 5,600 dynamic and
+43,000 static examples a second are read, 14 are trained on, in memory or not; padding is 4.7 %, in
+buckets 1.2 %. With --size tiny --batch-size 8 --batches 20 --steps 3 on documents of 250 words in
+the median at 512 pieces: 390 read, 5.8 trained on in memory, 6.3 read and trained on, in buckets
+8.0; padding 32 % and 4 %.
 """
 
 import argparse
@@ -65,8 +69,12 @@ def padding_share(dataset, batches):
     return 1 - sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks)
 
 
-def prepared_model(options, max_seq_length):
-    config = AlbertConfig.from_size(options.size, max_position_embeddings=max(512, max_seq_length))
+def prepared_model(options, files):
+    config = AlbertConfig.from_size(
+        options.size,
+        vocab_size=len(files.table.starts),
+        max_position_embeddings=max(512, files.max_seq_length),
+    )
     model = AlbertForPreTraining(config)
     model.compile(adamw(model, 1e-4))
     return model
@@ -79,7 +87,7 @@ def arguments():
     parser.add_argument("--size", default="mini")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--batches", type=int, default=40, help="that are read in a turn")
-    parser.add_argument("--steps", type=int, default=6, help="that are trained in a turn")
+    parser.add_argument("--steps", type=int, default=4, help="that are trained in a turn")
     parser.add_argument("--rounds", type=int, default=3)
     return parser.parse_args()
 
@@ -100,7 +108,7 @@ def measured(options, files):
         **{name: each for name, each in datasets.items() if name.startswith("dynamic")},
     }
     iterators = {name: iter(each) for name, each in datasets.items()}
-    model = prepared_model(options, files["dynamic"].max_seq_length)
+    model = prepared_model(options, files["dynamic"])
     speeds = {}
     for _ in range(options.rounds):
         for name, iterator in iterators.items():

@@ -35,6 +35,12 @@ ALLOWED = {
         "files",
     },
 }
+# The same within albert_tf.data, for its folders.
+DATA_ALLOWED = {
+    "corpus": set(),
+    "pretraining": {"corpus", "features"},
+    "jobs": {"corpus", "pretraining"},
+}
 TENSORFLOW_FREE = ("config", "sizes", "layers", "models", "checkpoints", "errors", "files")
 
 
@@ -68,6 +74,23 @@ def test_dependencies_point_one_way(part):
     for path in paths:
         ours = {name.split(".")[1] for name in imports(path) if name.startswith("albert_tf.")}
         assert ours <= ALLOWED[part] | {own}, path
+
+
+@pytest.mark.parametrize("part", DATA_ALLOWED)
+def test_dependencies_within_data_point_one_way(part):
+    for path in sources(f"albert_tf.data.{part}"):
+        names = {name for name in imports(path) if name.startswith("albert_tf.data.")}
+        assert {name.split(".")[2] for name in names} <= DATA_ALLOWED[part] | {part}, path
+
+
+def test_making_examples_needs_no_tensorflow():
+    """Its memory, a gigabyte with two workers, is what a job has for all."""
+    code = (
+        "import sys, albert_tf.data.jobs.local, albert_tf.commands.build_data, "
+        "albert_tf.commands.build_vocab, albert_tf.commands.inspect_data; "
+        "assert not {'keras', 'tensorflow', 'torch'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 @pytest.mark.parametrize("part", TENSORFLOW_FREE)

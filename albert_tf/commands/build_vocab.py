@@ -104,7 +104,8 @@ def _sentences(files: list[Any], options: argparse.Namespace) -> Iterator[str]:
     counts: Counter[str] = Counter()
     drawn = sample(files, corpus, options.sample_bytes, options.seed, counts)
     size = sum(len(passage.text) for passage in drawn)
-    skipped = f", {counts['bad_lines']:,} bad lines skipped" if counts["bad_lines"] else ""
+    bad = counts["bad_lines"]
+    skipped = f", {_number(bad, 'bad line')} skipped" if bad else ""
     print(f"read     {_number(len(files), 'file')}, {counts['bytes']:,} bytes of text{skipped}")
     print(f"sampled  {_number(len(drawn), 'passage')}, {size:,} bytes", flush=True)
     if not drawn:

@@ -25,10 +25,15 @@ def test_goes_on_where_it_was(fresh, expected, read):
     (fresh.folder / lost).unlink()
     assert run_beam(fresh).made == (lost,)
     assert read(fresh.folder) == expected
-    assert run_beam(fresh, "NoSuchRunner").made == ()
+    assert run_beam(fresh, "DataflowRunner").made == ()
 
 
 @pytest.mark.parametrize("options", [[], TWO_WORKERS])
 def test_a_bad_line_is_one_clean_error(bad, options):
     with pytest.raises(UserError, match=bad.message):
         run_beam(bad.job, "DirectRunner", options)
+
+
+def test_a_runner_that_is_none(fresh):
+    with pytest.raises(UserError, match="know the runner .* Received: .*Nonsense.* DirectRunner"):
+        run_beam(fresh, "Nonsense")

@@ -1,5 +1,8 @@
 """Spark makes the files that one machine makes, whatever happens to its own machines."""
 
+import os
+import sys
+
 import pytest
 
 from albert_tf.data.jobs import directory, spark
@@ -53,6 +56,12 @@ def test_a_bad_line_is_one_clean_error(bad, spark_settings, capfd):
     noise = capfd.readouterr()
     assert "Traceback" not in noise.err + noise.out
     assert len((noise.err + noise.out).splitlines()) < 8
+
+
+def test_a_python_without_the_packages_is_named(fresh, spark_settings, monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", os.path.realpath(sys.executable))  # of no environment
+    with pytest.raises(UserError, match=r"able to run .* No module named '\w+'. See docs"):
+        run_spark(fresh, "local[2]", spark_settings)
 
 
 def test_a_master_that_is_none(fresh, spark_settings):

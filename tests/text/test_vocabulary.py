@@ -139,6 +139,13 @@ def test_trained_cased_vocabulary():
     assert processor.encode("Cafe\u0301") == processor.encode("Café")
 
 
+def test_long_lines_are_trained_on():
+    """SentencePiece alone leaves lines of more than 4,192 bytes out."""
+    model = train_vocabulary([*TEXTS, "zebra crossing " * 1000], vocab_size=5_000, threads=1)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    assert 1 not in processor.encode("zebra")
+
+
 def test_training_without_text_or_room():
     with pytest.raises(UserError, match="could not train.*vocab_size=100"):
         train_vocabulary([], vocab_size=100)

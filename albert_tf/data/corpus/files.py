@@ -82,7 +82,10 @@ def _local(pattern: str) -> Iterator[tuple[str, int]]:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    for inner, folders, names in os.walk(folder):
+    def stop(error: OSError) -> None:
+        raise error  # a folder that can't be read isn't an empty one
+
+    for inner, folders, names in os.walk(folder, onerror=stop):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (os.path.join(inner, name) for name in names if not name.startswith("."))
 

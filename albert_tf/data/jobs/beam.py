@@ -5,7 +5,9 @@
 The output and the corpus must be where all machines see them under the same path.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,7 +53,11 @@ def _run(
         ) from error
     path = job.folder / RESULT
     path.unlink(missing_ok=True)
-    with beam.Pipeline(options=PipelineOptions(list(arguments))) as pipeline:
+    try:
+        new = beam.Pipeline(options=PipelineOptions(list(arguments)))
+    except ValueError as error:  # no such runner, or options that it can't do with
+        raise UserError(f"Beam must know the runner and its options. Received: {error}") from error
+    with _quiet(), new as pipeline:
         (
             pipeline
             | beam.Create(scratch.parts(job))
@@ -69,6 +75,18 @@ def _run(
             f"Received: {job.folder}, where nothing came of what the workers wrote."
         )
     return result["counts"], [ShardReport(**report) for report in result["reports"]]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps Beam from printing the error that it raises too."""
+    logger = logging.getLogger("apache_beam")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _write(pair: tuple[int, Iterable[Any]], job: Job) -> tuple[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from albert_tf.data.jobs import scratch, shards
-from albert_tf.data.jobs.directory import Directory, opened
+from albert_tf.data.jobs.directory import WORK, Directory, opened
 from albert_tf.data.jobs.job import Job
 from albert_tf.data.jobs.manifest import Manifest
 from albert_tf.data.jobs.progress import Progress
@@ -47,7 +47,7 @@ def run_local(
         with (
             opened(job, force) as directory,
             progress or Progress() as shown,
-            started(job, workers or cores(), shown.add) as processes,
+            started(job, job.folder / WORK, workers or cores(), shown.add) as processes,
         ):
             return _run(directory, processes, shown)
     except OSError as error:

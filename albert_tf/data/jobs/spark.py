@@ -142,8 +142,9 @@ def _reasons_named() -> Iterator[None]:
         found = _SETUP.search(str(error))
         if found is None:
             raise
+        reason = found[0].rstrip(".")
         raise UserError(
-            f"Spark must be able to run albert_tf. Received: {found[0]}. See docs/clusters.md."
+            f"Spark must be able to run albert_tf. Received: {reason}. See docs/clusters.md."
         ) from error
 
 

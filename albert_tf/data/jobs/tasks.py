@@ -72,4 +72,4 @@ def _told() -> Iterator[None]:
     try:
         yield
     except (UserError, OSError) as error:
-        raise RuntimeError(_MARKED.format(quote(str(error), safe=_PLAIN))) from error
+        raise RuntimeError(_MARKED.format(quote(str(error), safe=_PLAIN))) from None

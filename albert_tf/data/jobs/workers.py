@@ -1,14 +1,18 @@
 """Processes that work for one job: none outlives it, and one that is killed is noticed."""
 
 import contextlib
+import errno
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
 from typing import Any, Final, TypeVar
 
 from albert_tf.data.jobs.job import Job
@@ -19,6 +23,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 WAITING: Final = 2  # tasks of each process that are handed out ahead
+SECONDS_TO_LISTEN: Final = 5.0  # for news that are on their way when all is done
 
 _job: Job  # in a worker process: what `_begin` was given
 _teller: Connection
@@ -56,7 +61,7 @@ class Workers:
             while pending:
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 yield from (future.result() for future in done)
-        except (BrokenProcessPool, BrokenPipeError) as error:
+        except BrokenProcessPool as error:
             raise UserError(
                 "A process of the job was ended from outside, most often because the machine has "
                 f"no more memory. Received: {self._count} processes. What is finished is kept: "
@@ -65,20 +70,25 @@ class Workers:
 
 
 @contextlib.contextmanager
-def started(job: Job, count: int, tell: Tell) -> Iterator[Workers]:
+def started(job: Job, folder: Path, count: int, tell: Tell) -> Iterator[Workers]:
     """Workers that end with the block, and at once if it raises or this process is killed.
 
     Args:
+        folder: where the job is left for the processes to read.
         count: processes; one is this one.
         tell: hears, from a thread, what the functions tell.
     """
     if count == 1:
         yield Workers(job, tell, count, None)
         return
+    # What a process is started with must fit into a pipe: if it dies before it reads all of that,
+    # Python waits for ever to write the rest.
+    path = folder / "job.pickle"
+    path.write_bytes(pickle.dumps(job))
     context = multiprocessing.get_context("spawn")  # a fork would share threads' locks
     lifeline, life = context.Pipe(duplex=False)
     news, teller = context.Pipe(duplex=False)
-    executor = ProcessPoolExecutor(count, context, _begin, (job, lifeline, teller))
+    executor = ProcessPoolExecutor(count, context, _begin, (path, lifeline, teller))
     listener = threading.Thread(target=_listen, args=(news, tell), daemon=True)
     listener.start()
     try:
@@ -90,23 +100,52 @@ def started(job: Job, count: int, tell: Tell) -> Iterator[Workers]:
         executor.shutdown(cancel_futures=True)
         life.close()
         teller.close()
-        listener.join()
+        listener.join(SECONDS_TO_LISTEN)
 
 
 def _submit(executor: ProcessPoolExecutor, function: Callable[..., Any], task: Any) -> Future[Any]:
-    """Hands a task out; a process that this starts never hears of Ctrl-C, which is for us."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return executor.submit(_do, function, task)
+        with undisturbed():
+            return executor.submit(_do, function, task)
+    except OSError as error:
+        # Another process was to start, and the executor closed what it keeps for the broken ones.
+        if error.errno in (None, errno.EBADF, errno.EPIPE):
+            raise BrokenProcessPool from error
+        raise
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Puts Ctrl-C and SIGTERM off: half a start would leave a process that waits for ever.
+
+    A second one isn't put off. A process that starts in here never hears of Ctrl-C, which is for us.
+    """
+    seen: list[int] = []
+    handlers: dict[signal.Signals, Any] = {}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        if len(seen) > 1:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():  # the one where handlers run
+        handlers = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for each, handler in handlers.items():
+            signal.signal(each, handler or signal.SIG_DFL)
+    for number in seen:
+        signal.raise_signal(number)
 
 
-def _begin(job: Job, lifeline: Connection, teller: Connection) -> None:
+def _begin(path: Path, lifeline: Connection, teller: Connection) -> None:
     """What a process does first."""
     global _job, _teller
-    _job, _teller = job, teller
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+    _job, _teller = pickle.loads(path.read_bytes()), teller
 
 
 def _end_with(lifeline: Connection) -> None:

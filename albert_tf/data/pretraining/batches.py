@@ -67,7 +67,8 @@ def pretraining_batches(
 
         skip = tf.where(epoch == first, tf.constant(skipped, tf.int64), 0)
         windows = rows.batch(in_window * batch_size).enumerate().skip(skip // in_window)
-        batches = windows.map(shuffled).unbatch().skip(skip % in_window).take(steps - skip)
+        batches = windows.map(shuffled).prefetch(1).unbatch()
+        batches = batches.skip(skip % in_window).take(steps - skip)
         return batches.map(lambda numbers, records: (_keys(seed, epoch, numbers), records))
 
     raw = tf.data.Dataset.range(first, tf.int64.max).flat_map(batches_of)
@@ -142,7 +143,13 @@ def _read(
         return tf.data.Dataset.zip(numbers, tf.data.TFRecordDataset(paths[number]).skip(begin))
 
     parts = tf.data.Dataset.from_tensor_slices((numbers, begin, end))
-    return parts.interleave(of_file, cycle_length=at_once, block_length=BLOCK)
+    return parts.interleave(
+        of_file,
+        cycle_length=at_once,
+        block_length=BLOCK,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
 
 
 def _batches(

@@ -101,9 +101,16 @@ def _manifest(folder: str) -> dict[str, Any]:
             f"code, a glob: {folder}/*.tfrecord."
         )
     with tf.io.gfile.GFile(path) as file:
-        found = json.loads(file.read())
-    if not {"settings", "shards"} <= found.keys():
-        raise UserError(f"{MANIFEST} must be that of build-data. Received: {path}, another one.")
+        content = file.read()
+    try:
+        found = json.loads(content)
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict) or not {"settings", "shards"} <= found.keys():
+        raise UserError(
+            f"{MANIFEST} must be that of build-data. Received: {path}, which is damaged or another "
+            "one. Copy it again."
+        )
     return found
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 import pytest
 
 from albert_tf.data.corpus import blocks
+from albert_tf.data.corpus import documents as module
 from albert_tf.data.corpus.documents import Document, Split, documents, splits
 from albert_tf.data.corpus.files import InputFile, find_inputs
 from albert_tf.data.corpus.options import CorpusOptions
@@ -115,12 +116,14 @@ def test_json_lines_are_the_same_however_a_file_is_split(read, monkeypatch):
         texts = [a_text(generator) for _ in range(generator.randrange(6))]
         lines, expected, offset = [], [], 0
         limit = generator.choice([5, 40, 1000])
+        longest = generator.choice([50, 300, 10_000])
+        monkeypatch.setattr(module, "JSON_LINE", longest)
         for text in texts:
             line = json.dumps({"n": 1, "text": text}, ensure_ascii=generator.random() < 0.5)
             end = generator.choice(["\n", "\r\n", "\n\n", "\n  \n"])
             kept = [row.rstrip("\r") for row in text.split("\n") if row.strip()]
             joined = "\n".join(kept).strip().encode()
-            if len(line.encode()) <= 16 * limit:
+            if len(line.encode()) <= longest:
                 expected += parts(offset, joined, limit)
             offset += len((line + end).encode())
             lines.append(line + end)
@@ -254,13 +257,14 @@ def test_a_document_of_bad_lines_is_empty(read):
         (b"[" * 150, "Expecting value|nested too deeply"),
     ],
 )
-def test_bad_lines_of_json(read, line, reason):
+def test_bad_lines_of_json(read, monkeypatch, line, reason):
+    monkeypatch.setattr(module, "JSON_LINE", 160)
     good = b'{"text": "One.", "n": 2}\n'
     content = good + b"\n" + line + b"\n" + good
     with pytest.raises(UserError, match=f"a.jsonl, line 3: .*({reason})"):
-        read(content, "a.jsonl", max_document_bytes=10)
+        read(content, "a.jsonl")
     counts = Counter()
-    found = read(content, "a.jsonl", max_document_bytes=10, bad_lines="skip", counts=counts)
+    found = read(content, "a.jsonl", bad_lines="skip", counts=counts)
     assert [text for _, _, text in found] == [b"One."] * 2
     assert counts == {"documents": 2, "bytes": 8, "bad_lines": 1}
 
@@ -339,6 +343,7 @@ ENDLESS = {
     "wide.txt": ("\u3000".encode() * (MEGABYTE // 9), 0, 0),
     "blank.txt": (b"\n" * MEGABYTE, 0, 0),
     "bad.txt": (b"\xff" * MEGABYTE, 0, 1),
+    "book.jsonl": (b'{"text": "' + b"Words. " * (MEGABYTE // 7) + b'"}\n', 48, 0),
     "line.jsonl": (b'{"text": "' + b"x" * MEGABYTE, 0, 0),
     "line.txt.gz": (b"words and " * (MEGABYTE // 10), 48, 1),
     "word.jsonl.gz": (b"x" * MEGABYTE, 0, 0),

@@ -82,6 +82,19 @@ def test_a_link_into_itself_ends(folder):
     assert len(names(folder)) == 4
 
 
+def test_a_folder_that_can_not_be_read(folder, monkeypatch):
+    scandir = os.scandir
+
+    def refusing(path):
+        if str(path).endswith("er"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(PermissionError, match="Permission denied: '.*deep/er'"):
+        find_inputs([folder])
+
+
 def test_paths_of_tensorflow(folder):
     """`file://` goes the way of buckets."""
     remote = f"file://{folder}"

@@ -294,7 +294,11 @@ def test_files_of_the_original_code_are_read(golden):
     np.testing.assert_array_equal(labels["sentence_order_label"], order)
 
 
-@pytest.mark.parametrize("model_class", [AlbertForPreTraining, AlbertForMaskedLM])
+@pytest.mark.parametrize(
+    ("directory", "model_class"),
+    [("dynamic", AlbertForPreTraining), ("static", AlbertForMaskedLM)],
+    indirect=["directory"],
+)
 def test_models_take_them(directory, dataset, model_class):
     config = AlbertConfig.from_size("tiny", vocab_size=directory.tokenizer.vocab_size)
     keras.utils.set_random_seed(3)

@@ -56,8 +56,9 @@ def test_an_unfinished_directory_is_refused(tmp_path):
         find_records(tmp_path)
 
 
-def test_a_strange_manifest_is_refused(tmp_path):
-    (tmp_path / "manifest.json").write_text("{}")
+@pytest.mark.parametrize("content", ["{}", "[]", '{"settings": {"exa'])
+def test_a_strange_manifest_is_refused(tmp_path, content):
+    (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(UserError, match="must be that of build-data. Received: .*manifest.json"):
         find_records(tmp_path)
 

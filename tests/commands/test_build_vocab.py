@@ -1,0 +1,195 @@
+"""`albert-tf build-vocab`: from text to a vocabulary that is the same for the same seed."""
+
+import argparse
+import gzip
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sentencepiece
+
+from albert_tf.commands import build_vocab
+from albert_tf.errors import UserError
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import USER_DEFINED_PIECES, describe
+
+
+def arguments(*words):
+    parser = argparse.ArgumentParser()
+    build_vocab.add_arguments(parser)
+    return parser.parse_args(list(map(str, words)))
+
+
+def build(*words):
+    return build_vocab.run(arguments(*words))
+
+
+def build_elsewhere(*words):
+    """Builds in a process of its own; returns the modules that it has loaded."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); from test_build_vocab import build;"
+        "build(*sys.argv[1:]); print(*sys.modules)"
+    )
+    folder = Path(__file__).parent
+    process = subprocess.run(
+        [sys.executable, "-c", code, folder, *map(str, words)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return process.stdout.splitlines()[-1].split()
+
+
+def pieces(path):
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    return [processor.id_to_piece(index) for index in range(processor.get_piece_size())]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Plain text, gzip and JSONL of 300 sentences in French and English."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    towns = ["Paris", "Orléans", "Québec", "Århus", "York", "Leeds", "Kyōto", "Zürich"]
+    rows = [
+        f"In {1000 + row} the town of {towns[row % 8]} had {row * 37} houses. Été came late."
+        for row in range(300)
+    ]
+    (folder / "a.txt").write_text("\n\n".join(rows[:100]))
+    (folder / "b.txt.gz").write_bytes(gzip.compress("\n\n".join(rows[100:200]).encode()))
+    (folder / "c.jsonl").write_text("\n".join(json.dumps({"body": row}) for row in rows[200:]))
+    return folder
+
+
+def test_a_vocabulary(corpus, tmp_path, capsys):
+    output = tmp_path / "new" / "spiece.model"
+    found = build(
+        "--input", corpus, "--text-field", "body", "--vocab-size", 120, "--output", output
+    )
+    assert found == 0
+    vocabulary = pieces(output)
+    assert len(vocabulary) == 120
+    assert vocabulary[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    assert vocabulary[5:13] == list(USER_DEFINED_PIECES)
+    baked = describe(output)
+    assert (baked.lower_case, baked.keep_accents) == (True, False)
+    tokenizer = AlbertTokenizer(output)
+    assert tokenizer.tokenize("ORLÉANS") == tokenizer.tokenize("orleans")
+    read, sampled, made = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"read     3 files, 1\d,\d{3} bytes of text", read)
+    assert re.fullmatch(r"sampled  300 passages, 1\d,\d{3} bytes", sampled)
+    assert re.fullmatch(r"made     .*spiece.model, 120 pieces, sha256 [0-9a-f]{12}", made)
+
+
+def test_cased_with_accents(corpus, tmp_path):
+    output = tmp_path / "cased.model"
+    build(
+        *("--input", corpus / "a.txt", "--vocab_size", 150, "--output", output),
+        *("--cased", "--keep_accents", "--character_coverage", 1.0),
+    )
+    baked = describe(output)
+    assert (baked.lower_case, baked.keep_accents) == (False, True)
+    tokenizer = AlbertTokenizer(output)
+    assert tokenizer.decode(tokenizer("Été in Århus")["input_ids"][1:-1]) == "Été in Århus"
+
+
+def test_the_same_seed_gives_the_same_bytes(corpus, tmp_path):
+    """Also in another process, whose sets are in another order."""
+    words = ["--input", corpus / "?.txt*", "--sample-bytes", 9000, "--vocab-size", 150, "--output"]
+    outputs = [tmp_path / name for name in ("1.model", "2.model", "other.model")]
+    build(*words, outputs[0], "--seed", 7)
+    build_elsewhere(*words, outputs[1], "--seed", 7)
+    build(*words, outputs[2], "--seed", 8)
+    one, two, other = (path.read_bytes() for path in outputs)
+    assert one == two
+    assert one != other
+
+
+def test_a_sample_is_drawn(corpus, tmp_path, capsys):
+    output = tmp_path / "spiece.model"
+    build("--input", corpus / "a.txt", "--sample-bytes", 3000, "--output", output)
+    _, sampled, made = capsys.readouterr().out.splitlines()
+    size = int(sampled.split()[3].replace(",", ""))
+    assert 2500 < size <= 3000
+    made_pieces = int(made.split()[-4].replace(",", ""))
+    assert made_pieces == len(pieces(output)) < 30_000, "as many as the text has"
+
+
+def test_lines_and_splitters(corpus, tmp_path):
+    """A splitter of one's own is called; lines that are sentences need none."""
+    with pytest.raises(UserError, match="'nowhere:split'"):
+        build(
+            *("--input", corpus / "a.txt", "--sentence-splitter", "nowhere:split"),
+            *("--output", tmp_path / "a.model"),
+        )
+    build(
+        *("--input", corpus / "a.txt", "--sentence-splitter", "builtins:str.split"),
+        *("--lines", "paragraphs", "--vocab-size", 90, "--output", tmp_path / "a.model"),
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.model", "corpus"]
+
+
+def test_bad_lines(corpus, tmp_path, capsys):
+    (corpus / "a.txt").open("ab").write(b"\n\nl'\xe9t\xe9\n")
+    words = ("--input", corpus / "a.txt", "--vocab-size", 90, "--output", tmp_path / "a.model")
+    with pytest.raises(UserError, match="a.txt, line 201: the byte 0xe9"):
+        build(*words)
+    assert not (tmp_path / "a.model").exists()
+    assert build(*words, "--bad-lines", "skip") == 0
+    assert "bytes of text, 1 bad line skipped" in capsys.readouterr().out
+
+
+def test_output_is_replaced_on_demand_alone(corpus, tmp_path):
+    output = tmp_path / "spiece.model"
+    output.write_text("precious")
+    words = ("--input", corpus / "a.txt", "--vocab-size", 90, "--output", output)
+    with pytest.raises(UserError, match="must not exist yet"):
+        build(*words)
+    assert output.read_text() == "precious"
+    assert build(*words, "--force") == 0
+    assert len(pieces(output)) == 90
+
+
+def test_the_input_is_never_replaced(corpus):
+    before = (corpus / "a.txt").read_bytes()
+    for output in (corpus / "a.txt", corpus):
+        with pytest.raises(UserError, match="must not be the input's folder"):
+            build("--input", corpus / "a.txt", "--output", output, "--force")
+    assert (corpus / "a.txt").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--vocab-size", 10), "could not train.*vocab_size=10;"),
+        (("--character-coverage", 3), "could not train.*character_coverage"),
+        (("--threads", 0), "could not train.*num_threads"),
+        (("--sample-bytes", 0), "needs text. Received: 1 file with .* bytes of it, and --sample-b"),
+        (("--input", "none*.txt"), "'none.*.txt', which matches no file"),
+    ],
+)
+def test_mistakes(corpus, tmp_path, more, message):
+    with pytest.raises(UserError, match=message):
+        build("--input", corpus / "a.txt", "--output", tmp_path / "a.model", *more)
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
+
+
+def test_no_text(tmp_path):
+    (tmp_path / "a.txt").write_text("\n\n")
+    with pytest.raises(UserError, match="needs text. Received: 1 file with 0 bytes of it"):
+        build("--input", tmp_path / "a.txt", "--output", tmp_path / "a.model")
+
+
+def test_a_full_disk_leaves_nothing(corpus, tmp_path, files_of_at_most):
+    with pytest.raises(OSError, match="File too large"), files_of_at_most(4000):
+        build("--input", corpus / "a.txt", "--vocab-size", 90, "--output", tmp_path / "a.model")
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
+
+
+def test_no_tensorflow_is_loaded(corpus, tmp_path):
+    """It takes as much memory as the training."""
+    words = ("--input", corpus / "a.txt", "--vocab-size", 90, "--output", tmp_path / "a.model")
+    assert "tensorflow" not in build_elsewhere(*words)
