@@ -166,7 +166,7 @@ def _bake(content: bytes, options: Baked) -> bytes:
 
 @functools.lru_cache(maxsize=8)
 def _joined_rules(own: bytes, normalization: Normalization) -> bytes:
-    """`compile_rules`, which takes seconds, once for all models with the same rules of their own."""
+    """`compile_rules`, which takes seconds, once for all models with the same own rules."""
     model = sentencepiece_model_pb2.ModelProto()
     model.normalizer_spec.precompiled_charsmap = own
     return compile_rules(model.SerializeToString(), normalization)

@@ -118,7 +118,7 @@ def _submit(executor: ProcessPoolExecutor, function: Callable[..., Any], task: A
 def undisturbed() -> Iterator[None]:
     """Puts Ctrl-C and SIGTERM off: half a start would leave a process that waits for ever.
 
-    A second one isn't put off. A process that starts in here never hears of Ctrl-C, which is for us.
+    A second one isn't. A process that starts in here never hears of Ctrl-C, which is for us.
     """
     seen: list[int] = []
     handlers: dict[signal.Signals, Any] = {}

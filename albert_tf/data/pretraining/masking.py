@@ -15,7 +15,7 @@ from albert_tf.data.pretraining.words import WordTable
 
 MASKED: Final = 0.8  # share of the predicted pieces that become [MASK]
 KEPT: Final = 0.9  # … up to here they stay, and above this they become a random one
-_STREAMS: Final = range(16, 21)
+STREAMS: Final = range(16, 21)  # of `Draws`, in its order
 
 
 class Rows(NamedTuple):
@@ -68,7 +68,7 @@ class Masked(NamedTuple):
 
 def draw(keys: np.ndarray, length: int) -> Draws:
     """What masking rows of `length` pieces needs, for keys uint64 `[R]`."""
-    return Draws(*(draws.uniform(keys, stream, length) for stream in _STREAMS))
+    return Draws(*(draws.uniform(keys, stream, length) for stream in STREAMS))
 
 
 def mask(rows: Rows, drawn: Draws, table: WordTable, options: ExampleOptions) -> Masked:

@@ -3,17 +3,15 @@
 It runs in `tf.data`, in `tf.function` and eagerly. Rows do not see one another.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.pretraining import draws_graph
-from albert_tf.data.pretraining.masking import KEPT, MASKED, Draws, Masked, Rows
+from albert_tf.data.pretraining.masking import KEPT, MASKED, STREAMS, Draws, Masked, Rows
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.words import WordTable
-
-STREAMS: Final = range(16, 21)  # those of `masking.draw`
 
 
 def draw(keys: Any, length: Any) -> Draws:

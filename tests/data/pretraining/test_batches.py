@@ -294,6 +294,7 @@ def test_files_of_the_original_code_are_read(golden):
     np.testing.assert_array_equal(labels["sentence_order_label"], order)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("directory", "model_class"),
     [("dynamic", AlbertForPreTraining), ("static", AlbertForMaskedLM)],
