@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import multiprocessing
 import os
 import pickle
@@ -25,7 +26,7 @@ Result = TypeVar("Result")
 WAITING: Final = 2  # tasks of each process that are handed out ahead
 SECONDS_TO_LISTEN: Final = 5.0  # for news that are on their way when all is done
 
-_job: Job  # in a worker process: what `_begin` was given
+_path: Path  # in a worker process: what `_begin` was given
 _teller: Connection
 
 
@@ -143,9 +144,9 @@ def undisturbed() -> Iterator[None]:
 
 def _begin(path: Path, lifeline: Connection, teller: Connection) -> None:
     """What a process does first."""
-    global _job, _teller
+    global _path, _teller
+    _path, _teller = path, teller
     threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
-    _job, _teller = pickle.loads(path.read_bytes()), teller
 
 
 def _end_with(lifeline: Connection) -> None:
@@ -155,7 +156,13 @@ def _end_with(lifeline: Connection) -> None:
 
 
 def _do(function: Callable[[Job, Any, Tell], Result], task: Any) -> Result:
-    return function(_job, task, _teller.send)
+    return function(_job(_path), task, _teller.send)
+
+
+@functools.cache
+def _job(path: Path) -> Job:
+    """Read with the first task: the last process to start may find all done, and its file gone."""
+    return pickle.loads(path.read_bytes())
 
 
 def _listen(news: Connection, tell: Tell) -> None:
