@@ -1,26 +1,28 @@
 # make setup          an environment in .venv with everything for development
 # make demo           fine-tune, export twice, predict three ways
-# make test           all tests but those of the next two
+# make test           all tests but those of the next three
+# make test-engines   building data on Spark and on Beam; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
 # make test-peers     comparisons with transformers and KerasHub, on models drawn from a seed
 # make lint           ruff and mypy
 # make clean          removes .venv, builds and caches
 #
 # PYTHON=…            the Python (3.10 to 3.13) that .venv is made with; found by itself otherwise
-# WORKERS=…           processes that run tests side by side; 0, none beside the first, was the
-#                     fastest on two busy cores (TensorFlow starts once), 2 or more may win on an
-#                     idle machine
+# WORKERS=…           processes that run tests side by side; 0 is none beside the first, and the
+#                     fastest on a busy machine (TensorFlow starts once)
 # ALBERT_TF_SEED=…    repeats the drawn models of a run, whose log names its seed
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-backends test-peers lint clean
+.PHONY: setup demo test test-engines test-backends test-peers lint clean
 
-WORKERS ?= 0
+WORKERS ?= 2
 PYTHON ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
+# Beam wants an older protobuf than the other packages bring.
+ENGINES := .venv-engines
 
 # The stamps' names hold a checksum, since a fresh clone gives every file a new date.
 SUM := $(shell cat requirements.txt pyproject.toml | cksum | cut -d ' ' -f 1)
@@ -28,8 +30,10 @@ BASE_STAMP := $(VENV)/.installed-$(SUM)
 DEV_STAMP := $(VENV)/.installed-dev-$(SUM)
 BACKENDS_STAMP := $(VENV)/.installed-backends-$(SUM)
 PEERS_STAMP := $(VENV)/.installed-peers-$(SUM)
+ENGINES_STAMP := $(ENGINES)/.installed-$(SUM)
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile
+PLAIN := not peers and not backends and not engines
 # Each in a process of its own, so that none grows beyond a few GB (tests/models: 3.2 GB).
 HEAVY := tests/models tests/pipelines tests/export tests/text
 # Tests of what runs on every backend of Keras; what is slow on one is very slow on JAX, which
@@ -63,9 +67,12 @@ demo: $(BASE_STAMP)
 
 test: $(DEV_STAMP)
 	failed=0; \
-	$(PYTEST) -m "not peers and not backends" tests $(HEAVY:%=--ignore=%) || failed=1; \
-	for part in $(HEAVY); do $(PYTEST) -m "not peers and not backends" $$part || failed=1; done; \
+	$(PYTEST) -m "$(PLAIN)" tests --ignore=tests/engines $(HEAVY:%=--ignore=%) || failed=1; \
+	for part in $(HEAVY); do $(PYTEST) -m "$(PLAIN)" $$part || failed=1; done; \
 	exit $$failed
+
+test-engines: $(ENGINES_STAMP)
+	$(ENGINES)/bin/python -m pytest -m engines --packages-required tests/engines
 
 # Models this small take torch three times as long on several threads, and JAX half of its time goes
 # into optimizing what runs once.
@@ -87,7 +94,7 @@ lint: $(DEV_STAMP)
 	$(VENV)/bin/mypy
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(ENGINES) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 # An environment that no longer runs (its Python was removed, the folder was moved) is made anew.
 $(BASE_STAMP):
@@ -109,4 +116,12 @@ $(BACKENDS_STAMP): $(DEV_STAMP)
 
 $(PEERS_STAMP): $(DEV_STAMP)
 	$(RUN) -m pip install --quiet --editable '.[peers]'
+	@touch $@
+
+# TensorFlow isn't among them: nothing that makes examples needs it.
+$(ENGINES_STAMP): $(BASE_STAMP)
+	$(RUN) -m venv --clear $(ENGINES)
+	$(ENGINES)/bin/python -m pip install --quiet --no-deps --editable .
+	$(ENGINES)/bin/python -m pip install --quiet 'pytest>=9,<10' 'pyspark>=4.2,<5' 'apache-beam>=2.77,<3' \
+	  $(shell sed -nE "s/^((sentencepiece|sentencex|protobuf|google-crc32c|numpy|safetensors|tqdm)[^ ]*) .*/'\1'/p" requirements.txt)
 	@touch $@

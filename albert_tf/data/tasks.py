@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sklearn.model_selection import train_test_split
-
 from albert_tf.data.readers import FORMATS, Columns, Example, read_examples
 from albert_tf.errors import UserError
 
@@ -102,6 +100,8 @@ def train_and_dev(
     A folder holds both; of a single file a part is held out, drawn with `seed` so that each label
     keeps its share, where labels are classes (`is_score` is False).
     """
+    from sklearn.model_selection import train_test_split  # Takes seconds.
+
     if data.is_file():
         examples = read_examples(data, columns, skip_bad_rows)
         count = max(1, round(dev_fraction * len(examples)))

@@ -8,7 +8,7 @@ and a large one costs float32 sums of a long text their precision.
 
 from collections.abc import Iterable, Mapping
 
-from sentencepiece import sentencepiece_model_pb2
+from albert_tf.text.sentencepiece_messages import ModelProto
 
 MARGIN = 1.0  # Natural-log units; rounding in a sum of scores is below 0.01.
 
@@ -18,7 +18,7 @@ def ends_in_digit_comma(piece: str) -> bool:
     return piece[-1:] == "," and piece[-2:-1].isdigit()
 
 
-def demote(model: sentencepiece_model_pb2.ModelProto) -> None:
+def demote(model: ModelProto) -> None:
     """Lowers the scores of the pieces that end in a digit and a comma, in place."""
     normal = [piece for piece in model.pieces if piece.type == piece.NORMAL]
     scores = {each.piece: each.score for each in normal if not ends_in_digit_comma(each.piece)}

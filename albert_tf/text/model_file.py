@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import UserError
+from albert_tf.text.sentencepiece_messages import ModelProto
 from albert_tf.text.special_tokens import SPECIAL_TOKENS
 
 Source = str | os.PathLike[str] | bytes
@@ -25,9 +25,9 @@ def read_model(source: Source) -> tuple[bytes, str]:
     return path.read_bytes(), str(path)
 
 
-def parse_model(content: bytes, origin: str) -> sentencepiece_model_pb2.ModelProto:
+def parse_model(content: bytes, origin: str) -> ModelProto:
     """The model as a message, once it is sure to be an ALBERT vocabulary."""
-    proto = sentencepiece_model_pb2.ModelProto()
+    proto = ModelProto()
     try:
         proto.ParseFromString(content)
     except DecodeError as error:

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf.text.sentencepiece_messages import NormalizerSpec
 
 UNASSIGNED = ("Cn", "Co", "Cs")  # Unassigned, private use, surrogates: no rule touches them.
 HANGUL_OPEN = range(0xAC00, 0xD7A4, 28)
@@ -73,7 +74,7 @@ def compile_rules(model: bytes, normalization: Normalization) -> bytes:
         keys.update(("``", "''"))
     rules = [(key, own.Normalize(normalization(key))) for key in sorted(keys)]
     joined = _normalizer(norm_map=[(key, value) for key, value in rules if key != value])
-    spec = sentencepiece_model_pb2.NormalizerSpec()
+    spec = NormalizerSpec()
     spec.ParseFromString(joined.serialized_normalizer_spec())
     return spec.precompiled_charsmap
 

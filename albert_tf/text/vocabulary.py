@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
 from albert_tf.text.digit_comma import demote
 from albert_tf.text.model_file import Source, parse_model, read_model
 from albert_tf.text.normalization import Normalization, compile_rules
+from albert_tf.text.sentencepiece_messages import ModelProto
 from albert_tf.text.special_tokens import SPECIAL_TOKENS
 
 DigitComma = Literal["original", "plain"]
@@ -167,7 +167,7 @@ def _bake(content: bytes, options: Baked) -> bytes:
 @functools.lru_cache(maxsize=8)
 def _joined_rules(own: bytes, normalization: Normalization) -> bytes:
     """`compile_rules`, which takes seconds, once for all models with the same own rules."""
-    model = sentencepiece_model_pb2.ModelProto()
+    model = ModelProto()
     model.normalizer_spec.precompiled_charsmap = own
     return compile_rules(model.SerializeToString(), normalization)
 

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
+from albert_tf.text.sentencepiece_messages import ModelProto
 
 from albert_tf.errors import UserError
 from albert_tf.text.digit_comma import best_score, ends_in_digit_comma
@@ -84,7 +84,7 @@ def test_every_cut_is_noticed(unbaked):
 
 @pytest.mark.parametrize("missing", ["[MASK]", "[CLS]", "<pad>"])
 def test_a_special_piece_is_missing(unbaked, missing):
-    proto = sentencepiece_model_pb2.ModelProto.FromString(unbaked)
+    proto = ModelProto.FromString(unbaked)
     next(piece for piece in proto.pieces if piece.piece == missing).piece = "other"
     with pytest.raises(
         UserError, match="must start with <pad>, <unk>, .*which starts with .*other"

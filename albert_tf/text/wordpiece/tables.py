@@ -16,9 +16,9 @@ from typing import Final
 import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
 import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import UserError
+from albert_tf.text.sentencepiece_messages import NormalizerSpec
 from albert_tf.text.wordpiece.rules import Rules
 from albert_tf.text.wordpiece.vocabulary import SUFFIX, Vocabulary
 
@@ -105,7 +105,7 @@ def _trie(replacements: Mapping[str, str]) -> tuple[np.ndarray, bytes]:
         escape_whitespaces=False,
         remove_extra_whitespaces=False,
     )
-    spec = sentencepiece_model_pb2.NormalizerSpec()
+    spec = NormalizerSpec()
     spec.ParseFromString(normalizer.serialized_normalizer_spec())
     table = spec.precompiled_charsmap
     end = struct.calcsize("<I") + struct.unpack_from("<I", table)[0]
