@@ -4,10 +4,10 @@ import hashlib
 
 import pytest
 import sentencepiece
-from albert_tf.text.sentencepiece_messages import ModelProto
 
 from albert_tf.errors import UserError
 from albert_tf.text.digit_comma import best_score, ends_in_digit_comma
+from albert_tf.text.sentencepiece_messages import ModelProto
 from albert_tf.text.vocabulary import (
     Baked,
     bake,
