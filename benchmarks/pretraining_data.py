@@ -120,7 +120,7 @@ def stages(text, vocab, options):
         before = time.perf_counter()
         part = pairs.part(start, start + examples.BATCH)
         rows = laid_out(part, whole.ids, maker.table, options.max_seq_length)
-        masked = mask(rows, draw(part.keys, options.max_seq_length), maker.table, options)
+        masked = mask(rows, draw(part.keys), maker.table, options)
         between = time.perf_counter()
         given = examples.static_features(rows, masked, part.labels, maker.table.starts)
         for record in encode_rows(given):

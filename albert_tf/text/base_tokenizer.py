@@ -12,7 +12,7 @@ from albert_tf.text.inputs import as_batch, as_lists, as_words
 from albert_tf.text.padding import pad_rows, padding_side, padding_strategy
 from albert_tf.text.places import Places
 from albert_tf.text.rows import Layout, Row, make_rows, special_count
-from albert_tf.text.segmenter import Pieces, Segmenter, Text, as_text
+from albert_tf.text.segmenter import Pieces, Segmenter, Text
 from albert_tf.text.truncation import truncation_strategy
 
 
@@ -149,9 +149,13 @@ class BaseTokenizer(TokenConversions):
         """The `input_ids` alone; options as for calling the tokenizer."""
         return self(text, text_pair, **options)["input_ids"]
 
-    def encode_plain(self, texts: Sequence[Text]) -> list[np.ndarray]:
-        """int32 `[pieces]` of each text, in bulk: special tokens written out are plain text."""
-        return self._segmenter.encode_arrays([as_text(text) for text in texts])
+    def encode_plain(self, texts: list[str]) -> list[np.ndarray]:
+        """int32 `[pieces]` of each text, in bulk: special tokens written out are plain text.
+
+        Raises:
+            UnicodeEncodeError: a text with surrogates, which no bytes in UTF-8 decode to.
+        """
+        return self._segmenter.encode_arrays(texts)
 
     def tokenize(self, text: Text, pair: Text | None = None) -> list[str]:
         """The pieces as strings."""

@@ -39,6 +39,23 @@ def uniform(keys: np.ndarray, stream: int, count: int) -> np.ndarray:
     return (numbers >> np.uint64(11)) * _MANTISSA
 
 
+class Uniform:
+    """`uniform` of any count, of which only what is asked for is computed.
+
+    Args:
+        keys: uint64 `[R]`.
+        stream: of draws.
+    """
+
+    def __init__(self, keys: np.ndarray, stream: int):
+        self._keys = child(keys, stream)
+
+    def __getitem__(self, place: tuple[Any, Any]) -> np.ndarray:
+        """float64 in [0, 1) for rows and places (both broadcast), as an array would give it."""
+        row, at = place
+        return (child(self._keys[row], at) >> np.uint64(11)) * _MANTISSA
+
+
 def _mixed(state: np.ndarray) -> np.ndarray:
     state = (state ^ (state >> np.uint64(30))) * _FIRST
     state = (state ^ (state >> np.uint64(27))) * _SECOND

@@ -86,7 +86,7 @@ class ExampleMaker:
             pairs = swapped(pairs)
         length = self.options.max_seq_length
         rows = laid_out(pairs, ids, self.table, length)
-        masked = mask(rows, draw(pairs.keys, length), self.table, self.options)
+        masked = mask(rows, draw(pairs.keys), self.table, self.options)
         counts["masked"] += int(masked.counts.sum())
         return encode_rows(static_features(rows, masked, pairs.labels, self.table.starts))
 
@@ -115,9 +115,9 @@ def static_features(
     weights = np.arange(masked.positions.shape[1]) < masked.counts[:, None]
     return {
         "input_ids": masked.ids,
-        "input_mask": inside.astype(int),
-        "segment_ids": segments.astype(int),
-        "token_boundary": begins.astype(int),
+        "input_mask": inside,
+        "segment_ids": segments,
+        "token_boundary": begins,
         "masked_lm_positions": masked.positions,
         "masked_lm_ids": masked.labels,
         "masked_lm_weights": weights.astype(float),

@@ -5,12 +5,12 @@ differs from the latter on purpose: an n-gram never goes from one segment into t
 random piece is never a special one. `masking_graph` does the same in TensorFlow's graphs.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from albert_tf.data.pretraining import draws
-from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.data.pretraining.options import NUMBER_BITS, ExampleOptions
 from albert_tf.data.pretraining.words import WordTable
 
 MASKED: Final = 0.8  # share of the predicted pieces that become [MASK]
@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """float64 `[R, T]` in [0, 1) each, by the position of a piece.
+    """float64 `[R, T]` in [0, 1) each, by the position of a piece: arrays, or `draws.Uniform`.
 
     Attributes:
         order: a word's turn, by its first piece: the lowest is the first to be masked.
@@ -43,11 +43,11 @@ class Draws(NamedTuple):
         shuffle: where it goes in a permutation.
     """
 
-    order: np.ndarray
-    ngram: np.ndarray
-    replace: np.ndarray
-    word: np.ndarray
-    shuffle: np.ndarray
+    order: Any
+    ngram: Any
+    replace: Any
+    word: Any
+    shuffle: Any
 
 
 class Masked(NamedTuple):
@@ -66,9 +66,9 @@ class Masked(NamedTuple):
     counts: np.ndarray
 
 
-def draw(keys: np.ndarray, length: int) -> Draws:
-    """What masking rows of `length` pieces needs, for keys uint64 `[R]`."""
-    return Draws(*(draws.uniform(keys, stream, length) for stream in STREAMS))
+def draw(keys: np.ndarray) -> Draws:
+    """What masking rows needs, for keys uint64 `[R]`."""
+    return Draws(*(draws.Uniform(keys, stream) for stream in STREAMS))
 
 
 def mask(rows: Rows, drawn: Draws, table: WordTable, options: ExampleOptions) -> Masked:
@@ -138,18 +138,17 @@ def _pick(
     """
     rows = np.arange(len(budget))[:, None]
     exists = np.arange(words.begins.shape[1]) < words.counts[:, None]
-    order = np.where(exists, drawn.order[rows, words.begins], np.inf)
-    turns = np.argsort(order, axis=1, kind="stable")
+    turns = _order(drawn.order[rows, words.begins], exists)
     limits = np.cumsum(options.ngram_probabilities)[:-1]
-    sizes = 1 + np.searchsorted(limits, drawn.ngram[rows, words.begins], side="right")
-    sizes = np.minimum(sizes, words.left)
     free = exists & ~taken[rows, words.begins]
     remaining, active = budget.copy(), np.flatnonzero((budget > 0) & (words.counts > 0))
     picked: list[tuple[np.ndarray, ...]] = []
     for turn in range(turns.shape[1]):
         word = turns[active, turn]
         begin = words.begins[active, word]
-        size = _fitting(words, active, word, sizes[active, word], remaining[active] + begin)
+        size = 1 + np.searchsorted(limits, drawn.ngram[active, begin], side="right")
+        size = np.minimum(size, words.left[active, word])
+        size = _fitting(words, active, word, size, remaining[active] + begin)
         accepted = size > 0
         for offset in range(int(size.max(initial=0))):
             within = offset < size
@@ -165,6 +164,17 @@ def _pick(
         if not len(active):
             break
     return _heads(picked, taken.shape)
+
+
+def _order(drawn: np.ndarray, exists: np.ndarray) -> np.ndarray:
+    """int `[R, W]`: the numbers of the words by their draws, and by themselves where these tie.
+
+    A draw is a multiple of 2**-53; sorting it together with its number is faster than argsort.
+    """
+    numbers = np.arange(drawn.shape[1], dtype=np.uint64)
+    keys = ((drawn * 2.0**53).astype(np.uint64) << np.uint64(NUMBER_BITS)) | numbers
+    keys[~exists] = np.iinfo(np.uint64).max
+    return (np.sort(keys, axis=1) & np.uint64(2**NUMBER_BITS - 1)).astype(int)
 
 
 def _fitting(
@@ -202,7 +212,7 @@ def _replaced(
     return replaced
 
 
-def _permuted(ids: np.ndarray, chosen: np.ndarray, shuffle: np.ndarray) -> np.ndarray:
+def _permuted(ids: np.ndarray, chosen: np.ndarray, shuffle: Any) -> np.ndarray:
     """Pieces at the chosen places of a row change places with one another."""
     row, position = np.nonzero(chosen)
     order = np.lexsort((shuffle[row, position], row))

@@ -12,6 +12,8 @@ Mode = Literal["dynamic", "static"]
 
 SPAN_PROBABILITY: Final = 0.2  # of ending a span after a word; SpanBERT, arXiv 1907.10529, 3.1
 LONGEST_SPAN: Final = 10  # words; as there
+NUMBER_BITS: Final = 11  # for a position, beside the 53 of a draw
+LONGEST: Final = 2**NUMBER_BITS
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
 
 
@@ -58,7 +60,7 @@ class ExampleOptions:
 
     def __post_init__(self) -> None:
         for name, holds, rule in (
-            ("max_seq_length", self.max_seq_length >= 8, "8 or more"),
+            ("max_seq_length", 8 <= self.max_seq_length <= LONGEST, f"between 8 and {LONGEST}"),
             (
                 "max_predictions_per_seq",
                 self.max_predictions_per_seq != 0 and self.predictions >= 1,

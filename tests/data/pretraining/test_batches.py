@@ -59,7 +59,7 @@ def as_made_in_numpy(directory, number, epoch, seed):
     at, length, end = np.arange(T), len(ids), len(second) + 2
     row = np.array([ids + [table.pad_id] * (T - length)], "int32")
     rows = Rows(row, np.array([length]), np.array([end]))
-    masked = masking.mask(rows, masking.draw(key, T), table, directory.options)
+    masked = masking.mask(rows, masking.draw(key), table, directory.options)
     counted = np.arange(P) < masked.counts[0]
     return (
         masked.ids[0],

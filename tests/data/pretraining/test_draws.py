@@ -30,6 +30,15 @@ def test_numbers_depend_on_the_key_the_stream_and_the_place_alone():
     assert len(np.unique(whole)) == whole.size
 
 
+def test_numbers_that_are_computed_when_asked_for():
+    keys = np.array([3, 99, 2**63], np.uint64)
+    whole, lazy = draws.uniform(keys, 4, 11), draws.Uniform(keys, 4)
+    rows, places = np.array([2, 0, 2]), np.array([10, 3, 0])
+    np.testing.assert_array_equal(lazy[rows, places], whole[rows, places])
+    np.testing.assert_array_equal(lazy[rows[:, None], places], whole[rows[:, None], places])
+    np.testing.assert_array_equal(lazy[1, np.arange(11)], whole[1])
+
+
 @pytest.mark.parametrize("stream", [0, 1, 17])
 def test_numbers_are_uniform_and_independent(stream):
     """Within five standard deviations, of numbers that never change."""

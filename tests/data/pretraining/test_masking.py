@@ -92,10 +92,11 @@ def plainly(ids, length, first, drawn, table, options):
 @pytest.mark.parametrize("choice", CHOICES)
 def test_masks_are_what_the_rule_says(choice, table):
     given, rows = options(**CHOICES[choice]), drawn_rows(300)
-    drawn = draw(np.arange(300, dtype=np.uint64), LENGTH)
+    drawn = draw(np.arange(300, dtype=np.uint64))
     masked = mask(rows, drawn, table, given)
+    at = np.arange(LENGTH)
     for row in range(300):
-        one = Draws(*(array[row] for array in drawn))
+        one = Draws(*(numbers[row, at] for numbers in drawn))
         ids, positions, labels = plainly(*(each[row] for each in rows), one, table, given)
         count = masked.counts[row]
         assert masked.ids[row].tolist() == ids
@@ -106,20 +107,18 @@ def test_masks_are_what_the_rule_says(choice, table):
 
 def test_rows_are_masked_alike_in_any_company(table):
     rows, keys = drawn_rows(90), np.arange(90, dtype=np.uint64) + 7
-    together = mask(rows, draw(keys, LENGTH), table, options())
+    together = mask(rows, draw(keys), table, options())
     for part in (slice(0, 1), slice(40, 61), slice(89, 90)):
-        alone = mask(
-            Rows(*(each[part] for each in rows)), draw(keys[part], LENGTH), table, options()
-        )
+        alone = mask(Rows(*(each[part] for each in rows)), draw(keys[part]), table, options())
         for whole, own in zip(together, alone, strict=True):
             np.testing.assert_array_equal(whole[part], own)
 
 
 def test_as_many_as_the_probability_says(table):
     rows = drawn_rows(400)
-    masked = mask(rows, draw(np.arange(400, dtype=np.uint64), LENGTH), table, options(ngram=1))
+    masked = mask(rows, draw(np.arange(400, dtype=np.uint64)), table, options(ngram=1))
     single = dataclasses.replace(options(), do_whole_word_mask=False)
-    exact = mask(rows, draw(np.arange(400, dtype=np.uint64), LENGTH), table, single)
+    exact = mask(rows, draw(np.arange(400, dtype=np.uint64)), table, single)
     wanted = np.maximum(1, np.rint(0.15 * rows.lengths))
     np.testing.assert_array_equal(exact.counts, np.minimum(wanted, single.predictions))
     assert (masked.counts <= wanted).all()
@@ -128,14 +127,14 @@ def test_as_many_as_the_probability_says(table):
 def test_nothing_to_predict(table):
     given = options(masked_lm_prob=0.0)
     rows = drawn_rows(9)
-    masked = mask(rows, draw(np.arange(9, dtype=np.uint64), LENGTH), table, given)
+    masked = mask(rows, draw(np.arange(9, dtype=np.uint64)), table, given)
     assert not masked.counts.any()
     assert masked.positions.shape == (9, 1)
     np.testing.assert_array_equal(masked.ids, rows.ids)
 
 
 def test_no_row_at_all(table):
-    masked = mask(drawn_rows(0), draw(np.zeros(0, np.uint64), LENGTH), table, options())
+    masked = mask(drawn_rows(0), draw(np.zeros(0, np.uint64)), table, options())
     assert masked.ids.shape == (0, LENGTH)
 
 
@@ -143,7 +142,7 @@ def test_eighty_ten_ten(table):
     """Within four standard deviations, of pieces that are all words, so that none is left."""
     rows = drawn_rows(3000)
     given = options(do_whole_word_mask=False, masked_lm_prob=0.5)
-    masked = mask(rows, draw(np.arange(3000, dtype=np.uint64), LENGTH), table, given)
+    masked = mask(rows, draw(np.arange(3000, dtype=np.uint64)), table, given)
     real = np.arange(given.predictions) < masked.counts[:, None]
     after = np.take_along_axis(masked.ids, masked.positions, 1)[real]
     before = masked.labels[real]

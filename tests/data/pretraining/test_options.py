@@ -45,7 +45,8 @@ def test_a_dictionary_and_back():
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [
-        ("max_seq_length", 7, "8 or more"),
+        ("max_seq_length", 7, "between 8 and 2048"),
+        ("max_seq_length", 2049, "between 8 and 2048"),
         ("max_predictions_per_seq", 0, "1 or more"),
         ("masked_lm_prob", 1.5, "between 0 and 1"),
         ("short_seq_prob", -0.1, "between 0 and 1"),

@@ -24,13 +24,14 @@ def test_rows_are_encoded_as_one_by_one(rows):
     generator = np.random.default_rng(2)
     columns = {
         "small": generator.integers(0, 2, (rows, 300)),
+        "truth": generator.random((rows, 11)) < 0.5,
         "ids": (2.0 ** generator.uniform(0, 20, (rows, 31))).astype(np.int32),
         "any": generator.integers(-(2**63), 2**63 - 1, (rows, 5)),
         "labels": np.full((rows, 1), -100, np.int32),
         "weights": generator.random((rows, 7), np.float32),
     }
     expected = [
-        encode({name: column[row].tolist() for name, column in columns.items()})
+        encode({name: (column[row] + 0).tolist() for name, column in columns.items()})
         for row in range(rows)
     ]
     assert list(encode_rows(columns)) == expected
