@@ -1,20 +1,24 @@
 """Text per second of `albert-tf build-data` beside the original's algorithm: interleaved medians.
 
     python benchmarks/pretraining_data.py --input books/ --vocab spiece.model \\
-        [--max-seq-length 512] [--original-mb 1] [--mb 48] [--rounds 3]
+        [--max-seq-length 512] [--copies 10] [--original-mb 1] [--mb 100] [--rounds 3]
 
 The original's algorithm is original_pretraining_data.py, a plain reading of
-create_pretraining_data.py: one process, one copy, tokenizing and serializing included (with the
-serializer used here; its own is slower). It gets the first --original-mb of what albert_tf gets.
-Both read the same file: a sentence a line, a blank line between documents. Then it prints where the
-time of one process goes.
+create_pretraining_data.py: one process, tokenizing and serializing included (with the serializer
+used here; its own is slower). It gets the first --original-mb of what albert_tf gets. Both read
+the same kind of file: a sentence a line, a blank line between documents. A speed is text per second
+for --copies masked copies of it, and for one; the original makes 40 by default. Then it prints
+where the time of one process goes, for one copy.
 """
 
 import argparse
 import collections
+import dataclasses
 import functools
+import itertools
 import os
 import platform
+import shutil
 import statistics
 import sys
 import tempfile
@@ -40,19 +44,19 @@ from albert_tf.data.pretraining.passages import as_passages
 from albert_tf.data.pretraining.records import encode, encode_rows, frame
 from albert_tf.data.pretraining.rows import laid_out
 from albert_tf.text.normalization import Normalization
+from albert_tf.text.vocabulary import bake_file
 
 MEGABYTE = 10**6
 
 
 def write_sentences(inputs, path, size):
-    """The first `size` bytes of documents, a sentence a line; returns the bytes written."""
+    """`size` bytes of documents, a sentence a line, over and over; returns the bytes written."""
     options, split = CorpusOptions(), sentence_splitter(DEFAULT, "en")
+    parts = itertools.cycle(splits(find_inputs(inputs), options))
+    found = (one for part in parts for one in documents(part, options, collections.Counter()))
     with path.open("w", encoding="utf-8") as file:
-        for part in splits(find_inputs(inputs), options):
-            for document in documents(part, options, collections.Counter()):
-                file.write("\n".join(sentences(document, options, split)) + "\n\n")
-                if file.tell() > size:
-                    return file.tell()
+        while file.tell() < size:
+            file.write("\n".join(sentences(next(found), options, split)) + "\n\n")
     return path.stat().st_size
 
 
@@ -72,10 +76,10 @@ def original(text, output, vocab, flags):
     return time.perf_counter() - start
 
 
-def ours(text, folder, vocab, options, lines, workers):
+def ours(text, folder, vocab, options, workers):
     """Seconds of a whole job, from starting processes to the manifest."""
     start = time.perf_counter()
-    corpus = CorpusOptions(lines=lines)
+    corpus = CorpusOptions(lines="sentences")
     job = make_job([str(text)], str(folder), vocab, options, corpus)
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         run_local(job, workers, Progress(nowhere))
@@ -84,7 +88,7 @@ def ours(text, folder, vocab, options, lines, workers):
 
 def stages(text, vocab, options):
     """Seconds of each step for all documents, in one process."""
-    corpus, counts = CorpusOptions(), collections.Counter()
+    corpus, counts = CorpusOptions(lines="sentences"), collections.Counter()
     times = {}
 
     def timed(name, function, *arguments):
@@ -135,8 +139,9 @@ def arguments():
     parser.add_argument("--input", nargs="+", required=True, help="text: files or folders")
     parser.add_argument("--vocab", required=True, help="spiece.model as published")
     parser.add_argument("--max-seq-length", type=int, default=512)
+    parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--original-mb", type=float, default=1.0)
-    parser.add_argument("--mb", type=float, default=48.0)
+    parser.add_argument("--mb", type=float, default=100.0)
     parser.add_argument("--rounds", type=int, default=3)
     return parser.parse_args()
 
@@ -155,8 +160,9 @@ def main():
         "random_seed": 12345,
         "dupe_factor": 1,
     }
-    static = ExampleOptions(mode="static", **flags)
-    dynamic = ExampleOptions(mode="dynamic", **flags)
+    one = ExampleOptions(mode="static", **flags)
+    several = dataclasses.replace(one, dupe_factor=options.copies)
+    dynamic = dataclasses.replace(one, mode="dynamic")
     print(
         f"Python {platform.python_version()}, NumPy {numpy.__version__}, sentencepiece "
         f"{sentencepiece.__version__}, {os.cpu_count()} cores; sequences of {length}",
@@ -165,31 +171,42 @@ def main():
     speeds = collections.defaultdict(list)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        few, many = folder / "few.txt", folder / "many.txt"
+        few, many, fewer = folder / "few.txt", folder / "many.txt", folder / "fewer.txt"
+        vocab = folder / "spiece.model"
+        bake_file(options.vocab, vocab)
         few_bytes = write_sentences(options.input, few, options.original_mb * MEGABYTE)
         many_bytes = write_sentences(options.input, many, options.mb * MEGABYTE)
+        fewer_bytes = write_sentences(options.input, fewer, options.mb / options.copies * MEGABYTE)
+        copies = f"{options.copies} copies"
         for number in range(options.rounds):
-            seconds = original(few, folder / "original.tfrecord", options.vocab, flags)
-            speeds["the original's algorithm"].append(few_bytes / seconds)
-            for name, chosen, lines, workers in (
-                ("static, 1 process", static, "sentences", 1),
-                ("static, 2 processes", static, "sentences", 2),
-                ("dynamic, 1 process", dynamic, "sentences", 1),
-                ("static, paragraphs split, 1 process", static, "paragraphs", 1),
+            for name, count in (("1 copy", 1), (copies, options.copies)):
+                given = {**flags, "dupe_factor": count}
+                seconds = original(few, folder / "original.tfrecord", options.vocab, given)
+                speeds["the original's algorithm", name].append(few_bytes / seconds)
+            for name, chosen, text, size, workers in (
+                ("static, 1 process", one, many, many_bytes, 1),
+                ("static, 2 processes", one, many, many_bytes, 2),
+                ("static, 1 process", several, fewer, fewer_bytes, 1),
+                ("dynamic, 1 process", dynamic, many, many_bytes, 1),
             ):
-                place = folder / f"{name}-{number}"
-                seconds = ours(many, place, options.vocab, chosen, lines, workers)
-                speeds[name].append(many_bytes / seconds)
+                count = copies if chosen is several else "1 copy"
+                place = folder / f"{name}-{count}-{number}"
+                seconds = ours(text, place, str(vocab), chosen, workers)
+                speeds[name, count].append(size / seconds)
+                shutil.rmtree(place)
             print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
-        base = statistics.median(speeds["the original's algorithm"])
-        for name, values in speeds.items():
+        for (name, count), values in speeds.items():
             median = statistics.median(values)
+            base = statistics.median(speeds["the original's algorithm", count])
             spread = f"{min(values) / MEGABYTE:.2f} to {max(values) / MEGABYTE:.2f}"
-            print(f"{name:36} {median / MEGABYTE:6.2f} MB/s ({spread}), {median / base:5.1f} times")
-        times = stages(many, options.vocab, static)
+            print(
+                f"{name:26} {count:10} {median / MEGABYTE:6.2f} MB/s ({spread}), "
+                f"{median / base:5.1f} times the original's"
+            )
+        times = stages(fewer, options.vocab, one)
         print("where the time of one process goes:")
         for name, seconds in times.items():
-            speed = many_bytes / seconds / MEGABYTE
+            speed = fewer_bytes / seconds / MEGABYTE
             print(f"{name:12} {seconds / sum(times.values()):4.0%}  {speed:7.1f} MB/s")
 
 
