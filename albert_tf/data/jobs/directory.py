@@ -74,6 +74,9 @@ class Directory:
         """
         job = self.job
         if self.manifest is None and not corpus.get("documents"):
+            for report in made:  # of no examples, and in the way of another corpus
+                (job.folder / report.file).unlink(missing_ok=True)
+            shutil.rmtree(job.folder / WORK, ignore_errors=True)
             raise UserError(
                 "A corpus must have a document. Received: none in "
                 f"{', '.join(file.path for file in job.inputs[:_SHOWN])}, {len(job.inputs)} in all."

@@ -282,6 +282,8 @@ def test_a_bad_line_stops_a_run_which_goes_on_when_it_is_to_be_skipped(
 def test_a_corpus_without_a_document_is_refused(make, corpus, tmp_path):
     with pytest.raises(UserError, match=r"must have a document. Received: none in .*empty.txt"):
         run_local(make(tmp_path / "examples", inputs=[corpus / "d" / "e"]), 1)
+    assert not any((tmp_path / "examples").iterdir())
+    assert run_local(make(tmp_path / "examples", inputs=[corpus / "a.txt"]), 1).made
 
 
 def _finished(folder):
