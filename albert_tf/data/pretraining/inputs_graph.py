@@ -8,10 +8,10 @@ import tensorflow as tf
 from albert_tf.data import features
 from albert_tf.data.pretraining import draws_graph, masking_graph
 from albert_tf.data.pretraining.masking import Rows
+from albert_tf.data.pretraining.pairs import NO_LABEL
 from albert_tf.data.pretraining.sources import RecordFiles
 
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
-_UNCOUNTED: Final = -100  # a label that counts in no loss
 _SWAP: Final = 0  # a stream of draws, as those of `masking_graph`
 
 
@@ -71,7 +71,7 @@ def _static(records: tf.Tensor, files: RecordFiles, multiple: int | None) -> Bat
             features.TOKEN_TYPE_IDS.name: parsed["segment_ids"],
             features.MASKED_LM_POSITIONS.name: parsed["masked_lm_positions"],
         },
-        tf.where(counts, parsed["masked_lm_ids"], _UNCOUNTED),
+        tf.where(counts, parsed["masked_lm_ids"], NO_LABEL),
         parsed["next_sentence_labels"][:, 0],
     )
 
@@ -102,7 +102,7 @@ def _dynamic(
             features.TOKEN_TYPE_IDS.name: (at >= rows.first[:, None]) & (at < lengths),
             features.MASKED_LM_POSITIONS.name: masked.positions,
         },
-        tf.where(counts, masked.labels, _UNCOUNTED),
+        tf.where(counts, masked.labels, NO_LABEL),
         labels,
     )
 
