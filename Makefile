@@ -86,7 +86,7 @@ test-backends: $(BACKENDS_STAMP)
 	$(PYTEST) -m backends --packages-required tests/backends
 
 test-peers: $(PEERS_STAMP)
-	$(PYTEST) -m peers --packages-required
+	$(PYTEST) -m peers --packages-required tests --ignore=tests/engines
 
 lint: $(DEV_STAMP)
 	$(VENV)/bin/ruff check .
