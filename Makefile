@@ -121,7 +121,7 @@ $(PEERS_STAMP): $(DEV_STAMP)
 # TensorFlow isn't among them: nothing that makes examples needs it.
 $(ENGINES_STAMP): $(BASE_STAMP)
 	$(RUN) -m venv --clear $(ENGINES)
-	$(ENGINES)/bin/python -m pip install --quiet --no-deps --editable .
 	$(ENGINES)/bin/python -m pip install --quiet 'pytest>=9,<10' 'pyspark>=4.2,<5' 'apache-beam>=2.77,<3' \
 	  $(shell sed -nE "s/^((sentencepiece|sentencex|protobuf|google-crc32c|numpy|safetensors|tqdm)[^ ]*) .*/'\1'/p" requirements.txt)
+	$(ENGINES)/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $@
