@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, 2 for a user's mistake, 130 for Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
-        if options.command not in LIGHT:
+        if options.command in LIGHT:
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # where a vocab.txt needs it after all
+        else:
             _import_tensorflow_quietly()
         return COMMANDS[options.command].run(options)
     except BrokenPipeError:  # the reader of our output has seen enough
