@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.command in LIGHT:
-            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # where a vocab.txt needs it after all
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # a vocab.txt needs it after all
         else:
             _import_tensorflow_quietly()
         return COMMANDS[options.command].run(options)
