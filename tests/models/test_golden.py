@@ -19,7 +19,7 @@ from albert_tf.models import (
 ORIGINAL = ("c1_base_gelu", "c2_groups2_L4", "c3_inner2", "c4_e_eq_h", "c5_relu")
 TRANSFORMERS = ("g1_i1_gelu_new", "g2_i1_gelu_new", "g1_i2_gelu_erf")
 TOLERANCE = 2e-5
-# A row that is masked everywhere keeps its scores, but at -10000, where float32 has steps of 2**-10.
+# A row that is masked everywhere keeps its scores, but at -10000, where float32 steps by 2**-10.
 # A step in one score moves a probability p by p(1-p) of it, a quarter at most. (The original's own
 # results for it differ by 7.3e-5 between TensorFlow 1.15 and 2.21: cross_check file.)
 ALL_MASKED_TOLERANCE = 2.0**-12
