@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import importlib
 import os
+import signal
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -156,6 +157,14 @@ def scrambled():
         return model
 
     return scramble
+
+
+@pytest.fixture
+def ctrl_c_is_heard():
+    """A shell that runs tests in the background has them, and what they start, ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

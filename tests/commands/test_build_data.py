@@ -15,6 +15,8 @@ from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.errors import UserError
 from tests.conftest import SENTENCES
 
+pytestmark = pytest.mark.usefixtures("ctrl_c_is_heard")
+
 NEEDED = ["--input", "a.txt", "--output", "out", "--vocab", "spiece.model"]
 
 

@@ -18,6 +18,8 @@ from albert_tf.data.jobs.manifest import read_manifest
 from albert_tf.data.pretraining.records import decode, read_records
 from albert_tf.errors import UserError
 
+pytestmark = pytest.mark.usefixtures("ctrl_c_is_heard")
+
 BUCKETS, COPIES, PARTS = 5, 3, 12  # PARTS or more
 RANDOM = random.Random(int(os.environ["ALBERT_TF_SEED"]))
 SCRIPT = """

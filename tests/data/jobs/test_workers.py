@@ -9,6 +9,8 @@ import pytest
 from albert_tf.data.jobs.workers import started, undisturbed
 from albert_tf.errors import UserError
 
+pytestmark = pytest.mark.usefixtures("ctrl_c_is_heard")
+
 TASKS = 23
 
 
