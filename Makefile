@@ -121,7 +121,8 @@ $(PEERS_STAMP): $(DEV_STAMP)
 # TensorFlow isn't among them: nothing that makes examples needs it.
 $(ENGINES_STAMP): $(BASE_STAMP)
 	$(RUN) -m venv --clear $(ENGINES)
-	$(ENGINES)/bin/python -m pip install --quiet 'pytest>=9,<10' 'pyspark>=4.2,<5' 'apache-beam>=2.77,<3' \
+	$(ENGINES)/bin/python -m pip install --quiet \
+	  $(shell sed -nE "s/^(spark|beam) = \[\"(.*)\"\]/'\2'/p; s/^ *\"(pytest>.*)\",/'\1'/p" pyproject.toml) \
 	  $(shell sed -nE "s/^((sentencepiece|sentencex|protobuf|google-crc32c|numpy|safetensors|tqdm)[^ ]*) .*/'\1'/p" requirements.txt)
 	$(ENGINES)/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $@

@@ -17,6 +17,7 @@ from albert_tf.data.jobs.job import Job
 from albert_tf.data.jobs.manifest import Manifest
 from albert_tf.data.jobs.reports import read_json, write_json
 from albert_tf.data.jobs.shards import ShardReport
+from albert_tf.data.pretraining.records import MANIFEST
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
 
@@ -138,7 +139,7 @@ def _prepare(job: Job, force: bool) -> None:
             place.mkdir()
             write_json(place / SETTINGS, now)
     if force:
-        (folder / manifests.FILE).unlink(missing_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)
 
 
 def _with_skipping(then: dict[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,7 +169,7 @@ def _check_ours(folder: Path, force: bool) -> None:
     if names and not ours and not remains:
         raise UserError(
             "The output must be a new or an empty folder, or one that was begun here. "
-            f"Received: {folder}, which holds {names[0].name} and no {manifests.FILE} of ours. "
+            f"Received: {folder}, which holds {names[0].name} and no {MANIFEST} of ours. "
             "Choose another folder."
         )
 

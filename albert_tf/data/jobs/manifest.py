@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 from albert_tf.data.jobs.job import Job
 from albert_tf.data.jobs.reports import read_json, write_json
 from albert_tf.data.jobs.shards import ShardReport
+from albert_tf.data.pretraining.records import MANIFEST
 from albert_tf.errors import UserError
 
-FILE: Final = "manifest.json"
 KIND: Final = "albert_tf pretraining examples"
 _SHOWN: Final = 5  # differences in a message
 
@@ -58,13 +58,13 @@ def write_manifest(folder: Path, manifest: Manifest, work: Path) -> None:
     shards = [shard._asdict() for shard in manifest.shards]
     for shard in shards:
         del shard["counts"]
-    write_json(work / FILE, {"kind": KIND, **manifest._asdict(), "shards": shards})
-    (work / FILE).replace(folder / FILE)
+    write_json(work / MANIFEST, {"kind": KIND, **manifest._asdict(), "shards": shards})
+    (work / MANIFEST).replace(folder / MANIFEST)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
     """The manifest of a folder; None if it has none of ours."""
-    found = read_json(folder / FILE)
+    found = read_json(folder / MANIFEST)
     if found is None or found.get("kind") != KIND:
         return None
     shards = tuple(ShardReport(**shard, counts={}) for shard in found["shards"])

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
-_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND: Final = np.uint64(0x94D049BB133111EB)
-_MANTISSA: Final = 2.0**-53
+STEP: Final = np.uint64(0x9E3779B97F4A7C15)
+FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
+SECOND: Final = np.uint64(0x94D049BB133111EB)
+MANTISSA: Final = 2.0**-53
 
 
 def key(*parts: int | str) -> int:
@@ -29,14 +29,13 @@ def child(keys: Any, *numbers: Any) -> np.ndarray:
     with np.errstate(over="ignore"):
         result = np.asarray(keys, np.uint64)
         for number in numbers:
-            result = _mixed(result + (np.asarray(number, np.uint64) + np.uint64(1)) * _STEP)
+            result = _mixed(result + (np.asarray(number, np.uint64) + np.uint64(1)) * STEP)
         return result
 
 
 def uniform(keys: np.ndarray, stream: int, count: int) -> np.ndarray:
     """float64 `[R, count]` in [0, 1) for `keys` `[R]`; streams of a key have nothing in common."""
-    numbers = child(child(keys, stream)[:, None], np.arange(count, dtype=np.uint64))
-    return (numbers >> np.uint64(11)) * _MANTISSA
+    return Uniform(keys, stream)[np.arange(len(keys))[:, None], np.arange(count)]
 
 
 class Uniform:
@@ -53,10 +52,10 @@ class Uniform:
     def __getitem__(self, place: tuple[Any, Any]) -> np.ndarray:
         """float64 in [0, 1) for rows and places (both broadcast), as an array would give it."""
         row, at = place
-        return (child(self._keys[row], at) >> np.uint64(11)) * _MANTISSA
+        return (child(self._keys[row], at) >> np.uint64(11)) * MANTISSA
 
 
 def _mixed(state: np.ndarray) -> np.ndarray:
-    state = (state ^ (state >> np.uint64(30))) * _FIRST
-    state = (state ^ (state >> np.uint64(27))) * _SECOND
+    state = (state ^ (state >> np.uint64(30))) * FIRST
+    state = (state ^ (state >> np.uint64(27))) * SECOND
     return state ^ (state >> np.uint64(31))

@@ -4,15 +4,12 @@
 together in a batch, each row needs a seed of its own, thus a loop over rows; this needs none.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-_STEP: Final = np.uint64(0x9E3779B97F4A7C15)
-_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND: Final = np.uint64(0x94D049BB133111EB)
-_MANTISSA: Final = 2.0**-53
+from albert_tf.data.pretraining.draws import FIRST, MANTISSA, SECOND, STEP
 
 
 def child(keys: Any, *numbers: Any) -> tf.Tensor:
@@ -24,14 +21,14 @@ def child(keys: Any, *numbers: Any) -> tf.Tensor:
     """
     result = tf.convert_to_tensor(keys, tf.uint64)
     for number in numbers:
-        result = _mixed(result + (tf.cast(number, tf.uint64) + np.uint64(1)) * _STEP)
+        result = _mixed(result + (tf.cast(number, tf.uint64) + np.uint64(1)) * STEP)
     return result
 
 
 def uniform(keys: tf.Tensor, stream: int, count: Any) -> tf.Tensor:
     """float64 `[R, count]` in [0, 1) for `keys` uint64 `[R]`; `count` may be a tensor."""
     numbers = child(child(keys, stream)[:, None], tf.range(tf.cast(count, tf.int64)))
-    return tf.cast(_shifted(numbers, 11), tf.float64) * _MANTISSA
+    return tf.cast(_shifted(numbers, 11), tf.float64) * MANTISSA
 
 
 def order(key: Any, count: Any) -> tf.Tensor:
@@ -40,8 +37,8 @@ def order(key: Any, count: Any) -> tf.Tensor:
 
 
 def _mixed(state: tf.Tensor) -> tf.Tensor:
-    state = tf.bitwise.bitwise_xor(state, _shifted(state, 30)) * _FIRST
-    state = tf.bitwise.bitwise_xor(state, _shifted(state, 27)) * _SECOND
+    state = tf.bitwise.bitwise_xor(state, _shifted(state, 30)) * FIRST
+    state = tf.bitwise.bitwise_xor(state, _shifted(state, 27)) * SECOND
     return tf.bitwise.bitwise_xor(state, _shifted(state, 31))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from albert_tf.data.pretraining import draws
 from albert_tf.data.pretraining.options import NUMBER_BITS, ExampleOptions
+from albert_tf.data.pretraining.ragged import numbers_within
 from albert_tf.data.pretraining.words import WordTable
 
 MASKED: Final = 0.8  # share of the predicted pieces that become [MASK]
@@ -107,7 +108,7 @@ def _words(rows: Rows, table: WordTable, options: ExampleOptions) -> _Words:
     starts |= inside & (table.starts[rows.ids] if options.do_whole_word_mask else True)
     row, begin = np.nonzero(starts)
     counts = starts.sum(axis=1)
-    number = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    number = numbers_within(counts)
     in_first = begin < rows.first[row]
     of_first = (starts & (at < first)).sum(axis=1)
     last = np.where(in_first, of_first[row], counts[row])
@@ -119,10 +120,13 @@ def _words(rows: Rows, table: WordTable, options: ExampleOptions) -> _Words:
 
 
 def _predictions(lengths: np.ndarray, options: ExampleOptions) -> np.ndarray:
-    """int `[R]`: pieces to mask; a permutation takes as many again, and needs room for both."""
-    most = options.predictions // (2 if options.do_permutation else 1)
+    """int `[R]`: pieces to mask."""
     wanted = np.maximum(1, np.rint(options.masked_lm_prob * lengths)).astype(int)
-    return np.minimum(wanted, most) if options.masked_lm_prob else np.zeros_like(wanted)
+    return (
+        np.minimum(wanted, options.masked_predictions)
+        if options.masked_lm_prob
+        else np.zeros_like(wanted)
+    )
 
 
 def _pick(
@@ -194,8 +198,7 @@ def _heads(picked: list[tuple[np.ndarray, ...]], shape: tuple[int, ...]) -> np.n
         row, begin, end = (np.concatenate(arrays) for arrays in zip(*picked, strict=True))
         sizes = end - begin
         head = np.repeat(begin, sizes)
-        within = np.arange(len(head)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        heads[np.repeat(row, sizes), head + within] = head
+        heads[np.repeat(row, sizes), head + numbers_within(sizes)] = head
     return heads
 
 
@@ -224,7 +227,7 @@ def _permuted(ids: np.ndarray, chosen: np.ndarray, shuffle: Any) -> np.ndarray:
 def _collected(before: np.ndarray, after: np.ndarray, chosen: np.ndarray, most: int) -> Masked:
     row, position = np.nonzero(chosen)
     counts = chosen.sum(axis=1, dtype=np.int32)
-    number = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    number = numbers_within(counts)
     positions, labels = np.zeros((2, len(counts), most), np.int32)
     positions[row, number] = position
     labels[row, number] = before[row, position]

@@ -63,10 +63,9 @@ def _words(rows: Rows, table: WordTable, options: ExampleOptions) -> _Words:
 
 
 def _predictions(lengths: tf.Tensor, options: ExampleOptions) -> tf.Tensor:
-    """int32 `[R]`: pieces to mask; a permutation takes as many again, and needs room for both."""
-    most = options.predictions // (2 if options.do_permutation else 1)
+    """int32 `[R]`: pieces to mask."""
     wanted = tf.round(options.masked_lm_prob * tf.cast(lengths, tf.float64))
-    wanted = tf.minimum(tf.maximum(1, tf.cast(wanted, tf.int32)), most)
+    wanted = tf.minimum(tf.maximum(1, tf.cast(wanted, tf.int32)), options.masked_predictions)
     return wanted if options.masked_lm_prob else tf.zeros_like(wanted)
 
 

@@ -90,6 +90,11 @@ class ExampleOptions:
         return max(1, round(self.masked_lm_prob * self.max_seq_length))
 
     @property
+    def masked_predictions(self) -> int:
+        """Most of them that are masked: a permutation moves as many again, and needs room too."""
+        return self.predictions // (2 if self.do_permutation else 1)
+
+    @property
     def copies(self) -> int:
         """Times that each document is used."""
         return self.dupe_factor if self.mode == "static" else 1

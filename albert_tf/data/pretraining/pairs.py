@@ -18,6 +18,7 @@ import numpy as np
 from albert_tf.data.pretraining import draws
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
 from albert_tf.data.pretraining.passages import Passages
+from albert_tf.data.pretraining.ragged import numbers_within
 
 IN_ORDER: Final = 0
 SWAPPED: Final = 1  # for "nsp": the second segment is from another document
@@ -54,8 +55,8 @@ def make_pairs(given: Passages, options: ExampleOptions, counts: Counter[str]) -
         counts: gets `single_words`, chunks that can't be cut in two and are left out.
     """
     sizes = np.diff(given.documents)
-    numbers = np.arange(sizes.sum()) - np.repeat(given.documents[:-1], sizes)
-    keys = draws.child(np.repeat(given.keys, sizes), numbers)  # of as many chunks as there may be
+    # Of as many chunks as there may be.
+    keys = draws.child(np.repeat(given.keys, sizes), numbers_within(sizes))
     found = list(_chunks(given, keys, options))
     counts["single_words"] += sum(row[1] == row[2] or row[3] == row[4] for row in found)
     rows = np.array([row for row in found if row[1] < row[2] and row[3] < row[4]], np.int64)

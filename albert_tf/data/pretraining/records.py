@@ -16,6 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from albert_tf.errors import UserError
 
+MANIFEST: Final = "manifest.json"  # beside files of records, says what they are
 _MASK: Final = 0xA282EAD8
 _HEADER: Final = struct.Struct("<QI")
 _CHECKSUM: Final = struct.Struct("<I")
