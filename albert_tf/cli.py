@@ -18,6 +18,7 @@ from albert_tf.commands import (
     finetune,
     inspect_data,
     predict,
+    pretrain,
     sizes,
     tag,
 )
@@ -27,6 +28,7 @@ COMMANDS = {
     "build-vocab": build_vocab,
     "build-data": build_data,
     "inspect-data": inspect_data,
+    "pretrain": pretrain,
     "finetune": finetune,
     "predict": predict,
     "fill-mask": fill_mask,

@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Trains; 130 if interrupted."""
     from albert_tf.training.finetune import finetune
-    from albert_tf.training.run import Interrupted
+    from albert_tf.training.interruption import Interrupted
 
     values = vars(options)
     taken = {name: values[name] for name in Options.__dataclass_fields__ if name in values}

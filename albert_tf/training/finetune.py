@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import platform
 import shutil
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,11 +23,11 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
 from albert_tf.training.optimizers import WarmupLinearDecay, adamw
 from albert_tf.training.options import Options
+from albert_tf.training.output import REPORT, check_output, versions
 from albert_tf.training.recipes import Recipe
 from albert_tf.training.run import BEST, STATE, Run
 
 UNFINISHED: Final = ".training"  # the run's own folder in the output, until it is done
-REPORT: Final = "report.json"
 
 
 def finetune(options: Options) -> dict[str, Any]:
@@ -44,7 +42,12 @@ def finetune(options: Options) -> dict[str, Any]:
         Interrupted: SIGINT or SIGTERM came; the same call goes on.
     """
     plan = options.plan()
-    _check_output(options.output, options.force)
+    unfinished = options.output / UNFINISHED
+    if options.force:
+        for part in (unfinished, options.output / "logs"):
+            shutil.rmtree(part, ignore_errors=True)
+    else:
+        check_output(options.output, unfinished)
     task = GLUE.get(options.task)
     columns = task.columns if task else options.columns or Columns("text", "label")
     train, dev = train_and_dev(
@@ -58,7 +61,6 @@ def finetune(options: Options) -> dict[str, Any]:
     )
     labels = task_labels(options.task, train, options.regression)
     keras.utils.set_random_seed(options.seed)
-    unfinished = options.output / UNFINISHED
     model, tokenizer = _model_and_tokenizer(options, plan, labels, train, unfinished)
     encoded, held_out = (
         EncodedExamples(part, tokenizer, tokenizer.model_max_length, labels.number)
@@ -86,23 +88,10 @@ def finetune(options: Options) -> dict[str, Any]:
         "parameters": model.count_params(),
         "examples": {"train": len(train), "dev": len(dev)},
         **progress,
-        "versions": _versions(),
+        "versions": versions(),
     }
     _finish(options.output, report)
     return report
-
-
-def _check_output(output: Path, force: bool) -> None:
-    if force:
-        for part in (output / UNFINISHED, output / "logs"):
-            shutil.rmtree(part, ignore_errors=True)
-    elif output.exists() and not output.is_dir():
-        raise UserError(f"The output must be a folder. Received: {output}, a file.")
-    elif output.is_dir() and any(output.iterdir()) and not (output / UNFINISHED).is_dir():
-        raise UserError(
-            f"The output must be new, or hold an interrupted run. Received: {output}, which holds "
-            "something else. Choose another folder, or replace its model with --force."
-        )
 
 
 def _model_and_tokenizer(
@@ -181,13 +170,6 @@ def _settings(
 def _digest(examples: list[Example]) -> str:
     """SHA-256 of what the examples say, in hexadecimal."""
     return hashlib.sha256(json.dumps(examples).encode()).hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    packages = ("albert_tf", "tensorflow", "keras", "sentencepiece")
-    installed = {dist.metadata["Name"]: dist.version for dist in metadata.distributions()}
-    found = {name: installed[name] for name in packages if name in installed}
-    return {"python": platform.python_version(), **found}
 
 
 def _finish(output: Path, report: dict[str, Any]) -> None:

@@ -1,56 +1,107 @@
-"""The fine-tuning optimizer: AdamW with warm-up and linear decay."""
+"""The optimizers of google-research/albert, on every backend: AdamW and LAMB."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import keras
 from keras import ops
 
-NO_DECAY = ("bias", "gamma", "beta")  # google-research/albert, optimization.py
+EXCLUDED: Final = ("LayerNorm", "layer_norm", "bias")  # google-research/albert, optimization.py
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises linearly to `peak` over `warmup_steps`, then falls linearly to 0 at `total_steps`.
+class AdamW(keras.optimizers.Optimizer):
+    """Adam with decoupled weight decay, as BERT and ALBERT have it: without bias correction.
 
     Args:
-        peak: the highest learning rate.
-        warmup_steps: steps of warm-up, 0 or more, fewer than `total_steps`.
-        total_steps: the step at which the rate is 0.
+        learning_rate: a number or a schedule.
+        weight_decay: times the weight, added to each update; none for `exclude`.
+        beta_1, beta_2: decay of the moments.
+        epsilon: added to the root of the second moment.
+        bias_correction: divide the moments by what they are short of at the start, as Keras' does.
+        exclude: weights with one of these in their path don't decay.
+        global_clipnorm: gradients are scaled down to this norm, all together; None leaves them.
+        **kwargs: as of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
+    Source: arXiv 1711.05101; google-research/albert, optimization.py, `AdamWeightDecayOptimizer`.
     """
 
-    def __init__(self, peak: float, warmup_steps: int, total_steps: int):
-        super().__init__()
-        if not 0 <= warmup_steps < total_steps:
-            raise ValueError(
-                "warmup_steps must lie in [0, total_steps). "
-                f"Received: warmup_steps={warmup_steps}, total_steps={total_steps}."
-            )
-        self.peak, self.warmup_steps, self.total_steps = peak, warmup_steps, total_steps
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        weight_decay: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        bias_correction: bool = False,
+        exclude: Sequence[str] = EXCLUDED,
+        global_clipnorm: float | None = 1.0,
+        **kwargs: Any,
+    ):
+        # Keras' own decay is applied before the update, outside LAMB's ratio.
+        super().__init__(learning_rate=learning_rate, global_clipnorm=global_clipnorm, **kwargs)
+        self.decay = weight_decay
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self.bias_correction, self.exclude = bias_correction, tuple(exclude)
 
-    def __call__(self, step: Any) -> Any:
-        step = ops.cast(step, "float32")
-        rise = (step + 1) / max(1, self.warmup_steps)
-        fall = (self.total_steps - step) / (self.total_steps - self.warmup_steps)
-        return self.peak * ops.maximum(0.0, ops.minimum(1.0, ops.minimum(rise, fall)))
+    def build(self, variables: Sequence[Any]) -> None:
+        if self.built:
+            return
+        super().build(variables)
+        self._moments = self.add_optimizer_variables(variables, ["momentum", "velocity"])
+        # By variable: Keras matches names on TensorFlow alone.
+        self._included = [
+            not any(name in variable.path for name in self.exclude) for variable in variables
+        ]
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        index = self._get_variable_index(variable)
+        momentum, velocity = (moments[index] for moments in self._moments)
+        rate, gradient = (ops.cast(each, variable.dtype) for each in (learning_rate, gradient))
+        mean = self.beta_1 * momentum + (1 - self.beta_1) * gradient
+        square = self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient)
+        self.assign(momentum, mean)
+        self.assign(velocity, square)
+        if self.bias_correction:
+            step = ops.cast(self.iterations + 1, variable.dtype)
+            mean = mean / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
+            square = square / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), step))
+        update = mean / (ops.sqrt(square) + self.epsilon)
+        if self._included[index]:
+            if self.decay:
+                update = update + self.decay * variable
+            rate = rate * self.trust_ratio(variable, update)
+        self.assign_sub(variable, rate * update)
+
+    def trust_ratio(self, variable: Any, update: Any) -> Any:
+        """The factor of an update: 1."""
+        return 1.0
 
     def get_config(self) -> dict[str, Any]:
+        own = ("beta_1", "beta_2", "epsilon", "bias_correction", "exclude")
         return {
-            "peak": self.peak,
-            "warmup_steps": self.warmup_steps,
-            "total_steps": self.total_steps,
+            **super().get_config(),
+            "weight_decay": self.decay,
+            **{name: getattr(self, name) for name in own},
         }
 
 
-def adamw(model: keras.Model, schedule: Any, weight_decay: float = 0.01) -> keras.optimizers.AdamW:
-    """AdamW as google-research/albert sets it: no decay of biases and norms, clipped to norm 1.
+@keras.saving.register_keras_serializable("albert_tf")
+class Lamb(AdamW):
+    """`AdamW` whose every update has the norm of the weight that it changes, times the rate.
 
-    Keras' form corrects the moments' bias, which the original leaves out.
+    What `exclude` names is left out of that, too. The decay is part of the update whose norm counts;
+    `keras.optimizers.Lamb` applies it outside, and corrects the moments' bias.
+
+    Source: arXiv 1904.00962; google-research/albert, lamb_optimizer.py.
     """
-    optimizer = keras.optimizers.AdamW(
-        schedule, weight_decay=weight_decay, epsilon=1e-6, global_clipnorm=1.0
-    )
-    # By variable: matching names works on the TensorFlow backend only.
-    optimizer.exclude_from_weight_decay(
-        var_list=[variable for variable in model.trainable_variables if variable.name in NO_DECAY]
-    )
-    return optimizer
+
+    def trust_ratio(self, variable: Any, update: Any) -> Any:
+        """‖weight‖ / ‖update‖, or 1 where either is 0."""
+        weight_norm, update_norm = ops.norm(variable), ops.norm(update)
+        known = ops.logical_and(weight_norm > 0, update_norm > 0)
+        return ops.where(known, weight_norm / ops.where(known, update_norm, 1.0), 1.0)
+
+
+def adamw(model: keras.Model, schedule: Any) -> AdamW:
+    """The optimizer of fine-tuning: with bias correction, which short runs need."""
+    return AdamW(schedule, bias_correction=True)

@@ -4,29 +4,57 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from albert_tf.data.readers import Columns
 from albert_tf.errors import UserError
 from albert_tf.sizes import SIZES
 from albert_tf.training.recipes import Recipe, recipe
 
+Form = Literal["original", "usual"]  # of a schedule's decay
 VOCABULARY_SIZE: Final = 8000  # of a vocabulary made from the training texts
 # What a number must be, where it is given.
 RULES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "batch_size": ("above 0", lambda value: value > 0),
+    "beta_1": ("in [0, 1)", lambda value: 0 <= value < 1),
+    "beta_2": ("in [0, 1)", lambda value: 0 <= value < 1),
+    "clip_norm": ("0 or more", lambda value: 0 <= value < math.inf),
     "dev_fraction": ("between 0 and 1", lambda value: 0 < value < 1),
     "dropout": ("in [0, 1)", lambda value: 0 <= value < 1),
+    "ema": ("in (0, 1)", lambda value: 0 < value < 1),
     "epochs": ("above 0", lambda value: value > 0),
+    "eval_steps": ("above 0", lambda value: value > 0),
+    "keep": ("above 0", lambda value: value > 0),
     "learning_rate": ("above 0", lambda value: 0 < value < math.inf),
     "max_length": ("3 or more, for the special tokens of a pair", lambda value: value >= 3),
+    "micro_batches": ("above 0", lambda value: value > 0),
     "patience": ("above 0", lambda value: value > 0),
+    "power": ("above 0", lambda value: 0 < value < math.inf),
+    "save_minutes": ("above 0", lambda value: value > 0),
     "save_steps": ("above 0", lambda value: value > 0),
     "seed": ("in [0, 2**32)", lambda value: 0 <= value < 2**32),
     "steps": ("above 0", lambda value: value > 0),
     "vocab_size": ("above 0", lambda value: value > 0),
+    "warmup_steps": ("0 or more", lambda value: value >= 0),
     "warmup": ("0 or more", lambda value: 0 <= value < math.inf),
+    "weight_decay": ("0 or more", lambda value: 0 <= value < math.inf),
 }
+
+
+def check_ranges(options: Any) -> None:
+    """Refuses a number that breaks its rule.
+
+    Args:
+        options: a dataclass, whose fields `RULES` may know.
+    Raises:
+        UserError: with the rule.
+    """
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if value is not None and field.name in RULES:
+            rule, holds = RULES[field.name]
+            if not holds(value):
+                raise UserError(f"{field.name} must be {rule}. Received: {value}.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,10 +106,7 @@ class Options:
         Raises:
             UserError: a number is out of its range.
         """
-        for name, (rule, holds) in RULES.items():
-            value = getattr(self, name)
-            if value is not None and not holds(value):
-                raise UserError(f"{name} must be {rule}. Received: {value}.")
+        check_ranges(self)
         base = recipe(self.task, pretrained=self.model not in SIZES)
         if self.epochs is not None and self.steps is None:
             base = base._replace(steps=None)

@@ -1,11 +1,9 @@
 """One training run: epochs of `Model.fit` that can be stopped anywhere and go on exactly."""
 
-import contextlib
 import math
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,14 +11,11 @@ import keras
 
 from albert_tf.data.pipeline import EncodedExamples, steps_per_epoch, training_batches
 from albert_tf.errors import UserError
+from albert_tf.training.interruption import Interrupted, Request, listening
 from albert_tf.training.state import load_state, save_state
 
 STATE: Final = "state.safetensors"
 BEST: Final = "best"
-
-
-class Interrupted(Exception):
-    """The run was asked to stop, and saved where it is."""
 
 
 class Run(keras.callbacks.Callback):
@@ -51,7 +46,7 @@ class Run(keras.callbacks.Callback):
         self.folder, self.settings, self.judge = folder, settings, judge
         self.total_steps, self.batch_size, self.seed = total_steps, batch_size, seed
         self.save_steps, self.patience = save_steps, patience
-        self.asked_to_stop = False
+        self._request = Request()
         self._last_step = 0  # of the epoch, or part of one, that is being trained
         self.progress: dict[str, Any] = {"step": 0, "best": None, "history": [], "seconds": 0.0}
 
@@ -66,7 +61,7 @@ class Run(keras.callbacks.Callback):
         if (self.folder / STATE).exists():
             self.progress = load_state(self.folder / STATE, model, self.settings)
         epoch_steps = steps_per_epoch(len(data), self.batch_size)
-        with self._listening():
+        with listening() as self._request:
             while self.step < self.total_steps and not self.out_of_patience:
                 epoch, done = divmod(self.step, epoch_steps)
                 self._last_step = min(self.step - done + epoch_steps, self.total_steps)
@@ -79,7 +74,7 @@ class Run(keras.callbacks.Callback):
                     shuffle=False,  # the batches are
                     verbose=1 if sys.stdout.isatty() else 2,
                 )
-                if self.asked_to_stop:
+                if self._request.made:
                     raise Interrupted
         return self.progress
 
@@ -110,9 +105,9 @@ class Run(keras.callbacks.Callback):
             )
         if self.step == self._last_step:
             return  # the epoch's end scores the model, and saves
-        if self.asked_to_stop:
+        if self._request.made:
             self.model.stop_training = True
-        if self.asked_to_stop or self.step % self.save_steps == 0:
+        if self._request.made or self.step % self.save_steps == 0:
             self._save()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -132,19 +127,3 @@ class Run(keras.callbacks.Callback):
         self.progress["seconds"] += time.monotonic() - self._since
         self._since = time.monotonic()
         save_state(self.folder / STATE, self.model, self.settings, self.progress)
-
-    @contextlib.contextmanager
-    def _listening(self) -> Iterator[None]:
-        """Lets a first SIGINT or SIGTERM wait for the end of a step; a second doesn't wait."""
-
-        def stop(number: int, frame: Any) -> None:
-            self.asked_to_stop = True
-            signal.signal(number, before[number])
-
-        signals = (signal.SIGINT, signal.SIGTERM)
-        before: dict[int, Any] = {number: signal.signal(number, stop) for number in signals}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

@@ -7,7 +7,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from albert_tf.errors import UserError
-from albert_tf.training.run import BEST, STATE, Interrupted
+from albert_tf.training.interruption import Interrupted
+from albert_tf.training.run import BEST, STATE
 
 EPOCH, STEPS = 10, 30  # as the fixture has them
 

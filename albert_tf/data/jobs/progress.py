@@ -46,17 +46,7 @@ class Progress:
         self._end()
         self._counts.clear()
         self._next_line = time.monotonic() + SECONDS_A_LINE
-        terminal = self._stream.isatty()
-        self._bar = tqdm(
-            total=total,
-            desc=name,
-            unit="B",
-            unit_scale=True,
-            # Off a terminal tqdm counts alone, and lines are written here.
-            file=self._stream if terminal else _Nowhere(),
-            bar_format=_BAR if terminal else _FORMAT,
-            dynamic_ncols=terminal,
-        )
+        self._bar = new_bar(self._stream, name, total, unit="B", unit_scale=True)
 
     def add(self, news: Mapping[str, int]) -> None:
         """Counts more; called from one thread at a time.
@@ -80,6 +70,19 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def new_bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
+    """tqdm's bar: it draws itself on a terminal; elsewhere it counts, to be printed as a line."""
+    terminal = stream.isatty()
+    return tqdm(
+        total=total,
+        desc=name,
+        file=stream if terminal else _Nowhere(),
+        bar_format=_BAR if terminal else _FORMAT,
+        dynamic_ncols=terminal,
+        **settings,
+    )
 
 
 class _Nowhere:

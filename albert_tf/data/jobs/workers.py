@@ -1,7 +1,6 @@
 """Processes that work for one job: none outlives it, and one that is killed is noticed."""
 
 import contextlib
-import errno
 import functools
 import multiprocessing
 import os
@@ -105,14 +104,16 @@ def started(job: Job, folder: Path, count: int, tell: Tell) -> Iterator[Workers]
 
 
 def _submit(executor: ProcessPoolExecutor, function: Callable[..., Any], task: Any) -> Future[Any]:
-    try:
-        with undisturbed():
+    with undisturbed():
+        try:
             return executor.submit(_do, function, task)
-    except OSError as error:
-        # Another process was to start, and the executor closed what it keeps for the broken ones.
-        if error.errno in (None, errno.EBADF, errno.EPIPE):
+        except BrokenPipeError as error:  # killed before it read what it was to begin with
             raise BrokenProcessPool from error
-        raise
+        except (OSError, ValueError):
+            # Was another process to start while the executor closed its pipes, since one is dead?
+            # It noted that it is broken before, and says so when it is asked once more.
+            executor.submit(int)
+            raise
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ def pretraining_batches(
     *,
     worker: int = 0,
     workers: int = 1,
+    part: tuple[int, int] = (0, 1),
     shuffle_records: int = 10_000,
     length_buckets: bool = False,
 ) -> tf.data.Dataset:
@@ -40,6 +41,8 @@ def pretraining_batches(
             masked; whole epochs are not read.
         worker, workers: this reader's number and how many there are. In each epoch they share the
             records out among them; all get equally many batches.
+        part: `(index, count)`: which of `count` equal parts of each batch to mask and to yield, so
+            that several hosts train on one batch whose examples don't depend on their number.
         shuffle_records: size of a window, rounded down to full batches.
         length_buckets: puts examples of like lengths of a window together, and pads them to the
             longest of a batch, rounded up to an eighth of `max_seq_length`.
@@ -53,6 +56,13 @@ def pretraining_batches(
     _check(batch_size=(batch_size, 1), workers=(workers, 1), start=(start, 0), seed=(seed, 0))
     if not 0 <= worker < workers:
         raise UserError(f"worker must be in [0, workers). Received: {worker}, {workers}.")
+    index, count = part
+    if not 0 <= index < count or batch_size % count:
+        raise UserError(
+            "part must be (index, count) with an index in [0, count), and batch_size a multiple of "
+            f"count. Received: part={part}, batch_size={batch_size}."
+        )
+    own = slice(index * batch_size // count, (index + 1) * batch_size // count)
     steps = files.steps_per_epoch(batch_size, workers)
     first, skipped = divmod(start, steps)
     in_window = max(1, shuffle_records // batch_size)
@@ -69,7 +79,9 @@ def pretraining_batches(
         windows = rows.batch(in_window * batch_size).enumerate().skip(skip // in_window)
         batches = windows.map(shuffled).prefetch(1).unbatch()
         batches = batches.skip(skip % in_window).take(steps - skip)
-        return batches.map(lambda numbers, records: (_keys(seed, epoch, numbers), records))
+        return batches.map(
+            lambda numbers, records: (_keys(seed, epoch, numbers[own]), records[own])
+        )
 
     raw = tf.data.Dataset.range(first, tf.int64.max).flat_map(batches_of)
     multiple = max(1, files.max_seq_length // LENGTHS) if length_buckets else None

@@ -3,10 +3,11 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
-from albert_tf.data.jobs.workers import started, undisturbed
+from albert_tf.data.jobs.workers import Workers, started, undisturbed
 from albert_tf.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("ctrl_c_is_heard")
@@ -115,3 +116,26 @@ def test_a_process_that_is_killed_as_it_starts_is_said(tmp_path, number):
         list(workers.map(double, [0] * TASKS))
     killer.join()
     assert len(ended) == 1
+
+
+class Executor:
+    """Stands in for one that has to start another process for its first task."""
+
+    def __init__(self, *errors):
+        self.errors = [*errors]
+
+    def submit(self, function, *arguments):
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("bad value(s) in fds_to_keep"), OSError("handle is closed")], ids=repr
+)
+def test_what_stops_a_start_is_said_unless_a_killed_process_is_the_cause(error):
+    broken = Workers(10, print, 2, Executor(error, BrokenProcessPool()))
+    with pytest.raises(UserError, match="ended from outside"):
+        next(broken.map(double, range(TASKS)))
+    sound = Workers(10, print, 2, Executor(error))
+    with pytest.raises(type(error), match=str(error).split()[-1]):
+        next(sound.map(double, range(TASKS)))

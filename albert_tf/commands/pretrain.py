@@ -1,0 +1,85 @@
+"""`albert-tf pretrain`"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from albert_tf.commands.pretraining_options import add_pretraining_options, pretraining_options
+from albert_tf.errors import UserError
+
+SUMMARY = "pretrain on the records of build-data"
+EXAMPLES = """examples:
+  albert-tf pretrain --data examples --size base --output my-model --dtype-policy mixed_bfloat16 \\
+      --micro-batches 64 --eval-data held-out --eval-steps 5000
+  albert-tf pretrain --data mails --init-checkpoint albert/albert-base-v2 --output my-model \\
+      --batch-size 256 --learning-rate 1e-4 --steps 10000 --warmup-steps 500
+
+The output is a model directory of Hugging Face's layout, with report.json, curves.png and logs for
+TensorBoard beside. Stopped by Ctrl-C or killed, the same command again goes on exactly where the
+newest checkpoint is. Options of the original's run_pretraining.py may be written as there:
+--train_batch_size, --num_train_steps, --poly_power, and so on.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `pretrain`."""
+    parser.add_argument(
+        "--data",
+        "--input_file",
+        required=True,
+        metavar="DIR",
+        help="records: a folder of build-data, or a glob of the original code's files",
+    )
+    parser.add_argument(
+        "--output",
+        "--output_dir",
+        required=True,
+        type=Path,
+        metavar="DIR",
+        help="model directory to make",
+    )
+    add_pretraining_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Trains; 130 if interrupted."""
+    from albert_tf.training.interruption import Interrupted
+    from albert_tf.training.pretrain import pretrain
+
+    try:
+        report = pretrain(pretraining_options(options))
+    except Interrupted:
+        command = "The same command without --force" if options.force else "The same command"
+        print(f"\nStopped; a checkpoint is in {options.output}. {command} goes on from there.")
+        return 130
+    except Exception as error:
+        if not _is_out_of_memory(error):
+            raise
+        raise UserError(
+            "A step must fit into the device's memory. Received: --batch-size "
+            f"{options.batch_size} --micro-batches {options.micro_batches}. Give twice as many "
+            "--micro-batches, which changes nothing else, or add --gradient-checkpointing."
+        ) from error
+    _print_summary(report, options.output)
+    return 0
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """As TensorFlow, JAX and torch say it; their classes would have to be imported."""
+    name = type(error).__name__
+    return name in ("ResourceExhaustedError", "OutOfMemoryError") or "RESOURCE_EXHAUSTED" in str(
+        error
+    )
+
+
+def _print_summary(report: dict[str, Any], output: Path) -> None:
+    from albert_tf.training.pretraining.progress import in_words
+
+    for part, name in (("history", "In training"), ("evaluation", "Held out")):
+        if report[part]:
+            last = report[part][-1]
+            print(f"{name}, at step {last['step']:,}: {in_words(last)}.")
+    print(
+        f"{report['parameters']:,} parameters, {report['steps']:,} steps, "
+        f"{report['tokens']:,} tokens, {report['seconds']:.0f} s: {output}"
+    )

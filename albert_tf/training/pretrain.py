@@ -1,0 +1,241 @@
+"""Pretrains ALBERT on the records of `build-data`, from random weights or from a checkpoint."""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data.pretraining.batches import evaluation_batches, pretraining_batches
+from albert_tf.data.pretraining.sources import RecordFiles, find_records
+from albert_tf.errors import UserError
+from albert_tf.files import written_atomically
+from albert_tf.models import AlbertForPreTraining
+from albert_tf.sizes import SIZES
+from albert_tf.text.fit import check_fit
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training import runtime
+from albert_tf.training.optimizers import AdamW, Lamb
+from albert_tf.training.output import REPORT, check_output, versions
+from albert_tf.training.pretraining.checkpoints import Checkpoints
+from albert_tf.training.pretraining.curves import plot
+from albert_tf.training.pretraining.loop import Loop, Reporter
+from albert_tf.training.pretraining.metrics import added, reported
+from albert_tf.training.pretraining.options import PretrainingOptions
+from albert_tf.training.pretraining.progress import ProgressLine
+from albert_tf.training.pretraining.scalars import Scalars
+from albert_tf.training.pretraining.step import EvaluationStep, TrainingStep
+from albert_tf.training.schedules import WarmupPolynomialDecay
+
+CHECKPOINTS: Final = "checkpoints"
+LOGS: Final = "logs"
+CURVES: Final = "curves.png"
+EVALUATION_BATCH: Final = 64
+
+
+def pretrain(options: PretrainingOptions) -> dict[str, Any]:
+    """Trains, and writes a model directory with a report and its curves.
+
+    Calling it again with the same options after an interruption goes on exactly where it stopped.
+
+    Returns:
+        the report: settings, versions, the history of training and of evaluations.
+    Raises:
+        UserError: data, model or output are not as they must be; the loss is no number or diverges.
+        Interrupted: SIGINT or SIGTERM came; the same call goes on.
+    """
+    runtime.check_dtype_policy(options.dtype_policy)
+    strategy = runtime.strategy_for(options.strategy)
+    output = options.output
+    if options.force and runtime.is_chief(strategy):
+        for part in (CHECKPOINTS, LOGS):
+            shutil.rmtree(output / part, ignore_errors=True)
+    elif not options.force:
+        check_output(output, output / CHECKPOINTS)
+    files = find_records(options.data)
+    held_out = find_records(options.eval_data) if options.eval_data else None
+    keras.utils.set_random_seed(options.seed)
+    schedule = WarmupPolynomialDecay(
+        options.learning_rate, options.warmup_steps, options.steps, options.power, options.schedule
+    )
+    with runtime.scope(strategy):
+        model, tokenizer = _model_and_tokenizer(options, files)
+        model.compile(_optimizer(options, schedule))
+    settings = {**options.decisive(), "config": model.config.to_dict(), "data": _identity(files)}
+    checkpoints = Checkpoints(output / CHECKPOINTS, tokenizer, settings, options.keep)
+    loop = Loop(
+        model,
+        options,
+        schedule,
+        tokens=options.batch_size * files.max_seq_length,
+        checkpoints=checkpoints if runtime.is_chief(strategy) else None,
+        evaluate=_evaluator(model, strategy, held_out) if held_out else None,
+    )
+    loop.progress.update(checkpoints.load(model) or {})
+    loop.reporters = _reporters(options, loop) if runtime.is_chief(strategy) else ()
+    try:
+        _train(loop, strategy, files)
+    finally:
+        for reporter in loop.reporters:
+            reporter.close()
+    report = _report(settings, model, loop)
+    if runtime.is_chief(strategy):
+        _write(output, checkpoints, report, model if options.ema else None)
+    return report
+
+
+def _model_and_tokenizer(
+    options: PretrainingOptions, files: RecordFiles
+) -> tuple[AlbertForPreTraining, AlbertTokenizer]:
+    tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.data)
+    rates = {} if options.dropout is None else dict.fromkeys(_DROPOUTS, options.dropout)
+    if options.size is not None:
+        config = dataclasses.replace(_config(options.size, tokenizer), **rates)
+        model = AlbertForPreTraining(config, dtype=options.dtype_policy)
+    else:
+        model = AlbertForPreTraining.from_pretrained(
+            options.init_checkpoint, dtype=options.dtype_policy, **rates
+        )
+    check_fit(tokenizer, model.config, files.max_seq_length)
+    tokenizer.model_max_length = model.config.max_position_embeddings
+    model.gradient_checkpointing_enable(options.gradient_checkpointing)
+    return model, tokenizer
+
+
+_DROPOUTS: Final = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+
+
+def _config(size: str, tokenizer: AlbertTokenizer) -> AlbertConfig:
+    """The configuration of a name or a file; of a name with the vocabulary's size and ids."""
+    if size in SIZES:
+        return AlbertConfig.from_size(
+            size,
+            vocab_size=tokenizer.vocab_size,
+            pad_token_id=tokenizer.pad_token_id,
+            bos_token_id=tokenizer.cls_token_id,
+            eos_token_id=tokenizer.sep_token_id,
+        )
+    if not os.path.isfile(size):
+        raise UserError(
+            f"size must be one of {', '.join(SIZES)}, or a configuration file (JSON). "
+            f"Received: {size!r}."
+        )
+    return AlbertConfig.from_json_file(size)
+
+
+def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> Any:
+    kind = {"lamb": Lamb, "adamw": AdamW}[options.optimizer]
+    average = {} if options.ema is None else {"use_ema": True, "ema_momentum": options.ema}
+    return kind(
+        schedule,
+        weight_decay=options.weight_decay,
+        beta_1=options.beta_1,
+        beta_2=options.beta_2,
+        bias_correction=options.bias_correction,
+        global_clipnorm=options.clip_norm or None,
+        **average,
+    )
+
+
+def _identity(files: RecordFiles) -> dict[str, Any]:
+    """Tells records apart: their number, and a digest of their files' names and sizes."""
+    sizes = [
+        [os.path.basename(path), count, tf.io.gfile.stat(path).length]
+        for path, count in zip(files.paths, files.counts, strict=True)
+    ]
+    how = dataclasses.asdict(files.dynamic) if files.dynamic else None
+    digest = hashlib.sha256(json.dumps([sizes, how]).encode()).hexdigest()
+    return {"examples": sum(files.counts), "sha256_of_sizes": digest}
+
+
+def _evaluator(model: AlbertForPreTraining, strategy: Any, files: RecordFiles) -> Any:
+    step = EvaluationStep(model, strategy)
+    batches = strategy.experimental_distribute_dataset(evaluation_batches(files, EVALUATION_BATCH))
+
+    def evaluate() -> dict[str, float]:
+        with averaged_weights(model):
+            return reported(added(step(batch) for batch in batches))
+
+    return evaluate
+
+
+@contextlib.contextmanager
+def averaged_weights(model: keras.Model) -> Iterator[None]:
+    """Within the block the model has its optimizer's average of the weights, if that keeps one."""
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    if not optimizer.use_ema:
+        yield
+        return
+    own = [keras.ops.convert_to_numpy(weight) for weight in model.trainable_variables]
+    optimizer.finalize_variable_values(model.trainable_variables)
+    try:
+        yield
+    finally:
+        for weight, value in zip(model.trainable_variables, own, strict=True):
+            weight.assign(value)
+
+
+def _reporters(options: PretrainingOptions, loop: Loop) -> Sequence[Reporter]:
+    return (
+        ProgressLine(options.steps, loop.tokens, loop.step),
+        Scalars(options.output / LOGS, loop.tokens, loop.step),
+    )
+
+
+def _train(loop: Loop, strategy: Any, files: RecordFiles) -> None:
+    options, here = loop.options, runtime.hosts(strategy)
+    batches = pretraining_batches(
+        files, options.batch_size, options.seed, start=loop.step, part=(here.index, here.count)
+    )
+    replicas = runtime.replicas(strategy)
+    if replicas > 1:
+        per_replica = batches.rebatch(options.batch_size // replicas, drop_remainder=True)
+        batches = strategy.distribute_datasets_from_function(lambda context: per_replica)
+    loop.run(
+        TrainingStep(loop.model, strategy, options.micro_batches, options.jit_compile),
+        iter(batches),
+    )
+
+
+def _report(settings: Mapping[str, Any], model: keras.Model, loop: Loop) -> dict[str, Any]:
+    progress = loop.progress
+    return {
+        "settings": settings,
+        "parameters": model.count_params(),
+        "steps": loop.step,
+        "tokens": loop.step * loop.tokens,
+        "seconds": progress["seconds"],
+        "history": progress["history"],
+        "evaluation": progress["evaluation"],
+        "versions": versions(),
+    }
+
+
+def _write(
+    output: Path,
+    checkpoints: Checkpoints,
+    report: Mapping[str, Any],
+    averaged: AlbertForPreTraining | None,
+) -> None:
+    """Makes a model directory of the last checkpoint, which stays until that is whole."""
+    with written_atomically(output / CURVES, force=True) as path:
+        plot(report["history"], report["evaluation"], path)
+    last = checkpoints.found()[-1]
+    if averaged is not None:
+        with averaged_weights(averaged):
+            averaged.save_pretrained(last)
+    for source in last.iterdir():
+        if source.name != "state.safetensors":
+            with written_atomically(output / source.name, force=True) as target:
+                shutil.copyfile(source, target)
+    with written_atomically(output / REPORT, force=True) as path:
+        path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    shutil.rmtree(output / CHECKPOINTS)

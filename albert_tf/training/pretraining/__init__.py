@@ -1,0 +1,1 @@
+"""Pretraining: masked LM and sentence order prediction."""
