@@ -10,6 +10,19 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+# What must hold after the last cell.
+CHECKS = {
+    "finetune": """
+assert accuracy > 0.75, accuracy
+assert Path("reviews.tflite").stat().st_size > 100_000
+""",
+    "pretrain": """
+assert list(losses) == [25, 50, 75, 100]
+assert losses[100] < losses[25] < 6, losses  # 6.2 is the logarithm of 500
+assert classifier.fresh_parts == ["classifier"]
+assert Path("my-model/curves.png").stat().st_size > 10_000
+""",
+}
 
 
 def code(notebook):
@@ -20,9 +33,7 @@ def code(notebook):
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
 def test_every_cell_runs(notebook, tmp_path):
-    script = "\n\n".join(code(notebook))
-    if notebook.stem == "finetune":
-        script += "\n\nassert accuracy > 0.75, accuracy"
+    script = "\n\n".join([*code(notebook), "from pathlib import Path", CHECKS[notebook.stem]])
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tmp_path,
@@ -31,7 +42,6 @@ def test_every_cell_runs(notebook, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "reviews.tflite").stat().st_size > 100_000
 
 
 def test_notebooks_are_kept_without_outputs():

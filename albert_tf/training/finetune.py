@@ -21,11 +21,12 @@ from albert_tf.sizes import SIZES
 from albert_tf.text.fit import check_fit
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
-from albert_tf.training.optimizers import WarmupLinearDecay, adamw
+from albert_tf.training.optimizers import AdamW
 from albert_tf.training.options import Options
 from albert_tf.training.output import REPORT, check_output, versions
 from albert_tf.training.recipes import Recipe
 from albert_tf.training.run import BEST, STATE, Run
+from albert_tf.training.schedules import WarmupPolynomialDecay
 
 UNFINISHED: Final = ".training"  # the run's own folder in the output, until it is done
 
@@ -68,8 +69,12 @@ def finetune(options: Options) -> dict[str, Any]:
     )
     steps = plan.steps or plan.epochs * steps_per_epoch(len(train), plan.batch_size)
     warmup = int(plan.warmup if plan.warmup >= 1 else plan.warmup * steps)
-    schedule = WarmupLinearDecay(plan.learning_rate, min(warmup, steps - 1), steps)
-    model.compile(adamw(model, schedule), metrics=["accuracy"] if labels.numbers else None)
+    schedule = WarmupPolynomialDecay(
+        plan.learning_rate, min(warmup, steps - 1), steps, form="usual"
+    )
+    # Short runs need the correction of the moments' bias, which the original leaves out.
+    optimizer = AdamW(schedule, bias_correction=True)
+    model.compile(optimizer, metrics=["accuracy"] if labels.numbers else None)
     metrics = task.metrics if task else own_metrics(labels)
     settings = _settings(options, plan, steps, [*train, *dev], labels)
     run = Run(

@@ -61,16 +61,22 @@ class AdamW(keras.optimizers.Optimizer):
         square = self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient)
         self.assign(momentum, mean)
         self.assign(velocity, square)
-        if self.bias_correction:
-            step = ops.cast(self.iterations + 1, variable.dtype)
-            mean = mean / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
-            square = square / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), step))
         update = mean / (ops.sqrt(square) + self.epsilon)
+        if self.bias_correction:
+            update = update * self._correction(variable.dtype)
         if self._included[index]:
             if self.decay:
                 update = update + self.decay * variable
             rate = rate * self.trust_ratio(variable, update)
         self.assign_sub(variable, rate * update)
+
+    def _correction(self, dtype: str) -> Any:
+        """What makes up for moments that begin at 0, in Keras' form."""
+        step = ops.cast(self.iterations + 1, dtype)
+        first, second = (
+            1 - ops.power(ops.cast(beta, dtype), step) for beta in (self.beta_1, self.beta_2)
+        )
+        return ops.sqrt(second) / first
 
     def trust_ratio(self, variable: Any, update: Any) -> Any:
         """The factor of an update: 1."""
@@ -89,8 +95,8 @@ class AdamW(keras.optimizers.Optimizer):
 class Lamb(AdamW):
     """`AdamW` whose every update has the norm of the weight that it changes, times the rate.
 
-    What `exclude` names is left out of that, too. The decay is part of the update whose norm counts;
-    `keras.optimizers.Lamb` applies it outside, and corrects the moments' bias.
+    What `exclude` names is left out of that, too. The decay is part of the update whose norm
+    counts; `keras.optimizers.Lamb` applies it outside, and corrects the moments' bias.
 
     Source: arXiv 1904.00962; google-research/albert, lamb_optimizer.py.
     """
@@ -100,8 +106,3 @@ class Lamb(AdamW):
         weight_norm, update_norm = ops.norm(variable), ops.norm(update)
         known = ops.logical_and(weight_norm > 0, update_norm > 0)
         return ops.where(known, weight_norm / ops.where(known, update_norm, 1.0), 1.0)
-
-
-def adamw(model: keras.Model, schedule: Any) -> AdamW:
-    """The optimizer of fine-tuning: with bias correction, which short runs need."""
-    return AdamW(schedule, bias_correction=True)

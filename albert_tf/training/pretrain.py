@@ -25,10 +25,11 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import runtime
 from albert_tf.training.optimizers import AdamW, Lamb
 from albert_tf.training.output import REPORT, check_output, versions
-from albert_tf.training.pretraining.checkpoints import Checkpoints
+from albert_tf.training.pretraining import fit
+from albert_tf.training.pretraining.checkpoints import STATE, Checkpoints
 from albert_tf.training.pretraining.curves import plot
 from albert_tf.training.pretraining.loop import Loop, Reporter
-from albert_tf.training.pretraining.metrics import added, reported
+from albert_tf.training.pretraining.metrics import Sums, added, reported
 from albert_tf.training.pretraining.options import PretrainingOptions
 from albert_tf.training.pretraining.progress import ProgressLine
 from albert_tf.training.pretraining.scalars import Scalars
@@ -96,8 +97,11 @@ def _model_and_tokenizer(
     options: PretrainingOptions, files: RecordFiles
 ) -> tuple[AlbertForPreTraining, AlbertTokenizer]:
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.data)
-    rates = {} if options.dropout is None else dict.fromkeys(_DROPOUTS, options.dropout)
-    if options.size is not None:
+    rates: dict[str, Any] = dict.fromkeys(_DROPOUTS, options.dropout)
+    if options.dropout is None:
+        rates = {}
+    if options.init_checkpoint is None:
+        assert options.size is not None  # one of the two is given
         config = dataclasses.replace(_config(options.size, tokenizer), **rates)
         model = AlbertForPreTraining(config, dtype=options.dtype_policy)
     else:
@@ -133,7 +137,9 @@ def _config(size: str, tokenizer: AlbertTokenizer) -> AlbertConfig:
 
 def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> Any:
     kind = {"lamb": Lamb, "adamw": AdamW}[options.optimizer]
-    average = {} if options.ema is None else {"use_ema": True, "ema_momentum": options.ema}
+    average: dict[str, Any] = {}
+    if options.ema is not None:
+        average = {"use_ema": True, "ema_momentum": options.ema}
     return kind(
         schedule,
         weight_decay=options.weight_decay,
@@ -157,14 +163,23 @@ def _identity(files: RecordFiles) -> dict[str, Any]:
 
 
 def _evaluator(model: AlbertForPreTraining, strategy: Any, files: RecordFiles) -> Any:
-    step = EvaluationStep(model, strategy)
-    batches = strategy.experimental_distribute_dataset(evaluation_batches(files, EVALUATION_BATCH))
+    batches = evaluation_batches(files, EVALUATION_BATCH)
+    if keras.backend.backend() == "tensorflow":
+        step = EvaluationStep(model, strategy)
+        distributed = strategy.experimental_distribute_dataset(batches)
 
-    def evaluate() -> dict[str, float]:
+        def evaluate() -> Sums:
+            return added(map(step, distributed))
+    else:
+
+        def evaluate() -> Sums:
+            return fit.evaluate(model, batches)
+
+    def scores() -> dict[str, float]:
         with averaged_weights(model):
-            return reported(added(step(batch) for batch in batches))
+            return reported(evaluate())
 
-    return evaluate
+    return scores
 
 
 @contextlib.contextmanager
@@ -195,6 +210,11 @@ def _train(loop: Loop, strategy: Any, files: RecordFiles) -> None:
     batches = pretraining_batches(
         files, options.batch_size, options.seed, start=loop.step, part=(here.index, here.count)
     )
+    if keras.backend.backend() != "tensorflow":
+        with loop.started(), runtime.scope(strategy):
+            steps = options.steps - loop.step
+            fit.fit(loop.model, batches, steps, loop.after, options.micro_batches)
+        return
     replicas = runtime.replicas(strategy)
     if replicas > 1:
         per_replica = batches.rebatch(options.batch_size // replicas, drop_remainder=True)
@@ -233,7 +253,7 @@ def _write(
         with averaged_weights(averaged):
             averaged.save_pretrained(last)
     for source in last.iterdir():
-        if source.name != "state.safetensors":
+        if source.name != STATE:
             with written_atomically(output / source.name, force=True) as target:
                 shutil.copyfile(source, target)
     with written_atomically(output / REPORT, force=True) as path:

@@ -57,7 +57,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         begun = step - self.start_warmup_step
         rise = (begun + early) / max(1, self.warmup_steps)
         before = 0 if self.form == "original" else self.warmup_steps
-        left = ops.maximum(0.0, (self.total_steps - step) / (self.total_steps - before))
+        left = ops.maximum(0.0, 1 - (step - before) / (self.total_steps - before))
         fall = left if self.power == 1 else ops.power(left, self.power)
         return self.peak * ops.where(begun < self.warmup_steps, ops.maximum(rise, 0.0), fall)
 

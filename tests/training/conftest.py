@@ -35,8 +35,9 @@ def training_run(encoded, tiny_vocabulary):
     from albert_tf.evaluation.judge import score
     from albert_tf.models import AlbertForSequenceClassification
     from albert_tf.text.tokenizer import AlbertTokenizer
-    from albert_tf.training.optimizers import WarmupLinearDecay, adamw
+    from albert_tf.training.optimizers import AdamW
     from albert_tf.training.run import Run
+    from albert_tf.training.schedules import WarmupPolynomialDecay
 
     def make(folder, callbacks=(), steps=3 * STEPS_PER_EPOCH, seed=5, judge=None, **options):
         keras.utils.set_random_seed(seed)
@@ -48,7 +49,8 @@ def training_run(encoded, tiny_vocabulary):
         )
         model = AlbertForSequenceClassification(config)
         peak = options.pop("learning_rate", 3e-3)
-        model.compile(adamw(model, WarmupLinearDecay(peak, 3, steps)), metrics=["accuracy"])
+        schedule = WarmupPolynomialDecay(peak, 3, steps, form="usual")
+        model.compile(AdamW(schedule, bias_correction=True), metrics=["accuracy"])
         run = Run(
             folder,
             {"seed": seed},

@@ -1,47 +1,53 @@
+import contextlib
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.training.optimizers import NO_DECAY, WarmupLinearDecay, adamw
+from albert_tf.training.optimizers import EXCLUDED, AdamW, Lamb
+
+BOTH = pytest.mark.parametrize("kind", [AdamW, Lamb])
 
 
-def rates(schedule, *steps):
-    return [float(schedule(step)) for step in steps]
+def named(values):
+    """Variables with these paths, which the optimizers look at."""
+    variables = []
+    for path, value in values.items():
+        *scopes, name = path.split("/")
+        with contextlib.ExitStack() as stack:
+            for scope in scopes:
+                stack.enter_context(keras.name_scope(scope))
+            variables.append(keras.Variable(value, name=name))
+        assert variables[-1].path == path
+    return variables
 
 
-def test_rises_to_the_peak_and_falls_to_zero():
-    schedule = WarmupLinearDecay(peak=0.6, warmup_steps=3, total_steps=13)
-    np.testing.assert_allclose(rates(schedule, 0, 1, 2), [0.2, 0.4, 0.6], rtol=1e-6)
-    np.testing.assert_allclose(rates(schedule, 3, 8, 12, 13), [0.6, 0.3, 0.06, 0], atol=1e-7)
-    assert rates(schedule, 14, 1000) == [0, 0]
+@BOTH
+def test_five_steps_of_the_original(golden, kind):
+    """With a zero weight, a zero gradient, and every excluded name; to the last bits."""
+    run = np.load(golden / "D_optimizers" / f"unit_{kind.__name__.lower()}.npz")
+    names = [name.removeprefix("init/") for name in run.files if name.startswith("init/")]
+    assert len(names) == 9
+    variables = named({name: run[f"init/{name}"] for name in names})
+    optimizer = kind(0.05, global_clipnorm=None)
+    for step in range(5):
+        gradients = [ops.convert_to_tensor(run[f"grad/{name}"][step]) for name in names]
+        optimizer.apply(gradients, variables)
+        for variable, name in zip(variables, names, strict=True):
+            expected = run[f"param_after_step{step + 1}/{name}"]
+            np.testing.assert_allclose(
+                ops.convert_to_numpy(variable), expected, rtol=2e-6, atol=2e-7, err_msg=name
+            )
 
 
-def test_without_warm_up_the_first_step_has_the_peak():
-    np.testing.assert_allclose(
-        rates(WarmupLinearDecay(0.6, 0, 12), 0, 6, 12), [0.6, 0.3, 0], atol=1e-7
-    )
-
-
-@pytest.mark.parametrize("warmup", [-1, 12, 13])
-def test_a_warm_up_that_does_not_fit(warmup):
-    with pytest.raises(ValueError, match=f"Received: warmup_steps={warmup}, total_steps=12"):
-        WarmupLinearDecay(0.6, warmup, 12)
-
-
-def test_keras_serializes_the_schedule():
-    schedule = WarmupLinearDecay(0.6, 3, 13)
-    schedules = keras.optimizers.schedules
-    again = schedules.deserialize(schedules.serialize(schedule))
-    assert again.get_config() == schedule.get_config() != WarmupLinearDecay(1, 3, 13).get_config()
-
-
-def test_biases_and_norms_keep_their_size_without_gradients(small_config):
+@BOTH
+def test_excluded_weights_neither_decay_nor_adapt(small_config, kind):
     model = AlbertForSequenceClassification(small_config)
     for variable in model.trainable_variables:
         variable.assign(np.ones(variable.shape))
-    adamw(model, 0.1, weight_decay=0.5).apply(
+    kind(0.1, weight_decay=0.5).apply(
         [ops.zeros(variable.shape) for variable in model.trainable_variables],
         model.trainable_variables,
     )
@@ -50,19 +56,78 @@ def test_biases_and_norms_keep_their_size_without_gradients(small_config):
         for variable in model.trainable_variables
         if np.all(ops.convert_to_numpy(variable) == 1)
     }
-    assert spared == {v.path for v in model.trainable_variables if v.name in NO_DECAY}
+    names = ("bias", "gamma", "beta")
+    assert spared == {v.path for v in model.trainable_variables if v.name in names}
     decayed = [v for v in model.trainable_variables if v.path not in spared]
     assert {v.name for v in decayed} >= {"kernel", "word_embeddings"}
+    # LAMB scales an update, here 0.5 of the weight, to the weight's norm.
+    left = 1 - 0.1 * (1 if kind is Lamb else 0.5)
     for variable in decayed:
-        np.testing.assert_allclose(variable, 1 - 0.1 * 0.5, rtol=1e-6)
+        np.testing.assert_allclose(ops.convert_to_numpy(variable), left, rtol=1e-6)
 
 
-def test_gradients_are_clipped_together():
-    """Adam's first moment after one step is a tenth of the clipped gradient."""
+def test_names_are_matched_on_every_backend():
+    """Keras' own `exclude_from_weight_decay(var_names=…)` matches paths on TensorFlow alone."""
+    ones = np.ones(3, "float32")
+    weights = named({"layer_norm/gamma": ones, "dense/kernel": ones})
+    AdamW(0.1, weight_decay=0.5).apply([ops.zeros(3), ops.zeros(3)], weights)
+    gamma, kernel = (float(ops.convert_to_numpy(weight)[0]) for weight in weights)
+    assert gamma == 1 and kernel == pytest.approx(0.95)
+
+
+@BOTH
+def test_gradients_are_clipped_together(kind):
+    """The first moment after one step is a tenth of the clipped gradient."""
     layer = keras.layers.Dense(1, use_bias=False)
     layer.build((None, 2))
-    optimizer = adamw(layer, 0.1)
+    optimizer = kind(0.1)
     gradient = ops.convert_to_tensor([[30.0], [40.0]])
     optimizer.apply([gradient], layer.trainable_variables)
     moment = next(v for v in optimizer.variables if "momentum" in v.path)
-    np.testing.assert_allclose(moment, [[0.06], [0.08]], rtol=1e-5)
+    np.testing.assert_allclose(ops.convert_to_numpy(moment), [[0.06], [0.08]], rtol=1e-5)
+
+
+def test_with_bias_correction_it_is_keras_adamw():
+    generator = np.random.default_rng(3)
+    start = generator.standard_normal((5, 3)).astype("float32")
+    ours, theirs = keras.Variable(start), keras.Variable(start)
+    optimizers = (
+        AdamW(0.03, bias_correction=True),
+        keras.optimizers.AdamW(0.03, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0),
+    )
+    for _ in range(7):
+        gradient = ops.convert_to_tensor(generator.standard_normal((5, 3)).astype("float32"))
+        for optimizer, weight in zip(optimizers, (ours, theirs), strict=True):
+            optimizer.apply([gradient], [weight])
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(ours), ops.convert_to_numpy(theirs), rtol=1e-5, atol=1e-6
+    )
+    assert np.abs(ops.convert_to_numpy(ours) - start).max() > 0.1
+
+
+@BOTH
+def test_the_average_of_weights(kind):
+    weight = keras.Variable(np.ones(2, "float32"))
+    optimizer = kind(0.1, use_ema=True, ema_momentum=0.75)
+    seen = []
+    for _ in range(3):
+        optimizer.apply([ops.convert_to_tensor([1.0, -2.0])], [weight])
+        seen.append(ops.convert_to_numpy(weight))
+    average = seen[0]
+    for value in seen[1:]:
+        average = 0.75 * average + 0.25 * value
+    assert np.abs(average - seen[-1]).min() > 0.01
+    optimizer.finalize_variable_values([weight])
+    np.testing.assert_allclose(ops.convert_to_numpy(weight), average, rtol=1e-6)
+
+
+@BOTH
+def test_keras_serializes_the_optimizer(kind):
+    optimizer = kind(0.1, 0.2, 0.3, 0.4, 0.5, True, ("a",), 0.6)
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert type(again) is kind and again.get_config() == optimizer.get_config()
+    assert again.decay == 0.2 and again.exclude == ("a",) and again.global_clipnorm == 0.6
+
+
+def test_what_is_left_out_is_the_originals():
+    assert EXCLUDED == ("LayerNorm", "layer_norm", "bias")

@@ -5,7 +5,8 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.training.optimizers import WarmupLinearDecay, adamw
+from albert_tf.training.optimizers import AdamW
+from albert_tf.training.schedules import WarmupPolynomialDecay
 from albert_tf.training.state import load_state, save_state
 
 SETTINGS = {"seed": 1, "labels": ["a", "b"], "learning_rate": 0.001}
@@ -17,7 +18,7 @@ def compiled(seed, dtype=None):
     keras.utils.set_random_seed(seed)
     config = AlbertConfig.from_size("tiny", vocab_size=31, hidden_dropout_prob=0.2)
     model = AlbertForSequenceClassification(config, dtype=dtype)
-    model.compile(adamw(model, WarmupLinearDecay(1e-3, 1, STEPS)), metrics=["accuracy"])
+    model.compile(AdamW(WarmupPolynomialDecay(1e-3, 1, STEPS)), metrics=["accuracy"])
     return model
 
 

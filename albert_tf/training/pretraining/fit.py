@@ -145,7 +145,9 @@ class _Trainer(keras.Model):
         total = NOTHING
         for number in range(self.micro_batches):
             part = {name: values[number] for name, values in labels.items()}
-            outputs = self({name: values[number] for name, values in features.items()}, training=True)
+            outputs = self(
+                {name: values[number] for name, values in features.items()}, training=True
+            )
             found = sums(part, outputs)
             self.optimizer.scale_loss(_loss(found, counts)).backward()
             total = added([total, Sums(*(value.detach() for value in found))])
@@ -166,7 +168,9 @@ class _Trainer(keras.Model):
 def _counts(labels: Mapping[str, Any]) -> tuple[Any, Any]:
     """How many predictions and pairs count; 1 where none does, whose sum is 0."""
     predictions, sentences = (
-        ops.sum(ops.cast(ops.not_equal(labels[name], IGNORED), "float32")) if name in labels else 0.0
+        ops.sum(ops.cast(ops.not_equal(labels[name], IGNORED), "float32"))
+        if name in labels
+        else 0.0
         for name in ("labels", "sentence_order_label")
     )
     return ops.maximum(predictions, 1.0), ops.maximum(sentences, 1.0)

@@ -117,11 +117,13 @@ class Loop:
             self._save()
         if evaluates or saves:
             self._looked = time.monotonic()  # so that steps are timed without them
+        if saves or evaluates:
+            self._looked = time.monotonic()  # what follows is the next steps' time
         if self._request.made and not ends:
             raise Interrupted
 
     def _every(self, steps: int | None) -> bool:
-        return bool(steps) and self.step % steps == 0
+        return steps is not None and self.step % steps == 0
 
     def _look(self) -> None:
         """Reads what the last steps gave, which waits for them."""

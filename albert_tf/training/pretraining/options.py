@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from albert_tf.errors import UserError
 from albert_tf.training.options import Form, check_ranges
@@ -90,15 +90,10 @@ class PretrainingOptions:
 
     def decisive(self) -> dict[str, Any]:
         """What decides the run's weights: all but places, how often it saves, and who computes."""
-        rest = (
-            "data",
-            "output",
-            "vocab",
-            "eval_data",
-            "eval_steps",
-            "save_steps",
-            "save_minutes",
-            "keep",
-        )
-        rest += ("force", "strategy", "size", "jit_compile", "gradient_checkpointing")
-        return {name: value for name, value in dataclasses.asdict(self).items() if name not in rest}
+        rest = _PLACES | _HABITS
+        values = dataclasses.asdict(self)
+        return {name: value for name, value in values.items() if name not in rest}
+
+
+_PLACES: Final = {"data", "output", "vocab", "size", "eval_data", "strategy"}
+_HABITS: Final = {"eval_steps", "save_steps", "save_minutes", "keep", "force", "jit_compile"}

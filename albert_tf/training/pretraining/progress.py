@@ -30,10 +30,15 @@ class ProgressLine:
         self._stream = stream or sys.stderr
         self._bar = new_bar(self._stream, "pretraining", total_steps, unit="step", initial=step)
         self._interval = Interval(tokens_per_step)
+        self._compiling = True
         self._next = time.monotonic()  # the first step shows that all is well
 
     def on_step(self, step: int, sums: Sums, learning_rate: float, seconds: float) -> None:
         self._interval.add(sums, seconds)
+        if self._compiling:  # which says nothing of the time left
+            self._bar.initial = self._bar.n = step
+            self._bar.unpause()
+            self._compiling = False
         self._bar.update(step - self._bar.n)
         if time.monotonic() >= self._next:
             self._show()

@@ -59,8 +59,8 @@ class TrainingStep:
         counts = self._all_reduced(_counts(batch[1]))
         total, gradients = self._accumulated(batch, counts)
         optimizer, variables = self.model.optimizer, self.model.trainable_variables
-        gradients = self._shared_out(self._all_reduced(gradients))
-        optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        shared_out = self._shared_out(self._all_reduced(gradients))
+        optimizer.apply_gradients(zip(shared_out, variables, strict=True))
         return total
 
     def _accumulated(

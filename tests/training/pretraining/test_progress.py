@@ -75,7 +75,7 @@ def test_elsewhere_it_is_a_line_now_and_then_and_one_at_the_end(clock):
     line.close()
     first, second, evaluation, third = stream.getvalue().splitlines()
     assert first.startswith("pretraining:   0% 1/400 [")
-    assert first.endswith(" left, loss 1.000, masked LM 50.0%]")
+    assert first.endswith(", ? left, loss 1.000, masked LM 50.0%]")
     assert second.startswith("pretraining:   8% 31/400 [")
     assert second.endswith(" left, loss 16.500, masked LM 50.0%, 96 tokens/s]")  # of 2 to 31
     assert evaluation == "step 40, held out: loss 7.500, masked LM 20.0%"

@@ -1,0 +1,143 @@
+"""What the page about pretraining shows runs, from text to a fine-tuned model."""
+
+import gzip
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert_tf import cli
+from albert_tf.config import AlbertConfig
+from albert_tf.data.pretraining.sources import find_records
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.training import pretrain as pretraining
+from albert_tf.training.interruption import Interrupted
+from tests.conftest import SENTENCES
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "pretraining.md"
+STEPS = 4
+# The page's commands with numbers that a test can afford; of an option given twice the last counts.
+TINY = {
+    "build-vocab": ["--vocab-size", 300],
+    "build-data": ["--max-seq-length", 32, "--workers", 1],
+    "pretrain": ["--batch-size", 16, "--steps", STEPS, "--warmup-steps", 1, "--eval-steps", 2],
+    "finetune": ["--steps", 2, "--batch-size", 4, "--max-length", 16],
+}
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+
+
+def commands():
+    lines = "".join(blocks("sh")).replace("\\\n", "").splitlines()
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        assert program == "albert-tf"
+        yield arguments
+
+
+def folder_of(arguments):
+    """The output that a command names."""
+    place = next(n for n, each in enumerate(arguments) if each in ("--output", "--output_dir"))
+    return arguments[place + 1]
+
+
+def afforded(arguments):
+    """The same command, small; the first model of the page stands in for the published one."""
+    tiny = [str(each) for each in (*arguments, *TINY[arguments[0]])]
+    if "--size" in tiny:
+        tiny += ["--size", "tiny"]
+    return ["my-model" if each == "albert/albert-base-v2" else each for each in tiny]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where the page's commands run, with all that they read."""
+    generator = np.random.default_rng(4)
+    for name in ("corpus/a.txt.gz", "corpus/b.txt.gz", "held-out/c.txt.gz", "mails/d.txt"):
+        documents = ("\n".join(generator.choice(SENTENCES, 9)) for _ in range(12))
+        text = "\n\n".join(documents).encode()
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    rows = "".join(f'"{sentence}",{row % 2}\n' for row, sentence in enumerate(SENTENCES * 4))
+    (tmp_path / "mails.csv").write_text("body,folder\n" + rows)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def prepare_the_original(folder):
+    """Its records and its configuration, as they lie there when the last command begins."""
+    static = ["--mode", "static", "--dupe-factor", "1", "--output", "records"]
+    data = ["build-data", "--input", "corpus", "--vocab", "spiece.model", *static]
+    assert cli.main(afforded(data)) == 0
+    config = json.loads((folder / "my-model" / "config.json").read_text())
+    size = AlbertConfig.from_size("tiny", vocab_size=config["vocab_size"])
+    (folder / "albert_config.json").write_text(json.dumps(size.to_dict()))
+
+
+def stopped(loop, *_):
+    """In the place of the training: all before it was fine."""
+    assert loop.options.steps > loop.step == 0
+    raise Interrupted
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_what_the_page_shows(folder, capsys, monkeypatch):
+    """Two commands train; tracing a step takes so long that the others stop before the first."""
+    train, trained = pretraining._train, []
+    for arguments in commands():
+        if "--input_file" in arguments:
+            prepare_the_original(folder)
+        trains = arguments[0] != "pretrain" or folder_of(arguments) in ("my-model", "mail-model")
+        monkeypatch.setattr(pretraining, "_train", train if trains else stopped)
+        status = cli.main(afforded(arguments))
+        assert status == (0 if trains else 130), capsys.readouterr().err
+        trained += [folder_of(arguments)] * (status == 0)
+    assert "my-model" in trained and "mail-model" in trained
+    shown = capsys.readouterr().out
+    assert f"Held out, at step {STEPS}: loss " in shown
+    report = json.loads((folder / "my-model" / "report.json").read_text())
+    records = find_records(folder / "held-out-examples")
+    assert report["tokens"] == STEPS * 16 * records.max_seq_length
+    assert [each["step"] for each in report["evaluation"]] == [2, 4]
+    assert (folder / "my-model" / "curves.png").exists()
+    assert list((folder / "my-model" / "logs").iterdir())
+    assert not (folder / "my-model" / "checkpoints").exists()
+    classifier = AlbertForSequenceClassification.from_pretrained(folder / "mail-classifier")
+    assert classifier.config.id2label == {0: "0", 1: "1"}
+    (code,) = blocks("python")
+    monkeypatch.setattr(pretraining, "_train", stopped)
+    with pytest.raises(Interrupted):
+        exec(code.replace('"base"', '"tiny"').replace("my-model-2", "another"), {})
+
+
+def test_the_defaults_that_the_page_names():
+    """The tables' second column against what the parser knows."""
+    least = ["pretrain", "--data", "d", "--output", "o", "--size", "base"]
+    known = vars(cli._parser().parse_args(least))
+    rows = re.findall(r"^\| (`--[^|]*`) \| ([^|]+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    compared = set()
+    for flags, shown in rows:
+        names = [flag.replace("-", "_") for flag in re.findall(r"`--([\w-]+)`", flags)]
+        defaults = shown.strip().strip("`").split(", ")
+        if not names[0] in known or " " in defaults[0] or not defaults[0]:
+            continue
+        for name, default in zip(names, defaults, strict=True):
+            kind = type(known[name])
+            off = known[name] in (None, False)
+            assert (default == "off") if off else (kind(default) == known[name]), name
+            compared.add(name)
+    assert compared >= {
+        "batch_size",
+        "warmup_steps",
+        "schedule",
+        "beta_2",
+        "bias_correction",
+        "ema",
+    }
+    assert len(compared) == 14
