@@ -97,6 +97,8 @@ def test_what_the_page_shows(folder, capsys, monkeypatch):
         monkeypatch.setattr(pretraining, "_train", train if trains else stopped)
         status = cli.main(afforded(arguments))
         assert status == (0 if trains else 130), capsys.readouterr().err
+        if not trains:  # a run without a checkpoint yet may be begun again
+            assert cli.main(afforded(arguments)) == 130
         trained += [folder_of(arguments)] * (status == 0)
     assert "my-model" in trained and "mail-model" in trained
     shown = capsys.readouterr().out
@@ -125,7 +127,7 @@ def test_the_defaults_that_the_page_names():
     for flags, shown in rows:
         names = [flag.replace("-", "_") for flag in re.findall(r"`--([\w-]+)`", flags)]
         defaults = shown.strip().strip("`").split(", ")
-        if not names[0] in known or " " in defaults[0] or not defaults[0]:
+        if names[0] not in known or " " in defaults[0] or not defaults[0]:
             continue
         for name, default in zip(names, defaults, strict=True):
             kind = type(known[name])

@@ -62,6 +62,7 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
     elif not options.force:
         check_output(output, output / CHECKPOINTS)
     files = find_records(options.data)
+    _check_batch(options, files, runtime.replicas(strategy))
     held_out = find_records(options.eval_data) if options.eval_data else None
     keras.utils.set_random_seed(options.seed)
     schedule = WarmupPolynomialDecay(
@@ -81,6 +82,8 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
         evaluate=_evaluator(model, strategy, held_out) if held_out else None,
     )
     loop.progress.update(checkpoints.load(model) or {})
+    if runtime.is_chief(strategy):  # the mark of a run that may go on, before its first checkpoint
+        checkpoints.folder.mkdir(parents=True, exist_ok=True)
     loop.reporters = _reporters(options, loop) if runtime.is_chief(strategy) else ()
     try:
         _train(loop, strategy, files)
@@ -91,6 +94,16 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
     if runtime.is_chief(strategy):
         _write(output, checkpoints, report, model if options.ema else None)
     return report
+
+
+def _check_batch(options: PretrainingOptions, files: RecordFiles, replicas: int) -> None:
+    files.steps_per_epoch(options.batch_size)
+    if options.batch_size % (replicas * options.micro_batches):
+        raise UserError(
+            "batch_size must be a multiple of the replicas times micro_batches. Received: "
+            f"batch_size={options.batch_size}, {replicas} replicas, "
+            f"micro_batches={options.micro_batches}."
+        )
 
 
 def _model_and_tokenizer(
@@ -108,10 +121,26 @@ def _model_and_tokenizer(
         model = AlbertForPreTraining.from_pretrained(
             options.init_checkpoint, dtype=options.dtype_policy, **rates
         )
+        _check_same_pieces(options, tokenizer)
     check_fit(tokenizer, model.config, files.max_seq_length)
     tokenizer.model_max_length = model.config.max_position_embeddings
     model.gradient_checkpointing_enable(options.gradient_checkpointing)
     return model, tokenizer
+
+
+def _check_same_pieces(options: PretrainingOptions, tokenizer: AlbertTokenizer) -> None:
+    """Refuses records whose ids mean other pieces than the weights were trained with."""
+    assert options.init_checkpoint is not None
+    try:
+        own = AlbertTokenizer.from_pretrained(options.init_checkpoint)
+    except UserError:  # weights without a vocabulary: the original's checkpoints, for one
+        return
+    if own.get_vocab() != tokenizer.get_vocab():
+        raise UserError(
+            "Records must be made with the vocabulary of the weights. Received: "
+            f"{options.data} and {options.init_checkpoint}, whose pieces differ. Build the data "
+            f"again with --vocab {options.init_checkpoint}."
+        )
 
 
 _DROPOUTS: Final = ("hidden_dropout_prob", "attention_probs_dropout_prob")

@@ -12,7 +12,7 @@ from albert_tf.errors import UserError
 STRATEGIES: Final = ("auto", "none", "mirrored", "multi-worker", "tpu")
 DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 # Either says, to keras.distribution.initialize, that there are several processes.
-_JAX_CLUSTER: Final = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
+JAX_CLUSTER: Final = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
 
 
 class Hosts(NamedTuple):
@@ -114,8 +114,7 @@ def _of_tensorflow(name: str) -> Any:
     if name == "tpu":
         return _tpu()
     if name == "multi-worker":
-        _workers(required=True)
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        return _multi_worker()
     if name == "mirrored":  # named, since TF_CONFIG would bring in other hosts' devices
         return tf.distribute.MirroredStrategy(_local_devices())
     return tf.distribute.get_strategy()
@@ -130,6 +129,21 @@ def _best_of_tensorflow() -> str:
     if _workers(required=False) > 1:
         return "multi-worker"
     return "mirrored" if len(_local_devices()) > 1 else "none"
+
+
+def _multi_worker() -> Any:
+    import tensorflow as tf
+
+    _workers(required=True)
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except tf.errors.UnknownError as error:
+        here = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        place = here.cluster_spec().task_address(here.task_type, here.task_id)
+        raise UserError(
+            "This host must be able to listen where TF_CONFIG places it. "
+            f"Received: {place} ({error.message}). Give it a free port, the same on each host."
+        ) from error
 
 
 def _local_devices() -> list[str]:
@@ -179,7 +193,7 @@ def _tpu() -> Any:
 def _of_jax(name: str) -> Any:
     import jax
 
-    named = any(os.environ.get(variable) for variable in _JAX_CLUSTER)
+    named = any(os.environ.get(variable) for variable in JAX_CLUSTER)
     if name == "multi-worker" or (name in ("auto", "tpu") and named):
         _join()
     if name == "tpu" and jax.default_backend() != "tpu":

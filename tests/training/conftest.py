@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+from tests.conftest import SENTENCES
+
 STEPS_PER_EPOCH = 10
 
 
@@ -69,3 +71,18 @@ def training_run(encoded, tiny_vocabulary):
 def undisturbed(training_run, tmp_path_factory):
     """A run from its beginning to its end: `(model, progress)`."""
     return training_run(tmp_path_factory.mktemp("undisturbed") / "run")
+
+
+@pytest.fixture(scope="session")
+def records(tiny_vocabulary, tmp_path_factory):
+    """A directory of 60 and more examples of 24 pieces, as `build-data` makes it."""
+    from albert_tf.cli import main
+
+    folder = tmp_path_factory.mktemp("records")
+    generator = random.Random(2)
+    texts = ["\n".join(generator.sample(SENTENCES, 5)) for _ in range(40)]
+    (folder / "text.txt").write_text("\n\n".join(texts), encoding="utf-8")
+    (folder / "spiece.model").write_bytes(tiny_vocabulary)
+    command = f"build-data --input {folder}/text.txt --vocab {folder}/spiece.model --workers 1"
+    assert main([*command.split(), "--max-seq-length", "24", "--output", f"{folder}/made"]) == 0
+    return folder / "made"

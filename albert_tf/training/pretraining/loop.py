@@ -115,8 +115,6 @@ class Loop:
             self._score()
         if saves:
             self._save()
-        if evaluates or saves:
-            self._looked = time.monotonic()  # so that steps are timed without them
         if saves or evaluates:
             self._looked = time.monotonic()  # what follows is the next steps' time
         if self._request.made and not ends:

@@ -82,11 +82,6 @@ class PretrainingOptions:
                 "The warm-up must be shorter than the run. "
                 f"Received: warmup_steps={self.warmup_steps}, steps={self.steps}."
             )
-        if self.batch_size % self.micro_batches:
-            raise UserError(
-                "batch_size must be a multiple of micro_batches. "
-                f"Received: {self.batch_size}, {self.micro_batches}."
-            )
 
     def decisive(self) -> dict[str, Any]:
         """What decides the run's weights: all but places, how often it saves, and who computes."""

@@ -128,7 +128,7 @@ def test_compiled_by_xla_it_trains_alike():
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision_trains(policy):
-    exact, expected = trained(steps=8)
+    _, expected = trained(steps=8)
     half, found = trained(steps=8, policy=policy, micro_batches=2)
     for one, other in zip(expected, found, strict=True):
         assert one["masked_lm_loss"] == pytest.approx(other["masked_lm_loss"], rel=0.05)
@@ -169,7 +169,7 @@ def test_evaluation_changes_nothing_and_counts_alike():
 def test_gradients_of_the_word_table_are_summed_over_repeated_rows():
     """IndexedSlices would reach the moments and the norm unsummed: their clip norm is another."""
     model, _ = trained(steps=0)
-    features, labels = drawn(3)
+    features, _ = drawn(3)
     features["input_ids"] = tf.fill([B, T], 7)
     with tf.GradientTape() as tape:
         outputs = model(features, training=True)

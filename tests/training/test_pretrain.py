@@ -1,0 +1,255 @@
+"""Whole runs of a tiny model: from records to a model directory, over every interruption."""
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from albert_tf import pipeline
+from albert_tf.cli import main
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertForPreTraining
+from albert_tf.text.sentencepiece_messages import ModelProto
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training import pretrain as training
+from albert_tf.training.pretraining.metrics import NAMES
+from albert_tf.training.pretraining.options import PretrainingOptions
+
+ROOT = Path(__file__).resolve().parents[2]
+STEPS, BATCH, T = 12, 6, 24
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture(scope="session")
+def config(records, tmp_path_factory):
+    """A configuration with dropout, so that its seeds matter."""
+    path = tmp_path_factory.mktemp("config") / "config.json"
+    pieces = AlbertTokenizer.from_pretrained(records).vocab_size
+    config = AlbertConfig.from_size(
+        "tiny", vocab_size=pieces, num_hidden_layers=1, hidden_dropout_prob=0.1
+    )
+    path.write_text(json.dumps(config.to_dict()))
+    return path
+
+
+@pytest.fixture(scope="session")
+def options(records, config):
+    def make(output, **changes):
+        given = {"batch_size": BATCH, "steps": STEPS, "warmup_steps": 3, "learning_rate": 0.01}
+        given |= {"size": str(config), "save_steps": 5, "eval_data": str(records), "eval_steps": 6}
+        if "init_checkpoint" in changes:
+            del given["size"]
+        return PretrainingOptions(str(records), output, **{**given, **changes})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def undisturbed(options, tmp_path_factory):
+    """The report and the output of a run from its beginning to its end."""
+    output = tmp_path_factory.mktemp("undisturbed") / "model"
+    return training.pretrain(options(output, ema=0.5)), output
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def assert_equal(one, other):
+    one, other = weights(one), weights(other)
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+def test_the_output(undisturbed, records):
+    report, output = undisturbed
+    assert {path.name for path in output.iterdir()} == {
+        "config.json",
+        "curves.png",
+        "logs",
+        "model.safetensors",
+        "report.json",
+        "special_tokens_map.json",
+        "spiece.model",
+        "tokenizer_config.json",
+    }
+    assert json.loads((output / "report.json").read_text()) == json.loads(json.dumps(report))
+    assert (output / "spiece.model").read_bytes() == (records / "spiece.model").read_bytes()
+    assert report["steps"] == STEPS and report["tokens"] == STEPS * BATCH * T
+    assert [point["step"] for point in report["history"]] == list(range(1, STEPS + 1))
+    assert [point["step"] for point in report["evaluation"]] == [6, STEPS]
+    for point in [*report["history"], *report["evaluation"]]:
+        assert set(NAMES) < point.keys() and all(map(np.isfinite, point.values()))
+    assert report["evaluation"][-1]["loss"] < report["history"][0]["loss"] - 0.1
+
+
+def test_the_model_says_what_it_learned(undisturbed):
+    found = pipeline("fill-mask", model=str(undisturbed[1]))("the film was a [MASK] delight")
+    assert len(found) == 5 and all(0 < each["score"] < 1 for each in found)
+
+
+def test_what_is_saved_is_the_average_of_weights(undisturbed, options, tmp_path):
+    """Asked for by `ema`; its loss is what the report's last evaluation says."""
+    plain = training.pretrain(options(tmp_path / "plain"))
+    last = [each["evaluation"][-1]["loss"] for each in (plain, undisturbed[0])]
+    assert last[0] != last[1]
+    assert plain["history"] == undisturbed[0]["history"]
+    report = training.pretrain(
+        options(
+            tmp_path / "more",
+            init_checkpoint=str(undisturbed[1]),
+            dropout=0.0,
+            steps=1,
+            warmup_steps=0,
+            learning_rate=1e-30,
+        )
+    )
+    assert report["evaluation"][-1]["loss"] == pytest.approx(last[1], rel=1e-6)
+
+
+def command(options):
+    """The command line of these options."""
+    defaults = PretrainingOptions("", Path(), size="tiny")
+    changed = [
+        f"--{field.name.replace('_', '-')}={getattr(options, field.name)}"
+        for field in dataclasses.fields(options)
+        if getattr(options, field.name) != getattr(defaults, field.name)
+    ]
+    return [sys.executable, "-m", "albert_tf.cli", "pretrain", *changed]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed_at", [7, 10])
+def test_killed_it_goes_on_to_equal_weights(undisturbed, options, tmp_path, killed_at):
+    """By `kill -9`, between two checkpoints and as one is written."""
+    given = options(tmp_path / "model", ema=0.5)
+    code = (
+        "import os, signal\n"
+        "from albert_tf.training.pretraining import checkpoints, loop\n"
+        "after, save = loop.Loop.after, checkpoints.save_state\n"
+        "def killed(self, sums):\n"
+        "    after(self, sums)\n"
+        f"    if self.step == {killed_at}: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "def killed_in_saving(path, *rest):\n"
+        "    save(path, *rest)\n"
+        "    if 'step-00000010' in str(path): os.kill(os.getpid(), signal.SIGKILL)\n"
+        + ("loop.Loop.after = killed\n" if killed_at == 7 else "")
+        + ("checkpoints.save_state = killed_in_saving\n" if killed_at == 10 else "")
+        + "from albert_tf.cli import main\nmain()\n"
+    )
+    line = command(given)
+    first = subprocess.run([sys.executable, "-c", code, *line[3:]], cwd=ROOT, check=False)
+    assert first.returncode == -signal.SIGKILL
+    found = [path.name for path in sorted((tmp_path / "model" / "checkpoints").iterdir())]
+    assert [name for name in found if name.startswith("step-")] == ["step-00000005"]
+    subprocess.run(line, cwd=ROOT, check=True)
+    assert_equal(tmp_path / "model", undisturbed[1])
+    report = json.loads((tmp_path / "model" / "report.json").read_text())
+    assert report["history"] == undisturbed[0]["history"]
+    assert report["evaluation"] == undisturbed[0]["evaluation"]
+    assert not (tmp_path / "model" / "checkpoints").exists()
+
+
+def test_other_settings_are_refused(options, tmp_path, monkeypatch):
+    given = options(tmp_path / "model")
+    monkeypatch.setattr(training, "_write", lambda *_: None)  # as if it had been killed just then
+    training.pretrain(given)
+    for changes, message in (
+        ({"learning_rate": 0.02}, "learning_rate: 0.01 then, 0.02 now"),
+        ({"steps": 50}, f"steps: {STEPS} then, 50 now"),
+        ({"optimizer": "adamw"}, "optimizer: 'lamb' then, 'adamw' now"),
+    ):
+        with pytest.raises(UserError, match=message):
+            training.pretrain(dataclasses.replace(given, **changes))
+    monkeypatch.undo()
+    report = training.pretrain(dataclasses.replace(given, save_steps=3, keep=1))
+    assert report["steps"] == STEPS
+
+
+def test_an_output_that_is_taken(undisturbed, options, tmp_path):
+    with pytest.raises(UserError, match="must be new, or hold an interrupted run"):
+        training.pretrain(options(undisturbed[1]))
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="must be a folder. Received: .*a file"):
+        training.pretrain(options(tmp_path / "file"))
+
+
+def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(options, tmp_path, capsys):
+    given = options(tmp_path / "model", learning_rate=1e30, save_steps=1, clip_norm=0.0)
+    assert main(command(given)[3:]) == 2
+    said = capsys.readouterr().err
+    assert "The loss must be a number. Received: nan, at step" in said
+    assert "Give a lower --learning-rate" in said
+    (kept, *_) = sorted((tmp_path / "model" / "checkpoints").glob("step-*"), reverse=True)
+    assert str(kept) in said
+    AlbertForPreTraining.from_pretrained(kept)
+
+
+def test_begins_with_weights_of_any_format(undisturbed, options, tmp_path):
+    """Those of the original's format have no vocabulary beside them."""
+    google = str(tmp_path / "google")
+    assert main(["convert", str(undisturbed[1]), google, "--format", "tf1"]) == 0
+    reports = [
+        training.pretrain(
+            options(tmp_path / str(place), init_checkpoint=str(source), steps=2, warmup_steps=0)
+        )
+        for place, source in enumerate((undisturbed[1], google))
+    ]
+    first = [report["history"][0]["masked_lm_loss"] for report in reports]
+    assert first[0] == pytest.approx(first[1], abs=1e-6)
+    assert first[0] < undisturbed[0]["history"][0]["masked_lm_loss"] - 0.1
+
+
+def test_weights_of_another_vocabulary(undisturbed, options, records, tmp_path):
+    other = tmp_path / "other"
+    AlbertForPreTraining.from_pretrained(undisturbed[1]).save_pretrained(other)
+    pieces = ModelProto.FromString((records / "spiece.model").read_bytes())
+    pieces.pieces[-1].piece = "another"
+    AlbertTokenizer(pieces.SerializeToString()).save_pretrained(other)
+    with pytest.raises(UserError, match="with the vocabulary of the weights. .* pieces differ"):
+        training.pretrain(options(tmp_path / "model", init_checkpoint=str(other)))
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"size": "huge"}, "size must be one of .*tiny.* Received: 'huge'"),
+        ({"eval_data": "nowhere"}, "nowhere"),
+        ({"batch_size": 500}, "An epoch must have a batch for each worker"),
+        ({"batch_size": 7, "micro_batches": 3}, "multiple of the replicas times micro_batches"),
+        ({"dtype_policy": "bfloat16"}, "don't train. Received: bfloat16. Give mixed_bfloat16"),
+        ({"strategy": "horovod"}, "strategy must be one of auto, none"),
+    ],
+)
+def test_what_can_not_be(options, tmp_path, changes, message):
+    with pytest.raises(UserError, match=message):
+        training.pretrain(options(tmp_path / "model", **changes))
+    assert not (tmp_path / "model").exists()
+
+
+def test_precision_memory_and_optimizer_are_options(options, tmp_path):
+    """All at once: they train, and come near what a plain run reaches."""
+    given = options(
+        tmp_path / "model",
+        optimizer="adamw",
+        dtype_policy="mixed_bfloat16",
+        gradient_checkpointing=True,
+        micro_batches=2,
+        bias_correction=True,
+        schedule="usual",
+        eval_data=None,
+        eval_steps=None,
+    )
+    report = training.pretrain(given)
+    assert report["history"][-1]["loss"] < report["history"][0]["loss"] - 0.1
+    assert report["evaluation"] == []
+    assert weights(tmp_path / "model")["albert.pooler.weight"].dtype == np.float32

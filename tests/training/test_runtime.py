@@ -1,0 +1,235 @@
+"""Strategies and precisions that are found, and those that are refused; test_distribution trains."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+
+from albert_tf.errors import UserError
+from albert_tf.training import runtime
+
+ROOT = Path(__file__).resolve().parents[2]
+TWO = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
+VARIABLES = ("TF_CONFIG", "TPU_NAME", *runtime.JAX_CLUSTER)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_set(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def tf_config(cluster, kind, index):
+    return json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})
+
+
+def run(code, **variables):
+    """The last line that a process of its own prints."""
+    kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    code = f"from albert_tf.training import runtime\n{code}"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**kept, "TF_CPP_MIN_LOG_LEVEL": "3", **variables},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.splitlines()[-1]
+
+
+def test_an_unknown_strategy():
+    with pytest.raises(UserError, match="one of auto, none, mirrored, multi-worker, tpu. Rec.*: p"):
+        runtime.strategy_for("parameter-server")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", ["none", "auto"])
+def test_one_device(name):
+    import tensorflow as tf
+
+    strategy = runtime.strategy_for(name)
+    assert strategy is tf.distribute.get_strategy()
+    assert (runtime.replicas(strategy), runtime.hosts(strategy)) == (1, (0, 1))
+    assert runtime.is_chief(strategy)
+    with runtime.scope(strategy):
+        keras.layers.Dense(3).build((None, 2))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        "",
+        "worker 0 of 2",
+        "[]",
+        '{"cluster": {"worker": 2}, "task": {"type": "worker", "index": 0}}',
+        json.dumps({"cluster": TWO}),
+        tf_config(TWO, "worker", 2),
+        tf_config(TWO, "worker", -1),
+        tf_config(TWO, "worker", "first"),
+        tf_config(TWO, "chief", 0),
+        tf_config({**TWO, "ps": ["127.0.0.1:3"]}, "worker", 0),
+    ],
+)
+def test_several_hosts_must_be_named(said, monkeypatch):
+    if said is not None:
+        monkeypatch.setenv("TF_CONFIG", said)
+    with pytest.raises(UserError, match=r"TF_CONFIG must name the hosts.* Received: .*on each host"):
+        runtime.strategy_for("multi-worker")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("said", ["worker 0 of 2", tf_config(TWO, "worker", 2)])
+def test_damage_is_not_taken_for_one_host(said, monkeypatch):
+    """Each host would train, and write, for itself."""
+    monkeypatch.setenv("TF_CONFIG", said)
+    with pytest.raises(UserError, match="TF_CONFIG must name the hosts"):
+        runtime.strategy_for("auto")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    "said", ["{}", '{"cluster": {}}', tf_config({"chief": ["127.0.0.1:1"]}, "chief", 0)]
+)
+def test_a_lone_host_that_a_cloud_names(said, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", said)
+    assert runtime.replicas(runtime.strategy_for("auto")) == 1
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("kind", "index", "expected"), [("chief", 0, 0), ("worker", 0, 1), ("worker", 1, 2)]
+)
+def test_the_numbers_of_hosts(kind, index, expected, monkeypatch):
+    import tensorflow as tf
+
+    monkeypatch.setenv("TF_CONFIG", tf_config({**TWO, "chief": ["127.0.0.1:3"]}, kind, index))
+
+    class Named:
+        cluster_resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+
+    assert runtime.hosts(Named()) == (expected, 3)
+    assert runtime.is_chief(Named()) == (expected == 0)
+
+
+@pytest.mark.tensorflow
+def test_a_port_that_is_taken():
+    code = (
+        "import json, os, socket\n"
+        "taken = socket.create_server(('127.0.0.1', 0))\n"
+        "place = '127.0.0.1:%d' % taken.getsockname()[1]\n"
+        "os.environ['TF_CONFIG'] = json.dumps({'cluster': {'worker': [place, '127.0.0.1:1']}, "
+        "'task': {'type': 'worker', 'index': 0}})\n"
+        "try: runtime.strategy_for('auto')\n"
+        "except ValueError as error: print(error)"
+    )
+    found = run(code)
+    assert "must be able to listen where TF_CONFIG places it. Received: 127.0.0.1:" in found
+
+
+@pytest.mark.tensorflow
+def test_all_logical_devices_of_this_host_alone():
+    """Left to itself, MirroredStrategy would count in the hosts of TF_CONFIG."""
+    code = (
+        "import tensorflow as tf\n"
+        "device, = tf.config.list_physical_devices('CPU')\n"
+        "logical = [tf.config.LogicalDeviceConfiguration()] * 3\n"
+        "tf.config.set_logical_device_configuration(device, logical)\n"
+        "found = [runtime.strategy_for(name) for name in ('mirrored', 'none')]\n"
+        "del runtime.os.environ['TF_CONFIG']\n"
+        "found.append(runtime.strategy_for('auto'))\n"
+        "print([(runtime.replicas(each), *runtime.hosts(each)) for each in found])"
+    )
+    assert run(code, TF_CONFIG=tf_config(TWO, "worker", 1)) == "[(3, 0, 1), (1, 0, 1), (3, 0, 1)]"
+
+
+@pytest.mark.tensorflow
+def test_no_tpu_is_in_reach():
+    code = "try: runtime.strategy_for('tpu')\nexcept ValueError as error: print(error)"
+    assert "A TPU must be in reach. Received: none (local: " in run(code)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("sign", ["device", "name"])
+def test_a_tpu_comes_before_hosts(sign, monkeypatch):
+    """The path alone, up to TensorFlow: no TPU was at hand to run it on."""
+    import tensorflow as tf
+
+    asked = []
+    if sign == "name":
+        monkeypatch.setenv("TPU_NAME", "grpc://10.0.0.1:8470")
+    else:
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["TPU:0"])
+    monkeypatch.setenv("TF_CONFIG", tf_config(TWO, "worker", 0))
+    monkeypatch.setattr(
+        tf.distribute.cluster_resolver.TPUClusterResolver, "connect", lambda *place: asked.extend(place)
+    )
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", lambda resolver: "the TPU's")
+    assert runtime.strategy_for("auto") == "the TPU's"
+    assert asked == [{"device": "local", "name": "grpc://10.0.0.1:8470"}[sign]]
+
+
+@pytest.mark.tensorflow
+def test_keras_distribution_would_be_ignored():
+    with keras.distribution.DataParallel().scope():
+        with pytest.raises(UserError, match="on the JAX backend alone.*on tensorflow. Set KERAS_B"):
+            runtime.strategy_for("auto")
+
+
+@pytest.mark.parametrize("name", runtime.DTYPE_POLICIES)
+def test_a_precision_that_trains(name):
+    runtime.check_dtype_policy(name)
+    keras.dtype_policies.get(name)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_weights_in_half_precision(name):
+    with pytest.raises(UserError, match=f"don't train. Received: {name}. Give mixed_{name}."):
+        runtime.check_dtype_policy(name)
+
+
+@pytest.mark.parametrize("name", ["float64", "half", "int8_from_float32"])
+def test_other_precisions(name):
+    with pytest.raises(UserError, match=f"one of float32, .*Received: {name}. Give float32."):
+        runtime.check_dtype_policy(name)
+
+
+@pytest.mark.backends
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("none", "[1, 0, 1]"), ("auto", "[3, 0, 1]"), ("mirrored", "[3, 0, 1]")],
+)
+def test_devices_on_jax(name, expected):
+    code = (
+        f"strategy = runtime.strategy_for({name!r})\n"
+        "print([runtime.replicas(strategy), *runtime.hosts(strategy)])"
+    )
+    flags = "--xla_force_host_platform_device_count=3"
+    assert run(code, KERAS_BACKEND="jax", XLA_FLAGS=flags) == expected
+
+
+@pytest.mark.backends
+@pytest.mark.parametrize(
+    ("backend", "name", "expected"),
+    [
+        ("jax", "tpu", "Received: cpu devices alone."),
+        ("jax", "multi-worker", "must name the hosts, where no Slurm"),
+        ("torch", "mirrored", "The torch backend trains on one device. Received: strategy=mirrored"),
+        ("torch", "tpu", "trains on one device"),
+    ],
+)
+def test_what_another_backend_refuses(backend, name, expected):
+    code = f"try: runtime.strategy_for({name!r})\nexcept ValueError as error: print(error)"
+    assert expected in run(code, KERAS_BACKEND=backend)
+
+
+@pytest.mark.backends
+def test_one_device_on_torch():
+    code = "print([runtime.strategy_for(name) for name in ('auto', 'none')])"
+    assert run(code, KERAS_BACKEND="torch") == "[None, None]"
