@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from albert_tf.pipelines import pipeline as pipeline
     from albert_tf.text.preprocessing import AlbertPreprocessor as AlbertPreprocessor
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
+    from albert_tf.training.optimizers import AdamW as AdamW
+    from albert_tf.training.optimizers import Lamb as Lamb
+    from albert_tf.training.schedules import WarmupPolynomialDecay as WarmupPolynomialDecay
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdamW": "albert_tf.training.optimizers",
     "AlbertConfig": "albert_tf.config",
     "AlbertForMaskedLM": "albert_tf.models",
     "AlbertForMultipleChoice": "albert_tf.models",
@@ -36,7 +40,9 @@ _HOMES = {
     "AlbertModel": "albert_tf.models",
     "AlbertPreprocessor": "albert_tf.text.preprocessing",
     "AlbertTokenizer": "albert_tf.text.tokenizer",
+    "Lamb": "albert_tf.training.optimizers",
     "UserError": "albert_tf.errors",
+    "WarmupPolynomialDecay": "albert_tf.training.schedules",
     "load_model": "albert_tf.models.auto",
     "pipeline": "albert_tf.pipelines",
     "unshare": "albert_tf.models",

@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from albert_tf.errors import UserError
 
 SUMMARY = "turn a checkpoint of any format into another format"
 FORMATS = ("hf", "tf1", "keras-hub")
 EXAMPLES = """examples:
   albert-tf convert albert_base_v2/model.ckpt-best my-model --format hf
+  albert-tf convert my-model my-half --format hf --dtype float16
   albert-tf convert my-model my-preset --format keras-hub --without sop_classifier
 
 Reads Hugging Face's directories (safetensors, PyTorch, TensorFlow, Flax) and names on its hub,
@@ -38,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PART",
         help="leave a head or the pooler out, e.g. sop_classifier; may be repeated",
     )
+    parser.add_argument(
+        "--dtype", choices=("float32", "float16"), help="of the weights in hf; default: as they are"
+    )
     parser.add_argument("--force", action="store_true", help="replace what is there")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -54,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
     check_apart(path, output)
     checkpoint, sources = formats.load(path)
     checkpoint = _chosen(checkpoint, options.without)
+    if options.dtype is not None:
+        checkpoint = _cast(checkpoint, options.dtype, options.format)
     files = _write(checkpoint, path, output, options.format, options.force)
     report = _report(checkpoint, sources, options.format)
     report |= {"input": checkpoint.origin, "output": str(output), **files}
@@ -88,6 +96,20 @@ def _chosen(checkpoint: Any, without: list[str]) -> Any:
     if config.answerability and "start_logits" in without:
         config = dataclasses.replace(config, answerability=False)
     return checkpoint._replace(config=config, tensors=tensors)
+
+
+def _cast(checkpoint: Any, dtype: str, kind: str) -> Any:
+    """The checkpoint with weights of another precision."""
+    if kind != "hf":
+        raise UserError(f"--dtype goes with --format hf; others are float32. Received: {kind}.")
+    tensors = {name: tensor.astype(dtype) for name, tensor in checkpoint.tensors.items()}
+    lost = [name for name, tensor in tensors.items() if not np.isfinite(tensor).all()]
+    if lost:
+        raise UserError(
+            f"Weights must lie within the range of {dtype}. Received: {', '.join(lost)}. Leave "
+            "--dtype out."
+        )
+    return checkpoint._replace(tensors=tensors)
 
 
 def _write(checkpoint: Any, path: Path, output: Path, kind: str, force: bool) -> dict[str, Any]:

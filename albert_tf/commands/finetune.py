@@ -24,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         required=True,
-        help=f"model directory, name on the hub, or a size for random weights: {', '.join(SIZES)}",
+        help="model directory, name on the hub, or small, which comes along; for random weights a "
+        f"configuration file or one of {', '.join(SIZES)}",
     )
     parser.add_argument("--output", required=True, type=Path, help="model directory to make")
     parser.add_argument("--force", action="store_true", help="replace an earlier result")

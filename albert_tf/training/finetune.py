@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import keras
 
-from albert_tf.config import AlbertConfig
 from albert_tf.data.labels import Labels, task_labels
 from albert_tf.data.pipeline import EncodedExamples, steps_per_epoch
 from albert_tf.data.readers import Columns, Example
@@ -17,10 +16,10 @@ from albert_tf.errors import UserError
 from albert_tf.evaluation.judge import own_metrics, score
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.sizes import SIZES
 from albert_tf.text.fit import check_fit
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.training.fresh import is_size, size_config
 from albert_tf.training.optimizers import AdamW
 from albert_tf.training.options import Options
 from albert_tf.training.output import REPORT, check_output, versions
@@ -110,17 +109,10 @@ def _model_and_tokenizer(
         "attention_probs_dropout_prob": plan.dropout,
     }
     kept = unfinished / "tokenizer"
-    if options.model in SIZES:
+    if is_size(options.model):
         goes_on = (unfinished / STATE).exists()
         tokenizer = AlbertTokenizer.from_pretrained(kept) if goes_on else _new(options, train)
-        config = AlbertConfig.from_size(
-            options.model,
-            vocab_size=tokenizer.vocab_size,
-            pad_token_id=tokenizer.pad_token_id,
-            bos_token_id=tokenizer.cls_token_id,
-            eos_token_id=tokenizer.sep_token_id,
-            **changes,
-        )
+        config = size_config(options.model, tokenizer, **changes)
         model = AlbertForSequenceClassification(config, dtype=options.dtype_policy)
     else:
         model = AlbertForSequenceClassification.from_pretrained(

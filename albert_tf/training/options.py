@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from albert_tf.data.readers import Columns
 from albert_tf.errors import UserError
-from albert_tf.sizes import SIZES
+from albert_tf.training.fresh import is_size
 from albert_tf.training.recipes import Recipe, recipe
 
 Form = Literal["original", "usual"]  # of a schedule's decay
@@ -64,7 +64,8 @@ class Options:
     Attributes:
         task: a key of `data.tasks.GLUE`, or "classify".
         data: folder with train and dev files, or one file, of which `dev_fraction` is held out.
-        model: a model directory, a hub name, or a size for random weights.
+        model: a model directory, a hub name, or "small"; for random weights a size or a
+            configuration file.
         output: the model directory to make.
         columns: of the files, for "classify"; "text" and "label" if None.
         regression: labels are numbers to come near to, for "classify".
@@ -107,7 +108,7 @@ class Options:
             UserError: a number is out of its range.
         """
         check_ranges(self)
-        base = recipe(self.task, pretrained=self.model not in SIZES)
+        base = recipe(self.task, pretrained=not is_size(self.model))
         if self.epochs is not None and self.steps is None:
             base = base._replace(steps=None)
         asked = {name: getattr(self, name) for name in Recipe._fields}

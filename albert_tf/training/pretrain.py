@@ -13,16 +13,15 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.batches import evaluation_batches, pretraining_batches
 from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.sizes import SIZES
 from albert_tf.text.fit import check_fit
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import runtime
+from albert_tf.training.fresh import size_config
 from albert_tf.training.optimizers import AdamW, Lamb
 from albert_tf.training.output import REPORT, check_output, versions
 from albert_tf.training.pretraining import fit
@@ -115,7 +114,7 @@ def _model_and_tokenizer(
         rates = {}
     if options.init_checkpoint is None:
         assert options.size is not None  # one of the two is given
-        config = dataclasses.replace(_config(options.size, tokenizer), **rates)
+        config = size_config(options.size, tokenizer, **rates)
         model = AlbertForPreTraining(config, dtype=options.dtype_policy)
     else:
         model = AlbertForPreTraining.from_pretrained(
@@ -144,24 +143,6 @@ def _check_same_pieces(options: PretrainingOptions, tokenizer: AlbertTokenizer) 
 
 
 _DROPOUTS: Final = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-
-
-def _config(size: str, tokenizer: AlbertTokenizer) -> AlbertConfig:
-    """The configuration of a name or a file; of a name with the vocabulary's size and ids."""
-    if size in SIZES:
-        return AlbertConfig.from_size(
-            size,
-            vocab_size=tokenizer.vocab_size,
-            pad_token_id=tokenizer.pad_token_id,
-            bos_token_id=tokenizer.cls_token_id,
-            eos_token_id=tokenizer.sep_token_id,
-        )
-    if not os.path.isfile(size):
-        raise UserError(
-            f"size must be one of {', '.join(SIZES)}, or a configuration file (JSON). "
-            f"Received: {size!r}."
-        )
-    return AlbertConfig.from_json_file(size)
 
 
 def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> Any:

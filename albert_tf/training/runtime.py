@@ -6,6 +6,7 @@ import os
 from typing import Any, Final, NamedTuple
 
 import keras
+import numpy as np
 
 from albert_tf.errors import UserError
 
@@ -87,6 +88,32 @@ def hosts(strategy: Any) -> Hosts:
 def is_chief(strategy: Any) -> bool:
     """Whether this host writes what is written once."""
     return hosts(strategy).index == 0
+
+
+def check_same_step(strategy: Any, step: int) -> None:
+    """Refuses hosts that go on from different checkpoints, before they train.
+
+    Raises:
+        UserError: they are not all at this step.
+    """
+    here = hosts(strategy)
+    if here.count == 1:
+        return
+    if isinstance(strategy, keras.distribution.DataParallel):
+        from jax.experimental.multihost_utils import process_allgather
+
+        steps = process_allgather(np.array([step])).ravel().tolist()
+    else:
+        import tensorflow as tf
+
+        gathered = strategy.gather(strategy.run(lambda: tf.constant([step])), axis=0)
+        steps = gathered.numpy().tolist()
+    if len(set(steps)) > 1:
+        raise UserError(
+            "All hosts must see the same checkpoints. "
+            f"Received: step {step} on host {here.index}, others {sorted({*steps} - {step})}. "
+            "Give an --output on a file system that they share."
+        )
 
 
 def check_dtype_policy(name: str) -> None:

@@ -277,3 +277,31 @@ def test_another_format_is_refused(convert, tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         convert(tmp_path, tmp_path / "out", "--format", "onnx")
     assert "invalid choice: 'onnx'" in capsys.readouterr().err
+
+
+def test_to_half_precision(convert, saved, tmp_path):
+    folder = saved(AlbertForPreTraining)
+    half = tmp_path / "half"
+    status, said, _ = convert(folder, half, "--format", "hf", "--dtype", "float16")
+    assert status == 0 and "float16" in said and "float32" not in said
+    whole, found = (
+        safetensors.numpy.load_file(path / "model.safetensors") for path in (folder, half)
+    )
+    assert {str(tensor.dtype) for tensor in found.values()} == {"float16"}
+    for name, tensor in whole.items():
+        np.testing.assert_array_equal(found[name], tensor.astype("float16"), err_msg=name)
+    model = AlbertForPreTraining.from_pretrained(half)
+    assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
+
+
+def test_half_precision_that_can_not_be(convert, saved, tmp_path):
+    folder, out = saved(AlbertModel), tmp_path / "out"
+    status, _, said = convert(folder, out, "--format", "tf1", "--dtype", "float16")
+    assert status == 2 and "--dtype goes with --format hf" in said
+    path = folder / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    tensors["pooler.bias"][0] = 1e5
+    safetensors.numpy.save_file(tensors, path)
+    status, _, said = convert(folder, out, "--format", "hf", "--dtype", "float16")
+    assert status == 2 and "range of float16. Received: pooler.bias" in said
+    assert not out.exists()

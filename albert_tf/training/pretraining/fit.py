@@ -37,11 +37,12 @@ def fit(
     Raises:
         ValueError: the optimizer accumulates gradients itself.
     """
-    if getattr(model.optimizer, "gradient_accumulation_steps", None):
+    accumulated = _inner(model.optimizer).gradient_accumulation_steps
+    if accumulated:
         raise ValueError(
-            "Micro-batches are accumulated in the step: an optimizer that does it, too, would count "
-            "them as steps. Received: gradient_accumulation_steps="
-            f"{model.optimizer.gradient_accumulation_steps}. Give micro_batches instead."
+            "Gradients are accumulated within a step: an optimizer that does it, too, counts parts "
+            f"as steps. Received: gradient_accumulation_steps={accumulated}. "
+            "Give micro_batches instead."
         )
     trainer = _Trainer(model, micro_batches)
     hooks = _Hooks(after)
@@ -72,8 +73,7 @@ class _Hooks(keras.callbacks.Callback):
         self.after(Sums(**logs))
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        optimizer = self.model.optimizer
-        if getattr(optimizer, "inner_optimizer", optimizer).use_ema:
+        if _inner(self.model.optimizer).use_ema:
             variables = self.model.trainable_variables
             self.kept = [(variable, ops.copy(variable.value)) for variable in variables]
 
@@ -163,6 +163,11 @@ class _Trainer(keras.Model):
         """`[B, …]` to `[micro_batches, B / micro_batches, …]`; each device keeps its examples."""
         parts = ops.reshape(values, (-1, self.micro_batches, *values.shape[1:]))
         return ops.swapaxes(parts, 0, 1)
+
+
+def _inner(optimizer: Any) -> Any:
+    """The optimizer itself, where one that scales losses is around it."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def _counts(labels: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -1,7 +1,8 @@
 """Trains ten steps under a strategy and writes the weights: `ten_steps.py SETTINGS_JSON OUTPUT`.
 
-Settings: `strategy`, `devices` (logical CPU devices of TensorFlow), and `runs`, each of an
-`optimizer`, `micro_batches`, and further ones of the model's configuration and of the step.
+Settings: `devices` (logical CPU devices of TensorFlow), and `runs`, each of a `strategy`, an
+`optimizer`, `micro_batches`, and, if not the usual ones, values of the model's `config`, the number
+of `steps`, and the `rows` that a batch consists of.
 """
 
 import json
@@ -52,13 +53,13 @@ def batches():
 
 def compiled(optimizer, **config):
     keras.utils.set_random_seed(11)
-    sizes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, **config}
+    plain = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    sizes = {"num_hidden_layers": 2, **plain, **config}
     model = AlbertForPreTraining(
         AlbertConfig(
             vocab_size=V,
             embedding_size=6,
             hidden_size=20,
-            num_hidden_layers=2,
             num_attention_heads=5,
             intermediate_size=24,
             max_position_embeddings=11,
@@ -69,54 +70,74 @@ def compiled(optimizer, **config):
     return model
 
 
-def dataset(strategy):
+def dataset(strategy, rows):
     """This host's part of each global batch."""
     import tensorflow as tf
 
     host, hosts = runtime.hosts(strategy)
-    size = B // hosts
-    own = slice(host * size, (host + 1) * size)
+    own = np.reshape(rows, (hosts, -1))[host]
     arrays = keras.tree.map_structure(lambda values: values[:, own], batches())
-    return tf.data.Dataset.from_tensor_slices(arrays), size
+    return tf.data.Dataset.from_tensor_slices(arrays)
 
 
-def train_on_tensorflow(model, strategy, micro_batches=1, **options):
+def train_on_tensorflow(model, strategy, data, steps, micro_batches):
     from albert_tf.training.pretraining.step import TrainingStep
 
-    step = TrainingStep(model, strategy, micro_batches, **options)
-    data, size = dataset(strategy)
-    of_replica = size * runtime.hosts(strategy).count // runtime.replicas(strategy)
-    spread = strategy.distribute_datasets_from_function(lambda _: data.rebatch(of_replica))
-    return [step(batch) for batch in spread]
+    step = TrainingStep(model, strategy, micro_batches)
+    local = runtime.replicas(strategy) // runtime.hosts(strategy).count
+    of_replica = data.rebatch(data.element_spec[1]["labels"].shape[0] // local)
+    spread = iter(strategy.distribute_datasets_from_function(lambda _: of_replica))
+    return [step(next(spread)) for _ in range(steps)]
 
 
-def train_elsewhere(model, strategy, micro_batches=1):
+def train_elsewhere(model, strategy, data, steps, micro_batches):
     from albert_tf.training.pretraining.fit import fit
 
     found = []
-    fit(model, dataset(strategy)[0], STEPS, found.append, micro_batches)
+    fit(model, data, steps, found.append, micro_batches)
     return found
 
 
+def trained(settings, strategy):
+    """What a run began and ended with, and its sums of each step."""
+    train = train_on_tensorflow if keras.backend.backend() == "tensorflow" else train_elsewhere
+    with runtime.scope(strategy):
+        model = compiled(settings["optimizer"], **settings.get("config", {}))
+        start = flat(model)
+        data = dataset(strategy, settings.get("rows", range(B)))
+        steps = settings.get("steps", STEPS)
+        sums = train(model, strategy, data, steps, settings["micro_batches"])
+    return {
+        "place": [runtime.replicas(strategy), *runtime.hosts(strategy)],
+        "start": start,
+        "weights": flat(model),
+        "sums": np.array([list(map(float, step)) for step in sums]),
+    }
+
+
+def hosts_are_told_apart(strategy):
+    """Whether a checkpoint that only some hosts see is noticed; each says that it is at its own."""
+    runtime.check_same_step(strategy, 5)
+    try:
+        runtime.check_same_step(strategy, runtime.hosts(strategy).index)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def main(settings, output):
-    on_tensorflow = keras.backend.backend() == "tensorflow"
     if settings.get("devices"):
         import tensorflow as tf
 
-        device, *_ = tf.config.list_physical_devices("CPU")
+        (device,) = tf.config.list_physical_devices("CPU")
         logical = [tf.config.LogicalDeviceConfiguration()] * settings["devices"]
         tf.config.set_logical_device_configuration(device, logical)
-    strategy = runtime.strategy_for(settings["strategy"])
-    train = train_on_tensorflow if on_tensorflow else train_elsewhere
-    found = {"place": [runtime.replicas(strategy), *runtime.hosts(strategy)]}
+    found = {}
     for number, run in enumerate(settings["runs"]):
-        with runtime.scope(strategy):
-            model = compiled(run["optimizer"], **run.get("config", {}))
-            found[f"{number}/start"] = flat(model)
-            sums = train(model, strategy, run["micro_batches"], **run.get("options", {}))
-        found[f"{number}/weights"] = flat(model)
-        found[f"{number}/sums"] = np.array([list(map(float, step)) for step in sums])
-        found[f"{number}/steps"] = int(keras.ops.convert_to_numpy(model.optimizer.iterations))
+        strategy = runtime.strategy_for(run["strategy"])
+        values = trained(run, strategy)
+        found.update({f"{number}/{name}": value for name, value in values.items()})
+    found["told_apart"] = hosts_are_told_apart(strategy)
     np.savez(output, **found)
 
 
