@@ -1,11 +1,18 @@
 """What a training step takes, beside what `albert-tf sizes` says of it.
 
     python benchmarks/training_memory.py [--sizes mini base] [--batch-size 8] [--max-length 128]
+    python benchmarks/training_memory.py --compile --sizes base large xlarge xxlarge
 
 Each case is trained for three steps with Adam, in float32, in a process of its own: its peak over
 what Keras had taken after it trained a model of a few kilobytes. "kept" is counted in the graph
 that TensorFlow traces: every result of the forward pass that an operation of the backward pass
 reads. `albert_tf.models.counting` has the formulas.
+
+With --compile nothing is allocated or run, so that every size fits: XLA compiles a step of
+`AlbertForPreTraining` with LAMB, in float32 on JAX (`pip install albert_tf[jax]`), and says what
+the program would take. "state" are weights and moments, which are updated in place; "temporary" is
+all else: activations, gradients, and what is between.
+benchmarks/RESULTS.md has results.
 """
 
 import argparse
@@ -108,9 +115,75 @@ def measure(case):
     print(json.dumps({"peak": peak, "kept": kept}))
 
 
-def measured(case):
-    command = [sys.executable, __file__, "--measure", json.dumps(case)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+def specifications(config, batch_size, length):
+    """A batch for JAX to compile for: features and labels, with 15 % of the pieces to predict."""
+    import jax
+
+    def of(*shape):
+        return jax.ShapeDtypeStruct((batch_size, *shape), "int32")
+
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    predictions = round(0.15 * length)
+    features = {**{name: of(length) for name in names}, "masked_lm_positions": of(predictions)}
+    return {**features, "labels": of(predictions), "sentence_order_label": of()}
+
+
+def compiled(case):
+    """Compiles a training step for variables that hold nothing; prints its memory in MB as JSON."""
+    import jax
+    import keras
+
+    from albert_tf.models import AlbertForPreTraining
+    from albert_tf.training.optimizers import Lamb
+
+    config, optimizer = config_of(case), Lamb(1e-3)
+    with keras.StatelessScope(initialize_variables=False):
+        model = AlbertForPreTraining(config)
+        model.gradient_checkpointing_enable(case["checkpointing"])
+        optimizer.build(model.trainable_variables)
+
+    def step(weights, others, moments, batch):
+        def loss(weights):
+            outputs, new = model.stateless_call(weights, others, **batch, training=True)
+            return outputs["loss"], new
+
+        (value, new), gradients = jax.value_and_grad(loss, has_aux=True)(weights)
+        weights, moments = optimizer.stateless_apply(moments, gradients, weights)
+        return value, weights, new, moments
+
+    state = [
+        [jax.ShapeDtypeStruct(tuple(each.shape), each.dtype) for each in variables]
+        for variables in (
+            model.trainable_variables,
+            model.non_trainable_variables,
+            optimizer.variables,
+        )
+    ]
+    batch = specifications(config, case["batch_size"], case["max_length"])
+    program = jax.jit(step, donate_argnums=(0, 1, 2)).lower(*state, batch).compile()
+    found = program.memory_analysis()
+    state, temporary = found.argument_size_in_bytes / 1e6, found.temp_size_in_bytes / 1e6
+    print(json.dumps({"state": state, "temporary": temporary, "peak": state + temporary}))
+
+
+# XLA drops the marks that keep it from merging what is computed again with what was there early on
+# CPU, and then merges them: gradient checkpointing would have no effect.
+JAX = {
+    "KERAS_BACKEND": "jax",
+    "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": "--xla_disable_hlo_passes=cse_barrier_expander",
+}
+
+
+def measured(case, how="--measure", **environment):
+    command = [sys.executable, __file__, how, json.dumps(case)]
+    done = subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -126,22 +199,41 @@ def counted(case):
     return {"kept": kept / 1e6, "peak": sum(whole) / 1e6}
 
 
-def compare(options):
-    packages = ("tensorflow", "keras", "numpy")
+def cases_of(options, dropouts):
+    """Cases, each with its name in the table."""
+    choices = itertools.product(options.sizes, ("all", "none"), dropouts, (False, True))
+    for size, share, dropout, checkpointing in choices:
+        case = {"size": size, "share": share, "dropout": dropout, "checkpointing": checkpointing}
+        name = f"{size}, share={share}, dropout {dropout}"
+        name += ", checkpointing" if checkpointing else ""
+        yield name, {**case, "batch_size": options.batch_size, "max_length": options.max_length}
+
+
+def print_row(name, figures):
+    print(f"{name:52}" + "".join(f"{figure:11.1f}" for figure in figures), flush=True)
+
+
+def print_setting(options, *packages):
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     print(f"{versions}, Python {platform.python_version()}, {os.cpu_count()} cores")
     print(f"{options.batch_size} rows of {options.max_length}; float32; MB = 10^6 bytes")
+
+
+def compare(options):
+    print_setting(options, "tensorflow", "keras", "numpy")
     print(f"{'':52}{'kept for the gradient':>22}{'peak':>22}")
     print(f"{'':52}{'formula':>11}{'graph':>11}{'formula':>11}{'measured':>11}")
-    cases = itertools.product(options.sizes, ("all", "none"), (0.0, 0.1), (False, True))
-    for size, share, dropout, checkpointing in cases:
-        case = {"size": size, "share": share, "dropout": dropout, "checkpointing": checkpointing}
-        case |= {"batch_size": options.batch_size, "max_length": options.max_length}
+    for name, case in cases_of(options, (0.0, 0.1)):
         says, found = counted(case), measured(case)
-        name = f"{size}, share={share}, dropout {dropout}"
-        name += ", checkpointing" if checkpointing else ""
-        figures = (says["kept"], found["kept"], says["peak"], found["peak"])
-        print(f"{name:52}" + "".join(f"{figure:11.1f}" for figure in figures), flush=True)
+        print_row(name, (says["kept"], found["kept"], says["peak"], found["peak"]))
+
+
+def compile_all(options):
+    print_setting(options, "jax", "jaxlib", "keras")
+    print(f"{'':52}{'XLA: state':>11}{'temporary':>11}{'peak':>11}{'formula':>11}")
+    for name, case in cases_of(options, (0.0,)):
+        found = measured(case, "--measure-compiled", **JAX)
+        print_row(name, (*found.values(), counted(case)["peak"]))
 
 
 def main():
@@ -151,10 +243,16 @@ def main():
     parser.add_argument("--sizes", nargs="+", default=["mini", "base"])
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--max-length", type=int, default=128)
+    parser.add_argument("--compile", action="store_true", help="by XLA, without running")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--measure-compiled", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         measure(json.loads(options.measure))
+    elif options.measure_compiled:
+        compiled(json.loads(options.measure_compiled))
+    elif options.compile:
+        compile_all(options)
     else:
         compare(options)
 

@@ -40,12 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text.add_argument("--eval-input", nargs="+", metavar="FILE", help="held-out, to be scored on")
     text.add_argument("--vocab", metavar="FILE", help="vocabulary file, or a model's folder")
     add_option(
-        text, "--max-seq-length", type=int, default=128, metavar="N", help="default: %(default)s"
+        text, "--max-seq-length", type=int, default=64, metavar="N", help="default: %(default)s"
     )
     training = parser.add_argument_group("training")
     for name, default, help in (
         ("--steps", 1000, "of each model"),
-        ("--batch-size", 64, "examples of a step"),
+        ("--batch-size", 32, "examples of a step"),
         ("--learning-rate", 0.003, "of LAMB, at its peak"),
         ("--seed", 12345, "of weights, order, masks and dropout"),
     ):

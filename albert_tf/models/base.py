@@ -125,6 +125,12 @@ class PreTrainedModel(keras.Model):
         self._check_examples(x, y, kwargs)
         return super().evaluate(x, y, *args, **kwargs)
 
+    def make_train_function(self, force: bool = False) -> Any:
+        # The first step would make the moments, and TensorFlow trace a step that does so twice.
+        if not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
+
     def _check_examples(self, x: Any, y: Any, options: Mapping[str, Any]) -> None:
         """Refuses unknown names before anything is traced, and weights that would be lost."""
         if isinstance(x, Mapping):

@@ -73,7 +73,8 @@ def finetune(options: Options) -> dict[str, Any]:
     )
     # Short runs need the correction of the moments' bias, which the original leaves out.
     optimizer = AdamW(schedule, bias_correction=True)
-    model.compile(optimizer, metrics=["accuracy"] if labels.numbers else None)
+    accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")  # by name, it would trace twice
+    model.compile(optimizer, metrics=[accuracy] if labels.numbers else None)
     metrics = task.metrics if task else own_metrics(labels)
     settings = _settings(options, plan, steps, [*train, *dev], labels)
     run = Run(

@@ -181,9 +181,10 @@ def _evaluator(model: AlbertForPreTraining, strategy: Any, files: RecordFiles) -
         def evaluate() -> Sums:
             return added(map(step, distributed))
     else:
+        evaluation = fit.Evaluation(model)
 
         def evaluate() -> Sums:
-            return fit.evaluate(model, batches)
+            return evaluation(batches)
 
     def scores() -> dict[str, float]:
         with averaged_weights(model):

@@ -1,9 +1,10 @@
 """Where training runs (one device, several, several hosts, a TPU), and in which precision."""
 
 import contextlib
+import dataclasses
 import json
 import os
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import keras
 import numpy as np
@@ -16,7 +17,8 @@ DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 JAX_CLUSTER: Final = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
 
 
-class Hosts(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Hosts:
     """The processes that train together: this one's number, from 0, and how many there are."""
 
     index: int

@@ -52,7 +52,8 @@ def training_run(encoded, tiny_vocabulary):
         model = AlbertForSequenceClassification(config)
         peak = options.pop("learning_rate", 3e-3)
         schedule = WarmupPolynomialDecay(peak, 3, steps, form="usual")
-        model.compile(AdamW(schedule, bias_correction=True), metrics=["accuracy"])
+        accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
+        model.compile(AdamW(schedule, bias_correction=True), metrics=[accuracy])
         run = Run(
             folder,
             {"seed": seed},

@@ -54,7 +54,7 @@ def test_one_device(name):
 
     strategy = runtime.strategy_for(name)
     assert strategy is tf.distribute.get_strategy()
-    assert (runtime.replicas(strategy), runtime.hosts(strategy)) == (1, (0, 1))
+    assert (runtime.replicas(strategy), runtime.hosts(strategy)) == (1, runtime.Hosts(0, 1))
     assert runtime.is_chief(strategy)
     with runtime.scope(strategy):
         keras.layers.Dense(3).build((None, 2))
@@ -116,7 +116,7 @@ def test_the_numbers_of_hosts(kind, index, expected, monkeypatch):
     class Named:
         cluster_resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
 
-    assert runtime.hosts(Named()) == (expected, 3)
+    assert runtime.hosts(Named()) == runtime.Hosts(expected, 3)
     assert runtime.is_chief(Named()) == (expected == 0)
 
 
@@ -146,9 +146,9 @@ def test_all_logical_devices_of_this_host_alone():
         "found = [runtime.strategy_for(name) for name in ('mirrored', 'none')]\n"
         "del runtime.os.environ['TF_CONFIG']\n"
         "found.append(runtime.strategy_for('auto'))\n"
-        "print([(runtime.replicas(each), *runtime.hosts(each)) for each in found])"
+        "print([(runtime.replicas(each), runtime.hosts(each).count) for each in found])"
     )
-    assert run(code, TF_CONFIG=tf_config(TWO, "worker", 1)) == "[(3, 0, 1), (1, 0, 1), (3, 0, 1)]"
+    assert run(code, TF_CONFIG=tf_config(TWO, "worker", 1)) == "[(3, 1), (1, 1), (3, 1)]"
 
 
 @pytest.mark.tensorflow
@@ -208,11 +208,11 @@ def test_other_precisions(name):
 def test_devices_on_jax():
     code = (
         "found = [runtime.strategy_for(name) for name in ('none', 'auto', 'mirrored')]\n"
-        "print([(runtime.replicas(each), *runtime.hosts(each)) for each in found])"
+        "print([(runtime.replicas(each), runtime.hosts(each).count) for each in found])"
     )
     flags = "--xla_force_host_platform_device_count=3"
     found = run(code, KERAS_BACKEND="jax", XLA_FLAGS=flags)
-    assert found == "[(1, 0, 1), (3, 0, 1), (3, 0, 1)]"
+    assert found == "[(1, 1), (3, 1), (3, 1)]"
 
 
 @pytest.mark.backends

@@ -4,13 +4,15 @@ Micro-batches are parts of one step here. Keras' own `gradient_accumulation_step
 means over unlike numbers of predictions, and count parts as steps in schedules and EMA.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from albert_tf.models.losses import IGNORED
+from albert_tf.training import runtime
 from albert_tf.training.pretraining.metrics import NOTHING, Sums, added, sums
 
 Batch = tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -50,14 +52,46 @@ def fit(
     hooks.put_back()
 
 
-def evaluate(model: keras.Model, batches: Any) -> Sums:
-    """The sums over all batches of a `tf.data.Dataset`; arguments as of `fit`."""
-    found: list[Sums] = []
-    collect = keras.callbacks.LambdaCallback(
-        on_test_batch_end=lambda batch, logs: found.append(Sums(**logs))
-    )
-    _Trainer(model).evaluate(batches, callbacks=[collect], verbose=0)
-    return added(found)
+class Evaluation:
+    """The sums of held-out batches; within `fit`'s `after`, too. Compiles once.
+
+    Call arguments:
+        batches: a `tf.data.Dataset` of features and labels, of known cardinality, the same on all
+            hosts; none is larger than the first.
+    """
+
+    def __init__(self, model: keras.Model):
+        self.model = model
+        self.trainer: _Trainer | None = None
+
+    def __call__(self, batches: Any) -> Sums:
+        found: list[Sums] = []
+        collect = keras.callbacks.LambdaCallback(
+            on_test_batch_end=lambda batch, logs: found.append(Sums(**logs))
+        )
+        self.trainer = self.trainer or _Trainer(self.model)  # in the scope of the strategy
+        steps = int(batches.cardinality())
+        self.trainer.evaluate(_filled_up(batches), steps=steps, callbacks=[collect], verbose=0)
+        return added(found)
+
+
+def _filled_up(batches: Any) -> Iterator[Batch]:
+    """This host's parts of batches, all of one size that devices can share; fillers don't count."""
+    strategy, size = keras.distribution.distribution(), 0
+    here, replicas = runtime.hosts(strategy), runtime.replicas(strategy)
+    for features, labels in batches.as_numpy_iterator():
+        examples = len(labels["labels"])
+        size = size or examples + -examples % replicas
+        filled = (
+            {name: _filled(values, size, fill) for name, values in part.items()}
+            for part, fill in ((features, 0), (labels, IGNORED))
+        )
+        yield keras.tree.map_structure(lambda values: values[here.index :: here.count], (*filled,))
+
+
+def _filled(values: np.ndarray, size: int, fill: int) -> np.ndarray:
+    after = [(0, size - len(values)), *[(0, 0)] * (values.ndim - 1)]
+    return np.pad(values, after, constant_values=fill)
 
 
 class _Hooks(keras.callbacks.Callback):
@@ -96,9 +130,8 @@ class _Trainer(keras.Model):
         return self.pretrained(features, training=training)
 
     def train_step(self, *arguments: Any) -> Any:
-        return {"jax": self._jax_step, "torch": self._torch_step}[keras.backend.backend()](
-            *arguments
-        )
+        on_jax = keras.backend.backend() == "jax"
+        return self._jax_step(*arguments) if on_jax else self._torch_step(*arguments)
 
     def compute_loss(self, *arguments: Any, **named: Any) -> Any:
         """Of evaluation, where sums tell it."""

@@ -74,8 +74,8 @@ def dataset(strategy, rows):
     """This host's part of each global batch."""
     import tensorflow as tf
 
-    host, hosts = runtime.hosts(strategy)
-    own = np.reshape(rows, (hosts, -1))[host]
+    here = runtime.hosts(strategy)
+    own = np.reshape(rows, (here.count, -1))[here.index]
     arrays = keras.tree.map_structure(lambda values: values[:, own], batches())
     return tf.data.Dataset.from_tensor_slices(arrays)
 
@@ -98,6 +98,16 @@ def train_elsewhere(model, strategy, data, steps, micro_batches):
     return found
 
 
+def scored(model):
+    """Of 19 examples in batches of 8: the last one has fewer than there are devices."""
+    import tensorflow as tf
+
+    from albert_tf.training.pretraining.fit import Evaluation
+
+    rows = keras.tree.map_structure(lambda values: values.reshape(-1, *values.shape[2:]), batches())
+    return Evaluation(model)(tf.data.Dataset.from_tensor_slices(rows).take(19).batch(B))
+
+
 def trained(settings, strategy):
     """What a run began and ended with, and its sums of each step."""
     train = train_on_tensorflow if keras.backend.backend() == "tensorflow" else train_elsewhere
@@ -107,8 +117,11 @@ def trained(settings, strategy):
         data = dataset(strategy, settings.get("rows", range(B)))
         steps = settings.get("steps", STEPS)
         sums = train(model, strategy, data, steps, settings["micro_batches"])
+        if keras.backend.backend() != "tensorflow":
+            sums.append(scored(model))
+    here = runtime.hosts(strategy)
     return {
-        "place": [runtime.replicas(strategy), *runtime.hosts(strategy)],
+        "place": [runtime.replicas(strategy), here.index, here.count],
         "start": start,
         "weights": flat(model),
         "sums": np.array([list(map(float, step)) for step in sums]),

@@ -71,7 +71,7 @@ def assert_same(expected, found, place):
         np.testing.assert_allclose(
             found[f"{run}/sums"], expected[f"{run}/sums"], rtol=1e-5, atol=1e-5
         )
-        assert len(expected[f"{run}/sums"]) == 10
+        assert len(expected[f"{run}/sums"]) >= 10  # of each step; on JAX of an evaluation, too
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_two_devices(tmp_path, one_device):
     (of_half,), (of_both,) = found["2/sums"], found["3/sums"]
     loss, predictions = Sums._fields.index("masked_lm_loss"), Sums._fields.index("predictions")
     assert of_both[predictions] == 2 * of_half[predictions]
-    assert abs(of_both[loss] - 2 * of_half[loss]) > 0.01
+    assert abs(of_both[loss] - 2 * of_half[loss]) > 1e-3
 
 
 @on_tensorflow

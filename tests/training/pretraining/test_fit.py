@@ -7,21 +7,26 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.training.optimizers import AdamW, Lamb
-from albert_tf.training.pretraining.fit import evaluate, fit
-from albert_tf.training.pretraining.metrics import added
+from albert_tf.training.pretraining.fit import Evaluation, fit
 from albert_tf.training.schedules import WarmupPolynomialDecay
 from albert_tf.training.state import load_state, save_state
 
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() == "tensorflow", reason="step.py is what trains on TensorFlow"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        keras.backend.backend() == "tensorflow", reason="step.py is what trains on TensorFlow"
+    ),
+    pytest.mark.filterwarnings("error:Your input ran out of data"),
+]
 STEPS, B, T, P, V = 4, 6, 7, 5, 31
+# Keras' torch backend draws dropout from torch's own generator, which a state doesn't hold.
+DROPOUT = 0.0 if keras.backend.backend() == "torch" else 0.2
 
 
 @pytest.fixture(scope="module")
 def batches():
     """Batches in which examples have from one to five predictions."""
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     generator = np.random.default_rng(3)
 
     def draw(low, high, *shape):
@@ -40,7 +45,9 @@ def batches():
 
 def compiled(optimizer=None, dropout=0.0, dtype=None):
     keras.utils.set_random_seed(5)
-    config = AlbertConfig.from_size("tiny", vocab_size=V, hidden_dropout_prob=dropout)
+    config = AlbertConfig.from_size(
+        "tiny", vocab_size=V, num_hidden_layers=1, hidden_dropout_prob=dropout
+    )
     model = AlbertForPreTraining(config, dtype=dtype)
     model.compile(optimizer or Lamb(WarmupPolynomialDecay(0.02, 2, 5), global_clipnorm=0.3))
     return model
@@ -87,11 +94,10 @@ def test_a_step_is_that_of_keras_on_the_whole_batch(batches, whole):
     assert [(step.predictions, step.sentences) for step in whole[1]] == [(20, B)] * STEPS
 
 
-@pytest.mark.parametrize("micro_batches", [2, 3])
-def test_micro_batches_are_one_step(batches, whole, micro_batches):
+def test_micro_batches_are_one_step(batches, whole):
     """Gradients, clipping, the schedule and the count of steps; parts have unlike predictions."""
     model = compiled()
-    found = trained(batches, model, micro_batches=micro_batches)
+    found = trained(batches, model, micro_batches=3)
     assert_near(model.weights, whole[0].weights)
     assert_near(model.optimizer.variables, whole[0].optimizer.variables)
     assert int(keras.ops.convert_to_numpy(model.optimizer.iterations)) == STEPS
@@ -124,7 +130,7 @@ def test_accumulation_of_keras_is_refused(batches):
 
 def test_a_second_fit_goes_on_from_the_weights_and_not_their_average(batches):
     """On JAX it would fail, with weights and averages in one buffer."""
-    model, parts = compiled(averaging(), dropout=0.2), compiled(averaging(), dropout=0.2)
+    model, parts = compiled(averaging(), dropout=DROPOUT), compiled(averaging(), dropout=DROPOUT)
     trained(batches, model)
     trained(batches, parts, 1)
     trained(batches.skip(1), parts, STEPS - 1)
@@ -134,43 +140,40 @@ def test_a_second_fit_goes_on_from_the_weights_and_not_their_average(batches):
 
 def test_saved_and_scored_after_a_step(batches, tmp_path):
     """What `after` saves goes on exactly, and what it scores is the model of that step."""
-    model, scores = compiled(dropout=0.2), []
+    model, scores = compiled(dropout=DROPOUT), []
+    evaluate = Evaluation(model)
 
     def after(_):
         if not scores:
             save_state(tmp_path / "state", model, {}, {"step": 1})
-        scores.append(evaluate(model, batches.take(2)))
+        scores.append(evaluate(batches.take(2)))
 
     fit(model, batches, STEPS, after)
-    other = compiled(dropout=0.2)
+    other = compiled(dropout=DROPOUT)
     assert load_state(tmp_path / "state", other, {}) == {"step": 1}
-    assert evaluate(other, batches.take(2)) == scores[0] != scores[1]
+    assert Evaluation(other)(batches.take(2)) == scores[0] != scores[1]
     assert scores[0].predictions == 2 * 20
     trained(batches.skip(1), other, STEPS - 1)
     assert_near(other.weights, model.weights, atol=0)
 
 
-def test_evaluation_adds_up_batches_of_any_size(batches):
-    model = compiled()
-    of_one = [evaluate(model, batches.skip(number).take(1)) for number in range(2)]
-    together = evaluate(model, batches.take(2).rebatch(5))
-    np.testing.assert_allclose(together, added(of_one), rtol=1e-5)
+def test_evaluation_of_batches_of_any_size(batches):
+    import tensorflow as tf
+
+    evaluate = Evaluation(compiled())
+    expected = evaluate(batches.take(2))
+    assert (expected.predictions, expected.sentences) == (2 * 20, 2 * B)
+    others = batches.take(2).unbatch().batch(5).apply(tf.data.experimental.assert_cardinality(3))
+    np.testing.assert_allclose(evaluate(others), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
-def test_half_precision(batches, whole, dtype):
-    """The loss scale of float16 enters neither weights nor clipping."""
-    model = compiled(dtype=dtype)
+def test_half_precision(batches, whole):
+    """The scale of the loss enters neither weights nor clipping."""
+    model = compiled(dtype="mixed_float16")
     trained(batches, model, micro_batches=2)
     assert_near(model.trainable_variables, whole[0].trainable_variables, atol=0.02)
-    moved = values(compiled().trainable_variables)
-    assert (
-        max(
-            np.abs(new - old).max()
-            for new, old in zip(values(model.trainable_variables), moved, strict=True)
-        )
-        > 0.05
-    )
+    moved = zip(values(model.weights), values(compiled().weights), strict=True)
+    assert max(np.abs(new - old).max() for new, old in moved) > 0.05
 
 
 def test_an_interruption_gets_through(batches):
