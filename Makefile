@@ -39,7 +39,8 @@ HEAVY := tests/models tests/pipelines tests/export tests/text
 # Tests of what runs on every backend of Keras; what is slow on one is very slow on JAX, which
 # compiles every new shape.
 MODELS := albert base golden losses question_answering reference sequence_classification sharing
-PORTABLE := tests/layers tests/training/test_optimizers.py $(MODELS:%=tests/models/test_%.py)
+PORTABLE := tests/layers tests/training/test_optimizers.py tests/training/test_schedules.py \
+  tests/training/pretraining/test_metrics.py tests/training/pretraining/test_fit.py $(MODELS:%=tests/models/test_%.py)
 
 define FIND_PYTHON
 tried=""; \
@@ -83,7 +84,7 @@ test-backends: $(BACKENDS_STAMP)
 	  echo "== KERAS_BACKEND=$$backend"; \
 	  KERAS_BACKEND=$$backend $(PYTEST) -m "not peers and not tensorflow and not slow" $(PORTABLE); \
 	done
-	$(PYTEST) -m backends --packages-required tests/backends
+	$(PYTEST) -m backends --packages-required tests/backends tests/training
 
 test-peers: $(PEERS_STAMP)
 	$(PYTEST) -m peers --packages-required tests --ignore=tests/engines

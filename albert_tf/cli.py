@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import albert_tf
 from albert_tf.commands import (
+    ablate,
     answer,
     build_data,
     build_vocab,
@@ -29,6 +30,7 @@ COMMANDS = {
     "build-data": build_data,
     "inspect-data": inspect_data,
     "pretrain": pretrain,
+    "ablate": ablate,
     "finetune": finetune,
     "predict": predict,
     "fill-mask": fill_mask,

@@ -11,7 +11,8 @@ reads. `albert_tf.models.counting` has the formulas.
 With --compile nothing is allocated or run, so that every size fits: XLA compiles a step of
 `AlbertForPreTraining` with LAMB, in float32 on JAX (`pip install albert_tf[jax]`), and says what
 the program would take. "state" are weights and moments, which are updated in place; "temporary" is
-all else: activations, gradients, and what is between.
+all else: activations, gradients, and what is between, as XLA orders the operations for speed and,
+"in order", to need little memory. "formula" is the whole on TensorFlow.
 benchmarks/RESULTS.md has results.
 """
 
@@ -162,17 +163,15 @@ def compiled(case):
     batch = specifications(config, case["batch_size"], case["max_length"])
     program = jax.jit(step, donate_argnums=(0, 1, 2)).lower(*state, batch).compile()
     found = program.memory_analysis()
-    state, temporary = found.argument_size_in_bytes / 1e6, found.temp_size_in_bytes / 1e6
-    print(json.dumps({"state": state, "temporary": temporary, "peak": state + temporary}))
+    sizes = {"state": found.argument_size_in_bytes, "temporary": found.temp_size_in_bytes}
+    print(json.dumps({name: size / 1e6 for name, size in sizes.items()}))
 
 
-# XLA drops the marks that keep it from merging what is computed again with what was there early on
-# CPU, and then merges them: gradient checkpointing would have no effect.
-JAX = {
-    "KERAS_BACKEND": "jax",
-    "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": "--xla_disable_hlo_passes=cse_barrier_expander",
-}
+# On CPU, XLA early drops the marks that keep it from merging what is computed again with what was
+# there: without this, gradient checkpointing has no effect.
+KEEP_MARKS = "--xla_disable_hlo_passes=cse_barrier_expander"
+# By default it orders operations for several cores, so that more of them hold memory at once.
+IN_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 
 
 def measured(case, how="--measure", **environment):
@@ -230,10 +229,20 @@ def compare(options):
 
 def compile_all(options):
     print_setting(options, "jax", "jaxlib", "keras")
-    print(f"{'':52}{'XLA: state':>11}{'temporary':>11}{'peak':>11}{'formula':>11}")
+    print(f"{'':52}{'state':>11}{'temporary':>11}{'in order':>11}{'formula':>11}")
     for name, case in cases_of(options, (0.0,)):
-        found = measured(case, "--measure-compiled", **JAX)
-        print_row(name, (*found.values(), counted(case)["peak"]))
+        found = [
+            measured(
+                case,
+                "--measure-compiled",
+                KERAS_BACKEND="jax",
+                JAX_PLATFORMS="cpu",
+                XLA_FLAGS=" ".join([os.environ.get("XLA_FLAGS", ""), KEEP_MARKS, *more]),
+            )
+            for more in ([], [IN_ORDER])
+        ]
+        temporary = [each["temporary"] for each in found]
+        print_row(name, (found[0]["state"], *temporary, counted(case)["peak"]))
 
 
 def main():

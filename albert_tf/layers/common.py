@@ -21,14 +21,19 @@ ACTIVATION_FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 class Dropout(keras.layers.Dropout):
-    """Keras' dropout; `replayed` makes it drop the same places again."""
+    """Keras' dropout; `replayed` makes it drop the same places again.
+
+    Each draw is told its seed: Keras' torch backend draws from torch's own generator otherwise,
+    whose state no checkpoint of the model has.
+    """
 
     seed_told: Any = None
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        if self.seed_told is None or not training:
+        if not training or self.rate == 0:
             return super().call(inputs, training)
-        return keras.random.dropout(inputs, self.rate, seed=_Given(self.seed_told))
+        seed = self.seed_generator.next() if self.seed_told is None else self.seed_told
+        return keras.random.dropout(inputs, self.rate, seed=_Given(seed))
 
 
 class _Given(keras.random.SeedGenerator):

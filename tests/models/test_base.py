@@ -26,7 +26,7 @@ def assert_equal(ours, theirs, tolerance=0.0):
 
 def test_fit_with_the_loss_of_its_own(task, task_config):
     keras.utils.set_random_seed(1)
-    model = task.model(task_config)
+    model = task.model(dataclasses.replace(task_config, num_hidden_layers=2))
     model.compile(keras.optimizers.Adam(0.01))
     examples = {**task.inputs, **task.labels}
     history = model.fit(examples, epochs=30, batch_size=4, verbose=0).history
@@ -147,7 +147,8 @@ def test_half_precision(task, task_config, scrambled, policy):
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_training_in_half_precision(task, task_config, policy):
     keras.utils.set_random_seed(1)
-    model = task.model(dataclasses.replace(task_config, hidden_dropout_prob=0.1), dtype=policy)
+    config = dataclasses.replace(task_config, hidden_dropout_prob=0.1, num_hidden_layers=2)
+    model = task.model(config, dtype=policy)
     # Eagerly JAX compiles every operation; XLA would be the slow way on TensorFlow.
     model.compile(keras.optimizers.Adam(0.005), jit_compile=keras.backend.backend() == "jax")
     losses = model.fit({**task.inputs, **task.labels}, epochs=8, verbose=0).history["loss"]

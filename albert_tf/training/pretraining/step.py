@@ -4,8 +4,9 @@
 under a strategy; this step does both over the whole global batch.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import keras
 import tensorflow as tf
@@ -13,6 +14,7 @@ import tensorflow as tf
 from albert_tf.models.losses import IGNORED
 from albert_tf.training.pretraining.metrics import Sums, added, sums
 
+FAR: Final = 1_000_000_007  # between replicas' seeds of dropout, which Keras draws below 1e9
 Batch = tuple[Mapping[str, tf.Tensor], Mapping[str, tf.Tensor]]
 
 
@@ -45,9 +47,9 @@ class TrainingStep:
         with strategy.scope():
             model.optimizer.build(model.trainable_variables)
         if strategy.num_replicas_in_sync == 1:
-            self._run = tf.function(self._update, jit_compile=jit_compile)
+            self._run = tf.function(self._update, jit_compile=jit_compile, autograph=False)
         else:
-            self._run = tf.function(self._on_replicas)
+            self._run = tf.function(self._on_replicas, autograph=False)
 
     def __call__(self, batch: Batch) -> Sums:
         return self._run(batch)
@@ -57,11 +59,31 @@ class TrainingStep:
 
     def _update(self, batch: Batch) -> Sums:
         counts = self._all_reduced(_counts(batch[1]))
-        total, gradients = self._accumulated(batch, counts)
+        with self._own_draws():
+            total, gradients = self._accumulated(batch, counts)
         optimizer, variables = self.model.optimizer, self.model.trainable_variables
         shared_out = self._shared_out(self._all_reduced(gradients))
         optimizer.apply_gradients(zip(shared_out, variables, strict=True))
         return total
+
+    @contextlib.contextmanager
+    def _own_draws(self) -> Iterator[None]:
+        """Keeps replicas from dropping the same units: Keras' seeds are copies of one."""
+        seeds = [
+            variable
+            for variable in self.model.non_trainable_variables
+            if variable.name == "seed_generator_state"
+        ]
+        if self.strategy.num_replicas_in_sync == 1 or not seeds:
+            yield
+            return
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        shift = tf.stack([tf.cast(replica, seeds[0].dtype) * FAR, 0])
+        for seed in seeds:
+            seed.assign_add(shift)
+        yield
+        for seed in seeds:
+            seed.assign_sub(shift)
 
     def _accumulated(
         self, batch: Batch, counts: Sequence[tf.Tensor]
@@ -133,7 +155,7 @@ class EvaluationStep:
 
     def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy):
         self.model, self.strategy = model, strategy
-        self._run = tf.function(self._on_replicas)
+        self._run = tf.function(self._on_replicas, autograph=False)
 
     def __call__(self, batch: Batch) -> Sums:
         return self._run(batch)
