@@ -64,7 +64,7 @@ class Options:
     Attributes:
         task: a key of `data.tasks.GLUE`, or "classify".
         data: folder with train and dev files, or one file, of which `dev_fraction` is held out.
-        model: a model directory, a hub name, or "small"; for random weights a size or a
+        model: a model directory or a hub name; for random weights a size or a
             configuration file.
         output: the model directory to make.
         columns: of the files, for "classify"; "text" and "label" if None.
