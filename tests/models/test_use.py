@@ -56,7 +56,7 @@ def test_gradient_checkpointing_is_kept(small_config):
 FUNCTIONAL = """
 import keras, numpy as np
 from albert_tf import AlbertConfig, AlbertModel
-encoder = AlbertModel(AlbertConfig.from_size("tiny"))
+encoder = AlbertModel(AlbertConfig.from_size("tiny", num_hidden_layers=1))
 ids = np.arange(1, 15).reshape(2, 7)
 features = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
 inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in features}
@@ -149,7 +149,9 @@ from albert_tf import AlbertConfig, AlbertForSequenceClassification
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
-config = AlbertConfig.from_size("tiny", classifier_dropout_prob=0.0, hidden_dropout_prob=0.0)
+config = AlbertConfig.from_size(
+    "tiny", num_hidden_layers=1, classifier_dropout_prob=0.0, hidden_dropout_prob=0.0
+)
 ids = np.arange(1, 25).reshape(4, 6)
 def run(strategy):
     keras.utils.set_random_seed(1)

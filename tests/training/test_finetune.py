@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,10 +23,8 @@ GOOD = ("warm", "funny", "clever", "kind", "fresh", "wonderful", "generous", "qu
 BAD = ("dull", "noisy", "broken", "rude", "cold", "dirty", "late", "smoky")
 
 
-@pytest.fixture
-def data(tmp_path):
+def write(folder):
     """51 sentences whose label is told by one word, and 13 to judge by."""
-    folder = tmp_path / "data"
     folder.mkdir()
     rows = [
         f"The {thing} was {word}.\t{label}"
@@ -39,6 +38,19 @@ def data(tmp_path):
     ):
         (folder / f"{name}.tsv").write_text("text\tlabel\n" + "\n".join(part) + "\n")
     return folder
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write(tmp_path / "data")
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """A model that was fine-tuned on such sentences: its directory, which stays as it is."""
+    folder = tmp_path_factory.mktemp("first")
+    finetune(options(write(folder / "data"), folder / "model", epochs=1))
+    return folder / "model"
 
 
 def options(data, output, **others):
@@ -73,9 +85,8 @@ def test_what_is_left_is_a_model_directory(tmp_path):
     assert tokenizer.model_max_length == 48
 
 
-def test_a_finished_model_can_be_fine_tuned_on(data, tmp_path):
-    finetune(options(data, tmp_path / "first"))
-    report = finetune(options(data, tmp_path / "second", model=str(tmp_path / "first"), steps=3))
+def test_a_finished_model_can_be_fine_tuned_on(data, first, tmp_path):
+    report = finetune(options(data, tmp_path / "second", model=str(first), steps=3))
     assert report["step"] == 3
 
 
@@ -175,13 +186,13 @@ def test_bad_options(data, tmp_path, others, message):
     assert not (tmp_path / "out" / "config.json").exists()
 
 
-def test_a_vocabulary_that_is_not_the_models(data, tmp_path, tiny_vocabulary):
-    finetune(options(data, tmp_path / "first", epochs=1))
-    (tmp_path / "first" / "spiece.model").write_bytes(tiny_vocabulary)
+def test_a_vocabulary_that_is_not_the_models(data, first, tmp_path, tiny_vocabulary):
+    model = shutil.copytree(first, tmp_path / "first")
+    (model / "spiece.model").write_bytes(tiny_vocabulary)
     with pytest.raises(
         UserError, match=r"\d+ pieces in the tokenizer, vocab_size=\d+ in the model"
     ):
-        finetune(options(data, tmp_path / "second", model=str(tmp_path / "first")))
+        finetune(options(data, tmp_path / "second", model=str(model)))
 
 
 def test_a_full_disk_loses_nothing(data, tmp_path, monkeypatch):

@@ -253,3 +253,31 @@ def test_precision_memory_and_optimizer_are_options(options, tmp_path):
     assert report["history"][-1]["loss"] < report["history"][0]["loss"] - 0.1
     assert report["evaluation"] == []
     assert weights(tmp_path / "model")["albert.pooler.weight"].dtype == np.float32
+
+
+@pytest.mark.slow
+def test_two_devices_train_and_score_as_one(options, tmp_path, monkeypatch):
+    """From records to the output; the evaluation ends with one example, for one of the two."""
+    given = options(tmp_path / "one", dropout=0.0, optimizer="adamw", learning_rate=1e-3)
+    monkeypatch.setattr(training, "EVALUATION_BATCH", 251)
+    one = training.pretrain(dataclasses.replace(given, strategy="none"))
+    two = dataclasses.replace(given, output=tmp_path / "two", strategy="mirrored")
+    code = (
+        "import tensorflow as tf\n"
+        "device = tf.config.list_physical_devices('CPU')[0]\n"
+        "half = tf.config.LogicalDeviceConfiguration()\n"
+        "tf.config.set_logical_device_configuration(device, [half, half])\n"
+        "from albert_tf.cli import main\n"
+        "from albert_tf.training import pretrain\n"
+        "pretrain.EVALUATION_BATCH = 251\n"
+        "raise SystemExit(main())\n"
+    )
+    subprocess.run([sys.executable, "-c", code, *command(two)[3:]], cwd=ROOT, check=True)
+    report = json.loads((tmp_path / "two" / "report.json").read_text())
+    assert one["settings"]["data"]["examples"] % training.EVALUATION_BATCH == 1
+    for name in ("history", "evaluation"):
+        for mine, other in zip(one[name], report[name], strict=True):
+            assert mine == pytest.approx(other, rel=1e-4), name
+    mine, other = weights(tmp_path / "one"), weights(tmp_path / "two")
+    for name, value in mine.items():
+        np.testing.assert_allclose(value, other[name], rtol=0, atol=1e-5, err_msg=name)

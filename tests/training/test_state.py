@@ -16,9 +16,12 @@ STEPS = 5
 
 def compiled(seed, dtype=None):
     keras.utils.set_random_seed(seed)
-    config = AlbertConfig.from_size("tiny", vocab_size=31, hidden_dropout_prob=0.2)
+    config = AlbertConfig.from_size(
+        "tiny", vocab_size=31, num_hidden_layers=2, hidden_dropout_prob=0.2
+    )
     model = AlbertForSequenceClassification(config, dtype=dtype)
-    model.compile(AdamW(WarmupPolynomialDecay(1e-3, 1, STEPS)), metrics=["accuracy"])
+    accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
+    model.compile(AdamW(WarmupPolynomialDecay(1e-3, 1, STEPS)), metrics=[accuracy])
     return model
 
 

@@ -187,6 +187,22 @@ def test_workers_share_the_records_of_each_epoch(static):
         assert len(set(seen)) == len(seen) == workers * steps * BATCH
 
 
+def test_hosts_share_each_batch(directory):
+    """Put together, their parts are the batch of one host, masks included; also after a start."""
+    files, size, count = find_records(directory.path), 6, 3
+    whole = taken(pretraining_batches(files, size, SEED, **SMALL), 12)
+    parts = [
+        taken(pretraining_batches(files, size, SEED, part=(index, count), **SMALL), 12)
+        for index in range(count)
+    ]
+    late = taken(pretraining_batches(files, size, SEED, start=10, part=(1, count), **SMALL), 2)
+    for step, batch in enumerate(whole):
+        hosts = [rows_of(part[step]) for part in parts]
+        assert [len(rows) for rows in hosts] == [size // count] * count
+        assert flat(hosts) == rows_of(batch)
+    assert [rows_of(batch) for batch in late] == [rows_of(batch) for batch in parts[1][10:]]
+
+
 @pytest.mark.parametrize("workers", [1, 2, 4, 61])
 def test_the_parts_of_workers_are_all_there_is(static, workers):
     files = find_records(static.path)
@@ -332,6 +348,12 @@ def test_arguments_out_of_their_range_are_refused(static):
         pretraining_batches(files, 0, SEED)
     with pytest.raises(UserError, match="worker must be in .* Received: 2, 2"):
         pretraining_batches(files, BATCH, SEED, worker=2, workers=2)
+    with pytest.raises(
+        UserError, match=r"multiple of count. Received: part=\(0, 2\), batch_size=5"
+    ):
+        pretraining_batches(files, 5, SEED, part=(0, 2))
+    with pytest.raises(UserError, match=r"Received: part=\(2, 2\), batch_size=6"):
+        pretraining_batches(files, 6, SEED, part=(2, 2))
     with pytest.raises(UserError, match="start must be 0 or more. Received: -1"):
         pretraining_batches(files, BATCH, SEED, start=-1)
     with pytest.raises(UserError, match="An epoch must have a batch"):
