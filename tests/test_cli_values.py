@@ -155,7 +155,7 @@ def test_a_file_of_scores_is_split(finetune, tmp_path):
 
 def test_a_long_document(finetune, tmp_path):
     rows = "a b\tx\nc d\ty\n" * 4
-    folder = data(tmp_path / "data", f"{rows}{'word ' * 30_000}\tx\n", rows)
+    folder = data(tmp_path / "data", f"{rows}{'word ' * 6_000}\tx\n", rows)
     assert finetune("--data", folder, "--text-column", "text")[0] == 0
 
 

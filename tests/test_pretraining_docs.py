@@ -115,7 +115,7 @@ def test_what_the_page_shows(folder, capsys, monkeypatch):
     (code,) = blocks("python")
     monkeypatch.setattr(pretraining, "_train", stopped)
     with pytest.raises(Interrupted):
-        exec(code.replace('"base"', '"tiny"').replace("my-model-2", "another"), {})
+        exec(code.replace('"base"', '"tiny", batch_size=16').replace("my-model-2", "another"), {})
 
 
 def test_the_defaults_that_the_page_names():

@@ -137,27 +137,33 @@ def run(arguments, **others):
     return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, **others)
 
 
+def written_at(path):
+    return path.stat().st_mtime_ns if path.exists() else None
+
+
 @pytest.mark.slow
-def test_killed_or_stopped_runs_end_as_an_undisturbed_one(data, tmp_path):
+def test_a_run_that_is_killed_and_then_stopped_ends_as_an_undisturbed_one(data, tmp_path):
     undisturbed = run(command(data, tmp_path / "whole"))
     assert undisturbed.returncode == 0, undisturbed.stderr
     expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
+    output = tmp_path / "disturbed"
+    state = output / ".training" / "state.safetensors"
+    saved = None
     for number, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
-        output = tmp_path / number.name
         process = subprocess.Popen(
             command(data, output), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        state = output / ".training" / "state.safetensors"
-        while not state.exists() and process.poll() is None:
+        while written_at(state) == saved and process.poll() is None:
             time.sleep(0.01)
         os.kill(process.pid, number)
         _, stderr = process.communicate()
         assert process.returncode == status, stderr.decode()
         assert b"Traceback" not in stderr
         assert state.exists() and not (output / "model.safetensors").exists()
-        resumed = run(command(data, output))
-        assert resumed.returncode == 0, resumed.stderr
-        assert (output / "model.safetensors").read_bytes() == expected
+        saved = written_at(state)
+    resumed = run(command(data, output))
+    assert resumed.returncode == 0, resumed.stderr
+    assert (output / "model.safetensors").read_bytes() == expected
 
 
 def test_an_output_that_exists(data, tmp_path):

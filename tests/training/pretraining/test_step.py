@@ -128,17 +128,18 @@ def test_compiled_by_xla_it_trains_alike():
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision_trains(policy):
-    _, expected = trained(steps=8)
+    exact, expected = trained(steps=8)
     half, found = trained(steps=8, policy=policy, micro_batches=2)
     for one, other in zip(expected, found, strict=True):
         assert one["masked_lm_loss"] == pytest.approx(other["masked_lm_loss"], rel=0.05)
-    start = trained(steps=0)[0].trainable_variables
-    moved = [
-        np.abs(variable.numpy() - before.numpy()).max()
-        for variable, before in zip(half.trainable_variables, start, strict=True)
-        if "key/bias" not in variable.path  # which has no gradient but rounding
-    ]
-    assert min(moved) > 1e-4 and np.isfinite(moved).all()
+    start = [variable.numpy() for variable in trained(steps=0)[0].trainable_variables]
+    for before, one, other in zip(
+        start, exact.trainable_variables, half.trainable_variables, strict=True
+    ):
+        if "key/bias" in one.path:  # which has no gradient but rounding
+            continue
+        moved, expected_move = (np.linalg.norm(each.numpy() - before) for each in (other, one))
+        assert moved == pytest.approx(expected_move, rel=0.3), one.path
     assert (type(half.optimizer).__name__ == "LossScaleOptimizer") == (policy == "mixed_float16")
 
 
