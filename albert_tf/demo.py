@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model, served, phone = output / "model", output / "saved_model" / "1", output / "model.tflite"
     data = reviews()
     new = data / "new.txt"
-    train = f"--task classify --data {data} --text-column sentence --model mini --vocab-size 2000"
+    train = f"--task classify --data {data} --text-column sentence --model small"
     train += f" --epochs 6 --batch-size 16 --output {model} --force"
     _albert_tf(f"finetune {train}")
     _albert_tf(f"export saved-model --model {model} --output {served} --force")

@@ -2,6 +2,14 @@
 
 from importlib.resources import files
 from pathlib import Path
+from typing import Final
+
+MODELS: Final = ("small",)  # pretrained models, by the name that `from_pretrained` takes
+
+
+def model(name: str) -> Path:
+    """Returns the folder of a bundled model, one of `MODELS`."""
+    return Path(str(files(__name__) / name))
 
 
 def reviews() -> Path:

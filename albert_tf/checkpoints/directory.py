@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from albert_tf import assets
 from albert_tf.checkpoints import hub, tensors
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
@@ -40,7 +41,8 @@ def locate(
     """The directory of a model: a path as it is, a hub name through huggingface_hub's cache.
 
     Args:
-        name_or_path: a directory, or a hub name such as "albert/albert-base-v2".
+        name_or_path: a directory, a hub name such as "albert/albert-base-v2", or "small", the model
+            that comes with the package.
         weights: of a hub name bring the configuration and the weights, in the one format that is
             preferred among those there; otherwise the configuration and the tokenizer's files.
         **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` as
@@ -51,6 +53,8 @@ def locate(
     path = Path(name_or_path).expanduser() / (hub_options.get("subfolder") or "")
     if path.is_dir():
         return path
+    if name_or_path in assets.MODELS:
+        return assets.model(str(name_or_path))
     if path.exists():
         raise UserError(
             f"A model is a directory with {CONFIG} and {WEIGHTS}. Received a file: {path}."

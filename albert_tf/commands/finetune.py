@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         required=True,
-        help="model directory, or name on the hub; for random weights a "
+        help="model directory, name on the hub, or small, which comes along; for random weights a "
         f"configuration file or one of {', '.join(SIZES)}",
     )
     parser.add_argument("--output", required=True, type=Path, help="model directory to make")

@@ -6,7 +6,7 @@ from typing import Any
 
 def add_model_option(parser: argparse.ArgumentParser) -> None:
     """Declares `--model`."""
-    parser.add_argument("--model", required=True, help="model directory, or name on the hub")
+    parser.add_argument("--model", required=True, help="model directory, name on the hub, or small")
 
 
 def load(name_or_path: str) -> tuple[Any, Any]:

@@ -41,8 +41,8 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     _add(
         model,
         "--init-checkpoint",
-        "weights to begin with: a model directory, a name on the hub, or a checkpoint of any "
-        "format that convert reads",
+        "weights to begin with: a model directory, a name on the hub, small, or a checkpoint of "
+        "any format that convert reads",
         metavar="NAME",
     )
     _add(

@@ -263,7 +263,8 @@ class PreTrainedModel(keras.Model):
         Args:
             name_or_path: a directory of Hugging Face (safetensors, PyTorch, TensorFlow, Flax), a
                 TensorFlow 1 checkpoint of Google's with its `albert_config.json`, a TF-Hub module,
-                a KerasHub preset, or a hub name such as "albert/albert-base-v2".
+                a KerasHub preset, a hub name such as "albert/albert-base-v2", or "small", the
+                model that comes with the package.
             dtype: Keras dtype policy; the global one if None.
             ignore_mismatched_sizes: start a head afresh whose shapes differ (other labels).
             **options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` and

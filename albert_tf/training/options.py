@@ -8,7 +8,6 @@ from typing import Any, Final, Literal
 
 from albert_tf.data.readers import Columns
 from albert_tf.errors import UserError
-from albert_tf.training.fresh import is_size
 from albert_tf.training.recipes import Recipe, recipe
 
 Form = Literal["original", "usual"]  # of a schedule's decay
@@ -64,7 +63,7 @@ class Options:
     Attributes:
         task: a key of `data.tasks.GLUE`, or "classify".
         data: folder with train and dev files, or one file, of which `dev_fraction` is held out.
-        model: a model directory or a hub name; for random weights a size or a
+        model: a model directory, a hub name, or "small"; for random weights a size or a
             configuration file.
         output: the model directory to make.
         columns: of the files, for "classify"; "text" and "label" if None.
@@ -108,7 +107,7 @@ class Options:
             UserError: a number is out of its range.
         """
         check_ranges(self)
-        base = recipe(self.task, pretrained=not is_size(self.model))
+        base = recipe(self.task, self.model)
         if self.epochs is not None and self.steps is None:
             base = base._replace(steps=None)
         asked = {name: getattr(self, name) for name in Recipe._fields}

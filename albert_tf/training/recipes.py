@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from albert_tf import assets
+from albert_tf.training.fresh import is_size
+
 
 class Recipe(NamedTuple):
     """Hyperparameters of one task.
@@ -44,8 +47,18 @@ OWN_DATA: Final = Recipe(2e-5, 32, 0.0, None, 0.1, max_length=128)
 # From random weights the table's rates are too small to leave the start: 0.80 on SST-2 in minutes
 # comes with these (README).
 FROM_RANDOM_WEIGHTS: Final = Recipe(5e-4, 64, 0.1, None, 0.1, max_length=128)
+# The models that come with the package are a hundredth of base's work, and want rates like these.
+BUNDLED: Final = Recipe(6e-4, 64, 0.1, None, 0.1, max_length=128)
 
 
-def recipe(task: str, pretrained: bool) -> Recipe:
-    """The defaults for a task: table 14 for a pretrained model, larger rates for random weights."""
-    return TABLE_14.get(task, OWN_DATA) if pretrained else FROM_RANDOM_WEIGHTS
+def recipe(task: str, model: str) -> Recipe:
+    """The defaults for a task.
+
+    Args:
+        task: a key of `TABLE_14`, or another.
+        model: as `finetune` takes it. Table 14 is for the published ones; larger rates are for
+            random weights and for the models that come with the package.
+    """
+    if is_size(model):
+        return FROM_RANDOM_WEIGHTS
+    return BUNDLED if model in assets.MODELS else TABLE_14.get(task, OWN_DATA)

@@ -1,12 +1,20 @@
 import pytest
 
 from albert_tf.data.tasks import CLASSIFY, GLUE
-from albert_tf.training.recipes import FROM_RANDOM_WEIGHTS, OWN_DATA, TABLE_14, recipe
+from albert_tf.training.recipes import (
+    BUNDLED,
+    FROM_RANDOM_WEIGHTS,
+    OWN_DATA,
+    TABLE_14,
+    recipe,
+)
+
+PUBLISHED = "albert/albert-base-v2"
 
 
 def test_every_task_of_glue_has_its_row_of_the_table():
     assert TABLE_14.keys() == GLUE.keys()
-    assert all(recipe(task, pretrained=True) == TABLE_14[task] for task in GLUE)
+    assert all(recipe(task, PUBLISHED) == TABLE_14[task] for task in GLUE)
 
 
 @pytest.mark.parametrize(
@@ -24,11 +32,12 @@ def test_every_task_of_glue_has_its_row_of_the_table():
     ],
 )
 def test_the_paper(task, row):
-    assert recipe(task, pretrained=True)[:6] == row  # arXiv 1909.11942, table 14
+    assert recipe(task, PUBLISHED)[:6] == row  # arXiv 1909.11942, table 14
 
 
 def test_other_starts_have_recipes_of_their_own():
-    assert recipe(CLASSIFY, pretrained=True) == OWN_DATA
-    assert recipe(CLASSIFY, pretrained=False) == FROM_RANDOM_WEIGHTS
-    assert recipe("sst2", pretrained=False) == FROM_RANDOM_WEIGHTS
-    assert OWN_DATA.steps is FROM_RANDOM_WEIGHTS.steps is None
+    assert recipe(CLASSIFY, PUBLISHED) == OWN_DATA
+    for task in (CLASSIFY, "sst2"):
+        assert recipe(task, "mini") == recipe(task, "sizes/mine.json") == FROM_RANDOM_WEIGHTS
+        assert recipe(task, "small") == BUNDLED
+    assert OWN_DATA.steps is FROM_RANDOM_WEIGHTS.steps is BUNDLED.steps is None

@@ -1,0 +1,72 @@
+"""The model that comes with the package: found by its name, without a network, and as promised."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from albert_tf import assets, pipeline
+from albert_tf.models import AlbertForPreTraining
+from albert_tf.models.auto import load_model
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+LIMIT = 8_000_000  # bytes
+
+
+@pytest.fixture(autouse=True)
+def without_a_network(monkeypatch):
+    import huggingface_hub
+
+    def unreachable(*_, **__):
+        raise AssertionError("The model must not be looked for on the hub.")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
+
+
+def test_it_is_small():
+    folder = assets.model("small")
+    assert sum(path.stat().st_size for path in folder.rglob("*")) < LIMIT
+    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
+    assert {str(tensor.dtype) for tensor in tensors.values()} == {"float16"}
+    assert all(np.isfinite(tensor).all() for tensor in tensors.values())
+
+
+def test_it_is_found_by_its_name():
+    model = AlbertForPreTraining.from_pretrained("small")
+    tokenizer = AlbertTokenizer.from_pretrained("small")
+    assert type(load_model("small")) is AlbertForPreTraining and model.fresh_parts == []
+    assert tokenizer.vocab_size == model.config.vocab_size
+    assert tokenizer.model_max_length <= model.config.max_position_embeddings
+
+
+def test_a_folder_of_that_name_comes_first(small_config, tmp_path, monkeypatch):
+    AlbertForPreTraining(small_config).save_pretrained(tmp_path / "small")
+    monkeypatch.chdir(tmp_path)
+    assert AlbertForPreTraining.from_pretrained("small").config.vocab_size == 31
+
+
+@pytest.mark.parametrize(
+    "text, word",
+    [
+        ("i do not [MASK] what you mean.", "know"),
+        ("they went out [MASK] the house.", "of"),
+        ("it was one of the [MASK] important things in the world.", "most"),
+        ("for the first [MASK] in his life he was happy.", "time"),
+        ("at the [MASK] of the table sat an old man.", "end"),
+    ],
+)
+def test_it_has_learned_to_look_around(text, word):
+    found = pipeline("fill-mask", model="small")(text)
+    assert word in [each["token_str"] for each in found]
+
+
+def test_its_card_says_what_it_is():
+    card = (assets.model("small") / "README.md").read_text(encoding="utf-8")
+    config = json.loads((assets.model("small") / "config.json").read_text())
+    assert "license: cc0-1.0" in card or "license: apache-2.0" in card
+    for said in ("albert-tf build-vocab", "albert-tf build-data", "albert-tf pretrain"):
+        assert said in card
+    assert f"{config['num_hidden_layers']} layers" in card
+    for heading in ("Training data", "Evaluation", "Limits and biases"):
+        assert f"## {heading}" in card
