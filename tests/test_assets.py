@@ -46,25 +46,23 @@ def test_a_folder_of_that_name_comes_first(small_config, tmp_path, monkeypatch):
     assert AlbertForPreTraining.from_pretrained("small").config.vocab_size == 31
 
 
-@pytest.mark.parametrize(
-    "text, word",
-    [
-        ("i do not [MASK] what you mean.", "know"),
-        ("they went out [MASK] the house.", "of"),
-        ("it was one of the [MASK] important things in the world.", "most"),
-        ("for the first [MASK] in his life he was happy.", "time"),
-        ("at the [MASK] of the table sat an old man.", "end"),
-    ],
-)
-def test_it_has_learned_to_look_around(text, word):
-    found = pipeline("fill-mask", model="small")(text)
-    assert word in [each["token_str"] for each in found]
+def test_it_has_learned_to_look_around():
+    words = {
+        "i do not [MASK] what you mean.": "know",
+        "they went out [MASK] the house.": "of",
+        "it was one of the [MASK] important things in the world.": "most",
+        "for the first [MASK] in his life he was happy.": "time",
+        "at the [MASK] of the table sat an old man.": "end",
+    }
+    found = pipeline("fill-mask", model="small")(list(words))
+    for (text, word), answers in zip(words.items(), found, strict=True):
+        assert word in [each["token_str"] for each in answers], text
 
 
 def test_its_card_says_what_it_is():
     card = (assets.model("small") / "README.md").read_text(encoding="utf-8")
     config = json.loads((assets.model("small") / "config.json").read_text())
-    assert "license: cc0-1.0" in card or "license: apache-2.0" in card
+    assert "license: apache-2.0" in card
     for said in ("albert-tf build-vocab", "albert-tf build-data", "albert-tf pretrain"):
         assert said in card
     assert f"{config['num_hidden_layers']} layers" in card

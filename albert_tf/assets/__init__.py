@@ -9,9 +9,13 @@ MODELS: Final = ("small",)  # pretrained models, by the name that `from_pretrain
 
 def model(name: str) -> Path:
     """Returns the folder of a bundled model, one of `MODELS`."""
-    return Path(str(files(__name__) / name))
+    return _folder(name)
 
 
 def reviews() -> Path:
     """Returns the folder of the bundled reviews: `train.tsv`, `dev.tsv` and `new.txt`."""
-    return Path(str(files(__name__) / "reviews"))
+    return _folder("reviews")
+
+
+def _folder(name: str) -> Path:
+    return Path(str(files(__name__) / name))
