@@ -19,7 +19,7 @@ from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import TOKENIZER_CONFIG
 
-FORMAT: Final = 1  # of what a job writes; counts up whenever the same job would give other bytes
+FORMAT: Final = 2  # of what a job writes; counts up whenever the same job would give other bytes
 # A process holds one bucket at a time: its text, pieces and records, about 10 times its bytes.
 BUCKET_BYTES: Final = 8 << 20
 # A small corpus has as many as give several processes work up to the end, …

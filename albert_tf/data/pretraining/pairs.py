@@ -23,7 +23,7 @@ from albert_tf.data.pretraining.ragged import numbers_within
 IN_ORDER: Final = 0
 SWAPPED: Final = 1  # for "nsp": the second segment is from another document
 NO_LABEL: Final = -100  # counts in no loss
-_SHORT, _LENGTH, _END, _OTHER, _DONOR, _PLACE, _FRONT, _SWAP = range(8)  # streams of draws
+_SHORT, _LENGTH, _END, _OTHER, _DONOR, _PLACE, _FRONT, _SWAP, _ODD = range(9)  # streams of draws
 
 
 class Pairs(NamedTuple):
@@ -141,15 +141,20 @@ class _Donors:
 
 
 def _cut_to_fit(pairs: Pairs, room: int) -> Pairs:
-    """Takes pieces away, always from the longer segment, from its front or its end by a draw."""
+    """Takes pieces away, always from the longer segment, from its front or its end by a draw.
+
+    Of segments that are equally long, a draw tells which loses the odd piece. A rule would tell
+    their order: they are swapped after this, where the original swaps before it cuts.
+    """
     lengths = np.diff(pairs.first)[:, 0], np.diff(pairs.second)[:, 0]
     excess = np.maximum(lengths[0] + lengths[1] - room, 0)
     longer = lengths[0] - lengths[1]
     until_alike = np.minimum(excess, np.abs(longer))
-    rest = excess - until_alike  # then from both in turn, the second before the first
+    rest = excess - until_alike  # from both alike
+    odd = rest % 2 * (draws.uniform(pairs.keys, _ODD, 1)[:, 0] < 0.5)
     removed = (
-        np.where(longer > 0, until_alike, 0) + rest // 2,
-        np.where(longer > 0, 0, until_alike) + (rest + 1) // 2,
+        np.where(longer > 0, until_alike, 0) + rest // 2 + odd,
+        np.where(longer > 0, 0, until_alike) + (rest + 1) // 2 - odd,
     )
     segments = [
         _without(segment, count, pairs.keys, stream)
