@@ -53,7 +53,7 @@ def locate(
     path = Path(name_or_path).expanduser() / (hub_options.get("subfolder") or "")
     if path.is_dir():
         return path
-    if name_or_path in assets.MODELS:
+    if is_bundled(name_or_path):
         return assets.model(str(name_or_path))
     if path.exists():
         raise UserError(
@@ -67,6 +67,11 @@ def locate(
         )
     repository = hub.Repository(name, **hub_options)
     return _weights(repository) if weights else _tokenizer(repository)
+
+
+def is_bundled(name_or_path: str | os.PathLike[str]) -> bool:
+    """Whether this is the name of a model of the package, and of no directory here."""
+    return name_or_path in assets.MODELS and not Path(name_or_path).is_dir()
 
 
 def _tokenizer(repository: hub.Repository) -> Path:

@@ -1,8 +1,8 @@
-"""What all ALBERT models share: configuration, the way from inputs to losses, the files."""
+"""What all ALBERT models share: configuration, the way from inputs to outputs, the files."""
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,22 +10,16 @@ import keras
 
 from albert_tf.checkpoints import directory, formats, weights
 from albert_tf.config import AlbertConfig
-from albert_tf.models.inputs import (
-    ENCODER_INPUTS,
-    features,
-    named,
-    refuse_lists,
-    refuse_lost_weights,
-    refuse_unknown,
-)
-from albert_tf.models.losses import Term, total
+from albert_tf.models.inputs import ENCODER_INPUTS, features, named, refuse_lists
+from albert_tf.models.losses import total
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.overrides import overridden
+from albert_tf.models.trainable import TrainableModel
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
 
-class PreTrainedModel(keras.Model):
+class PreTrainedModel(TrainableModel):
     """A Keras model with an `AlbertConfig` and a directory format; built when constructed.
 
     A task's model has its encoder at `self.albert`, declares `targets` and `task_inputs`, and
@@ -35,16 +29,11 @@ class PreTrainedModel(keras.Model):
     which add `loss`, a scalar, to the output. All of them may come in one dict as `input_ids`.
 
     Attributes:
-        targets: the output that each label is compared with. A loss and metrics given to `compile`
-            receive that output, or for several labels a dict of them.
-        task_inputs: further inputs.
         labels_named: False drops the configuration's labels from a model whose head has two outputs
             anyway: transformers would give it as many as there are labels.
         fresh_parts: parts that `from_pretrained` found no weights for.
     """
 
-    targets: Mapping[str, str] = {}
-    task_inputs: Sequence[str] = ()
     labels_named: bool = True
     built: bool
     albert: Any
@@ -112,95 +101,6 @@ class PreTrainedModel(keras.Model):
     ) -> dict[str, Any]:
         """The task's outputs."""
         raise NotImplementedError
-
-    def loss_terms(self, labels: Mapping[str, Any], outputs: Mapping[str, Any]) -> Sequence[Term]:
-        """The loss that `fit` minimises when `compile` got none: a term for each label."""
-        raise NotImplementedError
-
-    def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self._check_examples(x, y, kwargs)
-        return super().fit(x, y, *args, **kwargs)
-
-    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self._check_examples(x, y, kwargs)
-        return super().evaluate(x, y, *args, **kwargs)
-
-    def make_train_function(self, force: bool = False) -> Any:
-        # The first step would make the moments, and TensorFlow trace a step that does so twice.
-        if not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
-        return super().make_train_function(force)
-
-    def _check_examples(self, x: Any, y: Any, options: Mapping[str, Any]) -> None:
-        """Refuses unknown names before anything is traced, and weights that would be lost."""
-        if isinstance(x, Mapping):
-            refuse_unknown(x, (*ENCODER_INPUTS, *self.task_inputs, *self.targets))
-            if y is None:
-                refuse_lost_weights(options)
-
-    def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
-    ) -> Any:
-        labels = self._labels(x, y)
-        if self.loss is not None:
-            return super().compute_loss(x, *self._compared(labels, y_pred), sample_weight, training)
-        if not self.targets:
-            raise ValueError(
-                f"{type(self).__name__} has no loss of its own: compile it with one, or choose a "
-                "task's model."
-            )
-        if not labels:
-            raise ValueError(
-                f"The model's own loss needs {' or '.join(self.targets)}, as `y` or among the "
-                "features. Received none: fit(features, labels)."
-            )
-        weights = self._sample_weights(labels, sample_weight)
-        loss = total(self.loss_terms(labels, y_pred), weights) + sum(self.losses)
-        return loss / _replicas()
-
-    def compute_metrics(
-        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
-    ) -> dict[str, Any]:
-        compared = self._compared(self._labels(x, y), y_pred)
-        return super().compute_metrics(x, *compared, sample_weight)
-
-    def _labels(self, x: Any, y: Any) -> Any:
-        """Labels by name, from `y` in any of its forms or from the features.
-
-        A model without targets of its own hands on `y`.
-        """
-        if not self.targets:
-            return y
-        if y is None:
-            y = x if isinstance(x, Mapping) else {}
-        elif not isinstance(y, Mapping):
-            y = dict(zip(self.targets, y if isinstance(y, tuple | list) else (y,), strict=False))
-        return {name: y[name] for name in self.targets if y.get(name) is not None}
-
-    def _sample_weights(self, labels: Mapping[str, Any], weights: Any) -> list[Any] | None:
-        """Weights for each label: Keras hands them out in the form that `y` has."""
-        if weights is None:
-            return None
-        if isinstance(weights, tuple | list):
-            weights = dict(zip(self.targets, weights, strict=False))
-        if isinstance(weights, Mapping):
-            return [weights.get(name) for name in labels]
-        return [weights] * len(labels)
-
-    def _compared(self, labels: Any, outputs: Any) -> tuple[Any, Any]:
-        """Labels and outputs as a loss or metric given to `compile` receives them."""
-        if not self.targets:
-            return labels, outputs
-        named = {self.targets[name]: label for name, label in labels.items()}
-        if len(self.targets) == 1 and not isinstance(self.loss, Mapping):
-            (output,) = self.targets.values()
-            return named.get(output), outputs[output]
-        return named, {name: outputs[name] for name in named}
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
         """Keeps just each block's input for the gradient, and computes the rest again.
@@ -286,12 +186,3 @@ class PreTrainedModel(keras.Model):
         """Writes the `config.json` and `model.safetensors` that transformers reads."""
         config = {**self.config.to_dict(), "architectures": [type(self).__name__]}
         directory.write(Path(folder).expanduser(), config, weights.extract(self))
-
-
-def _replicas() -> int:
-    """Over how many replicas TensorFlow sums the gradients of losses, as Keras' own know."""
-    if keras.backend.backend() != "tensorflow":
-        return 1
-    import tensorflow as tf
-
-    return tf.distribute.get_strategy().num_replicas_in_sync

@@ -41,3 +41,9 @@ def test_other_starts_have_recipes_of_their_own():
         assert recipe(task, "mini") == recipe(task, "sizes/mine.json") == FROM_RANDOM_WEIGHTS
         assert recipe(task, "small") == BUNDLED
     assert OWN_DATA.steps is FROM_RANDOM_WEIGHTS.steps is BUNDLED.steps is None
+
+
+def test_a_folder_here_comes_before_the_bundled_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small").mkdir()
+    assert recipe("sst2", "small") == TABLE_14["sst2"]
