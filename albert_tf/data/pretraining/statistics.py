@@ -21,23 +21,28 @@ def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
 
     Returns:
         `examples`, `labels` (count of each), `length` and of it `mean`, `min`, `max` in pieces
-        with the special ones, `short` (share of examples of at most half of the longest); and for
-        masked ones `padding` (share of all places), `predictions` (mean of an example),
+        with the special ones, `short` (share of examples of at most half of the longest); if all
+        have a label `told_by_lengths` (share of them that the segments' lengths give away); and for
+        masked examples `padding` (share of all places), `predictions` (mean of an example),
         `predicted` (share of all pieces), `replaced` (share of predicted pieces that became
         `mask`, `random`, or were `kept`), `runs` (share of the lengths of predicted pieces that
         stand side by side).
     """
     lengths: list[int] = []
-    labels: Counter[int] = Counter()
+    longer: list[int] = []  # by how many pieces the first segment is longer than the second
+    labels: list[int] = []
     replaced: Counter[str] = Counter()
     runs: Counter[int] = Counter()
     places = 0
     for example in examples:
-        labels[example["next_sentence_labels"][0]] += 1
+        labels.append(example["next_sentence_labels"][0])
         if not is_masked(example):
-            lengths.append(len(example["segment_a"]) + len(example["segment_b"]) + 3)
+            first, second = len(example["segment_a"]), len(example["segment_b"])
+            lengths.append(first + second + 3)
+            longer.append(first - second)
             continue
         lengths.append(sum(example["input_mask"]))
+        longer.append(lengths[-1] - 2 * sum(example["segment_ids"]) - 1)
         places += len(example["input_ids"])
         positions = predicted_positions(example)
         for position, label in zip(positions, example["masked_lm_ids"], strict=False):
@@ -47,10 +52,12 @@ def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
         return {"examples": 0}
     result: dict[str, Any] = {
         "examples": len(lengths),
-        "labels": {label_name(label): labels[label] for label in sorted(labels)},
+        "labels": {label_name(label): labels.count(label) for label in sorted(set(labels))},
         "length": {"mean": float(np.mean(lengths)), "min": min(lengths), "max": max(lengths)},
         "short": float(np.mean(np.array(lengths) <= max(lengths) / 2)),
     }
+    if set(labels) <= {IN_ORDER, SWAPPED}:
+        result["told_by_lengths"] = _told_by_lengths(longer, labels)
     if places:
         total = replaced.total()
         result |= {
@@ -63,6 +70,26 @@ def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
             "runs": {length: runs[length] / runs.total() for length in sorted(runs)},
         }
     return result
+
+
+def _told_by_lengths(longer: Sequence[int], labels: Sequence[int]) -> float:
+    """Share of labels that are guessed right from the difference of the segments' lengths.
+
+    The rule for each half of the examples is what the other half says. Segments that are swapped
+    when they are read count both ways round.
+    """
+    halves: tuple[Counter[tuple[int, int]], ...] = (Counter(), Counter())
+    swapped_later = SWAPPED not in labels
+    for number, (difference, label) in enumerate(zip(longer, labels, strict=True)):
+        halves[number % 2][difference, label] += 1
+        if swapped_later:
+            halves[number % 2][-difference, SWAPPED] += 1
+    right = 0.0
+    for rule, judged in (halves, halves[::-1]):
+        for (difference, label), count in judged.items():
+            vote = rule[difference, SWAPPED] - rule[difference, IN_ORDER]
+            right += count * ((vote > 0) == (label == SWAPPED) if vote else 0.5)
+    return right / sum(half.total() for half in halves)
 
 
 def predicted_positions(example: Example) -> list[int]:

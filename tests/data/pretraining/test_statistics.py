@@ -105,6 +105,7 @@ def test_numbers_of_masked_examples():
     example = {
         "input_ids": [2, 4, 9, 3, 17, 8, 3, 0, 0, 0],
         "input_mask": [1] * 7 + [0] * 3,
+        "segment_ids": [0] * 5 + [1] * 2 + [0] * 3,
         "masked_lm_positions": [1, 2, 4, 0],
         "masked_lm_ids": [6, 9, 7, 0],
         "masked_lm_weights": [1.0, 1.0, 1.0, 0.0],
@@ -116,6 +117,7 @@ def test_numbers_of_masked_examples():
         "labels": {"in order": 2, "swapped": 1},
         "length": {"mean": 9.0, "min": 7, "max": 10},
         "short": 0.0,
+        "told_by_lengths": pytest.approx(2.5 / 3),  # of one length nothing is known
         "padding": pytest.approx(0.1),
         "predictions": 3.0,
         "predicted": pytest.approx(1 / 3),
@@ -132,6 +134,36 @@ def test_numbers_of_segments():
         "length": {"mean": 6.0, "min": 6, "max": 6},
         "short": 0.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("pairs", "share"),
+    [
+        ([(5, 4, 0)] * 20, 1.0),  # swapped when they are read: (4, 5) would be
+        ([(5, 4, 0), (5, 4, 0), (4, 5, 0), (4, 5, 0)] * 20, 0.5),
+        ([(5, 5, 0)] * 20, 0.5),
+        ([(5, 4, 0), (5, 4, 0), (5, 4, 1), (5, 4, 1)] * 20, 0.5),
+        ([(3, 4, 0), (3, 4, 0), (9, 4, 1), (9, 4, 1)] * 20, 1.0),
+        (([(4, 4, 0)] * 5 + [(4, 4, 1)]) * 20, 5 / 6),
+    ],
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_lengths_tell_of_the_label(pairs, share, masked):
+    examples = [
+        {
+            "input_ids": [0] * 20,
+            "input_mask": [1] * (first + second + 3),
+            "segment_ids": [0] * (first + 2) + [1] * (second + 1),
+            "masked_lm_positions": [1],
+            "masked_lm_ids": [6],
+            "masked_lm_weights": [1.0],
+            "next_sentence_labels": [label],
+        }
+        if masked
+        else {"segment_a": [9] * first, "segment_b": [9] * second, "next_sentence_labels": [label]}
+        for first, second, label in pairs
+    ]
+    assert statistics(examples, mask_id=4)["told_by_lengths"] == pytest.approx(share)
 
 
 def test_numbers_of_nothing():
