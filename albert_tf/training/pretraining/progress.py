@@ -28,7 +28,9 @@ class ProgressLine:
         self, total_steps: int, tokens_per_step: int, step: int = 0, stream: IO[str] | None = None
     ):
         self._stream = stream or sys.stderr
-        self._bar = new_bar(self._stream, "pretraining", total_steps, unit="step", initial=step)
+        # By the mean speed, a long evaluation now and then doesn't throw off the time left.
+        bar = {"unit": "step", "initial": step, "smoothing": 0}
+        self._bar = new_bar(self._stream, "pretraining", total_steps, **bar)
         self._interval = Interval(tokens_per_step)
         self._compiling = True
         self._next = time.monotonic()  # the first step shows that all is well

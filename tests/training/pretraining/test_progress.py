@@ -97,6 +97,22 @@ def test_the_last_steps_are_shown_at_the_end(clock):
     assert "loss 3.200" in stream.getvalue()  # (2 + 3) / 2 + 0.7
 
 
+def test_an_evaluation_counts_in_the_time_left_as_it_does_in_the_time_taken(clock, monkeypatch):
+    monkeypatch.setattr("tqdm.std.time", lambda: clock[0])
+    stream = io.StringIO()
+    line = ProgressLine(300, TOKENS, stream=stream)
+    for step in range(1, 132):
+        clock[0] += 1.0
+        line.on_step(step, sums(2.0, 20.0), 1e-3, 1.0)
+        if step == 101:
+            clock[0] += 100.0
+            line.on_evaluation(step, {"loss": 7.5, "masked_lm_accuracy": 0.2})
+    line.close()
+    left = [re.search(r" (\d+):(\d\d) left", each) for each in stream.getvalue().splitlines()]
+    minutes, seconds = map(int, left[-1].groups())
+    assert 60 * minutes + seconds == pytest.approx(169 * 230 / 130, abs=1)  # of 2 to 131
+
+
 def test_sentence_order_without_labels_is_left_out():
     values = Interval(TOKENS)
     values.add(sums(2.0, 3.0, sentences=0.0), 0.5)
