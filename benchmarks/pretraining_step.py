@@ -127,11 +127,12 @@ def compare(options):
         made = subprocess.run([*arguments, "--contender", "none"], check=True, stdout=-1)
         config = json.loads(made.stdout.splitlines()[-1])
         names = options.only or CONTENDERS[BACKEND]
-        contenders = [Contender(name, arguments) for name in names]
         print_setting(options, config["device"])
-        for each in contenders:  # one at a time: what is compiled, and then once more
-            each.train(1)
-            each.train(options.steps)
+        contenders = []
+        for name in names:  # one at a time: what it sets up, measures and compiles; then once more
+            contenders.append(Contender(name, arguments))
+            contenders[-1].train(1)
+            contenders[-1].train(options.steps)
         for number in range(options.rounds):
             for each in contenders[number % len(names) :] + contenders[: number % len(names)]:
                 each.train(options.steps)

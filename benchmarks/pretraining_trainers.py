@@ -1,6 +1,5 @@
 """Those who train in `pretraining_step.py`, each in a process of its own, and their batch."""
 
-import itertools
 import json
 import os
 import sys
@@ -190,11 +189,7 @@ def peak_memory(name):
 
 
 def work(options):
-    """Trains whenever a line with a number of steps comes; answers each with a line of JSON.
-
-    Nothing is set up or measured before the first: the other processes have their turns.
-    """
-    turns = itertools.chain([sys.stdin.readline()], sys.stdin)
+    """Trains whenever a line with a number of steps comes; answers each with a line of JSON."""
     name = library(options.contender)
     flops = ceiling(options)
     before = peak_memory(name)
@@ -204,7 +199,7 @@ def work(options):
     trainers = {"tensorflow": tensorflow_trainer, "jax": fit_trainer, "torch": fit_trainer}
     trainer = torch_trainer if options.contender.startswith("torch") else trainers[name]
     train = trainer(options, *batch)
-    for line in turns:
+    for line in sys.stdin:
         start = time.perf_counter()
         loss = train(int(line))
         seconds = (time.perf_counter() - start) / int(line)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.data.pretraining.options import SPECIAL_COUNT
 from albert_tf.data.pretraining.pairs import IN_ORDER, SWAPPED
 
 Example = Mapping[str, Sequence[Any]]
@@ -35,14 +36,12 @@ def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
     runs: Counter[int] = Counter()
     places = 0
     for example in examples:
+        first, second = _segment_lengths(example)
+        lengths.append(first + second + SPECIAL_COUNT)
+        longer.append(first - second)
         labels.append(example["next_sentence_labels"][0])
         if not is_masked(example):
-            first, second = len(example["segment_a"]), len(example["segment_b"])
-            lengths.append(first + second + 3)
-            longer.append(first - second)
             continue
-        lengths.append(sum(example["input_mask"]))
-        longer.append(lengths[-1] - 2 * sum(example["segment_ids"]) - 1)
         places += len(example["input_ids"])
         positions = predicted_positions(example)
         for position, label in zip(positions, example["masked_lm_ids"], strict=False):
@@ -50,13 +49,14 @@ def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
         runs.update(_runs(positions))
     if not lengths:
         return {"examples": 0}
+    counts = Counter(labels)
     result: dict[str, Any] = {
         "examples": len(lengths),
-        "labels": {label_name(label): labels.count(label) for label in sorted(set(labels))},
+        "labels": {label_name(label): counts[label] for label in sorted(counts)},
         "length": {"mean": float(np.mean(lengths)), "min": min(lengths), "max": max(lengths)},
         "short": float(np.mean(np.array(lengths) <= max(lengths) / 2)),
     }
-    if set(labels) <= {IN_ORDER, SWAPPED}:
+    if counts.keys() <= {IN_ORDER, SWAPPED}:
         result["told_by_lengths"] = _told_by_lengths(longer, labels)
     if places:
         total = replaced.total()
@@ -70,6 +70,14 @@ def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
             "runs": {length: runs[length] / runs.total() for length in sorted(runs)},
         }
     return result
+
+
+def _segment_lengths(example: Example) -> tuple[int, int]:
+    """Pieces of both segments, without the special ones around them."""
+    if not is_masked(example):
+        return len(example["segment_a"]), len(example["segment_b"])
+    second = sum(example["segment_ids"]) - 1
+    return sum(example["input_mask"]) - second - SPECIAL_COUNT, second
 
 
 def _told_by_lengths(longer: Sequence[int], labels: Sequence[int]) -> float:

@@ -29,8 +29,9 @@ class ProgressLine:
     ):
         self._stream = stream or sys.stderr
         # By the mean speed, a long evaluation now and then doesn't throw off the time left.
-        bar = {"unit": "step", "initial": step, "smoothing": 0}
-        self._bar = new_bar(self._stream, "pretraining", total_steps, **bar)
+        self._bar = new_bar(
+            self._stream, "pretraining", total_steps, unit="step", initial=step, smoothing=0
+        )
         self._interval = Interval(tokens_per_step)
         self._compiling = True
         self._next = time.monotonic()  # the first step shows that all is well
