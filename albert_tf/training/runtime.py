@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 from typing import Any, Final
@@ -161,9 +162,17 @@ def _best_of_tensorflow() -> str:
 
 
 def _multi_worker() -> Any:
+    _workers(required=True)
+    return _meet(os.environ["TF_CONFIG"])
+
+
+# Asked for twice, TensorFlow starts its server anew, and breaks off what another host, ahead of
+# this one, has already begun ("Delete called on non-empty BufRendezvous").
+@functools.cache
+def _meet(tf_config: str) -> Any:
+    """Meets the hosts that `tf_config`, the environment's, names: once in a process."""
     import tensorflow as tf
 
-    _workers(required=True)
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except tf.errors.UnknownError as error:

@@ -8,6 +8,7 @@ of `steps`, and the `rows` that a batch consists of.
 import json
 import os
 import sys
+import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -147,6 +148,8 @@ def main(settings, output):
         tf.config.set_logical_device_configuration(device, logical)
     found = {}
     for number, run in enumerate(settings["runs"]):
+        if number and found["0/place"][1:] == [0, 2]:
+            time.sleep(2)  # the other host is ahead when this one asks for its strategy again
         strategy = runtime.strategy_for(run["strategy"])
         values = trained(run, strategy)
         found.update({f"{number}/{name}": value for name, value in values.items()})
