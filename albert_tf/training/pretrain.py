@@ -80,8 +80,8 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
         checkpoints=checkpoints if runtime.is_chief(strategy) else None,
         evaluate=_evaluator(model, strategy, held_out) if held_out else None,
     )
-    loop.progress.update(checkpoints.load(model) or {})
     with runtime.scope(strategy):
+        loop.progress.update(checkpoints.load(model) or {})
         runtime.check_same_step(strategy, loop.step)
     if runtime.is_chief(strategy):  # the mark of a run that may go on, before its first checkpoint
         checkpoints.folder.mkdir(parents=True, exist_ok=True)

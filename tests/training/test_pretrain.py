@@ -127,27 +127,39 @@ def command(options):
     return [sys.executable, "-m", "albert_tf.cli", "pretrain", *changed]
 
 
+KILLED_AFTER_7 = """
+import os, signal
+from albert_tf.training.pretraining import loop
+after = loop.Loop.after
+def killed(self, sums):
+    after(self, sums)
+    if self.step == 7: os.kill(os.getpid(), signal.SIGKILL)
+loop.Loop.after = killed
+"""
+KILLED_IN_SAVING_10 = """
+import os, signal
+from albert_tf.training.pretraining import checkpoints
+save = checkpoints.save_state
+def killed(path, *rest):
+    save(path, *rest)
+    if 'step-00000010' in str(path): os.kill(os.getpid(), signal.SIGKILL)
+checkpoints.save_state = killed
+"""
+RUN = """
+from albert_tf.cli import main
+raise SystemExit(main())
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("killed_at", [7, 10])
-def test_killed_it_goes_on_to_equal_weights(undisturbed, options, tmp_path, killed_at):
+@pytest.mark.parametrize(
+    "killed", [KILLED_AFTER_7, KILLED_IN_SAVING_10], ids=["after 7", "in saving 10"]
+)
+def test_killed_it_goes_on_to_equal_weights(undisturbed, options, tmp_path, killed):
     """By `kill -9`, between two checkpoints and as one is written."""
     given = options(tmp_path / "model", ema=0.5)
-    code = (
-        "import os, signal\n"
-        "from albert_tf.training.pretraining import checkpoints, loop\n"
-        "after, save = loop.Loop.after, checkpoints.save_state\n"
-        "def killed(self, sums):\n"
-        "    after(self, sums)\n"
-        f"    if self.step == {killed_at}: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "def killed_in_saving(path, *rest):\n"
-        "    save(path, *rest)\n"
-        "    if 'step-00000010' in str(path): os.kill(os.getpid(), signal.SIGKILL)\n"
-        + ("loop.Loop.after = killed\n" if killed_at == 7 else "")
-        + ("checkpoints.save_state = killed_in_saving\n" if killed_at == 10 else "")
-        + "from albert_tf.cli import main\nmain()\n"
-    )
     line = command(given)
-    first = subprocess.run([sys.executable, "-c", code, *line[3:]], cwd=ROOT, check=False)
+    first = subprocess.run([sys.executable, "-c", killed + RUN, *line[3:]], cwd=ROOT, check=False)
     assert first.returncode == -signal.SIGKILL
     found = [path.name for path in sorted((tmp_path / "model" / "checkpoints").iterdir())]
     assert [name for name in found if name.startswith("step-")] == ["step-00000005"]
@@ -257,22 +269,25 @@ def test_precision_memory_and_optimizer_are_options(options, tmp_path):
 
 @pytest.mark.slow
 def test_two_devices_train_and_score_as_one(options, tmp_path, monkeypatch):
-    """From records to the output; the evaluation ends with one example, for one of the two."""
-    given = options(tmp_path / "one", dropout=0.0, optimizer="adamw", learning_rate=1e-3)
+    """From records to the output; the evaluation ends with one example, for one of the two.
+
+    On two devices the run is killed, and goes on.
+    """
+    given = options(tmp_path / "one", dropout=0.0, optimizer="adamw", learning_rate=1e-3, ema=0.5)
     monkeypatch.setattr(training, "EVALUATION_BATCH", 251)
     one = training.pretrain(dataclasses.replace(given, strategy="none"))
     two = dataclasses.replace(given, output=tmp_path / "two", strategy="mirrored")
-    code = (
+    devices = (
         "import tensorflow as tf\n"
         "device = tf.config.list_physical_devices('CPU')[0]\n"
         "half = tf.config.LogicalDeviceConfiguration()\n"
         "tf.config.set_logical_device_configuration(device, [half, half])\n"
-        "from albert_tf.cli import main\n"
         "from albert_tf.training import pretrain\n"
         "pretrain.EVALUATION_BATCH = 251\n"
-        "raise SystemExit(main())\n"
     )
-    subprocess.run([sys.executable, "-c", code, *command(two)[3:]], cwd=ROOT, check=True)
+    for code, status in ((KILLED_AFTER_7 + RUN, -signal.SIGKILL), (RUN, 0)):
+        line = [sys.executable, "-c", devices + code, *command(two)[3:]]
+        assert subprocess.run(line, cwd=ROOT, check=False).returncode == status
     report = json.loads((tmp_path / "two" / "report.json").read_text())
     assert one["settings"]["data"]["examples"] % training.EVALUATION_BATCH == 1
     for name in ("history", "evaluation"):
