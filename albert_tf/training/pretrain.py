@@ -87,7 +87,8 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
         checkpoints.folder.mkdir(parents=True, exist_ok=True)
     loop.reporters = _reporters(options, loop) if runtime.is_chief(strategy) else ()
     try:
-        _train(loop, strategy, files)
+        with runtime.together(strategy):
+            _train(loop, strategy, files)
     finally:
         for reporter in loop.reporters:
             reporter.close()

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import json
 import os
+from collections.abc import Iterator
 from typing import Any, Final
 
 import keras
@@ -117,6 +118,28 @@ def check_same_step(strategy: Any, step: int) -> None:
             f"Received: step {step} on host {here.index}, others {sorted({*steps} - {step})}. "
             "Give an --output on a file system that they share."
         )
+
+
+@contextlib.contextmanager
+def together(strategy: Any) -> Iterator[None]:
+    """Within the block the hosts of TensorFlow need each other; it says so if one is gone.
+
+    Raises:
+        UserError: another host was stopped, failed or is out of reach.
+    """
+    if keras.backend.backend() != "tensorflow" or hosts(strategy).count == 1:
+        yield
+        return
+    import tensorflow as tf
+
+    try:
+        yield
+    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
+        raise UserError(
+            "All hosts must train to the end. Received: another one is gone "
+            f"({error.message.strip().splitlines()[0]}). Give all of them the same command again: "
+            "it goes on from the last checkpoint."
+        ) from error
 
 
 def check_dtype_policy(name: str) -> None:

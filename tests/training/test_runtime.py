@@ -121,6 +121,35 @@ def test_the_numbers_of_hosts(kind, index, expected, monkeypatch):
 
 
 @pytest.mark.tensorflow
+def test_another_host_is_gone(monkeypatch):
+    import tensorflow as tf
+
+    monkeypatch.setenv("TF_CONFIG", tf_config(TWO, "worker", 1))
+
+    class Named:
+        cluster_resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+
+    gone = tf.errors.UnavailableError(None, None, "\nConnection reset by peer\nand so on")
+    said = r"another one is gone \(Connection reset by peer\). Give all of them the same command"
+    with pytest.raises(UserError, match=said), runtime.together(Named()):
+        raise gone
+    with pytest.raises(tf.errors.UnavailableError), runtime.together(tf.distribute.get_strategy()):
+        raise gone  # of one host: not what is meant
+
+
+@pytest.mark.tensorflow
+def test_hosts_meet_once():
+    code = (
+        "import json, os, socket\n"
+        "with socket.create_server(('127.0.0.1', 0)) as free: port = free.getsockname()[1]\n"
+        "os.environ['TF_CONFIG'] = json.dumps({'cluster': {'worker': [f'127.0.0.1:{port}']}, "
+        "'task': {'type': 'worker', 'index': 0}})\n"
+        "print(len({id(runtime.strategy_for('multi-worker')) for _ in range(2)}))"
+    )
+    assert run(code) == "1"
+
+
+@pytest.mark.tensorflow
 def test_a_port_that_is_taken():
     code = (
         "import json, os, socket\n"
