@@ -119,7 +119,7 @@ def _add_devices(parser: argparse.ArgumentParser) -> None:
         "--gradient-checkpointing",
         "compute layers again for their gradient: less memory, more time",
     )
-    _add(devices, "--jit-compile", "compile the step with XLA")
+    _add(devices, "--jit-compile", "compile the step with XLA; on one device alone")
     _add(
         devices,
         "--strategy",

@@ -28,7 +28,7 @@ class PretrainingOptions:
         ema: momentum of an average of the weights, which is evaluated and saved at the end.
         dropout: of the encoder, in the place of the configuration's.
         gradient_checkpointing: compute each block again for its gradient instead of keeping it.
-        jit_compile: by XLA.
+        jit_compile: by XLA; on one device alone (JAX always compiles).
         strategy: see `runtime`.
         save_steps, save_minutes: from one checkpoint to the next, whichever comes first.
         keep: newest checkpoints that stay.
