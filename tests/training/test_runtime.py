@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import keras
@@ -25,6 +27,14 @@ def nothing_is_set(monkeypatch):
 
 def tf_config(cluster, kind, index):
     return json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})
+
+
+def of_named_hosts():
+    """What is asked of a strategy of the hosts that TF_CONFIG names, which need not be there."""
+    import tensorflow as tf
+
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    return types.SimpleNamespace(cluster_resolver=resolver)
 
 
 def run(code, **variables):
@@ -109,15 +119,10 @@ def test_a_lone_host_that_a_cloud_names(said, monkeypatch):
     ("kind", "index", "expected"), [("chief", 0, 0), ("worker", 0, 1), ("worker", 1, 2)]
 )
 def test_the_numbers_of_hosts(kind, index, expected, monkeypatch):
-    import tensorflow as tf
-
     monkeypatch.setenv("TF_CONFIG", tf_config({**TWO, "chief": ["127.0.0.1:3"]}, kind, index))
-
-    class Named:
-        cluster_resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-
-    assert runtime.hosts(Named()) == runtime.Hosts(expected, 3)
-    assert runtime.is_chief(Named()) == (expected == 0)
+    strategy = of_named_hosts()
+    assert runtime.hosts(strategy) == runtime.Hosts(expected, 3)
+    assert runtime.is_chief(strategy) == (expected == 0)
 
 
 @pytest.mark.tensorflow
@@ -125,13 +130,9 @@ def test_another_host_is_gone(monkeypatch):
     import tensorflow as tf
 
     monkeypatch.setenv("TF_CONFIG", tf_config(TWO, "worker", 1))
-
-    class Named:
-        cluster_resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-
     gone = tf.errors.UnavailableError(None, None, "\nConnection reset by peer\nand so on")
     said = r"another one is gone \(Connection reset by peer\). Give all of them the same command"
-    with pytest.raises(UserError, match=said), runtime.together(Named()):
+    with pytest.raises(UserError, match=said), runtime.together(of_named_hosts()):
         raise gone
     with pytest.raises(tf.errors.UnavailableError), runtime.together(tf.distribute.get_strategy()):
         raise gone  # of one host: not what is meant
@@ -139,14 +140,10 @@ def test_another_host_is_gone(monkeypatch):
 
 @pytest.mark.tensorflow
 def test_hosts_meet_once():
-    code = (
-        "import json, os, socket\n"
-        "with socket.create_server(('127.0.0.1', 0)) as free: port = free.getsockname()[1]\n"
-        "os.environ['TF_CONFIG'] = json.dumps({'cluster': {'worker': [f'127.0.0.1:{port}']}, "
-        "'task': {'type': 'worker', 'index': 0}})\n"
-        "print(len({id(runtime.strategy_for('multi-worker')) for _ in range(2)}))"
-    )
-    assert run(code) == "1"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    code = "print(len({id(runtime.strategy_for('multi-worker')) for _ in range(2)}))"
+    assert run(code, TF_CONFIG=tf_config({"worker": [place]}, "worker", 0)) == "1"
 
 
 @pytest.mark.tensorflow
