@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from albert_tf.models import AlbertForTokenClassification as AlbertForTokenClassification
     from albert_tf.models import AlbertModel as AlbertModel
     from albert_tf.models import unshare as unshare
-    from albert_tf.models.auto import load_model as load_model
+    from albert_tf.models.auto import load_pretrained as load_pretrained
     from albert_tf.pipelines import pipeline as pipeline
     from albert_tf.text.preprocessing import AlbertPreprocessor as AlbertPreprocessor
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
-    from albert_tf.training.optimizers import AdamW as AdamW
+    from albert_tf.training.optimizers import AlbertAdamW as AlbertAdamW
     from albert_tf.training.optimizers import Lamb as Lamb
     from albert_tf.training.schedules import WarmupPolynomialDecay as WarmupPolynomialDecay
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AdamW": "albert_tf.training.optimizers",
+    "AlbertAdamW": "albert_tf.training.optimizers",
     "AlbertConfig": "albert_tf.config",
     "AlbertForMaskedLM": "albert_tf.models",
     "AlbertForMultipleChoice": "albert_tf.models",
@@ -43,7 +43,7 @@ _HOMES = {
     "Lamb": "albert_tf.training.optimizers",
     "UserError": "albert_tf.errors",
     "WarmupPolynomialDecay": "albert_tf.training.schedules",
-    "load_model": "albert_tf.models.auto",
+    "load_pretrained": "albert_tf.models.auto",
     "pipeline": "albert_tf.pipelines",
     "unshare": "albert_tf.models",
 }

@@ -29,7 +29,7 @@ from albert_tf.data.readers import read_examples
 from albert_tf.data.tasks import GLUE
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training.optimizers import AdamW
+from albert_tf.training.optimizers import AlbertAdamW
 
 WARM_UP = 3  # batches that trace the graph and fill caches
 
@@ -98,7 +98,7 @@ def prepared(options):
         id2label=dict(enumerate(labels.names)),
     )
     model = AlbertForSequenceClassification(config)
-    model.compile(AdamW(1e-4))
+    model.compile(AlbertAdamW(1e-4))
     return data, model
 
 

@@ -28,7 +28,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.batches import pretraining_batches
 from albert_tf.data.pretraining.sources import find_records
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.training.optimizers import AdamW
+from albert_tf.training.optimizers import AlbertAdamW
 
 WARM_UP = 3  # steps that trace the graph and fill caches
 
@@ -76,7 +76,7 @@ def prepared_model(options, files):
         max_position_embeddings=max(512, files.max_seq_length),
     )
     model = AlbertForPreTraining(config)
-    model.compile(AdamW(1e-4))
+    model.compile(AlbertAdamW(1e-4))
     return model
 
 

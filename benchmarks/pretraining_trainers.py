@@ -55,11 +55,11 @@ def at_every_position(features, labels):
 
 def keras_model(options):
     from albert_tf.models import AlbertForPreTraining
-    from albert_tf.training.optimizers import AdamW, Lamb
+    from albert_tf.training.optimizers import AlbertAdamW, Lamb
 
     dtype = "mixed_bfloat16" if options.dtype == "bfloat16" else "float32"
     model = AlbertForPreTraining.from_pretrained(options.weights, dtype=dtype)
-    optimizer = Lamb if "lamb" in options.contender else AdamW
+    optimizer = Lamb if "lamb" in options.contender else AlbertAdamW
     model.compile(optimizer(LEARNING_RATE, bias_correction=True))
     return model
 

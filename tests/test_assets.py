@@ -8,7 +8,7 @@ import safetensors.numpy
 
 from albert_tf import assets, pipeline
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.models.auto import load_model
+from albert_tf.models.auto import load_pretrained
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 LIMIT = 8_000_000  # bytes
@@ -35,7 +35,7 @@ def test_it_is_small():
 def test_it_is_found_by_its_name():
     model = AlbertForPreTraining.from_pretrained("small")
     tokenizer = AlbertTokenizer.from_pretrained("small")
-    assert type(load_model("small")) is AlbertForPreTraining and model.fresh_parts == []
+    assert type(load_pretrained("small")) is AlbertForPreTraining and model.fresh_parts == []
     assert tokenizer.vocab_size == model.config.vocab_size
     assert tokenizer.model_max_length <= model.config.max_position_embeddings
 

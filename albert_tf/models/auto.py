@@ -29,7 +29,7 @@ TASKS: Final[dict[str, type[PreTrainedModel]]] = {
 _CLASSES: Final = {each.__name__: each for each in TASKS.values()}
 
 
-def load_model(
+def load_pretrained(
     name_or_path: str | os.PathLike[str], task: str | None = None, **options: Any
 ) -> PreTrainedModel:
     """The model that a checkpoint was saved from, with its weights.

@@ -20,7 +20,7 @@ from albert_tf.text.fit import check_fit
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
 from albert_tf.training.fresh import is_size, size_config
-from albert_tf.training.optimizers import AdamW
+from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.options import Options
 from albert_tf.training.output import REPORT, check_output, versions
 from albert_tf.training.recipes import Recipe
@@ -72,7 +72,7 @@ def finetune(options: Options) -> dict[str, Any]:
         plan.learning_rate, min(warmup, steps - 1), steps, form="usual"
     )
     # Short runs need the correction of the moments' bias, which the original leaves out.
-    optimizer = AdamW(schedule, bias_correction=True)
+    optimizer = AlbertAdamW(schedule, bias_correction=True)
     accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")  # by name, it would trace twice
     model.compile(optimizer, metrics=[accuracy] if labels.numbers else None)
     metrics = task.metrics if task else own_metrics(labels)

@@ -10,7 +10,7 @@ EXCLUDED: Final = ("LayerNorm", "layer_norm", "bias")  # google-research/albert,
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class AdamW(keras.optimizers.Optimizer):
+class AlbertAdamW(keras.optimizers.Optimizer):
     """Adam with decoupled weight decay, as BERT and ALBERT have it: without bias correction.
 
     Args:
@@ -92,8 +92,8 @@ class AdamW(keras.optimizers.Optimizer):
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class Lamb(AdamW):
-    """`AdamW` whose every update has the norm of the weight that it changes, times the rate.
+class Lamb(AlbertAdamW):
+    """`AlbertAdamW` whose every update has the norm of the weight that it changes, times the rate.
 
     What `exclude` names is left out of that, too. The decay is part of the update whose norm
     counts; `keras.optimizers.Lamb` applies it outside, and corrects the moments' bias.

@@ -22,7 +22,7 @@ from albert_tf.text.fit import check_fit
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import runtime
 from albert_tf.training.fresh import size_config
-from albert_tf.training.optimizers import AdamW, Lamb
+from albert_tf.training.optimizers import AlbertAdamW, Lamb
 from albert_tf.training.output import REPORT, check_output, versions
 from albert_tf.training.pretraining import fit
 from albert_tf.training.pretraining.checkpoints import STATE, Checkpoints
@@ -149,7 +149,7 @@ _DROPOUTS: Final = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 
 
 def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> Any:
-    kind = {"lamb": Lamb, "adamw": AdamW}[options.optimizer]
+    kind = {"lamb": Lamb, "adamw": AlbertAdamW}[options.optimizer]
     average: dict[str, Any] = {}
     if options.ema is not None:
         average = {"use_ema": True, "ema_momentum": options.ema}

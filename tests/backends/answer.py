@@ -17,7 +17,7 @@ from keras import ops
 
 import albert_tf.models
 from albert_tf.checkpoints.weights import extract
-from albert_tf.training.optimizers import AdamW
+from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.schedules import WarmupPolynomialDecay
 
 HALVES = ("mixed_bfloat16", "mixed_float16")
@@ -60,7 +60,9 @@ def answers(folder):
     if folder.name not in FINE_TUNED:
         return
     model = load(folder)
-    model.compile(AdamW(WarmupPolynomialDecay(1e-3, 2, STEPS, form="usual"), bias_correction=True))
+    model.compile(
+        AlbertAdamW(WarmupPolynomialDecay(1e-3, 2, STEPS, form="usual"), bias_correction=True)
+    )
     repeated = {name: np.repeat(value, STEPS, axis=0) for name, value in inputs.items()}
     history = model.fit(repeated, batch_size=examples, shuffle=False, verbose=0).history
     yield "fine-tuned.loss", history["loss"][0]

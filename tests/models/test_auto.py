@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf import models
 from albert_tf.errors import UserError
-from albert_tf.models.auto import TASKS, load_model
+from albert_tf.models.auto import TASKS, load_pretrained
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def rename(folder, architectures):
 @pytest.mark.parametrize("task", TASKS)
 def test_the_class_that_was_saved(task, saved):
     model, folder = saved(task)
-    loaded = load_model(folder)
+    loaded = load_pretrained(folder)
     assert type(loaded) is type(model)
     assert loaded.fresh_parts == []
     for weight, expected in zip(loaded.weights, model.weights, strict=True):
@@ -46,30 +46,30 @@ def test_every_model_is_a_task():
 def test_where_no_class_is_named_the_heads_tell(task, saved):
     model, folder = saved(task)
     rename(folder, None)
-    assert type(load_model(folder)) is type(model)
+    assert type(load_pretrained(folder)) is type(model)
 
 
 @pytest.mark.parametrize("prefix", ["TF", "Flax"])
 def test_names_of_other_frameworks(prefix, saved):
     _, folder = saved("question-answering")
     rename(folder, [f"{prefix}AlbertForQuestionAnswering"])
-    assert type(load_model(folder)) is models.AlbertForQuestionAnswering
+    assert type(load_pretrained(folder)) is models.AlbertForQuestionAnswering
 
 
 def test_options_reach_from_pretrained(saved):
     _, folder = saved("token-classification")
-    model = load_model(folder, dtype="mixed_bfloat16", hidden_dropout_prob=0.25)
+    model = load_pretrained(folder, dtype="mixed_bfloat16", hidden_dropout_prob=0.25)
     assert model.dtype_policy.name == "mixed_bfloat16"
     assert model.config.hidden_dropout_prob == 0.25
 
 
 def test_a_named_task_goes_first(saved):
     _, folder = saved("token-classification")
-    model = load_model(folder, "question-answering")
+    model = load_pretrained(folder, "question-answering")
     assert type(model) is models.AlbertForQuestionAnswering
     assert model.fresh_parts == ["qa_outputs"]
     rename(folder, None)
-    assert type(load_model(folder, "encoder")) is models.AlbertModel
+    assert type(load_pretrained(folder, "encoder")) is models.AlbertModel
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_no_class_that_is_known(architectures, received, saved):
     rename(folder, architectures)
     message = f"must name its class .* Received: {received}, in .*--task .*masked-lm"
     with pytest.raises(UserError, match=message):
-        load_model(folder)
+        load_pretrained(folder)
 
 
 def test_unknown_task(tmp_path):
     with pytest.raises(UserError, match="one of encoder, .*multiple-choice. Received: 'poetry'"):
-        load_model(tmp_path, "poetry")
+        load_pretrained(tmp_path, "poetry")
 
 
 def test_a_configuration_that_is_damaged(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UserError, match="config.json must be JSON. Received: Expecting"):
-        load_model(tmp_path)
+        load_pretrained(tmp_path)

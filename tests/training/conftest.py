@@ -38,7 +38,7 @@ def training_run(encoded, tiny_vocabulary):
     from albert_tf.evaluation.judge import score
     from albert_tf.models import AlbertForSequenceClassification
     from albert_tf.text.tokenizer import AlbertTokenizer
-    from albert_tf.training.optimizers import AdamW
+    from albert_tf.training.optimizers import AlbertAdamW
     from albert_tf.training.run import Run
     from albert_tf.training.schedules import WarmupPolynomialDecay
 
@@ -55,7 +55,7 @@ def training_run(encoded, tiny_vocabulary):
         peak = options.pop("learning_rate", 3e-3)
         schedule = WarmupPolynomialDecay(peak, 3, steps, form="usual")
         accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
-        model.compile(AdamW(schedule, bias_correction=True), metrics=[accuracy])
+        model.compile(AlbertAdamW(schedule, bias_correction=True), metrics=[accuracy])
         run = Run(
             folder,
             {"seed": seed},

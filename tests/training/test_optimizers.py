@@ -6,9 +6,9 @@ import pytest
 from keras import ops
 
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.training.optimizers import EXCLUDED, AdamW, Lamb
+from albert_tf.training.optimizers import EXCLUDED, AlbertAdamW, Lamb
 
-BOTH = pytest.mark.parametrize("kind", [AdamW, Lamb])
+BOTH = pytest.mark.parametrize("kind", [AlbertAdamW, Lamb])
 
 
 def named(values):
@@ -70,7 +70,7 @@ def test_names_are_matched_on_every_backend():
     """Keras' own `exclude_from_weight_decay(var_names=…)` matches paths on TensorFlow alone."""
     ones = np.ones(3, "float32")
     weights = named({"layer_norm/gamma": ones, "dense/kernel": ones})
-    AdamW(0.1, weight_decay=0.5).apply([ops.zeros(3), ops.zeros(3)], weights)
+    AlbertAdamW(0.1, weight_decay=0.5).apply([ops.zeros(3), ops.zeros(3)], weights)
     gamma, kernel = (float(ops.convert_to_numpy(weight)[0]) for weight in weights)
     assert gamma == 1 and kernel == pytest.approx(0.95)
 
@@ -92,7 +92,7 @@ def test_with_bias_correction_it_is_keras_adamw():
     start = generator.standard_normal((5, 3)).astype("float32")
     ours, theirs = keras.Variable(start), keras.Variable(start)
     optimizers = (
-        AdamW(0.03, bias_correction=True),
+        AlbertAdamW(0.03, bias_correction=True),
         keras.optimizers.AdamW(0.03, weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0),
     )
     for _ in range(7):

@@ -5,7 +5,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.training.optimizers import AdamW
+from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.schedules import WarmupPolynomialDecay
 from albert_tf.training.state import load_state, save_state
 
@@ -21,7 +21,7 @@ def compiled(seed, dtype=None):
     )
     model = AlbertForSequenceClassification(config, dtype=dtype)
     accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
-    model.compile(AdamW(WarmupPolynomialDecay(1e-3, 1, STEPS)), metrics=[accuracy])
+    model.compile(AlbertAdamW(WarmupPolynomialDecay(1e-3, 1, STEPS)), metrics=[accuracy])
     return model
 
 

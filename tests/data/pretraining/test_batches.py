@@ -17,7 +17,7 @@ from albert_tf.data.pretraining.sources import find_records
 from albert_tf.data.pretraining.words import word_table
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
-from albert_tf.training.optimizers import AdamW
+from albert_tf.training.optimizers import AlbertAdamW
 
 SEED = int(os.environ["ALBERT_TF_SEED"])
 T, P, BATCH, FIRST = 40, 5, 4, 5
@@ -320,7 +320,7 @@ def test_models_take_them(directory, dataset, model_class):
     config = AlbertConfig.from_size("tiny", vocab_size=directory.tokenizer.vocab_size)
     keras.utils.set_random_seed(3)
     model = model_class(config)
-    model.compile(AdamW(1e-3))
+    model.compile(AlbertAdamW(1e-3))
     fitted = model.fit(dataset, steps_per_epoch=STEPS, epochs=3, shuffle=False, verbose=0)
     assert int(model.optimizer.iterations) == 3 * STEPS
     losses = fitted.history["loss"]

@@ -18,13 +18,13 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.training import runtime
-from albert_tf.training.optimizers import AdamW, Lamb
+from albert_tf.training.optimizers import AlbertAdamW, Lamb
 
 STEPS, B, T, P, V = 10, 8, 7, 5, 31
 # Clipping is at work in every step: the norms are above 1.
 OPTIMIZERS = {
     "lamb": lambda: Lamb(3e-3, global_clipnorm=0.3),
-    "adamw": lambda: AdamW(1e-3, global_clipnorm=0.3),
+    "adamw": lambda: AlbertAdamW(1e-3, global_clipnorm=0.3),
     # An optimizer that doesn't take the scale of gradients away.
     "sgd": lambda: keras.optimizers.SGD(0.1, momentum=0.9, global_clipnorm=0.3),
 }

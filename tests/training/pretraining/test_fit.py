@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.training.optimizers import AdamW, Lamb
+from albert_tf.training.optimizers import AlbertAdamW, Lamb
 from albert_tf.training.pretraining.fit import Evaluation, fit
 from albert_tf.training.schedules import WarmupPolynomialDecay
 from albert_tf.training.state import load_state, save_state
@@ -63,7 +63,7 @@ def assert_near(found, expected, atol=2e-6):
 
 
 def averaging(**options):
-    return AdamW(WarmupPolynomialDecay(0.02, 2, 5), use_ema=True, ema_momentum=0.5, **options)
+    return AlbertAdamW(WarmupPolynomialDecay(0.02, 2, 5), use_ema=True, ema_momentum=0.5, **options)
 
 
 def trained(batches, model, steps=STEPS, micro_batches=1):
@@ -123,7 +123,7 @@ def test_the_average_counts_steps(batches):
 
 
 def test_accumulation_of_keras_is_refused(batches):
-    model = compiled(AdamW(0.1, gradient_accumulation_steps=3))
+    model = compiled(AlbertAdamW(0.1, gradient_accumulation_steps=3))
     with pytest.raises(ValueError, match="gradient_accumulation_steps=3. Give micro_batches"):
         fit(model, batches, STEPS, lambda sums: None)
 

@@ -9,7 +9,7 @@ from albert_tf.checkpoints import names
 from albert_tf.checkpoints.weights import extract
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.training.optimizers import AdamW, Lamb
+from albert_tf.training.optimizers import AlbertAdamW, Lamb
 from albert_tf.training.pretraining.metrics import reported
 from albert_tf.training.pretraining.step import EvaluationStep, TrainingStep
 from albert_tf.training.schedules import WarmupPolynomialDecay
@@ -44,7 +44,7 @@ def in_the_originals_names(model):
     }
 
 
-@pytest.mark.parametrize("kind", [Lamb, AdamW])
+@pytest.mark.parametrize("kind", [Lamb, AlbertAdamW])
 def test_ten_steps_of_the_original(golden, kind):
     """Its loss curve, and every weight after steps 1, 2 and 10.
 
@@ -98,7 +98,7 @@ def trained(steps=3, micro_batches=1, policy="float32", **options):
     keras.utils.set_random_seed(2)
     model = AlbertForPreTraining(CONFIG, dtype=policy)
     # With the usual epsilon, what rounding leaves of a gradient near 0 moves a weight by the rate.
-    model.compile(AdamW(0.01, epsilon=1e-3, global_clipnorm=0.5), auto_scale_loss=True)
+    model.compile(AlbertAdamW(0.01, epsilon=1e-3, global_clipnorm=0.5), auto_scale_loss=True)
     step = TrainingStep(model, tf.distribute.get_strategy(), micro_batches, **options)
     found = [step(drawn(number)) for number in range(steps)]
     return model, [{name: float(value) for name, value in sums._asdict().items()} for sums in found]
@@ -147,7 +147,7 @@ def test_a_step_that_overflows_is_left_out_and_the_scale_falls():
     """Gradients that float16 can't hold change nothing, the average of weights included."""
     keras.utils.set_random_seed(2)
     model = AlbertForPreTraining(CONFIG, dtype="mixed_float16")
-    optimizer = keras.optimizers.LossScaleOptimizer(AdamW(0.01), initial_scale=2.0**40)
+    optimizer = keras.optimizers.LossScaleOptimizer(AlbertAdamW(0.01), initial_scale=2.0**40)
     model.compile(optimizer)
     before = [variable.numpy() for variable in model.trainable_variables]
     TrainingStep(model, tf.distribute.get_strategy())(drawn(1))
