@@ -2,12 +2,16 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+
+# A tensor of Keras' backend, eager or symbolic, or a NumPy array in its place. The backends' types
+# have no common base, so that type checkers read it as `Any`; the name is for people.
+Tensor: TypeAlias = Any
 
 # Hugging Face's names: "gelu" is the exact form, "gelu_new" the tanh approximation.
 ACTIVATION_FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {

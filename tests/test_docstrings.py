@@ -1,0 +1,66 @@
+"""The examples in the docstrings of the public names run, and give the results they show."""
+
+import doctest
+
+import pytest
+
+import albert_tf
+
+MOST_LINES = 8  # of code in an example
+# Public names without an example yet. Give a name its example, and remove it here.
+WITHOUT_EXAMPLE = {
+    "AlbertAdamW",
+    "AlbertConfig",
+    "AlbertForMaskedLM",
+    "AlbertForMultipleChoice",
+    "AlbertForPreTraining",
+    "AlbertForQuestionAnswering",
+    "AlbertForSequenceClassification",
+    "AlbertForTokenClassification",
+    "AlbertModel",
+    "AlbertPreprocessor",
+    "AlbertTokenizer",
+    "Lamb",
+    "ModelOutput",
+    "UserError",
+    "WarmupPolynomialDecay",
+    "WordPieceTokenizer",
+    "build_data",
+    "convert",
+    "evaluate",
+    "export_saved_model",
+    "export_tflite",
+    "finetune",
+    "load_pretrained",
+    "pipeline",
+    "pretrain",
+    "pretraining_batches",
+    "train_vocabulary",
+    "unshare",
+}
+PUBLIC = [name for name in albert_tf.__all__ if name != "__version__"]
+
+
+def example(name: str) -> doctest.DocTest:
+    text = getattr(albert_tf, name).__doc__ or ""
+    return doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name not in WITHOUT_EXAMPLE])
+@pytest.mark.tensorflow
+def test_an_example_runs(name, tmp_path, monkeypatch):
+    """In an empty folder, with the model that comes with the package."""
+    monkeypatch.chdir(tmp_path)
+    found = example(name)
+    assert found.examples, f"{name} has no example: lines that begin with >>> in its docstring"
+    lines = [line for each in found.examples for line in each.source.splitlines()]
+    assert len(lines) <= MOST_LINES
+    report: list[str] = []
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    results = doctest.DocTestRunner(optionflags=options).run(found, out=report.append)
+    assert results.failed == 0, "".join(report)
+
+
+def test_names_without_an_example_are_listed():
+    listed = WITHOUT_EXAMPLE.intersection(PUBLIC)
+    assert listed == {name for name in PUBLIC if not example(name).examples}
