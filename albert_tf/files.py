@@ -1,11 +1,13 @@
 """Output that is either whole or absent: written beside its place, then renamed into it."""
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from albert_tf.errors import UserError
 
@@ -41,6 +43,19 @@ def written_atomically(path: str | os.PathLike[str], *, force: bool = False) -> 
             _swap(workshop / path.name, path, workshop)
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
+
+
+def write_json(
+    path: str | os.PathLike[str], content: Any, *, indent: int = 2, **options: Any
+) -> None:
+    """Writes an object as JSON, atomically; replaces an existing file.
+
+    Args:
+        **options: of `json.dumps`.
+    """
+    text = json.dumps(content, indent=indent, **options)
+    with written_atomically(path, force=True) as target:
+        target.write_text(text + "\n", encoding="utf-8")
 
 
 def check_apart(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:

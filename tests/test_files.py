@@ -1,7 +1,7 @@
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, written_atomically
+from albert_tf.files import check_apart, write_json, written_atomically
 
 
 def test_a_file_and_a_folder_take_their_places(tmp_path):
@@ -13,6 +13,15 @@ def test_a_file_and_a_folder_take_their_places(tmp_path):
         (path / "b.txt").write_text("b")
     assert sorted(entry.name for entry in (tmp_path / "new").iterdir()) == ["a.txt", "folder"]
     assert (tmp_path / "new" / "folder" / "b.txt").read_text() == "b"
+
+
+def test_json_replaces_a_file(tmp_path):
+    write_json(tmp_path / "a.json", {"b": 1})
+    write_json(tmp_path / "a.json", {"b": "é", "a": 2}, sort_keys=True, ensure_ascii=False)
+    assert (tmp_path / "a.json").read_text("utf-8") == '{\n  "a": 2,\n  "b": "é"\n}\n'
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        write_json(tmp_path / "a.json", {"b": {1}})
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
 @pytest.mark.parametrize("interruption", [OSError("No space left on device"), KeyboardInterrupt()])
