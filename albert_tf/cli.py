@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any, Final
 
 import albert_tf
 from albert_tf.commands import (
@@ -23,9 +24,10 @@ from albert_tf.commands import (
     sizes,
     tag,
 )
+from albert_tf.commands.parsing import add_options, parsed_options
 from albert_tf.errors import UserError
 
-COMMANDS = {
+COMMANDS: Final[dict[str, Any]] = {
     "build-vocab": build_vocab,
     "build-data": build_data,
     "inspect-data": inspect_data,
@@ -43,18 +45,20 @@ COMMANDS = {
     "sizes": sizes,
 }
 # Of text and processes, whose memory TensorFlow would fill.
-LIGHT = ("build-vocab", "build-data", "inspect-data")
+LIGHT: Final = ("build-vocab", "build-data", "inspect-data")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, 2 for a user's mistake, 130 for Ctrl-C."""
-    options = _parser().parse_args(arguments)
+    given = _parser().parse_args(arguments)
+    command = COMMANDS[given.command]
     try:
-        if options.command in LIGHT:
+        options = _options(given)
+        if given.command in LIGHT:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # a vocab.txt needs it after all
         else:
             _import_tensorflow_quietly()
-        return COMMANDS[options.command].run(options)
+        return command.run(options)
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -64,6 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nalbert-tf: stopped.", file=sys.stderr)
         return 130
+
+
+def _options(given: argparse.Namespace) -> Any:
+    command = COMMANDS[given.command]
+    if not hasattr(command, "OPTIONS"):
+        return given
+    return parsed_options(given.parser, command.OPTIONS, given)
 
 
 def _import_tensorflow_quietly() -> None:
@@ -96,7 +107,11 @@ def _parser() -> argparse.ArgumentParser:
             epilog=command.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.add_arguments(one)
+        if hasattr(command, "OPTIONS"):
+            add_options(one, command.OPTIONS)
+        else:
+            command.add_arguments(one)
+        one.set_defaults(parser=one)
     return parser
 
 

@@ -1,11 +1,10 @@
 """`albert-tf pretrain`"""
 
-import argparse
 from pathlib import Path
 from typing import Any
 
-from albert_tf.commands.pretraining_options import add_pretraining_options, pretraining_options
 from albert_tf.errors import UserError
+from albert_tf.training.pretraining.options import PretrainingOptions
 
 SUMMARY = "pretrain on the records of build-data"
 EXAMPLES = """examples:
@@ -21,33 +20,16 @@ newest checkpoint is. Options of the original's run_pretraining.py may be writte
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `pretrain`."""
-    parser.add_argument(
-        "--data",
-        "--input_file",
-        required=True,
-        metavar="DIR",
-        help="records: a folder of build-data, or a glob of the original code's files",
-    )
-    parser.add_argument(
-        "--output",
-        "--output_dir",
-        required=True,
-        type=Path,
-        metavar="DIR",
-        help="model directory to make",
-    )
-    add_pretraining_options(parser)
+OPTIONS = PretrainingOptions
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: PretrainingOptions) -> int:
     """Trains; 130 if interrupted."""
     from albert_tf.training.interruption import Interrupted
     from albert_tf.training.pretrain import pretrain
 
     try:
-        report = pretrain(pretraining_options(options))
+        report = pretrain(options)
     except Interrupted:
         command = "The same command without --force" if options.force else "The same command"
         print(f"\nStopped; a checkpoint is in {options.output}. {command} goes on from there.")

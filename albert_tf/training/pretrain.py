@@ -18,6 +18,7 @@ from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForPreTraining
+from albert_tf.options import accepts_keywords, save_options
 from albert_tf.text.fit import check_fit
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import runtime
@@ -41,6 +42,7 @@ CURVES: Final = "curves.png"
 EVALUATION_BATCH: Final = 64
 
 
+@accepts_keywords(PretrainingOptions)
 def pretrain(options: PretrainingOptions) -> dict[str, Any]:
     """Trains, and writes a model directory with a report and its curves.
 
@@ -85,6 +87,7 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
         runtime.check_same_step(strategy, loop.step)
     if runtime.is_chief(strategy):  # the mark of a run that may go on, before its first checkpoint
         checkpoints.folder.mkdir(parents=True, exist_ok=True)
+        save_options(options, output)
     loop.reporters = _reporters(options, loop) if runtime.is_chief(strategy) else ()
     try:
         with runtime.together(strategy):

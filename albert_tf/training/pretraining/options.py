@@ -1,76 +1,200 @@
-"""What a pretraining run is asked for; the defaults are the paper's recipe."""
+"""The options of `pretrain`; the defaults are the paper's recipe."""
 
 import dataclasses
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from albert_tf.errors import UserError
-from albert_tf.training.options import Form, check_ranges
+from albert_tf.options import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    RATE,
+    SEED,
+    Range,
+    check_options,
+    option,
+)
+from albert_tf.sizes import SIZES
+from albert_tf.training.options import Form
+
+_MODEL: Final = "the model (give --size or --init-checkpoint)"
+_TRAINING: Final = "training (defaults: the paper's, section 4.1)"
+_OPTIMIZER: Final = "optimizer (defaults: the original's)"
+_DEVICES: Final = "precision, memory and devices"
+_OUTPUTS: Final = "evaluation and checkpoints"
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingOptions:
-    """What `pretrain` is asked for.
+    """The options of `pretrain`.
 
-    Attributes:
-        data: a directory of `build-data`, or a glob of the original code's files.
-        output: the model directory to make.
-        size: a named size or a configuration file, for random weights.
-        init_checkpoint: weights to begin with, in any format that `from_pretrained` reads.
-        vocab: vocabulary file or model folder, for `data` that has none with it.
-        eval_data: held-out records; scored every `eval_steps`, if given, and at the end.
-        batch_size: examples of an update, over all replicas and hosts.
-        micro_batches: parts in which a replica's examples are computed, to save memory.
-        steps, warmup_steps: updates, and how many of them the learning rate rises.
-        learning_rate: at its peak. power, schedule: see `WarmupPolynomialDecay`.
-        bias_correction: of the moments, as Keras has it and the original has not.
-        clip_norm: of all gradients together; 0 leaves them.
-        ema: momentum of an average of the weights, which is evaluated and saved at the end.
-        dropout: of the encoder, in the place of the configuration's.
-        gradient_checkpointing: compute each block again for its gradient instead of keeping it.
-        jit_compile: by XLA; on one device alone (JAX always compiles).
-        strategy: see `runtime`.
-        save_steps, save_minutes: from one checkpoint to the next, whichever comes first.
-        keep: newest checkpoints that stay.
-        force: replace an earlier result, or an interrupted run.
     Source of the defaults: ALBERT, arXiv 1909.11942, section 4.1; google-research/albert,
-        run_pretraining.py.
+        run_pretraining.py, which also gives the flags that the help leaves out.
     """
 
-    data: str
-    output: Path
-    size: str | None = None
-    init_checkpoint: str | None = None
-    vocab: str | None = None
-    eval_data: str | None = None
-    eval_steps: int | None = None
-    optimizer: Literal["lamb", "adamw"] = "lamb"
-    batch_size: int = 4096
-    micro_batches: int = 1
-    steps: int = 125_000
-    warmup_steps: int = 3125
-    learning_rate: float = 0.00176
-    power: float = 1.0
-    schedule: Form = "original"
-    weight_decay: float = 0.01
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    bias_correction: bool = False
-    clip_norm: float = 1.0
-    ema: float | None = None
-    dropout: float | None = None
-    dtype_policy: str = "float32"
-    gradient_checkpointing: bool = False
-    jit_compile: bool = False
-    strategy: str = "auto"
-    seed: int = 12345
-    save_steps: int = 1000
-    save_minutes: float | None = None
-    keep: int = 3
-    force: bool = False
+    data: str = option(
+        help="records: a folder of build-data, or a glob of the original code's files",
+        metavar="DIR",
+        original=("input_file",),
+    )
+    output: Path = option(help="model directory to write", metavar="DIR", original=("output_dir",))
+    size: str | None = option(
+        None,
+        help=f"named size ({', '.join(SIZES)}) or configuration file, for random weights",
+        group=_MODEL,
+        original=("albert_config_file",),
+    )
+    init_checkpoint: str | None = option(
+        None,
+        help="initial weights: a model directory, a name on the hub, small, or a checkpoint of any "
+        "format that convert reads",
+        group=_MODEL,
+        metavar="NAME",
+    )
+    vocab: str | None = option(
+        None,
+        help="vocabulary file or model directory, for records without a vocabulary beside them",
+        group=_MODEL,
+        metavar="FILE",
+    )
+    dropout: float | None = option(
+        None,
+        help="dropout rate of the encoder; default: the configuration's, or the checkpoint's",
+        range=RATE,
+        group=_MODEL,
+        metavar="RATE",
+    )
+    batch_size: int = option(
+        4096,
+        help="examples of an update, over all replicas and hosts",
+        range=COUNT,
+        group=_TRAINING,
+        original=("train_batch_size",),
+    )
+    steps: int = option(
+        125_000, help="updates", range=COUNT, group=_TRAINING, original=("num_train_steps",)
+    )
+    warmup_steps: int = option(
+        3125,
+        help="updates over which the learning rate rises",
+        range=NOT_NEGATIVE,
+        group=_TRAINING,
+        original=("num_warmup_steps",),
+    )
+    learning_rate: float = option(
+        0.00176, help="peak learning rate", range=POSITIVE, group=_TRAINING, metavar="RATE"
+    )
+    power: float = option(
+        1.0,
+        help="power of the learning rate's decay; 1 is linear",
+        range=POSITIVE,
+        group=_TRAINING,
+        original=("poly_power",),
+    )
+    schedule: Form = option(
+        "original",
+        help="start of the decay: step 0, as in the original, or the peak, as usual",
+        group=_TRAINING,
+    )
+    seed: int = option(
+        12345, help="seed of weights, order, masks and dropout", range=SEED, group=_TRAINING
+    )
+    optimizer: Literal["lamb", "adamw"] = option(
+        "lamb",
+        help="LAMB, for large batches, or Adam with decoupled weight decay",
+        group=_OPTIMIZER,
+    )
+    weight_decay: float = option(
+        0.01,
+        help="weight decay of all but biases and layer norms",
+        range=NOT_NEGATIVE,
+        group=_OPTIMIZER,
+        metavar="RATE",
+    )
+    beta_1: float = option(0.9, help="decay of the gradients' mean", range=RATE, group=_OPTIMIZER)
+    beta_2: float = option(
+        0.999, help="decay of the squared gradients' mean", range=RATE, group=_OPTIMIZER
+    )
+    bias_correction: bool = option(
+        False, help="Adam's bias correction, which the original omits", group=_OPTIMIZER
+    )
+    clip_norm: float = option(
+        1.0,
+        help="largest global norm of the gradients; 0 turns clipping off",
+        range=NOT_NEGATIVE,
+        group=_OPTIMIZER,
+    )
+    ema: float | None = option(
+        None,
+        help="momentum of an average of the weights (0.999), which is evaluated and saved",
+        range=Range(above=0, below=1),
+        group=_OPTIMIZER,
+        metavar="MOMENTUM",
+    )
+    dtype_policy: str = option(
+        "float32",
+        help="float32, mixed_bfloat16 (new GPUs, TPUs, some CPUs) or mixed_float16 (older GPUs)",
+        group=_DEVICES,
+        metavar="POLICY",
+    )
+    micro_batches: int = option(
+        1,
+        help="parts in which a replica computes its share of a batch: more parts take less memory "
+        "and give the same result",
+        range=COUNT,
+        group=_DEVICES,
+    )
+    gradient_checkpointing: bool = option(
+        False,
+        help="recomputation of layers in the backward pass: less memory, more time",
+        group=_DEVICES,
+    )
+    jit_compile: bool = option(
+        False,
+        help="compilation of the step with XLA, on one device only (JAX always compiles)",
+        group=_DEVICES,
+    )
+    strategy: str = option(
+        "auto",
+        help="auto (all devices), none (one), mirrored (all of this host), multi-worker, or tpu",
+        group=_DEVICES,
+        metavar="NAME",
+    )
+    eval_data: str | None = option(
+        None, help="held-out records, scored at the end", group=_OUTPUTS, metavar="DIR"
+    )
+    eval_steps: int | None = option(
+        None, help="updates between further evaluations", range=COUNT, group=_OUTPUTS
+    )
+    save_steps: int = option(
+        1000,
+        help="updates from one checkpoint to the next",
+        range=COUNT,
+        group=_OUTPUTS,
+        original=("save_checkpoints_steps",),
+    )
+    save_minutes: float | None = option(
+        None,
+        help="minutes from one checkpoint to the next, if they pass first",
+        range=POSITIVE,
+        group=_OUTPUTS,
+    )
+    keep: int = option(
+        3,
+        help="newest checkpoints to retain during the run",
+        range=COUNT,
+        group=_OUTPUTS,
+        original=("keep_checkpoint_max",),
+    )
+    force: bool = option(
+        False,
+        help="replacement of an earlier result or of an interrupted run",
+        group=_OUTPUTS,
+    )
 
     def __post_init__(self) -> None:
-        check_ranges(self)
+        check_options(self)
         if (self.size is None) == (self.init_checkpoint is None):
             raise UserError(
                 "A run begins with a size for random weights (--size base) or with weights "
@@ -84,7 +208,7 @@ class PretrainingOptions:
             )
 
     def decisive(self) -> dict[str, Any]:
-        """What decides the run's weights: all but places, how often it saves, and who computes."""
+        """Returns the options that decide the run's weights: no paths, habits or devices."""
         rest = _PLACES | _HABITS
         values = dataclasses.asdict(self)
         return {name: value for name, value in values.items() if name not in rest}

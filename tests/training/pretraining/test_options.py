@@ -16,14 +16,7 @@ def test_the_defaults_are_the_papers_recipe():
         ({}, "begins with a size .* Received: size=None, init_checkpoint=None"),
         ({"size": "base", "init_checkpoint": "x"}, "Received: size=base, init_checkpoint=x"),
         ({"size": "base", "steps": 10, "warmup_steps": 10}, "warmup_steps=10, steps=10"),
-        ({"size": "base", "batch_size": 0}, "batch_size must be above 0. Received: 0"),
-        ({"size": "base", "learning_rate": 0.0}, "learning_rate must be above 0"),
-        ({"size": "base", "ema": 1.0}, r"ema must be in \(0, 1\). Received: 1.0"),
-        ({"size": "base", "beta_2": 1.0}, r"beta_2 must be in \[0, 1\). Received: 1.0"),
-        ({"size": "base", "keep": 0}, "keep must be above 0"),
-        ({"size": "base", "dropout": 1.0}, r"dropout must be in \[0, 1\)"),
-        ({"size": "base", "seed": -1}, r"seed must be in \[0, 2\*\*32\)"),
-        ({"size": "base", "weight_decay": -0.1}, "weight_decay must be 0 or more"),
+        ({"size": "base", "learning_rate": 0.0}, "learning_rate must be above 0. Received: 0.0"),
     ],
 )
 def test_what_can_not_be(given, message):

@@ -1,0 +1,126 @@
+"""A command's parser and its `--config` file, made from its dataclass of options.
+
+jsonargparse 4.53 knows neither dashes, aliases nor groups for a dataclass, and tyro 1.0 reads no
+YAML and prints errors in boxes of several lines; both take 0.2 s for `--help`, as this does.
+"""
+
+import argparse
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from albert_tf.errors import UserError
+from albert_tf.options import FILE, Option, Options, declared
+
+_METAVARS: Final = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
+_SILENT: Final = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
+
+
+def add_options(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
+    """Declares the options of a dataclass, and `--config`."""
+    options = declared(cls).values()
+    groups: dict[str | None, Any] = {None: parser}
+    for option in options:
+        if option.group not in groups:
+            groups[option.group] = parser.add_argument_group(option.group)
+        _add(groups[option.group], option)
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help=f"options as YAML, such as a run's {FILE}"
+    )
+    needed = [
+        _metavar(option) if option.positional else f"{_flags(option)[0]} {_metavar(option)}"
+        for option in options
+        if option.is_required
+    ]
+    parser.usage = " ".join([parser.prog, *needed, "[options]"])
+
+
+def parsed_options(
+    parser: argparse.ArgumentParser, cls: type[Options], given: argparse.Namespace
+) -> Options:
+    """Returns the options of a command line, which override those of its `--config` file."""
+    options = declared(cls)
+    values = {} if given.config is None else read_options(cls, given.config)
+    values |= {name: value for name, value in vars(given).items() if name in options}
+    missing = [each for name, each in options.items() if each.is_required and name not in values]
+    if missing:
+        names = [_metavar(each) if each.positional else _flags(each)[0] for each in missing]
+        parser.error(f"the following arguments are required: {', '.join(names)}")
+    return cls(**values)
+
+
+def read_options(cls: type[Any], path: Path) -> dict[str, Any]:
+    """Reads options as YAML; their names are fields or flags.
+
+    Raises:
+        UserError: not a mapping in YAML, or a name that isn't an option.
+    """
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} must be YAML. Received: {reason}.") from error
+    if not isinstance(found, Mapping):
+        raise UserError(f"{path} must have a line `option: value` each. Received: {found!r:.60}.")
+    names = {
+        flag.lstrip("-").replace("-", "_"): name
+        for name, option in declared(cls).items()
+        for flag in (name, *_flags(option))
+    }
+    values = {}
+    for key, value in found.items():
+        spelled = str(key).replace("-", "_")
+        if spelled not in names:
+            near = difflib.get_close_matches(spelled, names, n=1)
+            hint = f" Did you mean {names[near[0]]}?" if near else ""
+            raise UserError(f"{path} must have this command's options. Received: {key}.{hint}")
+        values[names[spelled]] = value
+    return values
+
+
+def _add(group: Any, option: Option) -> None:
+    """Declares an option with all spellings of its flag; a boolean with a metavar takes a value."""
+    settings: dict[str, Any] = {"default": argparse.SUPPRESS}
+    if option.is_tuple and not option.positional:
+        settings["action"] = "append" if option.repeated else "extend"
+    if option.is_tuple and not option.repeated:
+        settings["nargs"] = "*" if option.positional else "+"
+    elif option.positional:
+        settings["nargs"] = "?"
+    if option.kind is bool:
+        settings["const"] = True
+        settings |= {"nargs": "?"} if option.metavar else {"action": "store_const"}
+    if option.kind is not bool or option.metavar:
+        settings["metavar"] = _metavar(option)
+    if option.positional:
+        group.add_argument(option.name, help=_help(option), **settings)
+        return
+    shown, *hidden = _flags(option)
+    group.add_argument(shown, dest=option.name, help=_help(option), **settings)
+    for flag in hidden:
+        group.add_argument(flag, dest=option.name, **{**settings, **_SILENT})
+    if option.kind is bool:
+        negative = {"dest": option.name, "action": "store_const", "const": False, **_SILENT}
+        group.add_argument(f"--no-{shown[2:]}", f"--no{option.name}", **negative)
+
+
+def _flags(option: Option) -> list[str]:
+    """Returns the flag that the help shows, then those that it leaves out."""
+    names = (option.name, *option.original)
+    spelled = [spelling for name in names for spelling in (name.replace("_", "-"), name)]
+    return [f"--{name}" for name in dict.fromkeys(spelled)]
+
+
+def _metavar(option: Option) -> str:
+    if option.choices and option.metavar is None:
+        return f"{{{','.join(option.choices)}}}"
+    return option.metavar or _METAVARS[option.kind]
+
+
+def _help(option: Option) -> str:
+    default = "" if option.default in (None, False, ()) or option.is_required else option.default
+    text = f"{option.help}; default: {str(default).lower() if default is True else default}"
+    return (text if default != "" else option.help).replace("%", "%%")

@@ -1,0 +1,208 @@
+"""Options, declared once: a field of a dataclass carries its default, help, range and flags.
+
+The dataclass converts and checks its values, the signature of a public function is made from it,
+and so are the parser of a command and its `--config` file (`albert_tf.commands.parsing`).
+"""
+
+import dataclasses
+import functools
+import inspect
+import math
+import operator
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import NoneType
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+from albert_tf.errors import UserError
+
+Options = TypeVar("Options")
+FILE: Final = "options.yaml"
+_TRUTHS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+_NAMES: Final = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    Path: "a path",
+}
+
+
+class Range(NamedTuple):
+    """Finite numbers between bounds; `above` and `below` exclude theirs."""
+
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    above: float = -math.inf
+    below: float = math.inf
+
+    def allows(self, value: float) -> bool:
+        """Returns whether the value lies within all bounds."""
+        inside = self.minimum <= value <= self.maximum and self.above < value < self.below
+        return inside and math.isfinite(value)
+
+    def __str__(self) -> str:
+        if math.isfinite(self.minimum) and math.isfinite(self.maximum):
+            return f"between {self.minimum} and {self.maximum}"
+        words = ("{} or more", "{} or less", "above {}", "below {}")
+        pairs = zip(words, self, strict=True)
+        return " and ".join(word.format(bound) for word, bound in pairs if math.isfinite(bound))
+
+
+POSITIVE: Final = Range(above=0)
+COUNT: Final = Range(minimum=1)
+NOT_NEGATIVE: Final = Range(minimum=0)
+RATE: Final = Range(minimum=0, below=1)
+SHARE: Final = Range(minimum=0, maximum=1)
+SEED: Final = Range(minimum=0, below=2**32)
+
+
+class Option(NamedTuple):
+    """A declared option, whose `kind` is the type of one value: of an item, if `is_tuple`."""
+
+    name: str
+    kind: Any
+    choices: tuple[str, ...]
+    is_tuple: bool
+    is_optional: bool
+    default: Any
+    help: str
+    range: Range | None = None
+    original: tuple[str, ...] = ()
+    group: str | None = None
+    metavar: str | None = None
+    positional: bool = False
+    repeated: bool = False
+
+    @property
+    def is_required(self) -> bool:
+        """Returns whether there is no default."""
+        return self.default is dataclasses.MISSING
+
+    def converted(self, value: Any) -> Any:
+        """Converts a value given by a caller, a flag or a file.
+
+        Raises:
+            UserError: a value of another type, not among the choices, or out of its range.
+        """
+        if value is None and self.is_optional:
+            return None
+        if self.is_tuple:
+            items = value if isinstance(value, list | tuple) else [value]
+            return tuple(self._one(item) for item in items)
+        return self._one(value)
+
+    def _one(self, value: Any) -> Any:
+        try:
+            result = _convert(self.kind, value)
+        except (TypeError, ValueError, KeyError):
+            raise UserError(
+                f"{self.name} must be {_NAMES[self.kind]}. Received: {value!r}."
+            ) from None
+        if self.choices and result not in self.choices:
+            *others, last = self.choices
+            rule = f"{', '.join(others)} or {last}" if others else last
+            raise UserError(f"{self.name} must be {rule}. Received: {value!r}.")
+        if self.range is not None and not self.range.allows(result):
+            raise UserError(f"{self.name} must be {self.range}. Received: {value!r}.")
+        return result
+
+
+def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> Any:
+    """Declares a field of a dataclass as an option.
+
+    Its type is bool, int, float, str, Path, a `Literal` of strings, or a tuple of one of them.
+
+    Args:
+        default: required if left out; None if it is found out later.
+        help: a noun phrase, to which the help adds the default.
+        **details: `range`; `original`, further flags, which the help leaves out; `group`, a title
+            in the help; `metavar`; `positional`, for an argument without a flag; `repeated`, for a
+            flag that takes one value each time.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, **details})
+
+
+def declared(cls: type[Any]) -> dict[str, Option]:
+    """Returns the options of a dataclass by name."""
+    hints = get_type_hints(cls)
+    return {
+        field.name: Option(field.name, *_kind(hints[field.name]), field.default, **field.metadata)
+        for field in dataclasses.fields(cls)
+        if field.metadata
+    }
+
+
+def check_options(options: Any) -> None:
+    """Converts and checks the fields of a frozen dataclass; its `__post_init__` calls it.
+
+    Raises:
+        UserError: a value of another type, not among the choices, or out of its range.
+    """
+    for name, option in declared(type(options)).items():
+        object.__setattr__(options, name, option.converted(getattr(options, name)))
+
+
+def part(cls: type[Options], options: Any) -> Options:
+    """Returns the options that `cls` has, taken from options that have them among others."""
+    names = cls.__dataclass_fields__  # type: ignore[attr-defined]
+    return cls(**{name: getattr(options, name) for name in names})
+
+
+def save_options(options: Any, folder: Path) -> None:
+    """Writes `options.yaml`, which `--config` reads; without `force`, which is for one run."""
+    import yaml
+
+    values = {name: getattr(options, name) for name in declared(type(options)) if name != "force"}
+    plain = {name: _plain(value) for name, value in values.items() if value is not None}
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    (folder / FILE).write_text(text, encoding="utf-8")
+
+
+def accepts_keywords(cls: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Lets a function of options, an instance of `cls`, be called with their values instead."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*arguments: Any, **values: Any) -> Any:
+            if len(arguments) == 1 and isinstance(arguments[0], cls) and not values:
+                return function(arguments[0])
+            return function(cls(*arguments, **values))
+
+        result = inspect.signature(function).return_annotation
+        signature = inspect.signature(cls).replace(return_annotation=result)
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        lines = [f"    {name}: {option.help}." for name, option in declared(cls).items()]
+        call.__doc__ = "\n".join([inspect.getdoc(function) or "", "", "Options:", *lines])
+        return call
+
+    return decorate
+
+
+def _kind(hint: Any) -> tuple[Any, tuple[str, ...], bool, bool]:
+    """Returns an annotation's type, its choices, and whether it is a tuple and may be None."""
+    if NoneType in get_args(hint):
+        (kept,) = (each for each in get_args(hint) if each is not NoneType)
+        return *_kind(kept)[:3], True
+    if get_origin(hint) is tuple:
+        return *_kind(get_args(hint)[0])[:2], True, False
+    if get_origin(hint) is Literal:
+        return str, get_args(hint), False, False
+    return hint, (), False, False
+
+
+def _convert(kind: Any, value: Any) -> Any:
+    if kind is bool:
+        return value if isinstance(value, bool) else _TRUTHS[str(value).lower()]
+    if kind is int and not isinstance(value, str):
+        return operator.index(value)
+    if kind is str:
+        return os.fspath(value)
+    return kind(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,132 @@
+import argparse
+import dataclasses
+import re
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from albert_tf import cli
+from albert_tf.commands.parsing import add_options, parsed_options
+from albert_tf.errors import UserError
+from albert_tf.options import FILE, check_options, declared, option, save_options
+
+
+@dataclasses.dataclass(frozen=True)
+class Baking:
+    cake: str = option(help="name of the cake", metavar="CAKE", positional=True)
+    oven: Path = option(help="place to bake it", original=("kiln",))
+    egg_count: int = option(3, help="eggs to beat", group="dough", original=("num_eggs",))
+    sugar: float | None = option(None, help="share of sugar, 100 % at most")
+    low_fat: bool = option(True, help="use of yoghurt", metavar="true|false")
+    force: bool = option(False, help="replacement of a burnt cake")
+    form: Literal["round", "square"] = option("round", help="form of the cake")
+    layers: tuple[str, ...] = option((), help="fillings")
+    wishes: tuple[str, ...] = option((), help="wish of a guest", repeated=True)
+
+    def __post_init__(self):
+        check_options(self)
+
+
+LEAST = ["plum", "--oven", "o"]
+
+
+@pytest.fixture
+def parser():
+    parser = argparse.ArgumentParser(prog="bake")
+    add_options(parser, Baking)
+    return parser
+
+
+@pytest.fixture
+def parse(parser):
+    def parse(*arguments):
+        given = parser.parse_args([str(each) for each in arguments])
+        return parsed_options(parser, Baking, given)
+
+    return parse
+
+
+def test_defaults_are_the_dataclass_s(parse):
+    assert parse(*LEAST) == Baking("plum", Path("o"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes"),
+    [
+        (["--egg-count", "4"], {"egg_count": 4}),
+        (["--egg_count=4"], {"egg_count": 4}),
+        (["--num_eggs", "4"], {"egg_count": 4}),
+        (["--num-eggs", "4"], {"egg_count": 4}),
+        (["--low-fat=false"], {"low_fat": False}),
+        (["--low_fat", "f"], {"low_fat": False}),
+        (["--no-low-fat"], {"low_fat": False}),
+        (["--nolow_fat"], {"low_fat": False}),
+        (["--nolow_fat", "--low_fat"], {}),
+        (["--force"], {"force": True}),
+        (["--force", "--noforce"], {}),
+        (["--layers", "a", "b", "--layers", "c"], {"layers": ("a", "b", "c")}),
+        (["--wishes", "a", "--wishes=--b"], {"wishes": ("a", "--b")}),
+    ],
+)
+def test_spellings(parse, arguments, changes):
+    assert parse(*LEAST, *arguments) == Baking("plum", Path("o"), **changes)
+
+
+def test_help_has_one_spelling(parser):
+    text = " ".join(parser.format_help().split())
+    assert text.startswith("usage: bake CAKE --oven PATH [options]")
+    assert "dough: --egg-count N eggs to beat; default: 3" in text
+    assert "100 % at most --low-fat [true|false] use of yoghurt; default: true" in text
+    assert "--form {round,square}" in text
+    assert not re.search("num.eggs|egg_count|no-?force|kiln", text)
+
+
+def test_what_is_required(parse, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parse("--force")
+    assert "the following arguments are required: CAKE, --oven" in capsys.readouterr().err
+
+
+def test_a_file_that_flags_override(parse, tmp_path):
+    path = tmp_path / "cake.yaml"
+    path.write_text("cake: plum\nkiln: o\negg-count: 5\nsugar: 1e-4\nlayers: [jam]\nlow_fat: no\n")
+    expected = Baking("plum", Path("o"), 5, 0.0001, False, layers=("jam",))
+    assert parse("--config", path) == expected
+    overridden = dataclasses.replace(expected, cake="pear", egg_count=6, layers=("a",))
+    assert parse("pear", "--config", path, "--num_eggs", 6, "--layers", "a") == overridden
+
+
+def test_a_saved_file_comes_back(parse, tmp_path):
+    baking = Baking("plum", Path("o"), 5, low_fat=False, force=True, layers=("jam", "é"))
+    save_options(baking, tmp_path)
+    assert parse("--config", tmp_path / FILE) == dataclasses.replace(baking, force=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("eggcount: 5", "must have this command's options. Received: eggcount. Did you mean egg_c"),
+        ("salt and pepper: 5", "Received: salt and pepper.$"),
+        ("plum", "must have a line `option: value` each. Received: 'plum'."),
+        ("a: [", "must be YAML. Received: while parsing"),
+        ("cake: plum\noven: o\nsugar: [1]", "sugar must be a number. Received: \\[1\\]."),
+    ],
+)
+def test_wrong_files(parse, tmp_path, text, message):
+    (tmp_path / "cake.yaml").write_text(text)
+    with pytest.raises(UserError, match=message):
+        parse("--config", tmp_path / "cake.yaml")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in cli.COMMANDS if hasattr(cli.COMMANDS[name], "OPTIONS")]
+)
+def test_the_help_of_every_command_shows_each_option_once(name, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([name, "--help"])
+    shown = capsys.readouterr().out
+    for each in declared(cli.COMMANDS[name].OPTIONS).values():
+        if not each.positional:
+            flag = "--" + each.name.replace("_", "-")
+            assert len(re.findall(rf"^  {flag}(?:[ ,]|$)", shown, re.MULTILINE)) == 1, flag

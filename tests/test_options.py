@@ -1,0 +1,93 @@
+import dataclasses
+import inspect
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from albert_tf.errors import UserError
+from albert_tf.options import COUNT, RATE, Range, accepts_keywords, check_options, option, part
+
+
+@dataclasses.dataclass(frozen=True)
+class Baking:
+    """Options of a cake."""
+
+    cake: str = option(help="name of the cake")
+    oven: Path = option(Path("oven"), help="place to bake it")
+    eggs: int | None = option(3, help="eggs to beat", range=COUNT)
+    sugar: float = option(0.5, help="share of sugar", range=RATE)
+    vegan: bool = option(False, help="replacement of the eggs")
+    form: Literal["round", "square", "heart"] = option("round", help="form of the cake")
+    layers: tuple[str, ...] = option((), help="fillings")
+    note: str = "not an option"
+
+    def __post_init__(self):
+        check_options(self)
+
+
+def test_values_are_converted():
+    baking = Baking("plum", "kiln", eggs="4", sugar=0, vegan="true", layers=["jam", "cream"])
+    assert baking == Baking("plum", Path("kiln"), 4, 0.0, True, "round", ("jam", "cream"))
+    assert isinstance(baking.sugar, float)
+    assert Baking("plum", layers="jam").layers == ("jam",)
+    assert Baking("plum", eggs=None).eggs is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("eggs", "two", "eggs must be a whole number. Received: 'two'."),
+        ("eggs", 1.5, "eggs must be a whole number. Received: 1.5."),
+        ("eggs", 0, "eggs must be 1 or more. Received: 0."),
+        ("sugar", "much", "sugar must be a number. Received: 'much'."),
+        ("sugar", None, "sugar must be a number. Received: None."),
+        ("sugar", float("nan"), "sugar must be 0 or more and below 1. Received: nan."),
+        ("vegan", "maybe", "vegan must be true or false. Received: 'maybe'."),
+        ("form", "oval", "form must be round, square or heart. Received: 'oval'."),
+        ("cake", None, "cake must be text. Received: None."),
+    ],
+)
+def test_wrong_values(name, value, message):
+    with pytest.raises(UserError, match=f"^{message}$"):
+        Baking(**{"cake": "plum", name: value})
+
+
+@pytest.mark.parametrize(
+    ("range", "text", "inside", "outside"),
+    [
+        (Range(minimum=2, maximum=5), "between 2 and 5", (2, 5), (1, 6)),
+        (Range(above=0, below=1), "above 0 and below 1", (0.5,), (0, 1)),
+        (Range(above=0), "above 0", (1e9,), (0, float("inf"), float("nan"))),
+        (Range(maximum=5), "5 or less", (-7,), (6, float("-inf"))),
+    ],
+)
+def test_ranges(range, text, inside, outside):
+    assert str(range) == text
+    assert all(map(range.allows, inside))
+    assert not any(map(range.allows, outside))
+
+
+def test_a_function_takes_options_or_their_values():
+    @accepts_keywords(Baking)
+    def bake(options: Baking) -> str:
+        """Bakes a cake."""
+        return f"{options.cake} with {options.eggs} eggs"
+
+    assert bake(Baking("plum")) == bake("plum") == bake(cake="plum") == "plum with 3 eggs"
+    assert bake("plum", eggs=2) == "plum with 2 eggs"
+    with pytest.raises(TypeError, match="salt"):
+        bake("plum", salt=1)
+    parameters = inspect.signature(bake).parameters
+    assert parameters["eggs"].default == 3
+    assert "note" in parameters
+    assert bake.__doc__.startswith("Bakes a cake.")
+    assert "\n    sugar: share of sugar." in bake.__doc__
+
+
+def test_a_part():
+    @dataclasses.dataclass(frozen=True)
+    class Sweetness:
+        sugar: float = option(0.1, help="share of sugar")
+
+    assert part(Sweetness, Baking("plum", sugar=0.7)) == Sweetness(0.7)
