@@ -77,6 +77,7 @@ def test_the_output(undisturbed, records):
         "curves.png",
         "logs",
         "model.safetensors",
+        "options.yaml",
         "report.json",
         "special_tokens_map.json",
         "spiece.model",
