@@ -1,8 +1,9 @@
-"""Fixtures shared by all tests: reference data beside the checkout, and a vocabulary made here."""
+"""Fixtures shared by all tests: the reference files and small vocabularies, models and inputs."""
 
 import contextlib
 import datetime
 import importlib
+import io
 import os
 import signal
 from pathlib import Path
@@ -13,6 +14,8 @@ os.environ.setdefault("ALBERT_TF_SEED", datetime.date.today().strftime("%Y%m%d")
 
 import pytest
 
+# The references that belong to the repository, and the larger sets that may lie beside a checkout.
+GOLDEN = Path(__file__).resolve().parent / "golden"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 SENTENCES = [
@@ -50,11 +53,20 @@ def pytest_runtest_setup(item):
         pytest.skip(f"needs TensorFlow as Keras' backend. Received KERAS_BACKEND={backend}.")
 
 
-def beside_checkout(name: str) -> Path:
-    folder = SHARED / name
-    if not folder.is_dir():
-        pytest.skip(f"needs the reference folder '{name}', which is not part of the repository")
-    return folder
+def pytest_generate_tests(metafunc):
+    """Runs a test marked `references(pattern, …)` for each path that matches, as `reference`."""
+    marker = metafunc.definition.get_closest_marker("references")
+    if marker:
+        found = {
+            str(path.relative_to(root)): path
+            for root in (SHARED / "golden", GOLDEN)
+            for pattern in marker.args
+            for path in root.glob(pattern)
+        }
+        assert found, f"no references match {marker.args}"
+        metafunc.parametrize(
+            "reference", [found[name] for name in sorted(found)], ids=sorted(found)
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -87,14 +99,60 @@ def compiled_functions_are_forgotten():
 
 @pytest.fixture(scope="session")
 def golden() -> Path:
-    """Inputs and outputs of the original TensorFlow 1 code and of Hugging Face transformers."""
-    return beside_checkout("golden")
+    """Inputs and outputs of the original code and of transformers; see golden/README.md."""
+    return GOLDEN
 
 
 @pytest.fixture(scope="session")
-def real_data() -> Path:
-    """The published 30k vocabulary, books, and data of public tasks."""
-    return beside_checkout("data")
+def rebuilt_vocabulary() -> bytes:
+    """The published 30k vocabulary as far as the references show it; see golden/README.md.
+
+    Every other id has a private-use character as its piece. Rules of normalization are those of
+    SentencePiece's `nmt_nfkc`, as in the published file.
+    """
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES),
+        model_writer=model,
+        vocab_size=60,
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        user_defined_symbols=["(", ")", '"', "-", ".", "–", "£", "€"],
+        minloglevel=3,
+    )
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    del proto.pieces[13:]
+    lines = (GOLDEN / "E_tokenization" / "pieces.tsv").read_text("utf-8").splitlines()
+    rows = {int(number): (piece, float(score)) for number, piece, score in map(str.split, lines)}
+    lowest = min(score for _, score in rows.values())
+    for number in range(13, 30_000):
+        piece, score = rows.get(number, (chr(0x100000 + number), lowest))
+        proto.pieces.add(piece=piece, score=score)
+    proto.trainer_spec.vocab_size = len(proto.pieces)
+    return proto.SerializeToString()
+
+
+@pytest.fixture(scope="session")
+def published_vocabulary(rebuilt_vocabulary, tmp_path_factory) -> Path:
+    """The published 30k vocabulary where it lies beside the checkout, else the rebuilt one."""
+    published = SHARED / "data" / "spiece.model"
+    if published.exists():
+        return published
+    path = tmp_path_factory.mktemp("vocabulary") / "spiece.model"
+    path.write_bytes(rebuilt_vocabulary)
+    return path
+
+
+@pytest.fixture(scope="session")
+def books() -> list[Path]:
+    """Books in plain English, gzipped, where they lie beside the checkout; else none."""
+    return sorted((SHARED / "data" / "corpus").glob("*.gz"))
 
 
 @pytest.fixture(scope="session")

@@ -159,7 +159,7 @@ def test_unknown_size():
 
 def test_every_golden_configuration_reads(golden):
     paths = [path for path in golden.rglob("*config.json") if path.name != "tokenizer_config.json"]
-    assert len(paths) >= 20
+    assert len(paths) >= 17
     for path in paths:
         config = AlbertConfig.from_json_file(path)
         assert config.hidden_act == ("gelu" if "erf" in str(path) else config.hidden_act)

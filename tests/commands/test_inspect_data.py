@@ -82,10 +82,10 @@ def test_segments_that_are_masked_later(run, folder):
     assert "replaced" not in output
 
 
-def test_the_original_s_file(run, golden, real_data):
+def test_the_original_s_file(run, golden, published_vocabulary):
     path = golden / "F_pretraining_data/sample_seq64_pred10.tfrecord"
     listing = json.loads(path.with_suffix(".json").read_text("utf-8"))["instances"]
-    arguments = (path, "--vocab", real_data / "spiece.model", "--json", "--examples", 150)
+    arguments = (path, "--vocab", published_vocabulary, "--json", "--examples", 150)
     report = json.loads(run(*arguments)[1])
     for example, instance in zip(report["examples"], listing, strict=True):
         shown = example["segment_a"] + example["segment_b"]

@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import pytest
 
+import albert_tf.assets
 from albert_tf.data.labels import model_labels, task_labels
 from albert_tf.data.readers import Columns, Example, read_examples
 from albert_tf.data.tasks import GLUE, find_file, train_and_dev
@@ -32,10 +35,19 @@ def test_every_glue_layout(tmp_path, task):
     assert labels.number(example) == expected.get(task, 0)
 
 
-def test_real_files(real_data):
-    sizes = {"SST-2": ("sst2", 67349, 872), "RTE": ("rte", 2490, 277)}
-    for folder, (task, *expected) in sizes.items():
-        parts = train_and_dev(real_data / "tasks" / folder, task, GLUE[task].columns, 0.1, 1)
+def test_files_of_many_rows():
+    """The bundled reviews; GLUE's own files too, where they lie beside the checkout."""
+    bundled = Path(albert_tf.assets.__file__).parent / "reviews"
+    tasks = Path(__file__).resolve().parents[3] / "shared" / "data" / "tasks"
+    sizes = {
+        bundled: ("classify", Columns("sentence", "label"), 424, 104),
+        tasks / "SST-2": ("sst2", GLUE["sst2"].columns, 67349, 872),
+        tasks / "RTE": ("rte", GLUE["rte"].columns, 2490, 277),
+    }
+    for folder, (task, columns, *expected) in sizes.items():
+        if not folder.is_dir():
+            continue
+        parts = train_and_dev(folder, task, columns, 0.1, 1)
         assert [len(part) for part in parts] == expected
         labels = task_labels(task, parts[0])
         assert {labels.number(example) for example in parts[1]} == {0, 1}

@@ -16,8 +16,6 @@ from albert_tf.models import (
     AlbertModel,
 )
 
-ORIGINAL = ("c1_base_gelu", "c2_groups2_L4", "c3_inner2", "c4_e_eq_h", "c5_relu")
-TRANSFORMERS = ("g1_i1_gelu_new", "g2_i1_gelu_new", "g1_i2_gelu_erf")
 TOLERANCE = 2e-5
 # A row that is masked everywhere keeps its scores, but at -10000, where float32 steps by 2**-10.
 # A step in one score moves a probability p by p(1-p) of it, a quarter at most. (The original's own
@@ -59,10 +57,10 @@ def assert_original(model, inputs, expected, rows=slice(None), tolerance=TOLERAN
         assert_near(ours[rows], expected[name][rows], tolerance, name)
 
 
-@pytest.mark.parametrize("name", ORIGINAL)
-def test_encoder_of_the_original(golden, name):
-    model = AlbertModel.from_pretrained(golden / "C_hf" / "converted_from_tf1" / name)
-    folder = golden / "B_original_tf1" / name
+@pytest.mark.references("C_hf/converted_from_tf1/*")
+def test_encoder_of_the_original(golden, reference):
+    model = AlbertModel.from_pretrained(reference)
+    folder = golden / "B_original_tf1" / reference.name
     written_by_google = AlbertConfig.from_json_file(folder / "albert_config.json")
     assert written_by_google.hidden_act == model.config.hidden_act
     assert_original(
@@ -99,10 +97,10 @@ def test_masks_with_holes(original, edge):
     assert_original(original, inputs, expected, rows=all_masked, tolerance=ALL_MASKED_TOLERANCE)
 
 
-@pytest.mark.parametrize("name", ORIGINAL)
-def test_pretraining_of_the_original(golden, name):
-    folder = golden / "B_original_tf1" / name
-    model = AlbertForPreTraining.from_pretrained(folder / "pretrain")
+@pytest.mark.references("B_original_tf1/*/pretrain")
+def test_pretraining_of_the_original(reference):
+    folder = reference.parent
+    model = AlbertForPreTraining.from_pretrained(reference)
     inputs, expected = np.load(folder / "inputs.npz"), np.load(folder / "out_pretrain.npz")
     labels = np.where(inputs["masked_lm_weights"] > 0, inputs["masked_lm_ids"], -100)
     outputs = model(
@@ -120,12 +118,10 @@ def test_pretraining_of_the_original(golden, name):
     assert_near(outputs.prediction_logits, everywhere[rows, inputs["masked_lm_positions"]])
 
 
-@pytest.mark.parametrize(
-    ("name", "head"), [*((name, "classifier") for name in ORIGINAL), (ORIGINAL[0], "regression")]
-)
-def test_classifier_of_the_original(golden, name, head):
-    folder = golden / "B_original_tf1" / name
-    model = AlbertForSequenceClassification.from_pretrained(folder / head)
+@pytest.mark.references("B_original_tf1/*/classifier", "B_original_tf1/*/regression")
+def test_classifier_of_the_original(reference):
+    folder, head = reference.parent, reference.name
+    model = AlbertForSequenceClassification.from_pretrained(reference)
     inputs, expected = np.load(folder / "inputs.npz"), np.load(folder / f"out_{head}.npz")
     targets = inputs["label_ids" if head == "classifier" else "regression_labels"]
     outputs = model(features(inputs), labels=targets)
@@ -133,9 +129,10 @@ def test_classifier_of_the_original(golden, name, head):
     assert_near(outputs.loss, expected["loss"])
 
 
-def test_choices_of_the_original(golden):
-    folder = golden / "B_original_tf1" / ORIGINAL[0]
-    model = AlbertForMultipleChoice.from_pretrained(folder / "race")
+@pytest.mark.references("B_original_tf1/*/race")
+def test_choices_of_the_original(reference):
+    folder = reference.parent
+    model = AlbertForMultipleChoice.from_pretrained(reference)
     inputs, expected = np.load(folder / "inputs.npz"), np.load(folder / "out_race.npz")
     pairs = {name: values.reshape(2, 2, 24) for name, values in features(inputs).items()}
     outputs = model(pairs, labels=inputs["mc_labels"])
@@ -143,10 +140,10 @@ def test_choices_of_the_original(golden):
     assert_near(outputs.loss, expected["loss"])
 
 
-@pytest.mark.parametrize("name", ORIGINAL)
-def test_spans_of_the_original(golden, name):
-    folder = golden / "B_original_tf1" / name
-    model = AlbertForQuestionAnswering.from_pretrained(folder / "squad_v1")
+@pytest.mark.references("B_original_tf1/*/squad_v1")
+def test_spans_of_the_original(reference):
+    folder = reference.parent
+    model = AlbertForQuestionAnswering.from_pretrained(reference)
     inputs, expected = np.load(folder / "inputs.npz"), np.load(folder / "out_squad_v1.npz")
     positions = {key: inputs[key] for key in ("start_positions", "end_positions")}
     outputs = model(features(inputs), **positions)
@@ -155,10 +152,10 @@ def test_spans_of_the_original(golden, name):
     assert_near(outputs.loss, np.load(folder / "out_squad_v1_train.npz")["total_loss"])
 
 
-@pytest.mark.parametrize("name", ORIGINAL)
-def test_answerability_of_the_original(golden, name):
-    folder = golden / "B_original_tf1" / name
-    model = AlbertForQuestionAnswering.from_pretrained(folder / "squad_v2")
+@pytest.mark.references("B_original_tf1/*/squad_v2")
+def test_answerability_of_the_original(reference):
+    folder = reference.parent
+    model = AlbertForQuestionAnswering.from_pretrained(reference)
     assert model.config.answerability
     inputs, expected = np.load(folder / "inputs.npz"), np.load(folder / "out_squad_v2.npz")
     outputs = model(features(inputs), p_mask=inputs["p_mask"])
@@ -197,13 +194,11 @@ HEADS = {
 }
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
-@pytest.mark.parametrize("head", HEADS)
-def test_heads_of_transformers(golden, name, head):
-    folder = golden / "C_hf" / "random" / name / head
-    arrays = np.load(folder / "golden.npz")
-    task, labels = HEADS[head]
-    model = task.from_pretrained(folder)
+@pytest.mark.references("C_hf/random/*/*")
+def test_heads_of_transformers(reference):
+    arrays = np.load(reference / "golden.npz")
+    task, labels = HEADS[reference.name]
+    model = task.from_pretrained(reference)
     inputs = {key: arrays[f"in/{key}"] for key in ("input_ids", "attention_mask", "token_type_ids")}
     outputs = model(
         inputs,
@@ -225,15 +220,14 @@ def test_heads_of_transformers(golden, name, head):
         assert_near(bare[key], arrays[f"out_no_mask_no_types/{key}"])
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.references("C_hf/random/*/sequence_classification")
 @pytest.mark.parametrize(
     ("problem", "labels"),
     [("regression", "seq_labels_reg"), ("multi_label_classification", "seq_labels_multi")],
 )
-def test_other_losses_of_transformers(golden, name, problem, labels):
-    folder = golden / "C_hf" / "random" / name / "sequence_classification"
-    arrays = np.load(folder / "golden.npz")
-    model = AlbertForSequenceClassification.from_pretrained(folder, problem_type=problem)
+def test_other_losses_of_transformers(reference, problem, labels):
+    arrays = np.load(reference / "golden.npz")
+    model = AlbertForSequenceClassification.from_pretrained(reference, problem_type=problem)
     inputs = {key: arrays[f"in/{key}"] for key in ("input_ids", "attention_mask", "token_type_ids")}
     loss = model(inputs, labels=arrays[f"in/{labels}"]).loss
     assert_near(loss, arrays[f"out/loss_{problem}"])

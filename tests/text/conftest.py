@@ -18,9 +18,9 @@ WORDS = (
 
 
 @pytest.fixture(scope="session")
-def published(real_data) -> bytes:
+def published(published_vocabulary) -> bytes:
     """The published 30k vocabulary, as it was trained."""
-    return (real_data / "spiece.model").read_bytes()
+    return published_vocabulary.read_bytes()
 
 
 @pytest.fixture(scope="session")

@@ -68,7 +68,7 @@ def expected(golden, with_lengths):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FLAGS)
-def test_the_original_s_run_could_have_been_one_of_ours(name, golden, real_data):
+def test_the_original_s_run_could_have_been_one_of_ours(name, golden, published_vocabulary):
     """Each number of the original's run is within four standard deviations of ten of ours.
 
     All runs are of the same size, 900 passes over documents, so that the spread of ours is the
@@ -84,7 +84,7 @@ def test_the_original_s_run_could_have_been_one_of_ours(name, golden, real_data)
     task = "nsp" if flags.pop("random_next_sentence") else "sop"
     options = ExampleOptions(mode="static", pair_task=task, **flags)
     maker = ExampleMaker(
-        AlbertTokenizer(real_data / "spiece.model"),
+        AlbertTokenizer(published_vocabulary),
         options,
         lambda document: document.text.decode().split("\n"),
     )
