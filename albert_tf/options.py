@@ -63,11 +63,11 @@ class Option(NamedTuple):
 
     name: str
     kind: Any
-    choices: tuple[str, ...]
-    is_tuple: bool
-    is_optional: bool
     default: Any
     help: str
+    is_tuple: bool = False
+    is_optional: bool = False
+    choices: tuple[str, ...] = ()
     range: Range | None = None
     original: tuple[str, ...] = ()
     group: str | None = None
@@ -117,8 +117,9 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
     Args:
         default: required if left out; None if it is found out later.
         help: a noun phrase, to which the help adds the default.
-        **details: `range`; `original`, further flags, which the help leaves out; `group`, a title
-            in the help; `metavar`; `positional`, for an argument without a flag; `repeated`, for a
+        **details: `range`; `choices`, if no `Literal` names them; `original`, further flags, which
+            the help leaves out; `group`, a title in the help; `metavar`, with which a boolean's
+            flag takes a value; `positional`, for an argument without a flag; `repeated`, for a
             flag that takes one value each time.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
@@ -128,7 +129,11 @@ def declared(cls: type[Any]) -> dict[str, Option]:
     """Returns the options of a dataclass by name."""
     hints = get_type_hints(cls)
     return {
-        field.name: Option(field.name, *_kind(hints[field.name]), field.default, **field.metadata)
+        field.name: Option(
+            name=field.name,
+            default=field.default,
+            **{**_kind(hints[field.name]), **field.metadata},
+        )
         for field in dataclasses.fields(cls)
         if field.metadata
     }
@@ -180,16 +185,16 @@ def accepts_keywords(cls: type[Any]) -> Callable[[Callable[..., Any]], Callable[
     return decorate
 
 
-def _kind(hint: Any) -> tuple[Any, tuple[str, ...], bool, bool]:
-    """Returns an annotation's type, its choices, and whether it is a tuple and may be None."""
+def _kind(hint: Any) -> dict[str, Any]:
+    """Returns what an annotation says of an option."""
     if NoneType in get_args(hint):
         (kept,) = (each for each in get_args(hint) if each is not NoneType)
-        return *_kind(kept)[:3], True
+        return {**_kind(kept), "is_optional": True}
     if get_origin(hint) is tuple:
-        return *_kind(get_args(hint)[0])[:2], True, False
+        return {**_kind(get_args(hint)[0]), "is_tuple": True}
     if get_origin(hint) is Literal:
-        return str, get_args(hint), False, False
-    return hint, (), False, False
+        return {"kind": str, "choices": get_args(hint)}
+    return {"kind": hint}
 
 
 def _convert(kind: Any, value: Any) -> Any:

@@ -24,7 +24,7 @@ ALLOWED = {
     "text": {"checkpoints", *BASE},
     "data": {"text", *BASE},
     "pipelines": {"models", "text", "checkpoints", *BASE},
-    "evaluation": {"data", "models", *BASE},
+    "evaluation": {"data", "models", "text", *BASE},
     "training": {"assets", "checkpoints", "config", "data", "evaluation", "models", "sizes"}
     | {"text", *BASE},
 }

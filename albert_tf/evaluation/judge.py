@@ -5,9 +5,40 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from albert_tf.data.labels import Labels
+from albert_tf.data.labels import Labels, model_labels
 from albert_tf.data.pipeline import EncodedExamples, evaluation_batches, evaluation_order
-from albert_tf.evaluation.metrics import evaluate
+from albert_tf.data.readers import read_examples
+from albert_tf.data.tasks import GLUE, find_file
+from albert_tf.evaluation import metrics as known
+from albert_tf.evaluation.options import EvaluationOptions
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.options import accepts_keywords
+from albert_tf.text.fit import check_fit
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+
+@accepts_keywords(EvaluationOptions)
+def evaluate(options: EvaluationOptions) -> dict[str, float]:
+    """Scores a classifier or regressor on labelled data.
+
+    Returns:
+        each of the task's metrics, then the number of `examples`.
+    Raises:
+        UserError: no such model or data, or labels that the model lacks.
+    """
+    task = GLUE.get(options.task)
+    path = options.data
+    if not path.is_file():
+        path = find_file(path, task.dev_file if task else "dev")
+    examples = read_examples(path, options.columns, options.skip_bad_rows)
+    model = AlbertForSequenceClassification.from_pretrained(options.model)
+    tokenizer = AlbertTokenizer.from_pretrained(options.model)
+    longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    check_fit(tokenizer, model.config, longest)
+    labels = model_labels(model.config.labels, options.task, options.regression)
+    data = EncodedExamples(examples, tokenizer, longest, labels.number)
+    metrics = task.metrics if task else own_metrics(labels)
+    return {**score(model, data, metrics, options.batch_size), "examples": len(examples)}
 
 
 def score(
@@ -26,7 +57,7 @@ def score(
     logits[evaluation_order(data)] = predicted
     is_score = model.config.num_labels == 1
     predictions = logits[:, 0] if is_score else logits.argmax(axis=-1)
-    return evaluate(metrics, data.labels, predictions)
+    return known.evaluate(metrics, data.labels, predictions)
 
 
 def own_metrics(labels: Labels) -> tuple[str, ...]:

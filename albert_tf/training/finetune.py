@@ -10,18 +10,19 @@ import keras
 
 from albert_tf.data.labels import Labels, task_labels
 from albert_tf.data.pipeline import EncodedExamples, steps_per_epoch
-from albert_tf.data.readers import Columns, Example
+from albert_tf.data.readers import Example
 from albert_tf.data.tasks import GLUE, train_and_dev
 from albert_tf.errors import UserError
 from albert_tf.evaluation.judge import own_metrics, score
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.options import accepts_keywords, save_options
 from albert_tf.text.fit import check_fit
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
 from albert_tf.training.fresh import is_size, size_config
 from albert_tf.training.optimizers import AlbertAdamW
-from albert_tf.training.options import Options
+from albert_tf.training.options import FinetuningOptions
 from albert_tf.training.output import REPORT, check_output, versions
 from albert_tf.training.recipes import Recipe
 from albert_tf.training.run import BEST, STATE, Run
@@ -30,7 +31,8 @@ from albert_tf.training.schedules import WarmupPolynomialDecay
 UNFINISHED: Final = ".training"  # the run's own folder in the output, until it is done
 
 
-def finetune(options: Options) -> dict[str, Any]:
+@accepts_keywords(FinetuningOptions)
+def finetune(options: FinetuningOptions) -> dict[str, Any]:
     """Trains, keeps the best version on dev, and writes a model directory with a report.
 
     Calling it again with the same options after an interruption goes on exactly where it stopped.
@@ -49,11 +51,10 @@ def finetune(options: Options) -> dict[str, Any]:
     else:
         check_output(options.output, unfinished)
     task = GLUE.get(options.task)
-    columns = task.columns if task else options.columns or Columns("text", "label")
     train, dev = train_and_dev(
         options.data,
         options.task,
-        columns,
+        options.columns,
         options.dev_fraction,
         options.seed,
         options.skip_bad_rows,
@@ -95,12 +96,13 @@ def finetune(options: Options) -> dict[str, Any]:
         **progress,
         "versions": versions(),
     }
+    save_options(options, options.output)
     _finish(options.output, report)
     return report
 
 
 def _model_and_tokenizer(
-    options: Options, plan: Recipe, labels: Labels, train: list[Example], unfinished: Path
+    options: FinetuningOptions, plan: Recipe, labels: Labels, train: list[Example], unfinished: Path
 ) -> tuple[AlbertForSequenceClassification, AlbertTokenizer]:
     """A model with the task's labels and its tokenizer, which an interrupted run has kept."""
     changes: dict[str, Any] = {
@@ -132,7 +134,7 @@ def _model_and_tokenizer(
     return model, tokenizer
 
 
-def _new(options: Options, train: list[Example]) -> AlbertTokenizer:
+def _new(options: FinetuningOptions, train: list[Example]) -> AlbertTokenizer:
     """The tokenizer of a new model: of the vocabulary file given, or made from the texts."""
     if options.vocab is not None:
         if not options.vocab.exists():
@@ -146,7 +148,7 @@ def _new(options: Options, train: list[Example]) -> AlbertTokenizer:
 
 
 def _settings(
-    options: Options, plan: Recipe, steps: int, examples: list[Example], labels: Labels
+    options: FinetuningOptions, plan: Recipe, steps: int, examples: list[Example], labels: Labels
 ) -> dict[str, Any]:
     """All that decides what the run computes, for the report and for going on."""
     return {

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from albert_tf.assets import reviews
-from albert_tf.data.readers import Columns
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.finetune import finetune
-from albert_tf.training.options import Options
+from albert_tf.training.options import FinetuningOptions
 from albert_tf.training.run import Run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,17 +54,20 @@ def first(tmp_path_factory):
 
 def options(data, output, **others):
     given = {"model": "tiny", "epochs": 2, "batch_size": 8, "vocab_size": 120, "max_length": 16}
-    return Options(**{**given, "task": "classify", "data": data, "output": output, **others})
+    return FinetuningOptions(
+        **{**given, "task": "classify", "data": data, "output": output, **others}
+    )
 
 
 def test_what_is_left_is_a_model_directory(tmp_path):
     given = {"epochs": 3, "batch_size": 16, "vocab_size": 2000, "max_length": 48}
-    columns = Columns("sentence", "label")
-    report = finetune(options(reviews(), tmp_path / "out", model="mini", columns=columns, **given))
+    given |= {"model": "mini", "text_column": "sentence"}
+    report = finetune(options(reviews(), tmp_path / "out", **given))
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
         "config.json",
         "model.safetensors",
+        "options.yaml",
         "spiece.model",
         "tokenizer_config.json",
         "special_tokens_map.json",
@@ -97,7 +99,8 @@ def test_regression(tmp_path):
         options(
             tmp_path / "all.jsonl",
             tmp_path / "out",
-            columns=Columns("body", "stars"),
+            text_column="body",
+            label_column="stars",
             regression=True,
             dev_fraction=0.25,
         )
@@ -178,10 +181,10 @@ def test_an_output_that_exists(data, tmp_path):
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        ({"batch_size": 0}, "batch_size must be above 0. Received: 0"),
-        ({"steps": -1}, "steps must be above 0"),
+        ({"batch_size": 0}, "batch_size must be 1 or more. Received: 0"),
+        ({"steps": -1}, "steps must be 1 or more"),
         ({"max_length": 600}, "max_length=600, max_position_embeddings=128"),
-        ({"columns": Columns("sentence", "label")}, "a column 'sentence'.*'text', 'label'"),
+        ({"text_column": "sentence"}, "a column 'sentence'.*'text', 'label'"),
         ({"data": Path("missing")}, "must be a folder, or a file. Received: missing"),
         ({"vocab": Path("missing")}, "vocabulary must be a file .* Received: missing"),
     ],

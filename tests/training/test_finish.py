@@ -3,11 +3,10 @@
 import pytest
 
 from albert_tf.assets import reviews
-from albert_tf.data.readers import Columns
 from albert_tf.files import written_atomically
 from albert_tf.training import finetune as module
 from albert_tf.training.finetune import REPORT, finetune
-from albert_tf.training.options import Options
+from albert_tf.training.options import FinetuningOptions
 
 
 class Crash(Exception):
@@ -16,12 +15,12 @@ class Crash(Exception):
 
 def test_the_same_call_finishes(tmp_path, monkeypatch):
     output = tmp_path / "model"
-    options = Options(
-        "classify",
-        reviews(),
-        "tiny",
-        output,
-        columns=Columns("sentence", "label"),
+    options = FinetuningOptions(
+        task="classify",
+        data=reviews(),
+        model="tiny",
+        output=output,
+        text_column="sentence",
         vocab_size=300,
         steps=2,
         max_length=16,
@@ -40,6 +39,7 @@ def test_the_same_call_finishes(tmp_path, monkeypatch):
     assert {path.name for path in output.iterdir()} == {
         "config.json",
         "model.safetensors",
+        "options.yaml",
         "spiece.model",
         "tokenizer_config.json",
         "special_tokens_map.json",

@@ -1,0 +1,36 @@
+"""Where labelled examples lie, for the commands that read some."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from albert_tf.data.readers import Columns
+from albert_tf.data.tasks import GLUE, TASKS
+from albert_tf.options import option
+
+_OWN: Final = "columns of your own files (--task classify)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledData:
+    """The options of labelled examples."""
+
+    task: str = option(help="GLUE task, or classify for data of your own", choices=TASKS)
+    data: Path = option(
+        help="folder with train and dev files (GLUE's TSV; .tsv, .csv or .jsonl for classify), "
+        "or one file for classify"
+    )
+    skip_bad_rows: bool = option(False, help="omission of rows that can't be read")
+    text_column: str = option("text", help="name of the text's column", group=_OWN)
+    text_pair_column: str | None = option(
+        None, help="name of the second text's column, for pairs", group=_OWN
+    )
+    label_column: str = option("label", help="name of the label's column", group=_OWN)
+    regression: bool = option(False, help="numeric labels, fitted by regression", group=_OWN)
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of the task's files."""
+        if self.task in GLUE:
+            return GLUE[self.task].columns
+        return Columns(self.text_column, self.label_column, self.text_pair_column)
