@@ -6,32 +6,32 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.common import Dropout, dense, layer_norm
+from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, dense, layer_norm
 from albert_tf.layers.heads import at_positions, in_float32
 
-IMPOSSIBLE: Final = -1e30  # a position that can't be an answer's; float32
-BEAM: Final = 5  # starts that are followed up, and ends for each
+IMPOSSIBLE: Final = -1e30  # logit of a position where no answer may be; float32
+BEAM: Final = 5  # number of starts, and of ends for each start
 DROPOUT: Final = 0.1  # before the answerable score
 
 
-class AnswerSpans(keras.layers.Layer):
+@keras.saving.register_keras_serializable("albert_tf")
+class AnswerSpans(ConfiguredLayer):
     """Scores starts, then ends given a start, and whether the question has an answer at all.
 
     Call arguments:
         hidden: `[B, T, H]`.
-        p_mask: float `[B, T]`, 1 where no answer can start or end.
-        start_positions: int `[B]`, the true starts, for training; None follows up the five best.
+        p_mask: float `[B, T]`, 1 where no answer may start or end.
+        start_positions: int `[B]`, the true starts, for training; None takes the five best starts.
     Returns:
-        A dict of float32, with `cls_logits` `[B]`, higher for questions without an answer, and
-        given `start_positions`: `start_log_probs` and `end_log_probs` `[B, T]`;
-        otherwise: `start_top_log_probs` and `start_top_index` `[B, 5]`, and for each start in turn
-        its ends, `end_top_log_probs` and `end_top_index` `[B, 25]` (indices int32).
+        A dict of float32 (indices int32). `cls_logits` `[B]` is higher for questions without an
+        answer. With `start_positions`: `start_log_probs` and `end_log_probs` `[B, T]`. Without:
+        `start_top_log_probs` and `start_top_index` `[B, 5]`, and five ends for each start in turn,
+        `end_top_log_probs` and `end_top_index` `[B, 25]`.
     Source: google-research/albert, run_squad_v2.py; the idea is XLNet's, arXiv 1906.08237.
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.config = config
+        super().__init__(config, **kwargs)
         hidden, policy = config.hidden_size, self.dtype_policy
         self.start = dense(1, config, "start", policy)
         self.end_0 = dense(hidden, config, "end_0", policy)
@@ -51,11 +51,11 @@ class AnswerSpans(keras.layers.Layer):
 
     def call(
         self,
-        hidden: Any,
-        p_mask: Any,
-        start_positions: Any = None,
+        hidden: Tensor,
+        p_mask: Tensor,
+        start_positions: Tensor = None,
         training: bool | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Tensor]:
         mask = in_float32(p_mask)
         start_logits = _possible(in_float32(self.start(hidden))[..., 0], mask)
         start_log_probs = ops.log_softmax(start_logits)
@@ -69,7 +69,7 @@ class AnswerSpans(keras.layers.Layer):
                 "end_log_probs": end_log_probs,
                 "cls_logits": cls_logits,
             }
-        length = hidden.shape[1]  # None, or a symbol of JAX's, where it isn't known
+        length = hidden.shape[1]  # None, or a symbol on JAX, where it isn't known
         beam = min(BEAM, length) if isinstance(length, int) else BEAM
         start_top, start_index = _top(start_log_probs, beam)
         end_top, end_index = _top(self._ends(hidden, at_positions(hidden, start_index), mask), beam)
@@ -81,9 +81,9 @@ class AnswerSpans(keras.layers.Layer):
             "cls_logits": cls_logits,
         }
 
-    def _ends(self, hidden: Any, starts: Any, mask: Any) -> Any:
+    def _ends(self, hidden: Tensor, starts: Tensor, mask: Tensor) -> Tensor:
         """Log probabilities `[B, K, T]` of ends given the states `[B, K, H]` of K starts."""
-        # The affine map of [state; start's state], without writing out every pair.
+        # The affine map of [state; start's state] as a sum, without a tensor of all pairs.
         of_end, of_start = ops.split(ops.convert_to_tensor(self.end_0.kernel), 2)
         ends = ops.expand_dims(ops.matmul(hidden, of_end), 1)
         starts = ops.expand_dims(ops.matmul(starts, of_start), 2)
@@ -91,8 +91,10 @@ class AnswerSpans(keras.layers.Layer):
         logits = in_float32(self.end_1(transformed))[..., 0]
         return ops.log_softmax(_possible(logits, ops.expand_dims(mask, 1)))
 
-    def _unanswerable(self, hidden: Any, start_probabilities: Any, training: bool | None) -> Any:
-        """`[B]` from the expected state of the start and that of `[CLS]`."""
+    def _unanswerable(
+        self, hidden: Tensor, start_probabilities: Tensor, training: bool | None
+    ) -> Tensor:
+        """`[B]` from the expected state of the start and the state of `[CLS]`."""
         weights = ops.expand_dims(ops.cast(start_probabilities, hidden.dtype), 1)
         expected = ops.matmul(weights, hidden)[:, 0]
         features = ops.concatenate([expected, hidden[:, 0]], axis=-1)
@@ -100,14 +102,14 @@ class AnswerSpans(keras.layers.Layer):
         return in_float32(self.answer_1(transformed))[:, 0]
 
 
-def _possible(logits: Any, mask: Any) -> Any:
+def _possible(logits: Tensor, mask: Tensor) -> Tensor:
     return logits * (1.0 - mask) + IMPOSSIBLE * mask
 
 
-def _top(scores: Any, count: int) -> tuple[Any, Any]:
-    """The highest `count` scores of the last axis and their indices, of equal ones the first."""
+def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The highest `count` scores of the last axis and their indices; ties go to the first."""
     if keras.backend.backend() == "tensorflow":
         return ops.top_k(scores, count)
-    # torch's takes any of equal ones, and JAX's needs to know how many there are.
+    # torch's top_k breaks ties at random, and JAX's needs a known length.
     indices = ops.take(ops.argsort(-scores), ops.arange(count), axis=-1)
     return ops.take_along_axis(scores, indices, axis=-1), indices

@@ -6,18 +6,18 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.common import Dropout, dense, layer_norm
+from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, dense, layer_norm
 
-# google-research/albert's; float16 holds it, and its exponential is 0 in float32.
+# google-research/albert's value; float16 can represent it, and its exponential is 0 in float32.
 MASKED: Final = -10000.0
 
 
-def attention_bias(attention_mask: Any, dtype: str) -> Any:
-    """What to add to the scores: 0 where attended, `MASKED` where not.
+def attention_bias(attention_mask: Tensor, dtype: str) -> Tensor:
+    """Returns the term that masks attention scores: 0 where attended, `MASKED` where not.
 
     Args:
         attention_mask: `[B, T]` over keys, or `[B, T, T]` over queries and keys; 1 attended, 0 not.
-        dtype: of the result, at least float32's precision near the scores.
+        dtype: the result's; float32 or wider.
     Returns:
         `[B, 1, 1, T]` or `[B, 1, T, T]`.
     """
@@ -32,7 +32,8 @@ def attention_bias(attention_mask: Any, dtype: str) -> Any:
     return (1.0 - mask) * MASKED
 
 
-class SelfAttention(keras.layers.Layer):
+@keras.saving.register_keras_serializable("albert_tf")
+class SelfAttention(ConfiguredLayer):
     """Attention over the sequence, projected, added to its input and normalised.
 
     The products are written out: on CPU `benchmarks/attention.py` measures this form faster than
@@ -48,8 +49,7 @@ class SelfAttention(keras.layers.Layer):
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.config = config
+        super().__init__(config, **kwargs)
         self.head_size = config.hidden_size // config.num_attention_heads
         self.query, self.key, self.value, self.dense = (
             dense(config.hidden_size, config, name, self.dtype_policy)
@@ -66,13 +66,15 @@ class SelfAttention(keras.layers.Layer):
         for layer in (self.query, self.key, self.value, self.dense, self.layer_norm):
             layer.build(hidden)
 
-    def call(self, hidden: Any, bias: Any, training: bool | None = None) -> tuple[Any, Any]:
+    def call(
+        self, hidden: Tensor, bias: Tensor, training: bool | None = None
+    ) -> tuple[Tensor, Tensor]:
         query, key, value = (
             self._heads(layer(hidden)) for layer in (self.query, self.key, self.value)
         )
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        # Scaled after the product: scaled before it, oneDNN's fusion empties the tensor inside a
-        # graph loop.
+        # Scaled after the product: with the scale before it, oneDNN's fusion returns an empty
+        # tensor inside a graph loop.
         scores = ops.cast(scores, bias.dtype) * self.head_size**-0.5 + bias
         probabilities = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
         attended = ops.matmul(self.attention_dropout(probabilities, training=training), value)
@@ -80,7 +82,7 @@ class SelfAttention(keras.layers.Layer):
         hidden = hidden + self.output_dropout(projected, training=training)
         return self.layer_norm(hidden), probabilities
 
-    def _heads(self, hidden: Any) -> Any:
+    def _heads(self, hidden: Tensor) -> Tensor:
         """`[B, T, H]` to `[B, A, T, H/A]`."""
         batch, length = ops.shape(hidden)[:2]
         split = ops.reshape(
@@ -88,7 +90,7 @@ class SelfAttention(keras.layers.Layer):
         )
         return ops.transpose(split, (0, 2, 1, 3))
 
-    def _joined(self, heads: Any) -> Any:
+    def _joined(self, heads: Tensor) -> Tensor:
         """`[B, A, T, H/A]` to `[B, T, H]`."""
         batch, _, length, _ = ops.shape(heads)
         return ops.reshape(

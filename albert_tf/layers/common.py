@@ -1,8 +1,8 @@
-"""What every layer of the model shares: initializer, normalization, activations, dropout."""
+"""Shared by all layers: the base class, tensors' type, initializer, norm, activations, dropout."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import keras
 from keras import ops
@@ -12,9 +12,10 @@ from albert_tf.config import AlbertConfig
 # A tensor of Keras' backend, eager or symbolic, or a NumPy array in its place. The backends' types
 # have no common base, so that type checkers read it as `Any`; the name is for people.
 Tensor: TypeAlias = Any
+Layer = TypeVar("Layer", bound="ConfiguredLayer")
 
 # Hugging Face's names: "gelu" is the exact form, "gelu_new" the tanh approximation.
-ACTIVATION_FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+ACTIVATION_FUNCTIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "gelu": lambda x: ops.gelu(x, approximate=False),
     "gelu_new": lambda x: ops.gelu(x, approximate=True),
     "relu": ops.relu,
@@ -24,47 +25,69 @@ ACTIVATION_FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 
 
-class Dropout(keras.layers.Dropout):
-    """Keras' dropout; `replayed` makes it drop the same places again.
+class ConfiguredLayer(keras.layers.Layer):
+    """A layer made from an `AlbertConfig`, which is saved with it.
 
-    Each draw is told its seed: Keras' torch backend draws from torch's own generator otherwise,
-    whose state no checkpoint of the model has.
+    Args:
+        config: sizes and probabilities.
+        **kwargs: those of `keras.layers.Layer`: `dtype`, `name`, `trainable`.
     """
 
-    seed_told: Any = None
+    def __init__(self, config: AlbertConfig, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.config = config
 
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "config": self.config.to_dict()}
+
+    @classmethod
+    def from_config(cls: type[Layer], config: dict[str, Any]) -> Layer:
+        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+
+
+class Dropout(keras.layers.Dropout):
+    """Keras' dropout with an explicit seed for each draw, which `replayed` can repeat.
+
+    Without a seed, Keras' torch backend draws from torch's global generator, whose state no
+    checkpoint of the model holds.
+    """
+
+    replayed_seed: Tensor = None
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not training or self.rate == 0:
             return super().call(inputs, training)
-        seed = self.seed_generator.next() if self.seed_told is None else self.seed_told
-        return keras.random.dropout(inputs, self.rate, seed=_Given(seed))
+        seed = self.replayed_seed
+        if seed is None:
+            seed = self.seed_generator.next()
+        return keras.random.dropout(inputs, self.rate, seed=_FixedSeed(seed))
 
 
-class _Given(keras.random.SeedGenerator):
-    """A seed generator without state: it gives one seed, which may be a tensor."""
+class _FixedSeed(keras.random.SeedGenerator):
+    """A seed generator without state: it returns one seed, which may be a tensor."""
 
-    def __init__(self, seed: Any):
+    def __init__(self, seed: Tensor):
         self.seed = seed
         self._initial_seed = seed  # Keras' torch backend doesn't ask an unseeded generator
 
-    def next(self, ordered: bool = True) -> Any:
+    def next(self, ordered: bool = True) -> Tensor:
         return self.seed
 
 
 @contextlib.contextmanager
-def replayed(dropouts: Sequence[Dropout], seeds: Sequence[Any]) -> Iterator[None]:
-    """Within this context each dropout uses its seed, however often it is called."""
+def replayed(dropouts: Sequence[Dropout], seeds: Sequence[Tensor]) -> Iterator[None]:
+    """Within this context each dropout uses its seed at every call."""
     try:
         for dropout, seed in zip(dropouts, seeds, strict=True):
-            dropout.seed_told = seed
+            dropout.replayed_seed = seed
         yield
     finally:
         for dropout in dropouts:
-            dropout.seed_told = None
+            dropout.replayed_seed = None
 
 
 def initializer(config: AlbertConfig) -> keras.initializers.Initializer:
-    """Truncated normal with the configuration's standard deviation, as the original."""
+    """Truncated normal with the configuration's standard deviation, as in the original."""
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
@@ -76,21 +99,3 @@ def dense(units: int, config: AlbertConfig, name: str, dtype: Any) -> keras.laye
 def layer_norm(config: AlbertConfig, name: str, dtype: Any) -> keras.layers.LayerNormalization:
     """Layer norm of the last axis; Keras computes it in float32 under half precision."""
     return keras.layers.LayerNormalization(epsilon=config.layer_norm_eps, name=name, dtype=dtype)
-
-
-def check_range(values: Any, size: Any, argument: str, limit: str, hint: str) -> None:
-    """Refuses values outside `[0, size)`, where they are known; errors call these two by name."""
-    known = _known(values)
-    if known is not None and known.size and (known.min() < 0 or known.max() >= size):
-        raise ValueError(
-            f"{argument} must lie in [0, {limit}). "
-            f"Received values from {known.min()} to {known.max()}, {limit}={size}. {hint}"
-        )
-
-
-def _known(values: Any) -> Any:
-    """`values` as an array, or None while a graph is being traced."""
-    try:
-        return ops.convert_to_numpy(values)
-    except (NotImplementedError, TypeError, ValueError, AttributeError):
-        return None

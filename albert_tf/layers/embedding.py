@@ -6,10 +6,19 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.common import Dropout, check_range, dense, initializer, layer_norm
+from albert_tf.layers.common import (
+    ConfiguredLayer,
+    Dropout,
+    Tensor,
+    dense,
+    initializer,
+    layer_norm,
+)
+from albert_tf.layers.ids import LIMITS, checked_ids
 
 
-class FactorizedEmbedding(keras.layers.Layer):
+@keras.saving.register_keras_serializable("albert_tf")
+class FactorizedEmbedding(ConfiguredLayer):
     """Looks ids up in E dimensions, adds position and type, normalises, then projects to H.
 
     Call arguments:
@@ -17,18 +26,17 @@ class FactorizedEmbedding(keras.layers.Layer):
         token_type_ids: int `[B, T]`, each in `[0, type_vocab_size)`; None means all 0.
         position_ids: int `[B, T]` or `[1, T]`, each in `[0, max_position_embeddings)`; None means
             0, 1, ….
-        inputs_embeds: float `[B, T, E]` in the place of the word table's rows.
+        inputs_embeds: float `[B, T, E]`, used instead of the word table's rows.
     Returns:
         `[B, T, H]` in the layer's compute dtype.
     Raises:
-        ValueError: T exceeds `max_position_embeddings`, an id lies outside its table (checked where
-            the values are known, that is eagerly), or a rank is wrong.
+        ValueError: T exceeds `max_position_embeddings`, an id lies outside its table (checked in
+            eager calls), or a rank is wrong.
     Source: ALBERT, arXiv 1909.11942, section 3.1.
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.config = config
+        super().__init__(config, **kwargs)
         self.layer_norm = layer_norm(config, "layer_norm", self.dtype_policy)
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy)
         self.projection = dense(config.hidden_size, config, "projection", self.dtype_policy)
@@ -45,17 +53,21 @@ class FactorizedEmbedding(keras.layers.Layer):
         self.layer_norm.build(embedded)
         self.projection.build(embedded)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
+        with checked_ids(self.config, {**dict(zip(LIMITS, args, strict=False)), **kwargs}):
+            return super().__call__(*args, **kwargs)
+
     def call(
         self,
-        input_ids: Any = None,
-        token_type_ids: Any = None,
-        position_ids: Any = None,
-        inputs_embeds: Any = None,
+        input_ids: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
         training: bool | None = None,
-    ) -> Any:
+    ) -> Tensor:
         config = self.config
         if inputs_embeds is None:
-            words = lookup(self.word_embeddings, input_ids, "input_ids", "vocab_size")
+            words = lookup(self.word_embeddings, input_ids, "input_ids")
         else:
             words = inputs_embeds
         length = _known_length(words)
@@ -69,56 +81,49 @@ class FactorizedEmbedding(keras.layers.Layer):
         if token_type_ids is None:
             types = self.token_type_embeddings[:1]
         else:
-            types = lookup(
-                self.token_type_embeddings, token_type_ids, "token_type_ids", "type_vocab_size"
-            )
+            types = lookup(self.token_type_embeddings, token_type_ids, "token_type_ids")
         if position_ids is None:
             positions = first_rows(self.position_embeddings, ops.shape(words)[1])
         else:
-            positions = lookup(
-                self.position_embeddings, position_ids, "position_ids", "max_position_embeddings"
-            )
+            positions = lookup(self.position_embeddings, position_ids, "position_ids")
         embedded = self.layer_norm(words + positions + types)
         return self.projection(self.dropout(embedded, training=training))
 
-    def tied_table(self) -> Any:
+    def tied_table(self) -> Tensor:
         """The word table `[V, E]`, for the head that predicts words with it."""
         return ops.multiply(self.word_embeddings, 1.0)
 
-    def _table(self, name: str, rows: int) -> Any:
+    def _table(self, name: str, rows: int) -> keras.Variable:
         shape = (rows, self.config.embedding_size)
         return self.add_weight(name=name, shape=shape, initializer=initializer(self.config))
 
 
-def lookup(table: Any, ids: Any, argument: str, limit: str) -> Any:
-    """Rows of `table` `[N, E]` for int `ids` `[B, T]`; errors call these `limit` and `argument`.
+def lookup(table: Tensor, ids: Tensor, argument: str) -> Tensor:
+    """Returns the rows of `table` `[N, E]` for int `ids` `[B, T]`, which errors call `argument`.
 
-    The gradient reaches the table dense, repeated rows summed. Without the product by 1 TensorFlow
-    hands out IndexedSlices, whose repeated rows Adam and LAMB square one by one, and whose global
-    norm is wrong.
+    The table's gradient is dense, with repeated rows summed. Without the product by 1 it would be
+    TensorFlow's IndexedSlices, whose repeated rows Adam and LAMB square one by one, and whose
+    global norm is wrong.
     """
     if len(ids.shape) != 2:
         raise ValueError(
             f"{argument} must have shape [batch, length]. Received shape {tuple(ids.shape)}."
         )
-    check_range(
-        ids, table.shape[0], argument, limit, "Do the tokenizer and the model belong together?"
-    )
     return ops.take(ops.multiply(table, 1.0), ops.cast(ids, "int32"), axis=0)
 
 
-def first_rows(table: Any, length: Any) -> Any:
-    """The rows 0 to `length` of `table` `[N, E]`, with a dense gradient.
+def first_rows(table: Tensor, length: int | Tensor) -> Tensor:
+    """Returns the rows 0 to `length` of `table` `[N, E]`, with a dense gradient.
 
-    TensorFlow slices: gathered rows have a sparse gradient and make a larger graph. JAX can't tell
-    the slice's length where it is symbolic, nor torch where Keras tries a longer one than N.
+    On TensorFlow a slice: gathered rows have a sparse gradient and make a larger graph. On JAX and
+    torch rows are gathered: a slice needs a known length, and one that isn't above N.
     """
     if keras.backend.backend() == "tensorflow":
         return table[:length]
     return ops.take(table, ops.arange(length), axis=0)
 
 
-def _known_length(rows: Any) -> int | None:
-    """T of `[B, T, E]`, or None where it is symbolic, or a guess of Keras' on torch's "meta"."""
+def _known_length(rows: Tensor) -> int | None:
+    """T of `[B, T, E]`, or None where it is symbolic or, on torch's "meta" device, Keras' guess."""
     length = rows.shape[1]
     return length if isinstance(length, int) and not getattr(rows, "is_meta", False) else None

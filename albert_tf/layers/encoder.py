@@ -9,14 +9,14 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.attention import SelfAttention, attention_bias
-from albert_tf.layers.common import replayed
+from albert_tf.layers.common import ConfiguredLayer, Tensor, replayed
 from albert_tf.layers.feed_forward import FeedForward
 
 
 def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
-    """The group that each layer applies: `[0, 0, 1, 1]` for 4 layers in 2 groups.
+    """Returns the group that each layer applies: `[0, 0, 1, 1]` for 4 layers in 2 groups.
 
-    The formula is transformers', rounding included, because the format on disk is its. The
+    The formula is transformers', rounding included, because the format on disk is theirs. The
     original's `int(i / L * G)` gives the same list up to 17 layers and in every published model.
     """
     return [
@@ -24,12 +24,13 @@ def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
     ]
 
 
+@keras.saving.register_keras_serializable("albert_tf")
 class AlbertBlock(keras.layers.Layer):
-    """Attention, then the feed-forward network; either may be another block's too.
+    """Applies attention, then the feed-forward network.
 
     Args:
-        attention, ffn: the two parts, which `share="ffn"` or "attention" has in common with other
-            layers.
+        attention, ffn: the two parts; with `share="attention"` or "ffn" one of them also belongs to
+            other blocks.
     Call arguments:
         hidden: `[B, T, H]`.
         bias: float `[B, 1, 1 or T, T]`, see `attention_bias`.
@@ -48,12 +49,29 @@ class AlbertBlock(keras.layers.Layer):
             if not part.built:
                 part.build(None)
 
-    def call(self, hidden: Any, bias: Any, training: bool | None = None) -> tuple[Any, Any]:
+    def get_config(self) -> dict[str, Any]:
+        parts = {"attention": self.attention, "ffn": self.ffn}
+        saved = {name: keras.saving.serialize_keras_object(part) for name, part in parts.items()}
+        return {**super().get_config(), **saved}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "AlbertBlock":
+        parts = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("attention", "ffn")
+        }
+        return cls(**{**config, **parts})
+
+    def call(
+        self, hidden: Tensor, bias: Tensor, training: bool | None = None
+    ) -> tuple[Tensor, Tensor]:
         attended, probabilities = self.attention(hidden, bias, training=training)
         return self.ffn(attended, training=training), probabilities
 
-    def rematerialized(self, hidden: Any, bias: Any, training: bool | None) -> tuple[Any, Any]:
-        """`call`, whose inner results are computed again for the gradient instead of kept."""
+    def rematerialized(
+        self, hidden: Tensor, bias: Tensor, training: bool | None
+    ) -> tuple[Tensor, Tensor]:
+        """Does the same as `call`, and computes inner results again for the gradient."""
         dropouts = [
             dropout
             for dropout in (
@@ -63,39 +81,46 @@ class AlbertBlock(keras.layers.Layer):
             )
             if dropout.rate > 0
         ]
-        # Drawn here: drawn inside, TensorFlow would drop other places the second time.
+        # Drawn outside `run`: inside, TensorFlow would draw again for the gradient.
         seeds = [dropout.seed_generator.next() for dropout in dropouts]
 
-        def run(hidden: Any, bias: Any) -> tuple[Any, Any]:
+        def run(hidden: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
             with replayed(dropouts, seeds):
                 return self(hidden, bias, training=training)
 
         return keras.remat(run)(hidden, bias)
 
 
-class AlbertEncoder(keras.layers.Layer):
-    """Applies blocks L times, in an order that `schedule` shows: a layer's group of blocks.
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertEncoder(ConfiguredLayer):
+    """Applies a group of blocks L times; `schedule` lists the group of each layer.
 
-    With `share="all"` there are G groups, each the same weights at every visit; otherwise every
-    layer has a group of its own, in which attention or feed-forward network may be shared.
+    With `share="all"` there are G groups, each with the same weights at every visit; otherwise
+    every layer has its own group, and groups may share attention or feed-forward network.
 
+    Args:
+        config: sizes and probabilities.
+        gradient_checkpointing: in training, compute each block again for the gradient.
     Call arguments:
         hidden: `[B, T, H]`.
-        attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not.
-        unroll: False runs each group's visits as a loop of the graph: smaller to store and to load.
+        attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
+        unroll: False runs each group's visits as a loop of the graph, which is smaller to store and
+            to load.
     Returns:
         `(hidden_states, attentions)`: every block's `[B, T, H]`, the input first, and every block's
-        `[B, A, T, T]`; with `unroll=False` just the last hidden state, and no attentions.
+        `[B, A, T, T]`; with `unroll=False` only the last hidden state, and no attentions.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
 
-    def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.config = config
+    def __init__(self, config: AlbertConfig, gradient_checkpointing: bool = False, **kwargs: Any):
+        super().__init__(config, **kwargs)
         self.schedule = group_schedule(config.num_hidden_layers, config.stored_groups)
-        # A flat list: Keras does not save what stands in a list of lists.
+        # A flat list: Keras does not save layers in a list of lists.
         self.blocks = self._blocks()
-        self.gradient_checkpointing = False
+        self.gradient_checkpointing = gradient_checkpointing
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "gradient_checkpointing": self.gradient_checkpointing}
 
     def _blocks(self) -> list[AlbertBlock]:
         config, policy = self.config, self.dtype_policy
@@ -123,13 +148,19 @@ class AlbertEncoder(keras.layers.Layer):
             block.build(None)
 
     def group(self, index: int) -> list[AlbertBlock]:
-        """The blocks of one group, in the order in which they are applied."""
+        """Returns the blocks of one group, in the order of their application."""
         inner = self.config.inner_group_num
         return list(self.blocks[index * inner : (index + 1) * inner])
 
     def call(
-        self, hidden: Any, attention_mask: Any, unroll: bool = True, training: bool | None = None
-    ) -> tuple[list[Any], list[Any]]:
+        self,
+        hidden: Tensor,
+        attention_mask: Tensor = None,
+        unroll: bool = True,
+        training: bool | None = None,
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        if attention_mask is None:
+            attention_mask = ops.ones(ops.shape(hidden)[:2], "int32")
         # Scores and softmax keep float32 under half precision.
         bias = attention_bias(
             attention_mask, keras.backend.result_type(self.compute_dtype, "float32")
@@ -147,11 +178,11 @@ class AlbertEncoder(keras.layers.Layer):
                 attentions.append(probabilities)
         return hidden_states, attentions
 
-    def _looped(self, hidden: Any, bias: Any, training: bool | None) -> Any:
+    def _looped(self, hidden: Tensor, bias: Tensor, training: bool | None) -> Tensor:
         for group, visits in itertools.groupby(self.schedule):
             blocks = self.group(group)
 
-            def visit(_: Any, hidden: Any, blocks: list[AlbertBlock] = blocks) -> Any:
+            def visit(_: Tensor, hidden: Tensor, blocks: list[AlbertBlock] = blocks) -> Tensor:
                 for block in blocks:
                     hidden, _ = block(hidden, bias, training=training)
                 return hidden

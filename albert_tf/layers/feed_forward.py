@@ -5,10 +5,18 @@ from typing import Any
 import keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.common import ACTIVATION_FUNCTIONS, Dropout, dense, layer_norm
+from albert_tf.layers.common import (
+    ACTIVATION_FUNCTIONS,
+    ConfiguredLayer,
+    Dropout,
+    Tensor,
+    dense,
+    layer_norm,
+)
 
 
-class FeedForward(keras.layers.Layer):
+@keras.saving.register_keras_serializable("albert_tf")
+class FeedForward(ConfiguredLayer):
     """Widens to I, applies the activation, narrows to H, adds its input and normalises.
 
     Call arguments:
@@ -19,8 +27,7 @@ class FeedForward(keras.layers.Layer):
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.config = config
+        super().__init__(config, **kwargs)
         policy = self.dtype_policy
         self.activation = ACTIVATION_FUNCTIONS[config.hidden_act]
         self.intermediate = dense(config.intermediate_size, config, "intermediate", policy)
@@ -34,6 +41,6 @@ class FeedForward(keras.layers.Layer):
         self.output_dense.build((None, None, self.config.intermediate_size))
         self.layer_norm.build(hidden)
 
-    def call(self, hidden: Any, training: bool | None = None) -> Any:
+    def call(self, hidden: Tensor, training: bool | None = None) -> Tensor:
         transformed = self.output_dense(self.activation(self.intermediate(hidden)))
         return self.layer_norm(hidden + self.dropout(transformed, training=training))

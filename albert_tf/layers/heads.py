@@ -1,4 +1,4 @@
-"""What stands on the encoder: the pooler and the heads of the tasks."""
+"""The pooler and the tasks' heads, on top of the encoder."""
 
 from typing import Any
 
@@ -8,35 +8,38 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.common import (
     ACTIVATION_FUNCTIONS,
+    ConfiguredLayer,
     Dropout,
-    check_range,
+    Tensor,
     dense,
     layer_norm,
 )
+from albert_tf.layers.ids import checked_ids
 
 
 def pooler(config: AlbertConfig, dtype: Any) -> keras.layers.Dense:
-    """Tanh of an affine map of the first token's `[B, H]`, as BERT's."""
+    """BERT's pooler: tanh of an affine map of the first token's `[B, H]`."""
     layer = dense(config.hidden_size, config, "pooler", dtype)
-    layer.activation = ops.tanh
+    layer.activation = keras.activations.tanh
     return layer
 
 
-def in_float32(logits: Any) -> Any:
-    """Logits in float32 at least, whatever the head computed in."""
+def in_float32(logits: Tensor) -> Tensor:
+    """Casts logits to float32; wider ones stay as they are."""
     return ops.cast(logits, keras.backend.result_type(logits.dtype, "float32"))
 
 
-def at_positions(hidden: Any, positions: Any) -> Any:
-    """The states `[B, P, H]` of `hidden` `[B, T, H]` at int `positions` `[B, P]`."""
+def at_positions(hidden: Tensor, positions: Tensor) -> Tensor:
+    """Returns the states `[B, P, H]` of `hidden` `[B, T, H]` at int `positions` `[B, P]`."""
     return ops.take_along_axis(hidden, ops.expand_dims(ops.cast(positions, "int32"), -1), axis=1)
 
 
-class ClassificationHead(keras.layers.Layer):
-    """Dropout, then an affine map of the last axis to one logit a class.
+@keras.saving.register_keras_serializable("albert_tf")
+class ClassificationHead(ConfiguredLayer):
+    """Applies dropout, then an affine map of the last axis to one logit for each class.
 
     Args:
-        config: sizes and the dropout's rate.
+        config: sizes and dropout rate.
         units: C, number of classes.
     Call arguments:
         hidden: `[B, H]`, or `[B, T, H]` for a label at every position.
@@ -45,33 +48,36 @@ class ClassificationHead(keras.layers.Layer):
     """
 
     def __init__(self, config: AlbertConfig, units: int, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.config = config
+        super().__init__(config, **kwargs)
+        self.units = units
         self.dropout = Dropout(config.classifier_dropout_prob, dtype=self.dtype_policy)
         self.dense = dense(units, config, "dense", self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
         self.dense.build((None, self.config.hidden_size))
 
-    def call(self, hidden: Any, training: bool | None = None) -> Any:
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "units": self.units}
+
+    def call(self, hidden: Tensor, training: bool | None = None) -> Tensor:
         return in_float32(self.dense(self.dropout(hidden, training=training)))
 
 
-class MaskedLMHead(keras.layers.Layer):
-    """Back to E dimensions, activation, layer norm, then a product with the word table.
+@keras.saving.register_keras_serializable("albert_tf")
+class MaskedLMHead(ConfiguredLayer):
+    """Maps back to E dimensions, then scores every word with the word table.
 
     Call arguments:
         hidden: `[B, T, H]`.
         word_embeddings: `[V, E]`, the embedding's own table: the weights are tied.
-        positions: int `[B, P]`, the positions to compute logits for; None means every one.
+        positions: int `[B, P]`, the positions to score; None scores all of them.
     Returns:
         `[B, P, V]` or `[B, T, V]`, float32 under half precision.
     Source: BERT, arXiv 1810.04805, section 3.1; google-research/albert, run_pretraining.py.
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.config = config
+        super().__init__(config, **kwargs)
         self.activation = ACTIVATION_FUNCTIONS[config.hidden_act]
         self.dense = dense(config.embedding_size, config, "dense", self.dtype_policy)
         self.layer_norm = layer_norm(config, "layer_norm", self.dtype_policy)
@@ -83,19 +89,23 @@ class MaskedLMHead(keras.layers.Layer):
             name="bias", shape=(self.config.vocab_size,), initializer="zeros"
         )
 
-    def call(self, hidden: Any, word_embeddings: Any, positions: Any = None) -> Any:
+    def __call__(
+        self, hidden: Tensor, word_embeddings: Tensor, positions: Tensor = None, **kwargs: Any
+    ) -> Tensor:
+        with checked_ids(self.config, {"masked_lm_positions": positions}, hidden.shape[1]):
+            return super().__call__(hidden, word_embeddings, positions, **kwargs)
+
+    def call(self, hidden: Tensor, word_embeddings: Tensor, positions: Tensor = None) -> Tensor:
         if positions is not None:
-            length = hidden.shape[1]
-            if isinstance(length, int):
-                check_range(positions, length, "masked_lm_positions", "length", "Pad them with 0.")
             hidden = at_positions(hidden, positions)
         transformed = self.layer_norm(self.activation(self.dense(hidden)))
         logits = ops.matmul(transformed, ops.transpose(word_embeddings))
         return in_float32(logits) + in_float32(self.bias)
 
 
-class SpanHead(keras.layers.Layer):
-    """An affine map of each position to the logits that an answer starts, and ends, there.
+@keras.saving.register_keras_serializable("albert_tf")
+class SpanHead(ConfiguredLayer):
+    """Maps each position to two logits: the answer starts there, and ends there.
 
     Call arguments:
         hidden: `[B, T, H]`.
@@ -105,13 +115,12 @@ class SpanHead(keras.layers.Layer):
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.config = config
+        super().__init__(config, **kwargs)
         self.dense = dense(2, config, "dense", self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
         self.dense.build((None, None, self.config.hidden_size))
 
-    def call(self, hidden: Any) -> tuple[Any, Any]:
+    def call(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         logits = in_float32(self.dense(hidden))
         return logits[..., 0], logits[..., 1]

@@ -3,12 +3,11 @@
 from typing import Any
 
 import keras
-from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import AlbertEncoder, FactorizedEmbedding, pooler
-from albert_tf.models.base import PreTrainedModel
-from albert_tf.models.inputs import features
+from albert_tf.layers.common import Tensor
+from albert_tf.models.base import ENCODER_INPUTS, PreTrainedModel, named_inputs
 from albert_tf.models.outputs import ModelOutput
 
 
@@ -59,35 +58,27 @@ class AlbertModel(PreTrainedModel):
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "add_pooling_layer": self.add_pooling_layer}
 
-    def call(  # type: ignore[override]  # has no task's inputs
+    def call(
         self,
-        input_ids: Any = None,
-        attention_mask: Any = None,
-        token_type_ids: Any = None,
-        position_ids: Any = None,
-        inputs_embeds: Any = None,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
         output_attentions: bool = False,
         output_hidden_states: bool = False,
         unroll: bool = True,
         training: bool | None = None,
     ) -> ModelOutput:
-        inputs = features(
-            input_ids,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-        )
+        arguments = locals()
+        inputs = named_inputs({name: arguments[name] for name in ENCODER_INPUTS}, ENCODER_INPUTS)
         if not unroll and (output_attentions or output_hidden_states):
             raise ValueError(
                 "output_attentions and output_hidden_states need unroll=True: a loop keeps no "
-                "layer's result. "
-                "Received unroll=False."
+                "layer's result. Received unroll=False."
             )
         mask = inputs.pop("attention_mask")
         hidden = self.embedding(**inputs, training=training)
-        if mask is None:
-            mask = ops.ones(ops.shape(hidden)[:2], "int32")
         hidden_states, attentions = self.encoder(hidden, mask, unroll=unroll, training=training)
         outputs = ModelOutput(last_hidden_state=hidden_states[-1])
         if self.pooler is not None:

@@ -1,42 +1,46 @@
-"""What all ALBERT models share: configuration, the way from inputs to outputs, the files."""
+"""The base of all ALBERT models: checks inputs, saves and loads, checkpoints gradients."""
 
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import keras
 
 from albert_tf.checkpoints import directory, formats, weights
 from albert_tf.config import AlbertConfig
-from albert_tf.models.inputs import ENCODER_INPUTS, features, named, refuse_lists
-from albert_tf.models.losses import total
-from albert_tf.models.outputs import ModelOutput
+from albert_tf.layers.common import Tensor
+from albert_tf.layers.ids import checked_ids
 from albert_tf.models.overrides import overridden
-from albert_tf.models.trainable import TrainableModel
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
+# The first arguments of every model's call, in their order.
+ENCODER_INPUTS: Final = (
+    "input_ids",
+    "attention_mask",
+    "token_type_ids",
+    "position_ids",
+    "inputs_embeds",
+)
 
-class PreTrainedModel(TrainableModel):
-    """A Keras model with an `AlbertConfig` and a directory format; built when constructed.
 
-    A task's model has its encoder at `self.albert`, declares `targets` and `task_inputs`, and
-    defines `answer` and `loss_terms`.
-
-    Call arguments: those of `AlbertModel`, what the model lists as its own inputs, and its labels,
-    which add `loss`, a scalar, to the output. All of them may come in one dict as `input_ids`.
+class PreTrainedModel(keras.Model):
+    """A Keras model with an `AlbertConfig` and a directory format; built by its constructor.
 
     Attributes:
-        labels_named: False drops the configuration's labels from a model whose head has two outputs
-            anyway: transformers would give it as many as there are labels.
+        targets: for each label, the output that it is compared with.
+        task_inputs: inputs besides the encoder's, without labels.
+        keeps_labels: False drops the configuration's labels from a model whose head always has two
+            outputs: transformers would make as many outputs as there are labels.
         fresh_parts: parts that `from_pretrained` found no weights for.
     """
 
-    labels_named: bool = True
+    targets: Mapping[str, str] = {}
+    task_inputs: tuple[str, ...] = ()
+    keeps_labels: bool = True
     built: bool
-    albert: Any
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         if not isinstance(config, AlbertConfig):
@@ -45,92 +49,55 @@ class PreTrainedModel(TrainableModel):
                 f"{type(self).__name__}.from_pretrained(directory). Received: {config!r}."
             )
         super().__init__(**kwargs)
-        self.config = config if self.labels_named else dataclasses.replace(config, id2label=None)
+        self.config = config if self.keeps_labels else dataclasses.replace(config, id2label=None)
         self.fresh_parts: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if args and isinstance(args[0], Mapping):  # a tokenizer's result is no dict to Keras
+        if args and isinstance(args[0], Mapping):  # Keras doesn't know a tokenizer's result
             args = (dict(args[0]), *args[1:])
-        refuse_lists({**named(args), **kwargs})
-        return super().__call__(*args, **kwargs)
+        given = {**dict(zip(ENCODER_INPUTS, args, strict=False)), **kwargs}
+        if isinstance(given.get("input_ids"), dict):
+            given |= given.pop("input_ids")
+        _refuse_lists(given)
+        with checked_ids(self.config, given, _length(given)):
+            return super().__call__(*args, **kwargs)
 
-    def call(
-        self,
-        input_ids: Any = None,
-        attention_mask: Any = None,
-        token_type_ids: Any = None,
-        position_ids: Any = None,
-        inputs_embeds: Any = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        unroll: bool = True,
-        training: bool | None = None,
-        **task_inputs: Any,
-    ) -> ModelOutput:
-        inputs = features(
-            input_ids,
-            (*self.task_inputs, *self.targets),
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            **task_inputs,
-        )
-        encoded = self.encode(
-            {name: inputs[name] for name in ENCODER_INPUTS},
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-            unroll=unroll,
-            training=training,
-        )
-        outputs = ModelOutput(self.answer(encoded, inputs, training))
-        labels = {name: inputs[name] for name in self.targets if inputs[name] is not None}
-        if labels:
-            outputs = ModelOutput(loss=total(self.loss_terms(labels, outputs)), **outputs)
-        for name in ("hidden_states", "attentions"):
-            if name in encoded:
-                outputs[name] = encoded[name]
-        return outputs
+    def make_train_function(self, force: bool = False) -> Any:
+        # Otherwise the first step would make the optimizer's slots, and TensorFlow trace twice.
+        if not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        return super().make_train_function(force)
 
-    def encode(self, inputs: Mapping[str, Any], **options: Any) -> ModelOutput:
-        """The encoder's outputs for a task's inputs."""
-        return self.albert(**inputs, **options)
-
-    def answer(
-        self, encoded: ModelOutput, inputs: Mapping[str, Any], training: bool | None
-    ) -> dict[str, Any]:
-        """The task's outputs."""
-        raise NotImplementedError
+    def _backbone(self) -> Any:
+        """The `AlbertModel`: a task's, or the model itself. No property: saving walks those."""
+        return getattr(self, "albert", self)
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
-        """Keeps just each block's input for the gradient, and computes the rest again.
+        """Computes each block again for the gradient, so that only its input stays in memory.
 
         Takes less memory and more time. Source: arXiv 1604.06174.
         """
-        backbone: Any = getattr(self, "albert", self)
-        backbone.encoder.gradient_checkpointing = enabled
-        self.train_function = None  # traced anew
+        self._backbone().encoder.gradient_checkpointing = enabled
+        self.train_function = None  # the next `fit` traces it again
 
     def gradient_checkpointing_disable(self) -> None:
         """Undoes `gradient_checkpointing_enable`."""
         self.gradient_checkpointing_enable(False)
 
     def _parts(self) -> Iterator[tuple[str, keras.layers.Layer]]:
-        """What may be frozen by itself, by its path."""
+        """Yields every part that can be frozen, with its path."""
         yield from ((layer.name, layer) for layer in self.layers)
-        backbone: Any = getattr(self, "albert", self)
-        yield from ((f"albert/{layer.name}", layer) for layer in backbone.layers)
-        yield from ((f"encoder/{block.name}", block) for block in backbone.encoder.blocks)
+        yield from ((f"albert/{layer.name}", layer) for layer in self._backbone().layers)
+        yield from ((f"encoder/{block.name}", block) for block in self._backbone().encoder.blocks)
 
     def get_config(self) -> dict[str, Any]:
-        backbone: Any = getattr(self, "albert", self)
         return {
             "config": self.config.to_dict(),
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "trainable": self.trainable,
             "frozen": [path for path, layer in self._parts() if not layer.trainable],
-            "gradient_checkpointing": backbone.encoder.gradient_checkpointing,
+            "gradient_checkpointing": self._backbone().encoder.gradient_checkpointing,
         }
 
     @classmethod
@@ -186,3 +153,48 @@ class PreTrainedModel(TrainableModel):
         """Writes the `config.json` and `model.safetensors` that transformers reads."""
         config = {**self.config.to_dict(), "architectures": [type(self).__name__]}
         directory.write(Path(folder).expanduser(), config, weights.extract(self))
+
+
+def named_inputs(arguments: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Tensor]:
+    """Returns a model's inputs by name, from a call's arguments.
+
+    Args:
+        arguments: the call's arguments by name; `input_ids` may be a dict with any of the inputs.
+        known: names of the model's inputs.
+    Raises:
+        ValueError: an unknown name, or neither or both of `input_ids` and `inputs_embeds`.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if isinstance(given.get("input_ids"), Mapping):
+        given |= given.pop("input_ids")
+    refuse_unknown(given, known)
+    given = dict.fromkeys(known) | given
+    if (given["input_ids"] is None) == (given["inputs_embeds"] is None):
+        received = "neither" if given["input_ids"] is None else "both"
+        raise ValueError(f"A model needs either input_ids or inputs_embeds. Received {received}.")
+    return given
+
+
+def refuse_unknown(inputs: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    """Refuses names that aren't a model's inputs."""
+    if unknown := inputs.keys() - set(known):
+        raise ValueError(
+            f"A model's inputs are {', '.join(known)}. Received also: {', '.join(sorted(unknown))}."
+        )
+
+
+def _refuse_lists(inputs: Mapping[str, Any]) -> None:
+    """Refuses lists, which Keras would split into single numbers."""
+    if lists := [name for name, value in inputs.items() if isinstance(value, list | tuple)]:
+        raise ValueError(
+            "A model's inputs must be arrays or tensors: tokenizer(texts, padding=True, "
+            f"return_tensors='np') gives them. Received: a list as {', '.join(lists)}."
+        )
+
+
+def _length(inputs: Mapping[str, Tensor]) -> int | None:
+    """Number of pieces in a row, or None where it isn't known."""
+    ids = inputs.get("input_ids")
+    embedded = inputs.get("inputs_embeds")
+    shape = getattr(ids, "shape", None) or getattr(embedded, "shape", (None, None))[:-1]
+    return shape[-1] if shape else None

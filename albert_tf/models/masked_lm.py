@@ -1,33 +1,40 @@
 """ALBERT that fills in masked pieces."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import MaskedLMHead
-from albert_tf.models import losses
-from albert_tf.models.albert import AlbertModel
-from albert_tf.models.base import PreTrainedModel
+from albert_tf.layers.common import Tensor
 from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.task import TaskModel
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class AlbertForMaskedLM(PreTrainedModel):
-    """Logits over the vocabulary; the loss is the mean cross-entropy of the pieces that count.
+class AlbertForMaskedLM(TaskModel):
+    """Predicts the pieces at masked positions.
+
+    The loss is the mean cross-entropy of all labels but -100.
 
     Args:
-        config: sizes.
+        config: sizes and probabilities.
         dtype, name: as in `keras.Model`.
-
     Call arguments: those of `AlbertModel`, and
-        masked_lm_positions: int `[B, P]`: logits for these positions only, which takes a fraction
-            of the memory.
-        labels: int `[B, T]`, or `[B, P]` given positions; -100 where a piece doesn't count.
+        masked_lm_positions: int `[B, P]`; scores only these positions, which takes a fraction of
+            the memory.
+        labels: int `[B, T]`, or `[B, P]` with positions; -100 is ignored.
     Returns:
         `ModelOutput` with `loss` (given labels), `logits` `[B, T, V]` or `[B, P, V]`, and on
         request `hidden_states` and `attentions`.
+
+    Example:
+        >>> from albert_tf import AlbertForMaskedLM, AlbertTokenizer
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> model = AlbertForMaskedLM.from_pretrained("small")
+        >>> features = tokenizer(["A [MASK] film."], return_tensors="np")
+        >>> model(features).logits.shape[-1] == len(tokenizer)
+        True
     """
 
     targets = {"labels": "logits"}
@@ -35,25 +42,26 @@ class AlbertForMaskedLM(PreTrainedModel):
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.albert = AlbertModel(
-            config, add_pooling_layer=False, name="albert", dtype=self.dtype_policy
+        self.predictions = self._add(MaskedLMHead, "predictions")
+
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        masked_lm_positions: Tensor = None,
+        labels: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: bool = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        inputs, encoded = self._encode(locals())
+        logits = self.predictions(
+            encoded["last_hidden_state"],
+            self.albert.embedding.tied_table(),
+            inputs["masked_lm_positions"],
         )
-        self.predictions = MaskedLMHead(config, name="predictions", dtype=self.dtype_policy)
-        self.predictions.build()
-        self.built = True
-
-    def answer(
-        self, encoded: ModelOutput, inputs: Mapping[str, Any], training: bool | None
-    ) -> dict[str, Any]:
-        return {
-            "logits": self.predictions(
-                encoded["last_hidden_state"],
-                self.albert.embedding.tied_table(),
-                inputs["masked_lm_positions"],
-            )
-        }
-
-    def loss_terms(
-        self, labels: Mapping[str, Any], outputs: Mapping[str, Any]
-    ) -> list[losses.Term]:
-        return [losses.cross_entropy(labels["labels"], outputs["logits"])]
+        return self._output({"logits": logits}, inputs, encoded)

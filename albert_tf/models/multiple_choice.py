@@ -1,6 +1,5 @@
 """ALBERT that chooses among several continuations, as in RACE and SWAG."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -8,55 +7,67 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
-from albert_tf.models import losses
-from albert_tf.models.albert import AlbertModel
-from albert_tf.models.base import PreTrainedModel
+from albert_tf.layers.common import Tensor
 from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.task import Inputs, TaskModel
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class AlbertForMultipleChoice(PreTrainedModel):
-    """A score for each of C sequences of an example; the loss is the choice's cross-entropy.
+class AlbertForMultipleChoice(TaskModel):
+    """Scores C sequences of an example; the loss is the cross-entropy of the right choice.
 
     Args:
-        config: sizes.
+        config: sizes and probabilities.
         dtype, name: as in `keras.Model`.
-
-    Call arguments: those of `AlbertModel` with one more axis, `input_ids` `[B, C, T]` and so on,
+    Call arguments: those of `AlbertModel` with one more axis (`input_ids` `[B, C, T]` and so on),
         and
         labels: int `[B]`, the right choice.
     Returns:
         `ModelOutput` with `loss` (given labels), `logits` `[B, C]`, and on request `hidden_states`
         and `attentions` of the `B·C` sequences.
     Source: ALBERT, arXiv 1909.11942, section 4.3 (RACE).
+
+    Example:
+        >>> from albert_tf import AlbertForMultipleChoice, AlbertTokenizer
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> model = AlbertForMultipleChoice.from_pretrained("small")
+        >>> question, answers = "Where does she live?", ["In Lisbon.", "At noon."]
+        >>> pairs = tokenizer([question] * 2, answers, padding=True, return_tensors="np")
+        >>> model({name: values[None] for name, values in pairs.items()}).logits.shape
+        TensorShape([1, 2])
     """
 
     targets = {"labels": "logits"}
+    pooled = True
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.albert = AlbertModel(config, name="albert", dtype=self.dtype_policy)
-        self.classifier = ClassificationHead(config, 1, name="classifier", dtype=self.dtype_policy)
-        self.classifier.build()
-        self.built = True
+        self.classifier = self._add(ClassificationHead, "classifier", units=1)
 
-    def encode(self, inputs: Mapping[str, Any], **options: Any) -> ModelOutput:
-        return super().encode({name: _merged(name, inputs[name]) for name in inputs}, **options)
-
-    def answer(
-        self, encoded: ModelOutput, inputs: Mapping[str, Any], training: bool | None
-    ) -> dict[str, Any]:
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        labels: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: bool = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        inputs, encoded = self._encode(locals())
         scores = self.classifier(encoded["pooler_output"], training=training)
         given = inputs["inputs_embeds" if inputs["input_ids"] is None else "input_ids"]
-        return {"logits": ops.reshape(scores, ops.shape(given)[:2])}
+        logits = ops.reshape(scores, ops.shape(given)[:2])
+        return self._output({"logits": logits}, inputs, encoded)
 
-    def loss_terms(
-        self, labels: Mapping[str, Any], outputs: Mapping[str, Any]
-    ) -> list[losses.Term]:
-        return [losses.cross_entropy(labels["labels"], outputs["logits"])]
+    def _encoder_inputs(self, inputs: Inputs) -> Inputs:
+        return {name: _merged(name, value) for name, value in inputs.items()}
 
 
-def _merged(name: str, values: Any) -> Any:
+def _merged(name: str, values: Tensor) -> Tensor:
     """`[B, C, …]` to `[B·C, …]`."""
     if values is None:
         return None

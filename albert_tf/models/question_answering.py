@@ -9,94 +9,94 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import AnswerSpans, SpanHead
+from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
-from albert_tf.models.albert import AlbertModel
-from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.task import Inputs, TaskModel
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class AlbertForQuestionAnswering(PreTrainedModel):
-    """Where an answer starts and ends; with `answerability`, also whether there is one.
+class AlbertForQuestionAnswering(TaskModel):
+    """Scores where an answer starts and ends; with `answerability` also whether there is one.
 
-    The loss is the mean of the start's and the end's cross-entropy, and with `answerability` half
-    the sigmoid cross-entropy of `is_impossible` more. The end then depends on the true start, so
-    training needs the labels among the features: `fit({**features, "start_positions": …, …})`.
+    The loss is the mean of both positions' cross-entropies; `answerability` adds half the sigmoid
+    cross-entropy of `is_impossible`. It also scores the end given the true start, so training needs
+    the labels among the features: `fit({**features, "start_positions": …, …})`.
 
     Args:
-        config: sizes; its labels are left out.
-        answerability: the original's head for SQuAD 2.0. Default: `config.answerability`.
+        config: sizes and probabilities; its labels are dropped.
+        answerability: use the original's head for SQuAD 2.0. Default: `config.answerability`.
         dtype, name: as in `keras.Model`.
-
     Call arguments: those of `AlbertModel`, and
-        start_positions, end_positions: int `[B]`; a position outside `[0, T)` doesn't count.
-        is_impossible: `[B]`, 1 for a question without an answer; with `answerability`.
-        p_mask: `[B, T]`, 1 where no answer can be; with `answerability`. None leaves `[CLS]` and
-            the second segment without its `[SEP]`.
+        p_mask: `[B, T]`, 1 where no answer may be; for `answerability`. Default: everywhere but
+            `[CLS]` and the context.
+        start_positions, end_positions: int `[B]`; a position outside `[0, T)` is ignored.
+        is_impossible: `[B]`, 1 for a question without an answer; for `answerability`.
     Returns:
         `ModelOutput` with `loss` (given labels), `start_logits` and `end_logits` `[B, T]`, or with
         `answerability` the outputs of `layers.AnswerSpans`; on request `hidden_states` and
         `attentions`.
     Source: ALBERT, arXiv 1909.11942, appendix; google-research/albert, run_squad_v1.py and
         run_squad_v2.py.
+
+    Example:
+        >>> from albert_tf import AlbertForQuestionAnswering, AlbertTokenizer
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> model = AlbertForQuestionAnswering.from_pretrained("small")
+        >>> features = tokenizer(["Where?"], ["She lives in Lisbon."], return_tensors="np")
+        >>> outputs = model(features)
+        >>> outputs.start_logits.shape == outputs.end_logits.shape == features["input_ids"].shape
+        True
     """
 
     targets = {"start_positions": "start_logits", "end_positions": "end_logits"}
-    labels_named = False
+    keeps_labels = False
 
     def __init__(self, config: AlbertConfig, answerability: bool | None = None, **kwargs: Any):
-        if isinstance(config, AlbertConfig):
-            if answerability is None:
-                answerability = config.answerability
-            # transformers gives the head as many outputs as there are labels.
-            config = dataclasses.replace(config, id2label=None, answerability=answerability)
+        if answerability is not None and isinstance(config, AlbertConfig):
+            config = dataclasses.replace(config, answerability=answerability)
         super().__init__(config, **kwargs)
-        self.albert = AlbertModel(
-            config, add_pooling_layer=False, name="albert", dtype=self.dtype_policy
-        )
-        if config.answerability:
+        if self.config.answerability:
             self.targets = {
                 "start_positions": "start_log_probs",
                 "end_positions": "end_log_probs",
                 "is_impossible": "cls_logits",
             }
             self.task_inputs = ("p_mask",)
-            self.answer_spans = AnswerSpans(config, name="answer_spans", dtype=self.dtype_policy)
-            self.answer_spans.build()
+            self.answer_spans = self._add(AnswerSpans, "answer_spans")
         else:
-            self.qa_outputs = SpanHead(config, name="qa_outputs", dtype=self.dtype_policy)
-            self.qa_outputs.build()
-        self.built = True
+            self.qa_outputs = self._add(SpanHead, "qa_outputs")
 
-    def answer(
-        self, encoded: ModelOutput, inputs: Mapping[str, Any], training: bool | None
-    ) -> dict[str, Any]:
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        p_mask: Tensor = None,
+        start_positions: Tensor = None,
+        end_positions: Tensor = None,
+        is_impossible: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: bool = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        inputs, encoded = self._encode(locals())
         hidden = encoded["last_hidden_state"]
         if self.config.answerability:
             mask = inputs["p_mask"]
-            mask = self._no_answer(inputs, ops.shape(hidden)) if mask is None else mask
-            return self.answer_spans(hidden, mask, inputs["start_positions"], training=training)
-        start_logits, end_logits = self.qa_outputs(hidden)
-        return {"start_logits": start_logits, "end_logits": end_logits}
-
-    def _no_answer(self, inputs: Mapping[str, Any], shape: Any) -> Any:
-        """1 outside `[CLS]` and the second segment before its `[SEP]`, or the text if segments
-
-        aren't told.
-        """
-        mask, types = inputs["attention_mask"], inputs["token_type_ids"]
-        if mask is None or len(mask.shape) != 2:
-            mask = ops.ones(shape[:2])
-        attended = ops.cast(mask, "bool")
-        followed = ops.pad(attended[:, 1:], ((0, 0), (0, 1)))  # not so the last [SEP]
-        possible = ops.logical_and(attended, followed)
-        if types is not None:
-            possible = ops.logical_and(possible, ops.equal(types, 1))
-        classify = ops.equal(ops.arange(shape[1]), 0)
-        return ops.cast(ops.logical_not(ops.logical_or(possible, classify)), "float32")
+            mask = _no_answer(inputs, ops.shape(hidden)) if mask is None else mask
+            starts = inputs["start_positions"]
+            outputs = self.answer_spans(hidden, mask, starts, training=training)
+        else:
+            start_logits, end_logits = self.qa_outputs(hidden)
+            outputs = {"start_logits": start_logits, "end_logits": end_logits}
+        return self._output(outputs, inputs, encoded)
 
     def loss_terms(
-        self, labels: Mapping[str, Any], outputs: Mapping[str, Any]
+        self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
     ) -> list[losses.Term]:
         if self.config.answerability and "start_log_probs" not in outputs:
             raise ValueError(
@@ -116,3 +116,20 @@ class AlbertForQuestionAnswering(PreTrainedModel):
                 )
             )
         return terms
+
+
+def _no_answer(inputs: Inputs, shape: Tensor) -> Tensor:
+    """Returns 1 where no answer may be: everywhere but `[CLS]` and the context, `[B, T]`.
+
+    The context is the second segment without its `[SEP]`, or without `token_type_ids` the text.
+    """
+    mask, types = inputs["attention_mask"], inputs["token_type_ids"]
+    if mask is None or len(mask.shape) != 2:
+        mask = ops.ones(shape[:2])
+    attended = ops.cast(mask, "bool")
+    followed = ops.pad(attended[:, 1:], ((0, 0), (0, 1)))  # false at the last [SEP]
+    possible = ops.logical_and(attended, followed)
+    if types is not None:
+        possible = ops.logical_and(possible, ops.equal(types, 1))
+    classify = ops.equal(ops.arange(shape[1]), 0)
+    return ops.cast(ops.logical_not(ops.logical_or(possible, classify)), "float32")

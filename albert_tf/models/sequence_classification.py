@@ -8,12 +8,12 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
+from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
-from albert_tf.models.albert import AlbertModel
-from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.task import TaskModel
 
-_LOSSES: Final[Mapping[str, Callable[[Any, Any], losses.Term]]] = {
+_LOSSES: Final[Mapping[str, Callable[[Tensor, Tensor], losses.Term]]] = {
     "regression": losses.squared_error,
     "multi_label_classification": losses.sigmoid_cross_entropy,
     "single_label_classification": losses.cross_entropy,
@@ -21,47 +21,64 @@ _LOSSES: Final[Mapping[str, Callable[[Any, Any], losses.Term]]] = {
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class AlbertForSequenceClassification(PreTrainedModel):
-    """One label, several labels, or one number for a whole sequence, as `config.problem_type` says.
+class AlbertForSequenceClassification(TaskModel):
+    """Gives a sequence one label, several labels, or a number, as `config.problem_type` says.
 
-    `compile(optimizer)` is enough to `fit`: the loss is then cross-entropy from logits (int labels
-    `[B]`), sigmoid cross-entropy (several labels, 0 or 1, `[B, num_labels]`) or the squared error
-    (regression, float `[B]`).
+    `compile(optimizer)` is enough to `fit`: the loss is cross-entropy (int labels `[B]`), sigmoid
+    cross-entropy (several labels, 0 or 1, `[B, num_labels]`), or the squared error (regression,
+    float `[B]`).
 
     Args:
-        config: sizes and labels.
+        config: sizes, probabilities and labels.
         dtype, name: as in `keras.Model`.
-
     Call arguments: those of `AlbertModel`, and
         labels: as above.
     Returns:
         `ModelOutput` with `loss` (given labels), `logits` `[B, num_labels]`, and on request
         `hidden_states` and `attentions`.
+
+    Example:
+        >>> import numpy as np
+        >>> from albert_tf import AlbertForSequenceClassification, AlbertTokenizer
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
+        >>> features = tokenizer(["Great.", "Boring."], padding=True, return_tensors="np")
+        >>> model.compile("adam")
+        >>> history = model.fit(dict(features), np.array([1, 0]), verbose=0)
+        >>> probabilities = model.probabilities(model(features).logits)
     """
 
     targets = {"labels": "logits"}
+    pooled = True
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.albert = AlbertModel(config, name="albert", dtype=self.dtype_policy)
-        self.classifier = ClassificationHead(
-            config, config.num_labels, name="classifier", dtype=self.dtype_policy
-        )
-        self.classifier.build()
-        self.built = True
+        self.classifier = self._add(ClassificationHead, "classifier", units=config.num_labels)
 
-    def answer(
-        self, encoded: ModelOutput, inputs: Mapping[str, Any], training: bool | None
-    ) -> dict[str, Any]:
-        return {"logits": self.classifier(encoded["pooler_output"], training=training)}
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        labels: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: bool = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        inputs, encoded = self._encode(locals())
+        logits = self.classifier(encoded["pooler_output"], training=training)
+        return self._output({"logits": logits}, inputs, encoded)
 
     def loss_terms(
-        self, labels: Mapping[str, Any], outputs: Mapping[str, Any]
+        self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
     ) -> list[losses.Term]:
         return [_LOSSES[self.problem_type](labels["labels"], outputs["logits"])]
 
-    def probabilities(self, logits: Any) -> Any:
-        """What the logits `[B, C]` mean: softmax, sigmoid for several labels, the score itself."""
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Turns logits `[B, C]` into probabilities; for regression returns them unchanged."""
         if self.problem_type == "regression":
             return logits
         if self.problem_type == "multi_label_classification":
@@ -70,7 +87,7 @@ class AlbertForSequenceClassification(PreTrainedModel):
 
     @property
     def problem_type(self) -> str:
-        """`config.problem_type`, or what it means where it isn't set: regression for one label."""
+        """`config.problem_type`; if unset, regression for one label, else single-label."""
         return self.config.problem_type or (
             "regression" if self.config.num_labels == 1 else "single_label_classification"
         )

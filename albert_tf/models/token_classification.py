@@ -1,52 +1,59 @@
 """ALBERT with a classifier at every position, for tags and named entities."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
-from albert_tf.models import losses
-from albert_tf.models.albert import AlbertModel
-from albert_tf.models.base import PreTrainedModel
+from albert_tf.layers.common import Tensor
 from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.task import TaskModel
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class AlbertForTokenClassification(PreTrainedModel):
-    """A label for every piece; the loss is the mean cross-entropy of the pieces that count.
+class AlbertForTokenClassification(TaskModel):
+    """Labels every piece.
+
+    The loss is the mean cross-entropy of all labels but -100.
 
     Args:
-        config: sizes and labels.
+        config: sizes, probabilities and labels.
         dtype, name: as in `keras.Model`.
-
     Call arguments: those of `AlbertModel`, and
-        labels: int `[B, T]`; -100 where a piece doesn't count.
+        labels: int `[B, T]`; -100 is ignored.
     Returns:
         `ModelOutput` with `loss` (given labels), `logits` `[B, T, num_labels]`, and on request
         `hidden_states` and `attentions`.
+
+    Example:
+        >>> from albert_tf import AlbertForTokenClassification, AlbertTokenizer
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> names = {0: "O", 1: "PERSON", 2: "PLACE"}
+        >>> model = AlbertForTokenClassification.from_pretrained("small", id2label=names)
+        >>> model(tokenizer(["Anna lives in Lisbon."], return_tensors="np")).logits.shape[-1]
+        3
     """
 
     targets = {"labels": "logits"}
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.albert = AlbertModel(
-            config, add_pooling_layer=False, name="albert", dtype=self.dtype_policy
-        )
-        self.classifier = ClassificationHead(
-            config, config.num_labels, name="classifier", dtype=self.dtype_policy
-        )
-        self.classifier.build()
-        self.built = True
+        self.classifier = self._add(ClassificationHead, "classifier", units=config.num_labels)
 
-    def answer(
-        self, encoded: ModelOutput, inputs: Mapping[str, Any], training: bool | None
-    ) -> dict[str, Any]:
-        return {"logits": self.classifier(encoded["last_hidden_state"], training=training)}
-
-    def loss_terms(
-        self, labels: Mapping[str, Any], outputs: Mapping[str, Any]
-    ) -> list[losses.Term]:
-        return [losses.cross_entropy(labels["labels"], outputs["logits"])]
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        labels: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: bool = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        inputs, encoded = self._encode(locals())
+        logits = self.classifier(encoded["last_hidden_state"], training=training)
+        return self._output({"logits": logits}, inputs, encoded)

@@ -144,12 +144,6 @@ def test_needs_a_configuration():
         AlbertModel({"hidden_size": 20})
 
 
-def test_has_no_loss_of_its_own(model, small_features):
-    model.compile("sgd")
-    with pytest.raises(ValueError, match="AlbertModel has no loss of its own"):
-        model.fit(small_features, np.zeros(2), verbose=0)
-
-
 def test_takes_what_the_tokenizer_gives(small_config, tiny_tokenizer):
     model = AlbertModel(dataclasses.replace(small_config, vocab_size=len(tiny_tokenizer)))
     inputs = tiny_tokenizer(["It was late.", "So"], padding=True, return_tensors="np")

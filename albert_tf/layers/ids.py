@@ -1,0 +1,72 @@
+"""Checks ids once, in the outermost eager call, before they move to a device.
+
+A check inside a layer would copy ids back from the device at every lookup, and make torch wait for
+all work queued before it. In graphs nothing is checked: the values aren't known while tracing.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from typing import Final
+
+import numpy as np
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers.common import Tensor
+
+# The field of the configuration that each input's values stay below.
+LIMITS: Final = {
+    "input_ids": "vocab_size",
+    "token_type_ids": "type_vocab_size",
+    "position_ids": "max_position_embeddings",
+}
+_inside: ContextVar[bool] = ContextVar("inside a call whose ids are checked", default=False)
+
+
+@contextlib.contextmanager
+def checked_ids(
+    config: AlbertConfig, inputs: Mapping[str, Tensor], length: int | None = None
+) -> Iterator[None]:
+    """Checks the ids among `inputs`; calls within this context don't check again.
+
+    Args:
+        config: has the limits.
+        inputs: a call's inputs by name; None and symbolic tensors pass.
+        length: number of pieces in a row, which `masked_lm_positions` stay below.
+    Raises:
+        ValueError: an id lies outside its table.
+    """
+    if _inside.get():
+        yield
+        return
+    for name, limit in LIMITS.items():
+        hint = "Do the tokenizer and the model belong together?"
+        _check_range(inputs.get(name), name, limit, getattr(config, limit), hint)
+    _check_range(
+        inputs.get("masked_lm_positions"), "masked_lm_positions", "length", length, "Pad with 0."
+    )
+    token = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+
+
+def _check_range(values: Tensor, name: str, limit: str, size: int | None, hint: str) -> None:
+    known = _known(values) if isinstance(size, int) else None
+    if known is not None and known.size and (known.min() < 0 or known.max() >= size):
+        raise ValueError(
+            f"{name} must lie in [0, {limit}). "
+            f"Received values from {known.min()} to {known.max()}, {limit}={size}. {hint}"
+        )
+
+
+def _known(values: Tensor) -> np.ndarray | None:
+    """`values` as an array, or None where there are none or a graph is being traced."""
+    if values is None or isinstance(values, np.ndarray):
+        return values
+    try:
+        return ops.convert_to_numpy(values)
+    except (NotImplementedError, TypeError, ValueError, AttributeError):
+        return None

@@ -1,0 +1,97 @@
+"""Each layer works alone in a functional model, which is saved and loaded in safe mode."""
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf import layers
+
+H, E, V = 20, 6, 31
+
+
+def ids(name):
+    return keras.Input((None,), dtype="int32", name=name)
+
+
+def states(name="hidden"):
+    return keras.Input((None, H), name=name)
+
+
+def embedded(config):
+    inputs = [ids("input_ids"), ids("token_type_ids")]
+    return inputs, layers.FactorizedEmbedding(config)(inputs[0], token_type_ids=inputs[1])
+
+
+def encoded(config):
+    inputs = [states(), ids("attention_mask")]
+    hidden_states, attentions = layers.AlbertEncoder(config)(*inputs)
+    return inputs, [hidden_states[-1], attentions[0]]
+
+
+def without_mask(config):
+    hidden = states()
+    return [hidden], layers.AlbertEncoder(config, gradient_checkpointing=True)(hidden)[0][-1]
+
+
+def block(config):
+    inputs = [states(), keras.Input((1, 1, None), name="bias")]
+    parts = layers.SelfAttention(config), layers.FeedForward(config)
+    return inputs, layers.AlbertBlock(*parts)(*inputs)[0]
+
+
+def classified(config):
+    hidden = states()
+    return [hidden], layers.ClassificationHead(config, units=4)(hidden)
+
+
+def masked_lm(config):
+    inputs = [states(), keras.Input(batch_shape=(V, E), name="table"), ids("positions")]
+    return inputs, layers.MaskedLMHead(config)(*inputs)
+
+
+def spans(config):
+    hidden = states()
+    return [hidden], layers.SpanHead(config)(hidden)
+
+
+def answers(config):
+    inputs = [states(), keras.Input((None,), name="p_mask")]
+    return inputs, layers.AnswerSpans(config)(*inputs)
+
+
+def pooled(config):
+    hidden = keras.Input((H,))
+    return [hidden], layers.pooler(config, "float32")(hidden)
+
+
+def example(tensor):
+    """Values for an input: B = 2, or its own first size, and T = 7."""
+    shape = [tensor.shape[0] or 2, *(size or 7 for size in tensor.shape[1:])]
+    if tensor.dtype == "int32":
+        return np.random.default_rng(1).integers(0, 2, shape).astype("int32")
+    return np.random.default_rng(2).standard_normal(shape).astype("float32")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [embedded, encoded, without_mask, block, classified, masked_lm, spans, answers, pooled],
+    ids=lambda make: make.__name__,
+)
+def test_a_layer_alone(make, small_config, scrambled, tmp_path):
+    inputs, outputs = make(small_config)
+    model = scrambled(keras.Model(inputs, outputs))
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras", safe_mode=True)
+    given = [example(tensor) for tensor in inputs]
+    expected, found = (keras.tree.flatten(each(given)) for each in (model, again))
+    assert len(found) == len(expected) == len(keras.tree.flatten(outputs))
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_configuration_round_trip(small_config):
+    encoder = layers.AlbertEncoder(small_config, True, name="deep", dtype="mixed_bfloat16")
+    again = layers.AlbertEncoder.from_config(encoder.get_config())
+    assert again.config == small_config
+    assert (again.name, again.compute_dtype) == ("deep", "bfloat16")
+    assert again.gradient_checkpointing
