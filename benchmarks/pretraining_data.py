@@ -37,12 +37,10 @@ from albert_tf.data.jobs.job import make_job
 from albert_tf.data.jobs.local import run_local
 from albert_tf.data.jobs.progress import Progress
 from albert_tf.data.pretraining import examples
-from albert_tf.data.pretraining.masking import draw, mask
+from albert_tf.data.pretraining.masking import as_rows, mask
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
 from albert_tf.data.pretraining.pairs import make_pairs, swapped
-from albert_tf.data.pretraining.passages import as_passages
 from albert_tf.data.pretraining.records import encode, encode_rows, frame
-from albert_tf.data.pretraining.rows import laid_out
 from albert_tf.text.normalization import Normalization
 from albert_tf.text.vocabulary import bake_file
 
@@ -117,14 +115,14 @@ def stages(text, vocab, options):
     pieces = timed("pieces", tokenizer.encode_plain, flat)
     keys, sizes = list(range(len(cut))), [len(one) for one in cut]
     room = options.max_seq_length - SPECIAL_COUNT
-    whole = as_passages(keys, sizes, pieces, maker.table.starts, room, counts)
+    whole = examples.as_passages(keys, sizes, pieces, maker.table.starts, room, counts)
     pairs = timed("pairs", lambda: swapped(make_pairs(whole, options, counts)))
     times["masks"] = times["records"] = 0.0
     for start in range(0, len(pairs.keys), examples.BATCH):
         before = time.perf_counter()
         part = pairs.part(start, start + examples.BATCH)
-        rows = laid_out(part, whole.ids, maker.table, options.max_seq_length)
-        masked = mask(rows, draw(part.keys), maker.table, options)
+        rows = as_rows(part, whole.ids, maker.table, options.max_seq_length)
+        masked = mask(rows, part.keys, maker.table, options)
         between = time.perf_counter()
         given = examples.static_features(rows, masked, part.labels, maker.table.starts)
         for record in encode_rows(given):

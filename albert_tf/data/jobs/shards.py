@@ -11,7 +11,7 @@ from albert_tf.data.corpus.sentences import sentence_splitter, sentences
 from albert_tf.data.jobs.job import Job
 from albert_tf.data.jobs.reports import FileReport, is_right, measure, read_json, write_json
 from albert_tf.data.pretraining.examples import ExampleMaker
-from albert_tf.data.pretraining.passages import Passages
+from albert_tf.data.pretraining.pairs import Passages
 from albert_tf.data.pretraining.records import frame
 from albert_tf.files import written_atomically
 

@@ -1,15 +1,19 @@
-"""Random numbers that are pure functions of their names: the same on every machine, for ever.
+"""Random numbers that are pure functions of their names: the same on every machine and version.
 
-A key names what is drawn for (a seed, a document, a copy, a row); the numbers of a key are
-splitmix64's stream from there (Steele, Lea and Flood, Fast splittable pseudorandom number
-generators, OOPSLA 2014). NumPy's own generators give no such promise across versions
-(NumPy's NEP 19), and would have to be made anew for each row.
+A key names what a number is drawn for (a seed, a document, a copy, a row); the numbers of a key are
+the stream of splitmix64 from there (Steele, Lea and Flood, Fast splittable pseudorandom number
+generators, OOPSLA 2014). NumPy's generators don't promise the same numbers in every version (NEP
+19), and both they and TensorFlow's stateless ones would need a loop over the rows of a batch.
+
+`xp` is the module of array operations: `arrays` (NumPy) or `arrays_graph` (TensorFlow).
 """
 
 import hashlib
 from typing import Any, Final
 
 import numpy as np
+
+from albert_tf.data.pretraining import arrays
 
 STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
@@ -24,38 +28,30 @@ def key(*parts: int | str) -> int:
     return int.from_bytes(digest, "little")
 
 
-def child(keys: Any, *numbers: Any) -> np.ndarray:
-    """uint64 keys of parts: of `keys`, the parts that `numbers` (all broadcast) name."""
-    with np.errstate(over="ignore"):
-        result = np.asarray(keys, np.uint64)
+def child(keys: Any, *numbers: Any, xp: Any = arrays) -> Any:
+    """Keys of the parts of `keys` that `numbers` name: uint64, broadcast.
+
+    Args:
+        keys: uint64, or a Python int.
+        numbers: integers, 0 or more.
+    """
+    with np.errstate(over="ignore"):  # wraps around at 2**64
+        result = xp.cast(keys, np.uint64)
         for number in numbers:
-            result = _mixed(result + (np.asarray(number, np.uint64) + np.uint64(1)) * STEP)
+            result = _mixed(result + (xp.cast(number, np.uint64) + np.uint64(1)) * STEP, xp)
         return result
 
 
-def uniform(keys: np.ndarray, stream: int, count: int) -> np.ndarray:
-    """float64 `[R, count]` in [0, 1) for `keys` `[R]`; streams of a key have nothing in common."""
-    return Uniform(keys, stream)[np.arange(len(keys))[:, None], np.arange(count)]
+def uniform(keys: Any, stream: int, places: Any, xp: Any = arrays) -> Any:
+    """Numbers in [0, 1): float64 `[R, K]` for `keys` `[R]` and `places` `[K]` or `[R, K]`.
 
-
-class Uniform:
-    """`uniform` of any count, of which only what is asked for is computed.
-
-    Args:
-        keys: uint64 `[R]`.
-        stream: of draws.
+    The streams of a key are independent of each other.
     """
-
-    def __init__(self, keys: np.ndarray, stream: int):
-        self._keys = child(keys, stream)
-
-    def __getitem__(self, place: tuple[Any, Any]) -> np.ndarray:
-        """float64 in [0, 1) for rows and places (both broadcast), as an array would give it."""
-        row, at = place
-        return (child(self._keys[row], at) >> np.uint64(11)) * MANTISSA
+    numbers = child(child(keys, stream, xp=xp)[:, None], places, xp=xp)
+    return xp.cast(xp.shift_right(numbers, 11), np.float64) * MANTISSA
 
 
-def _mixed(state: np.ndarray) -> np.ndarray:
-    state = (state ^ (state >> np.uint64(30))) * FIRST
-    state = (state ^ (state >> np.uint64(27))) * SECOND
-    return state ^ (state >> np.uint64(31))
+def _mixed(state: Any, xp: Any) -> Any:
+    state = (state ^ xp.shift_right(state, 30)) * FIRST
+    state = (state ^ xp.shift_right(state, 27)) * SECOND
+    return state ^ xp.shift_right(state, 31)

@@ -1,4 +1,4 @@
-"""Documents to records: the same function for every engine, on one machine and on many."""
+"""Documents to records: the same function on one machine and on every engine."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -8,16 +8,13 @@ import numpy as np
 
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.pretraining import draws
-from albert_tf.data.pretraining.masking import Masked, Rows, draw, mask
+from albert_tf.data.pretraining.masking import Masked, Unmasked, as_rows, mask, word_table
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
-from albert_tf.data.pretraining.pairs import Pairs, make_pairs, swapped
-from albert_tf.data.pretraining.passages import Passages, as_passages
+from albert_tf.data.pretraining.pairs import Pairs, Passages, make_pairs, swapped
 from albert_tf.data.pretraining.records import encode, encode_rows
-from albert_tf.data.pretraining.rows import laid_out
-from albert_tf.data.pretraining.words import word_table
 from albert_tf.text.base_tokenizer import BaseTokenizer
 
-BATCH: Final = 512  # rows that are masked side by side; what comes out doesn't depend on it
+BATCH: Final = 512  # rows that are masked side by side; the result doesn't depend on it
 _ORDER: Final = 32  # a stream of draws
 
 
@@ -27,9 +24,9 @@ class ExampleMaker:
     With `pair_task="nsp"` second segments come from the other documents that are read together.
 
     Args:
-        tokenizer: cuts sentences into pieces.
-        options: what an example is.
-        sentences: cuts a document into sentences.
+        tokenizer: splits sentences into pieces.
+        options: how documents become examples.
+        sentences: splits a document into sentences.
     """
 
     def __init__(
@@ -45,7 +42,7 @@ class ExampleMaker:
         """Documents as pieces.
 
         Args:
-            counts: gets `sentences`, `tokens`, `long_sentences`, `empty_documents`.
+            counts: adds `sentences`, `tokens`, `long_sentences`, `empty_documents`.
         """
         seed = self.options.random_seed
         keys = [draws.key(seed, document.source, document.offset) for document in documents]
@@ -61,38 +58,91 @@ class ExampleMaker:
         )
 
     def records(
-        self, given: Passages, copy: int, counts: Counter[str]
+        self, passages: Passages, copy: int, counts: Counter[str]
     ) -> Iterator[tuple[int, bytes]]:
         """The records of passages, in the order of the text.
 
         Args:
-            copy: number of the copy, from 0; each has draws of its own.
-            counts: gets `examples`, `single_words`; in static mode `masked` too.
+            copy: number of the copy, from 0; each has its own draws.
+            counts: adds `examples`, `single_words`; in static mode `masked` too.
         Yields:
-            A number that tells a record's place among shuffled ones, and a `tf.train.Example`.
+            A number to sort by, which shuffles the records, and a `tf.train.Example`.
         """
-        given = given._replace(keys=draws.child(given.keys, copy))
-        pairs = make_pairs(given, self.options, counts)
+        passages = passages._replace(keys=draws.child(passages.keys, copy))
+        pairs = make_pairs(passages, self.options, counts)
         ranks = draws.child(pairs.keys, _ORDER).tolist()
         counts["examples"] += len(ranks)
         encoded = self._masked if self.options.mode == "static" else _segments
         for start in range(0, len(ranks), BATCH):
             part = pairs.part(start, start + BATCH)
-            records = encoded(part, given.ids, counts)
+            records = encoded(part, passages.ids, counts)
             yield from zip(ranks[start : start + BATCH], records, strict=True)
 
     def _masked(self, pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[bytes]:
         if self.options.pair_task == "sop":
             pairs = swapped(pairs)
-        length = self.options.max_seq_length
-        rows = laid_out(pairs, ids, self.table, length)
-        masked = mask(rows, draw(pairs.keys), self.table, self.options)
+        rows = as_rows(pairs, ids, self.table, self.options.max_seq_length)
+        masked = mask(rows, pairs.keys, self.table, self.options)
         counts["masked"] += int(masked.counts.sum())
         return encode_rows(static_features(rows, masked, pairs.labels, self.table.starts))
 
 
+def as_passages(
+    keys: Sequence[int],
+    sizes: Sequence[int],
+    sentences: Sequence[np.ndarray],
+    word_starts: np.ndarray,
+    longest: int,
+    counts: Counter[str],
+) -> Passages:
+    """Puts the pieces of documents into arrays.
+
+    Args:
+        keys: one for each document; documents without a piece are left out.
+        sizes: sentences of each document.
+        sentences: int32 arrays, the pieces of each sentence of all documents.
+        word_starts: bool `[V]`, pieces that begin a word.
+        longest: pieces of the longest sentence; longer ones are cut into several, between words if
+            possible.
+        counts: adds `tokens`, `empty_documents`, `long_sentences`.
+    """
+    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+    document = np.repeat(np.arange(len(sizes)), sizes)[lengths > 0]
+    filled = np.bincount(document, minlength=len(sizes))
+    ids = np.concatenate([np.zeros(0, np.int32), *sentences])
+    counts["tokens"] += len(ids)
+    counts["empty_documents"] += int((filled == 0).sum())
+    bounds = np.concatenate([[0], np.cumsum(lengths[lengths > 0])])
+    documents = np.concatenate([[0], np.cumsum(filled[filled > 0])])
+    starts = word_starts[ids]
+    starts[bounds[:-1]] = True
+    used = np.array(keys, np.uint64)[filled > 0]
+    return _with_shorter_sentences(Passages(used, ids, starts, bounds, documents), longest, counts)
+
+
+def _with_shorter_sentences(whole: Passages, longest: int, counts: Counter[str]) -> Passages:
+    """The same pieces, in sentences of at most `longest`."""
+    long = np.flatnonzero(np.diff(whole.bounds) > longest)
+    if not len(long):
+        return whole
+    counts["long_sentences"] += len(long)
+    begins = np.flatnonzero(whole.starts)
+    cuts: list[int] = []
+    for sentence in long:
+        at, end = (int(bound) for bound in whole.bounds[sentence : sentence + 2])
+        while end - at > longest:
+            word = int(begins[np.searchsorted(begins, at + longest, side="right") - 1])
+            at = word if word > at else at + longest
+            cuts.append(at)
+    bounds = np.sort(np.concatenate([whole.bounds, cuts]).astype(np.int64))
+    starts = whole.starts.copy()
+    starts[cuts] = True
+    documents = np.searchsorted(bounds, whole.bounds[whole.documents])
+    return whole._replace(bounds=bounds, starts=starts, documents=documents)
+
+
 def _segments(pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[bytes]:
-    """Records that are masked when they are read: segments in the text's order."""
+    """Records of dynamic mode: segments in the text's order."""
     for first, second, label in zip(*(array.tolist() for array in pairs[1:]), strict=True):
         yield encode(
             {
@@ -104,7 +154,7 @@ def _segments(pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[b
 
 
 def static_features(
-    rows: Rows, masked: Masked, labels: np.ndarray, word_starts: np.ndarray
+    rows: Unmasked, masked: Masked, labels: np.ndarray, word_starts: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Features of masked records, under the original's names: `[R, T]`, `[R, P]` and `[R, 1]`."""
     at = np.arange(rows.ids.shape[1])

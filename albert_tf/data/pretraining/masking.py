@@ -1,25 +1,50 @@
 """n-gram masking of whole words.
 
-Source: ALBERT, arXiv 1909.11942, section 4.1, and the original's create_pretraining_data.py. What
-differs from the latter on purpose: an n-gram never goes from one segment into the other, and the
-random piece is never a special one. `masking_graph` does the same in TensorFlow's graphs.
+Source: ALBERT, arXiv 1909.11942, section 4.1, and the original's create_pretraining_data.py.
+Differs from the latter on purpose: an n-gram never crosses from one segment into the other, and the
+random piece is never a special one.
+
+`xp` is the module of array operations: `arrays` (NumPy) or `arrays_graph` (TensorFlow).
 """
 
+import string
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.data.pretraining import draws
-from albert_tf.data.pretraining.options import NUMBER_BITS, ExampleOptions
-from albert_tf.data.pretraining.ragged import numbers_within
-from albert_tf.data.pretraining.words import WordTable
+from albert_tf.data.pretraining import arrays, draws
+from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.data.pretraining.pairs import Pairs
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 MASKED: Final = 0.8  # share of the predicted pieces that become [MASK]
-KEPT: Final = 0.9  # … up to here they stay, and above this they become a random one
-STREAMS: Final = range(16, 21)  # of `Draws`, in its order
+UNCHANGED: Final = 0.9  # … up to here they stay as they are; above, they become a random piece
+ORDER, NGRAM, REPLACE, RANDOM, SHUFFLE = range(16, 21)  # streams of draws, by position of a piece
+# The original leaves these three out: a piece with one of them begins a word.
+_PUNCTUATION: Final = frozenset(string.punctuation) - frozenset("'<=>")
+_CONTINUING: Final = frozenset(string.ascii_letters) | _PUNCTUATION
+_WORDPIECE_CONTINUES: Final = "##"
 
 
-class Rows(NamedTuple):
+class WordTable(NamedTuple):
+    """The facts of a vocabulary that masking needs.
+
+    Attributes:
+        starts: bool `[V]`, pieces that always begin a word.
+        random_ids: int32 `[K]`, pieces that may replace another: all but the special ones.
+        pad_id, classify_id, separate_id, mask_id: ids of the special pieces.
+    """
+
+    starts: np.ndarray
+    random_ids: np.ndarray
+    pad_id: int
+    classify_id: int
+    separate_id: int
+    mask_id: int
+
+
+class Unmasked(NamedTuple):
     """Examples before masking.
 
     Attributes:
@@ -28,27 +53,9 @@ class Rows(NamedTuple):
         first: int32 `[R]`, pieces of `[CLS] A [SEP]`.
     """
 
-    ids: np.ndarray
-    lengths: np.ndarray
-    first: np.ndarray
-
-
-class Draws(NamedTuple):
-    """float64 `[R, T]` in [0, 1) each, by the position of a piece: arrays, or `draws.Uniform`.
-
-    Attributes:
-        order: a word's turn, by its first piece: the lowest is the first to be masked.
-        ngram: how many words are masked from a word on.
-        replace: what becomes of a piece.
-        word: the random piece that replaces it.
-        shuffle: where it goes in a permutation.
-    """
-
-    order: Any
-    ngram: Any
-    replace: Any
-    word: Any
-    shuffle: Any
+    ids: Any
+    lengths: Any
+    first: Any
 
 
 class Masked(NamedTuple):
@@ -57,178 +64,203 @@ class Masked(NamedTuple):
     Attributes:
         ids: int32 `[R, T]`.
         positions: int32 `[R, P]`, increasing; 0 beyond `counts`.
-        labels: int32 `[R, P]`, the pieces that stood there; 0 beyond `counts`.
+        labels: int32 `[R, P]`, the pieces that were there; 0 beyond `counts`.
         counts: int32 `[R]`, predictions.
     """
 
-    ids: np.ndarray
-    positions: np.ndarray
-    labels: np.ndarray
-    counts: np.ndarray
+    ids: Any
+    positions: Any
+    labels: Any
+    counts: Any
 
 
-def draw(keys: np.ndarray) -> Draws:
-    """What masking rows needs, for keys uint64 `[R]`."""
-    return Draws(*(draws.Uniform(keys, stream) for stream in STREAMS))
-
-
-def mask(rows: Rows, drawn: Draws, table: WordTable, options: ExampleOptions) -> Masked:
-    """Masks rows as `drawn` says."""
-    words, budget = _words(rows, table, options), _predictions(rows.lengths, options)
-    heads = _pick(words, budget, drawn, options, np.zeros(rows.ids.shape, bool))
-    chosen = heads >= 0
-    ids = _replaced(rows.ids, heads, drawn, table, options)
-    if options.do_permutation:
-        more = _pick(words, budget, drawn, options, chosen) >= 0
-        ids = _permuted(ids, more, drawn.shuffle)
-        chosen = chosen | more
-    return _collected(rows.ids, ids, chosen, options.predictions)
-
-
-class _Words(NamedTuple):
-    """The words of rows, W the most of a row; beyond `counts` there are none.
-
-    Attributes:
-        counts: int `[R]`.
-        begins, ends: int `[R, W]`, the position of the first piece, and after the last.
-        left: int `[R, W]`, words from this one to the end of its segment.
-    """
-
-    counts: np.ndarray
-    begins: np.ndarray
-    ends: np.ndarray
-    left: np.ndarray
-
-
-def _words(rows: Rows, table: WordTable, options: ExampleOptions) -> _Words:
-    at = np.arange(rows.ids.shape[1])
-    first, lengths = rows.first[:, None], rows.lengths[:, None]
-    inside = (at > 0) & (at != first - 1) & (at < lengths - 1)
-    starts = inside & ((at == 1) | (at == first))
-    starts |= inside & (table.starts[rows.ids] if options.do_whole_word_mask else True)
-    row, begin = np.nonzero(starts)
-    counts = starts.sum(axis=1)
-    number = numbers_within(counts)
-    in_first = begin < rows.first[row]
-    of_first = (starts & (at < first)).sum(axis=1)
-    last = np.where(in_first, of_first[row], counts[row])
-    segment_end = np.where(in_first, rows.first[row] - 1, rows.lengths[row] - 1)
-    ends = np.where(number + 1 == last, segment_end, np.append(begin[1:], 0))
-    arrays = np.zeros((3, len(counts), int(counts.max(initial=0))), np.int32)
-    arrays[:, row, number] = begin, ends, last - number
-    return _Words(counts, *arrays)
-
-
-def _predictions(lengths: np.ndarray, options: ExampleOptions) -> np.ndarray:
-    """int `[R]`: pieces to mask."""
-    wanted = np.maximum(1, np.rint(options.masked_lm_prob * lengths)).astype(int)
-    return (
-        np.minimum(wanted, options.masked_predictions)
-        if options.masked_lm_prob
-        else np.zeros_like(wanted)
+def word_table(tokenizer: BaseTokenizer) -> WordTable:
+    """The table of a tokenizer's vocabulary."""
+    pieces = tokenizer.convert_ids_to_tokens(range(tokenizer.vocab_size))
+    special = set(tokenizer.all_special_ids)
+    return WordTable(
+        starts=word_starts(pieces),
+        random_ids=np.array([i for i in range(len(pieces)) if i not in special], np.int32),
+        pad_id=tokenizer.pad_token_id,
+        classify_id=tokenizer.cls_token_id,
+        separate_id=tokenizer.sep_token_id,
+        mask_id=tokenizer.mask_token_id,
     )
 
 
-def _pick(
-    words: _Words, budget: np.ndarray, drawn: Draws, options: ExampleOptions, taken: np.ndarray
-) -> np.ndarray:
-    """int `[R, T]`: for each piece that gets picked, where its n-gram begins; -1 for the others.
+def word_starts(pieces: Sequence[str]) -> np.ndarray:
+    """bool `[V]`: the pieces that begin a word.
 
-    All rows take their turns side by side: the k-th word of each is looked at in step k.
+    In a SentencePiece vocabulary a piece continues a word if it consists of a-z and punctuation,
+    with at least one letter: the original's rule, by which every number is a word. In a WordPiece
+    vocabulary it does if it begins with `##`.
+    """
+    if any(piece.startswith(_WORDPIECE_CONTINUES) for piece in pieces):
+        return np.array([not piece.startswith(_WORDPIECE_CONTINUES) for piece in pieces])
+    return np.array(
+        [piece in _PUNCTUATION or not _CONTINUING.issuperset(piece) for piece in pieces]
+    )
+
+
+def as_rows(pairs: Pairs, ids: Any, table: WordTable, length: Any, xp: Any = arrays) -> Unmasked:
+    """`[CLS] A [SEP] B [SEP]` and padding for pairs that fit into `length`.
 
     Args:
-        budget: int `[R]`, pieces to pick.
-        taken: bool `[R, T]`, pieces that can't be.
+        ids: int32 `[N]`, the pieces that `pairs` refer to.
     """
-    rows = np.arange(len(budget))[:, None]
-    exists = np.arange(words.begins.shape[1]) < words.counts[:, None]
-    turns = _order(drawn.order[rows, words.begins], exists)
-    limits = np.cumsum(options.ngram_probabilities)[:-1]
-    free = exists & ~taken[rows, words.begins]
-    remaining, active = budget.copy(), np.flatnonzero((budget > 0) & (words.counts > 0))
-    picked: list[tuple[np.ndarray, ...]] = []
-    for turn in range(turns.shape[1]):
-        word = turns[active, turn]
-        begin = words.begins[active, word]
-        size = 1 + np.searchsorted(limits, drawn.ngram[active, begin], side="right")
-        size = np.minimum(size, words.left[active, word])
-        size = _fitting(words, active, word, size, remaining[active] + begin)
-        accepted = size > 0
-        for offset in range(int(size.max(initial=0))):
-            within = offset < size
-            accepted[within] &= free[active[within], word[within] + offset]
-        row, word, size, begin = (each[accepted] for each in (active, word, size, begin))
-        for offset in range(int(size.max(initial=0))):
-            within = offset < size
-            free[row[within], word[within] + offset] = False
-        end = words.ends[row, word + size - 1]
-        remaining[row] -= end - begin
-        picked.append((row, begin, end))
-        active = active[(remaining[active] > 0) & (turn + 1 < words.counts[active])]
-        if not len(active):
-            break
-    return _heads(picked, taken.shape)
+    at = xp.arange(length)
+    begins = [xp.cast(segment[:, :1], np.int32) for segment in (pairs.first, pairs.second)]
+    ends = [xp.cast(segment[:, 1:], np.int32) for segment in (pairs.first, pairs.second)]
+    first = ends[0] - begins[0] + 2
+    lengths = first + ends[1] - begins[1] + 1
+    source = xp.where(at < first, begins[0] + at - 1, begins[1] + at - first)
+    source = xp.minimum(xp.maximum(source, 0), xp.shape(ids)[0] - 1)
+    separators = (at == first - 1) | (at == lengths - 1)
+    rows = xp.where(separators, table.separate_id, xp.take(ids, source))
+    rows = xp.where(at == 0, table.classify_id, xp.where(at < lengths, rows, table.pad_id))
+    return Unmasked(xp.cast(rows, np.int32), lengths[:, 0], first[:, 0])
 
 
-def _order(drawn: np.ndarray, exists: np.ndarray) -> np.ndarray:
-    """int `[R, W]`: the numbers of the words by their draws, and by themselves where these tie.
+def mask(
+    rows: Unmasked, keys: Any, table: WordTable, options: ExampleOptions, xp: Any = arrays
+) -> Masked:
+    """Masks rows, by draws that depend on their keys alone.
 
-    A draw is a multiple of 2**-53; sorting it together with its number is faster than argsort.
+    Args:
+        keys: uint64 `[R]`.
     """
-    numbers = np.arange(drawn.shape[1], dtype=np.uint64)
-    keys = ((drawn * 2.0**53).astype(np.uint64) << np.uint64(NUMBER_BITS)) | numbers
-    keys[~exists] = np.iinfo(np.uint64).max
-    return (np.sort(keys, axis=1) & np.uint64(2**NUMBER_BITS - 1)).astype(int)
+    words = _words(rows, keys, table, options, xp)
+    budget = _budget(rows.lengths, options, xp)
+    heads = _pick(words, budget, xp.minimum(words.bounds, 0) - 1, xp)
+    of_pieces = xp.gather(heads, words.numbers)
+    chosen = of_pieces >= 0
+    at = xp.arange(options.predictions)
+    positions, counts = _positions(chosen, options, xp)
+    labels = xp.gather(rows.ids, positions)
+    new = _replacements(positions, labels, of_pieces, keys, table, options, xp)
+    ids = xp.scatter(rows.ids + 0, positions, xp.where(at < counts, new, table.classify_id))
+    if options.do_permutation:
+        both = xp.gather(_pick(words, budget, heads, xp), words.numbers) >= 0
+        ids = _permuted(ids, both & ~chosen, keys, table, options, xp)
+        positions, counts = _positions(both, options, xp)
+        labels = xp.gather(rows.ids, positions)
+    return Masked(ids, positions, xp.where(at < counts, labels, 0), counts[:, 0])
 
 
-def _fitting(
-    words: _Words, row: np.ndarray, word: np.ndarray, size: np.ndarray, end: np.ndarray
-) -> np.ndarray:
-    """How many of `size` words from `word` on end at or before `end`."""
-    fitting = np.zeros_like(size)
-    for count in range(1, int(size.max(initial=0)) + 1):
-        last = np.minimum(word + count, words.ends.shape[1]) - 1
-        fitting += (count <= size) & (words.ends[row, last] <= end)
-    return fitting
+class _Words(NamedTuple):
+    """The words of rows. Bounds are the pieces that begin a word, `[CLS]` and each `[SEP]`.
+
+    Attributes:
+        bounds: int32 `[R, W]`, positions of the bounds, in order.
+        numbers: int32 `[R, T]`, number of the last bound at or before a position.
+        counts: int32 `[R, 1]`, words.
+        turns: int32 `[R, W]`, numbers of the words in the order in which they are visited.
+        ends: int32 `[R, W]`, number of the bound that ends the n-gram that is drawn for a turn.
+        longest: words of the longest n-gram.
+    """
+
+    bounds: Any
+    numbers: Any
+    counts: Any
+    turns: Any
+    ends: Any
+    longest: int
 
 
-def _heads(picked: list[tuple[np.ndarray, ...]], shape: tuple[int, ...]) -> np.ndarray:
-    heads = np.full(shape, -1)
-    if picked:
-        row, begin, end = (np.concatenate(arrays) for arrays in zip(*picked, strict=True))
-        sizes = end - begin
-        head = np.repeat(begin, sizes)
-        heads[np.repeat(row, sizes), head + numbers_within(sizes)] = head
-    return heads
+def _words(rows: Unmasked, keys: Any, table: WordTable, options: ExampleOptions, xp: Any) -> _Words:
+    at = xp.arange(xp.shape(rows.ids)[1])
+    first, lengths = rows.first[:, None], rows.lengths[:, None]
+    special = (at == 0) | (at == first - 1) | (at >= lengths - 1)
+    starts = ~special
+    if options.do_whole_word_mask:
+        starts &= (at == 1) | (at == first) | xp.take(table.starts, rows.ids)
+    is_bound = starts | (special & (at < lengths))
+    numbers = xp.cumsum(is_bound) - 1
+    bounds = xp.positions(is_bound)
+    separators = [xp.gather(numbers, last - 1) for last in (first, lengths)]
+    number = xp.arange(xp.shape(bounds)[1])
+    is_word = (number > 0) & (number != separators[0]) & (number < separators[1])
+    drawn = draws.uniform(keys, ORDER, bounds, xp)
+    turns = xp.argsort(xp.where(is_word, drawn, np.inf))
+    drawn = draws.uniform(keys, NGRAM, xp.gather(bounds, turns), xp)
+    limits = np.cumsum(options.ngram_probabilities)[:-1].tolist()
+    ends = turns + 1
+    for limit in limits:
+        ends += xp.cast(drawn >= limit, np.int32)
+    ends = xp.minimum(ends, xp.where(turns < separators[0], *separators))
+    return _Words(bounds, numbers, separators[1] - 2, turns, ends, len(limits) + 1)
 
 
-def _replaced(
-    ids: np.ndarray, heads: np.ndarray, drawn: Draws, table: WordTable, options: ExampleOptions
-) -> np.ndarray:
-    row, position = np.nonzero(heads >= 0)
-    decides = heads[row, position] if options.span_masking else position
-    replace = drawn.replace[row, decides]
-    number = (drawn.word[row, position] * len(table.random_ids)).astype(int)
-    other = np.where(replace < KEPT, ids[row, position], table.random_ids[number])
-    replaced = ids.copy()
-    replaced[row, position] = np.where(replace < MASKED, table.mask_id, other)
-    return replaced
+def _budget(lengths: Any, options: ExampleOptions, xp: Any) -> Any:
+    """int32 `[R, 1]`: pieces to mask."""
+    if not options.masked_lm_prob:
+        return xp.cast(lengths * 0, np.int32)[:, None]
+    wanted = xp.cast(xp.round(options.masked_lm_prob * xp.cast(lengths, np.float64)), np.int32)
+    return xp.minimum(xp.maximum(wanted, 1), options.masked_predictions)[:, None]
 
 
-def _permuted(ids: np.ndarray, chosen: np.ndarray, shuffle: Any) -> np.ndarray:
-    """Pieces at the chosen places of a row change places with one another."""
-    row, position = np.nonzero(chosen)
-    order = np.lexsort((shuffle[row, position], row))
-    permuted = ids.copy()
-    permuted[row, position] = ids[row[order], position[order]]
-    return permuted
+def _pick(words: _Words, budget: Any, heads: Any, xp: Any) -> Any:
+    """int32 `[R, W]`: for each picked word the position of the first of its n-gram, else -1.
+
+    Every row is at the same turn: its k-th word is visited in round k. An n-gram that is longer
+    than the rest of the budget is shortened; one with a word that is picked already is skipped.
+
+    Args:
+        budget: int32 `[R, 1]`, pieces to pick.
+        heads: int32 `[R, W]`, as returned: the words that are picked already.
+    """
+    steps = xp.arange(words.longest)
+    begins = xp.gather(words.bounds, words.turns)
+
+    def is_unfinished(turn: Any, remaining: Any, heads: Any) -> Any:
+        return xp.any((remaining > 0) & (turn < words.counts))
+
+    def visit(turn: Any, remaining: Any, heads: Any) -> tuple[Any, Any, Any]:
+        word, begin, end = (each[:, turn : turn + 1] for each in (words.turns, begins, words.ends))
+        places = xp.gather(words.bounds, xp.minimum(word + steps + 1, end))
+        size = xp.where(places - begin <= remaining, places - begin, 0)
+        # Words of the n-gram, those that fit; [CLS], which is never picked, fills up.
+        numbers = xp.where((word + steps < end) & (size > 0), word + steps, 0)
+        is_free = xp.all(xp.gather(heads, numbers) < 0, 1, keepdims=True) & (turn < words.counts)
+        numbers = xp.where(is_free, numbers, 0)
+        heads = xp.scatter(heads, numbers, xp.where(numbers > 0, begin, -1))
+        size = xp.where(is_free, xp.max(size, 1, keepdims=True), 0)
+        return turn + 1, remaining - size, heads
+
+    return xp.while_loop(is_unfinished, visit, (0, budget, heads))[2]
 
 
-def _collected(before: np.ndarray, after: np.ndarray, chosen: np.ndarray, most: int) -> Masked:
-    row, position = np.nonzero(chosen)
-    counts = chosen.sum(axis=1, dtype=np.int32)
-    number = numbers_within(counts)
-    positions, labels = np.zeros((2, len(counts), most), np.int32)
-    positions[row, number] = position
-    labels[row, number] = before[row, position]
-    return Masked(after, positions, labels, counts)
+def _positions(chosen: Any, options: ExampleOptions, xp: Any) -> tuple[Any, Any]:
+    """Positions of the chosen pieces, int32 `[R, P]`, and how many they are, `[R, 1]`."""
+    counts = xp.sum(xp.cast(chosen, np.int32), 1, keepdims=True)
+    return xp.positions(chosen, options.predictions), xp.cast(counts, np.int32)
+
+
+def _replacements(
+    positions: Any,
+    labels: Any,
+    heads: Any,
+    keys: Any,
+    table: WordTable,
+    options: ExampleOptions,
+    xp: Any,
+) -> Any:
+    """int32 `[R, P]`: `[MASK]`, the piece itself, or a random one."""
+    decides = xp.maximum(xp.gather(heads, positions), 0) if options.span_masking else positions
+    replace = draws.uniform(keys, REPLACE, decides, xp)
+    number = draws.uniform(keys, RANDOM, positions, xp) * len(table.random_ids)
+    other = xp.take(table.random_ids, xp.cast(number, np.int32))
+    other = xp.where(replace < UNCHANGED, labels, other)
+    return xp.where(replace < MASKED, table.mask_id, other)
+
+
+def _permuted(
+    ids: Any, chosen: Any, keys: Any, table: WordTable, options: ExampleOptions, xp: Any
+) -> Any:
+    """The chosen pieces of a row change places with one another."""
+    positions, counts = _positions(chosen, options, xp)
+    is_chosen = xp.arange(options.predictions) < counts
+    shuffle = draws.uniform(keys, SHUFFLE, positions, xp)
+    order = xp.argsort(xp.where(is_chosen, shuffle, np.inf))
+    new = xp.gather(ids, xp.gather(positions, order))
+    return xp.scatter(ids, positions, xp.where(is_chosen, new, table.classify_id))

@@ -12,9 +12,8 @@ from albert_tf.data import features
 from albert_tf.data.pretraining import batches as module
 from albert_tf.data.pretraining import draws, masking, records
 from albert_tf.data.pretraining.batches import evaluation_batches, pretraining_batches
-from albert_tf.data.pretraining.masking import Rows
+from albert_tf.data.pretraining.masking import Unmasked, word_table
 from albert_tf.data.pretraining.sources import find_records
-from albert_tf.data.pretraining.words import word_table
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
 from albert_tf.training.optimizers import AlbertAdamW
@@ -52,14 +51,14 @@ def flat(lists):
 def as_made_in_numpy(directory, number, epoch, seed):
     """What becomes of a dynamic record, as features of one row."""
     key = draws.child(draws.key(seed, "masks"), epoch, [number])
-    swap = draws.uniform(key, 0, 1)[0, 0] < 0.5
+    swap = draws.uniform(key, 0, 0)[0, 0] < 0.5
     table, record = word_table(directory.tokenizer), directory.record(number)
     first, second = (record["segment_b" if swap == turn else "segment_a"] for turn in (0, 1))
     ids = [table.classify_id, *second, table.separate_id, *first, table.separate_id]
     at, length, end = np.arange(T), len(ids), len(second) + 2
     row = np.array([ids + [table.pad_id] * (T - length)], "int32")
-    rows = Rows(row, np.array([length]), np.array([end]))
-    masked = masking.mask(rows, masking.draw(key), table, directory.options)
+    rows = Unmasked(row, np.array([length]), np.array([end]))
+    masked = masking.mask(rows, key, table, directory.options)
     counted = np.arange(P) < masked.counts[0]
     return (
         masked.ids[0],
@@ -209,7 +208,7 @@ def test_the_parts_of_workers_are_all_there_is(static, workers):
     order = tf.constant([3, 0, 4, 1, 2])
     seen = []
     for worker in range(workers):
-        file, begin, end = (part.numpy() for part in module._parts(order, files, worker, workers))
+        file, begin, end = (part.numpy() for part in module._ranges(order, files, worker, workers))
         assert N // workers <= (end - begin).sum() <= N // workers + 1
         for number, low, high in zip(file, begin, end, strict=True):
             seen += [(number, row) for row in range(low, high)]

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from albert_tf.data.pretraining import draws
+from albert_tf.data.pretraining import arrays, arrays_graph, draws
 
 
 def test_the_stream_is_splitmix64():
@@ -9,7 +10,7 @@ def test_the_stream_is_splitmix64():
     step = 0x9E3779B97F4A7C15
     states = np.array([(1234567 + place * step) % 2**64 for place in (1, 2, 3)], np.uint64)
     with np.errstate(over="ignore"):
-        numbers = draws._mixed(states)
+        numbers = draws._mixed(states, arrays)
     assert numbers.tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
     assert draws.child(1234567, [0, 1, 2]).tolist() == numbers.tolist()
 
@@ -23,26 +24,28 @@ def test_keys_are_what_they_always_were():
 
 def test_numbers_depend_on_the_key_the_stream_and_the_place_alone():
     keys = np.array([3, 99, 2**63], np.uint64)
-    whole = draws.uniform(keys, 4, 11)
+    whole = draws.uniform(keys, 4, np.arange(11))
     assert whole.shape == (3, 11)
-    np.testing.assert_array_equal(draws.uniform(keys[1:2], 4, 7)[0], whole[1, :7])
-    assert not np.intersect1d(whole, draws.uniform(keys, 5, 11)).size
+    np.testing.assert_array_equal(draws.uniform(keys[1:2], 4, np.arange(7))[0], whole[1, :7])
+    assert not np.intersect1d(whole, draws.uniform(keys, 5, np.arange(11))).size
     assert len(np.unique(whole)) == whole.size
 
 
-def test_numbers_that_are_computed_when_asked_for():
-    keys = np.array([3, 99, 2**63], np.uint64)
-    whole, lazy = draws.uniform(keys, 4, 11), draws.Uniform(keys, 4)
-    rows, places = np.array([2, 0, 2]), np.array([10, 3, 0])
-    np.testing.assert_array_equal(lazy[rows, places], whole[rows, places])
-    np.testing.assert_array_equal(lazy[rows[:, None], places], whole[rows[:, None], places])
-    np.testing.assert_array_equal(lazy[1, np.arange(11)], whole[1])
+def test_the_graph_draws_the_same_numbers():
+    keys = np.array([0, 1, 2**63, 2**64 - 1, draws.key("a")], np.uint64)
+    places = np.arange(5 * 11).reshape(5, 11)[:, ::-1]
+    found = draws.uniform(tf.constant(keys), 7, places, arrays_graph)
+    np.testing.assert_array_equal(found, draws.uniform(keys, 7, places))
+    numbers = np.array([0, 1, 5, 2**40, 3])
+    np.testing.assert_array_equal(
+        draws.child(keys, numbers, 4, xp=arrays_graph), draws.child(keys, numbers, 4)
+    )
 
 
 @pytest.mark.parametrize("stream", [0, 1, 17])
 def test_numbers_are_uniform_and_independent(stream):
     """Within five standard deviations, of numbers that never change."""
-    numbers = draws.uniform(np.arange(1000, dtype=np.uint64), stream, 200)
+    numbers = draws.uniform(np.arange(1000, dtype=np.uint64), stream, np.arange(200))
     assert numbers.min() >= 0 and numbers.max() < 1
     counts = np.histogram(numbers, bins=50, range=(0, 1))[0]
     expected = numbers.size / 50

@@ -1,12 +1,25 @@
 import dataclasses
+import json
+import os
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from albert_tf.data.pretraining.masking import Draws, Rows, draw, mask
+from albert_tf.data.pretraining import arrays, arrays_graph, draws, masking
+from albert_tf.data.pretraining.masking import (
+    Unmasked,
+    WordTable,
+    as_rows,
+    mask,
+    word_starts,
+    word_table,
+)
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.data.pretraining.words import WordTable
+from albert_tf.data.pretraining.pairs import Pairs
+from albert_tf.text.tokenizer import AlbertTokenizer
 
+SEED = int(os.environ["ALBERT_TF_SEED"])
 LENGTH, VOCABULARY = 37, 61
 CHOICES = {
     "as published": {},
@@ -30,8 +43,12 @@ def options(**given):
     return ExampleOptions(**{"max_seq_length": LENGTH, **given})
 
 
-def drawn_rows(count, seed=5):
-    """Rows of random pieces: both segments of at least one."""
+def keys(count):
+    return draws.child(draws.key(SEED), np.arange(count))
+
+
+def random_rows(count, seed=SEED):
+    """Rows of random pieces; both segments have at least one."""
     generator = np.random.default_rng(seed)
     lengths = generator.integers(5, LENGTH + 1, count)
     first = 3 + (generator.random(count) * (lengths - 4)).astype(int)
@@ -40,11 +57,24 @@ def drawn_rows(count, seed=5):
     ids[:, 0] = 2
     ids[(at == first[:, None] - 1) | (at == lengths[:, None] - 1)] = 3
     ids[at >= lengths[:, None]] = 0
-    return Rows(ids, lengths.astype(np.int32), first.astype(np.int32))
+    return Unmasked(ids, lengths.astype(np.int32), first.astype(np.int32))
 
 
-def plainly(ids, length, first, drawn, table, options):
+def in_graph(rows, keys, table, options):
+    """`mask` as TensorFlow computes it, in `tf.data`, as NumPy arrays."""
+
+    def masked(ids, lengths, first, keys):
+        return mask(Unmasked(ids, lengths, first), keys, table, options, arrays_graph)
+
+    dataset = tf.data.Dataset.from_tensors((*rows, keys)).map(masked)
+    return next(dataset.as_numpy_iterator())
+
+
+def plainly(ids, length, first, key, table, options):
     """One row, masked by the rule as it reads: words, turns, n-grams, pieces."""
+    order, ngram, replace, random, shuffle = (
+        draws.uniform(key[None], stream, np.arange(LENGTH))[0] for stream in range(16, 21)
+    )
     ids, length, first = ids.tolist(), int(length), int(first)
     words = []
     for segment in (range(1, first - 1), range(first, length - 1)):
@@ -58,13 +88,13 @@ def plainly(ids, length, first, drawn, table, options):
     if options.do_permutation:
         wanted = min(wanted, options.predictions // 2)
     limits = np.cumsum(options.ngram_probabilities)
-    turns = sorted(words, key=lambda word: drawn.order[word[0][word[1]][0]])
+    turns = sorted(words, key=lambda word: order[word[0][word[1]][0]])
 
     def pick(taken):
         picked = {}
         for own, number in turns:
             head = own[number][0]
-            size = 1 + sum(drawn.ngram[head] >= limit for limit in limits[:-1])
+            size = 1 + sum(ngram[head] >= limit for limit in limits[:-1])
             size = min(size, len(own) - number)
             while size and len(picked) + sum(map(len, own[number : number + size])) > wanted:
                 size -= 1
@@ -75,14 +105,14 @@ def plainly(ids, length, first, drawn, table, options):
 
     masked, result = pick({}), list(ids)
     for at, head in masked.items():
-        replace = drawn.replace[head if options.span_masking else at]
-        if replace < 0.8:
+        decides = replace[head if options.span_masking else at]
+        if decides < 0.8:
             result[at] = table.mask_id
-        elif replace >= 0.9:
-            result[at] = int(table.random_ids[int(drawn.word[at] * len(table.random_ids))])
+        elif decides >= 0.9:
+            result[at] = int(table.random_ids[int(random[at] * len(table.random_ids))])
     if options.do_permutation:
         more = sorted(pick(masked))
-        sources = sorted(more, key=lambda at: drawn.shuffle[at])
+        sources = sorted(more, key=lambda at: shuffle[at])
         for target, source in zip(more, sources, strict=True):
             result[target] = ids[source]
         masked |= dict.fromkeys(more)
@@ -90,14 +120,12 @@ def plainly(ids, length, first, drawn, table, options):
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_masks_are_what_the_rule_says(choice, table):
-    given, rows = options(**CHOICES[choice]), drawn_rows(300)
-    drawn = draw(np.arange(300, dtype=np.uint64))
-    masked = mask(rows, drawn, table, given)
-    at = np.arange(LENGTH)
+def test_masks_follow_the_rule(choice, table):
+    given, rows = options(**CHOICES[choice]), random_rows(300)
+    masked = mask(rows, keys(300), table, given)
     for row in range(300):
-        one = Draws(*(numbers[row, at] for numbers in drawn))
-        ids, positions, labels = plainly(*(each[row] for each in rows), one, table, given)
+        one = (*(each[row] for each in rows), keys(300)[row])
+        ids, positions, labels = plainly(*one, table, given)
         count = masked.counts[row]
         assert masked.ids[row].tolist() == ids
         assert masked.positions[row].tolist() == positions + [0] * (given.predictions - count)
@@ -105,20 +133,33 @@ def test_masks_are_what_the_rule_says(choice, table):
     assert masked.counts.max() > 1
 
 
+@pytest.mark.parametrize("choice", [*CHOICES, "nothing", "equal draws"])
+def test_the_graph_masks_as_numpy_does(choice, table, monkeypatch):
+    given, rows = options(**CHOICES.get(choice, {"masked_lm_prob": 0.0})), random_rows(40)
+    if choice == "equal draws":
+        given = options()
+        monkeypatch.setattr(masking.draws, "MANTISSA", 0.0)
+    expected = mask(rows, keys(40), table, given)
+    found = in_graph(rows, keys(40), table, given)
+    for name, one, other in zip(expected._fields, expected, found, strict=True):
+        assert one.dtype == other.dtype == np.int32, name
+        np.testing.assert_array_equal(one, other, err_msg=name)
+
+
 def test_rows_are_masked_alike_in_any_company(table):
-    rows, keys = drawn_rows(90), np.arange(90, dtype=np.uint64) + 7
-    together = mask(rows, draw(keys), table, options())
+    rows, drawn = random_rows(90), keys(90)
+    together = mask(rows, drawn, table, options())
     for part in (slice(0, 1), slice(40, 61), slice(89, 90)):
-        alone = mask(Rows(*(each[part] for each in rows)), draw(keys[part]), table, options())
+        alone = mask(Unmasked(*(each[part] for each in rows)), drawn[part], table, options())
         for whole, own in zip(together, alone, strict=True):
             np.testing.assert_array_equal(whole[part], own)
 
 
 def test_as_many_as_the_probability_says(table):
-    rows = drawn_rows(400)
-    masked = mask(rows, draw(np.arange(400, dtype=np.uint64)), table, options(ngram=1))
+    rows = random_rows(400)
+    masked = mask(rows, keys(400), table, options(ngram=1))
     single = dataclasses.replace(options(), do_whole_word_mask=False)
-    exact = mask(rows, draw(np.arange(400, dtype=np.uint64)), table, single)
+    exact = mask(rows, keys(400), table, single)
     wanted = np.maximum(1, np.rint(0.15 * rows.lengths))
     np.testing.assert_array_equal(exact.counts, np.minimum(wanted, single.predictions))
     assert (masked.counts <= wanted).all()
@@ -126,23 +167,29 @@ def test_as_many_as_the_probability_says(table):
 
 def test_nothing_to_predict(table):
     given = options(masked_lm_prob=0.0)
-    rows = drawn_rows(9)
-    masked = mask(rows, draw(np.arange(9, dtype=np.uint64)), table, given)
+    rows = random_rows(9)
+    masked = mask(rows, keys(9), table, given)
     assert not masked.counts.any()
     assert masked.positions.shape == (9, 1)
     np.testing.assert_array_equal(masked.ids, rows.ids)
 
 
 def test_no_row_at_all(table):
-    masked = mask(drawn_rows(0), draw(np.zeros(0, np.uint64)), table, options())
-    assert masked.ids.shape == (0, LENGTH)
+    rows, drawn = random_rows(1), keys(1)
+    none = Unmasked(*(each[:0] for each in rows))
+    for masked in (
+        mask(none, drawn[:0], table, options()),
+        in_graph(none, drawn[:0], table, options()),
+    ):
+        assert masked.ids.shape == (0, LENGTH)
+        assert masked.positions.shape == (0, options().predictions)
 
 
 def test_eighty_ten_ten(table):
     """Within four standard deviations, of pieces that are all words, so that none is left."""
-    rows = drawn_rows(3000)
+    rows = random_rows(3000)
     given = options(do_whole_word_mask=False, masked_lm_prob=0.5)
-    masked = mask(rows, draw(np.arange(3000, dtype=np.uint64)), table, given)
+    masked = mask(rows, keys(3000), table, given)
     real = np.arange(given.predictions) < masked.counts[:, None]
     after = np.take_along_axis(masked.ids, masked.positions, 1)[real]
     before = masked.labels[real]
@@ -154,3 +201,54 @@ def test_eighty_ten_ten(table):
     ):
         assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / total)
     assert after[after != 4].min() >= 5
+
+
+def test_pairs_become_rows_with_special_pieces_and_padding(table):
+    pairs = Pairs(
+        np.array([1, 2], np.uint64),
+        np.array([[0, 2], [9, 10]]),
+        np.array([[2, 5], [3, 9]]),
+        np.array([0, 1], np.int32),
+    )
+    for xp in (arrays, arrays_graph):
+        ids = xp.cast(np.arange(10, 20), np.int32)
+        rows = Unmasked(*map(np.asarray, as_rows(pairs, ids, table, 11, xp)))
+        assert rows.ids.tolist() == [
+            [2, 10, 11, 3, 12, 13, 14, 3, 0, 0, 0],
+            [2, 19, 3, 13, 14, 15, 16, 17, 18, 3, 0],
+        ]
+        assert rows.ids.dtype == np.int32
+        assert rows.lengths.tolist() == [8, 10]
+        assert rows.first.tolist() == [4, 3]
+
+
+def test_pieces_that_begin_a_word():
+    """The original's rule: numbers and punctuation are words."""
+    begin = ["▁the", "▁", ".", ",", "-", "'", "1912", "5%", "é", "<unk>", "£", "?'"]
+    go_on = ["ing", "s", "th", "B", "e-", ".com"]
+    assert word_starts(begin).all()
+    assert not word_starts(go_on).any()
+
+
+def test_pieces_of_wordpiece():
+    pieces = ["[PAD]", "the", "##ing", "##s", ".", "中"]
+    assert word_starts(pieces).tolist() == [True, True, False, False, True, True]
+
+
+def test_the_published_vocabulary(golden, published_vocabulary):
+    """Each piece as the original's own function gives it."""
+    listing = json.loads((golden / "F_pretraining_data/is_start_piece.json").read_text("utf-8"))
+    tokenizer = AlbertTokenizer(published_vocabulary)
+    starts = word_table(tokenizer).starts
+    # Ids that the references don't name have a private-use character for a piece.
+    pieces = tokenizer.convert_ids_to_tokens(range(len(starts)))
+    known = {number for number, piece in enumerate(pieces) if piece < chr(0x100000)}
+    assert len(known) > 2900
+    expected = known & set(listing["non_start_piece_ids"])
+    assert known & set(np.flatnonzero(~starts).tolist()) == expected
+
+
+def test_no_special_piece_is_drawn_at_random(tiny_tokenizer):
+    table = word_table(tiny_tokenizer)
+    assert table.random_ids.tolist() == list(range(5, tiny_tokenizer.vocab_size))
+    assert table[2:] == (0, 2, 3, 4)

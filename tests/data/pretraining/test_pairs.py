@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.data.pretraining.pairs import IN_ORDER, NO_LABEL, SWAPPED, make_pairs, swapped
-from albert_tf.data.pretraining.passages import Passages
+from albert_tf.data.pretraining.pairs import (
+    IN_ORDER,
+    NO_LABEL,
+    SWAPPED,
+    Passages,
+    make_pairs,
+    swapped,
+)
 
 ROOM = 40 - 3
 
