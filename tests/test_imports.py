@@ -1,6 +1,7 @@
 """Dependencies point one way, and heavy packages stay where they are needed."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,3 +114,23 @@ def test_facade_names_exist():
         assert getattr(albert_tf, name)
     with pytest.raises(AttributeError, match="no attribute 'AlbertForPoetry'"):
         _ = albert_tf.AlbertForPoetry
+
+
+def test_the_drawing_of_the_arrows():
+    """Each arrow of docs/architecture.md is an import, and no import lies off the arrows."""
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    arrows = {}
+    for start, end in re.findall(r"^  (\w+) --> (\w+)$", page, re.MULTILINE):
+        arrows.setdefault(start, set()).add(end)
+
+    def reached(part):
+        further = arrows.get(part, set())
+        return further.union(*map(reached, further))
+
+    drawn = set(arrows).union(*arrows.values())
+    for part in drawn - {"assets"}:
+        home = "export/albert_tf_export" if part == "albert_tf_export" else f"albert_tf.{part}"
+        names = {name for path in sources(home) for name in imports(path)}
+        found = {name.removeprefix("albert_tf.").split(".")[0] for name in names} - {part}
+        assert arrows.get(part, set()) <= found, part
+        assert found & drawn <= reached(part), part
