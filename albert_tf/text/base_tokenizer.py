@@ -1,33 +1,46 @@
-"""The calls of Hugging Face's tokenizers, on any vocabulary."""
+"""The base of both tokenizers: Hugging Face's calls on any vocabulary."""
 
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
+from albert_tf.checkpoints.directory import split_hub_options
+from albert_tf.text.call_arguments import (
+    as_batch,
+    as_lists,
+    as_words,
+    checked_side,
+    padding_strategy,
+    truncation_strategy,
+)
 from albert_tf.text.conversions import TokenConversions
-from albert_tf.text.encoding import BatchEncoding, Tensors, as_tensors, collect
-from albert_tf.text.inputs import as_batch, as_lists, as_words
-from albert_tf.text.padding import pad_rows, padding_side, padding_strategy
-from albert_tf.text.places import Places
-from albert_tf.text.rows import Layout, Row, make_rows, special_count
+from albert_tf.text.encoding import BatchEncoding, Origins, Tensors, as_tensors, collect, pad_rows
+from albert_tf.text.rows import EncodedRow, Layout, make_rows
 from albert_tf.text.segmenter import Pieces, Segmenter, Text
-from albert_tf.text.truncation import truncation_strategy
+from albert_tf.text.tokenizer_files import read_tokenizer, write_tokenizer, write_vocabulary
 
 
-class BaseTokenizer(TokenConversions):
-    """Raw text to ids.
+class BaseTokenizer(TokenConversions, ABC):
+    """Raw text to ids. `AlbertTokenizer` and `WordPieceTokenizer` add a vocabulary.
 
     Args:
         segmenter: the vocabulary.
-        model_max_length: the length in pieces that truncation cuts to when none is given.
+        model_max_length: default length for truncation, in pieces.
         split_special_tokens: read a special token that is written out in a text as plain text.
         padding_side: "right" or "left".
     """
 
     model_input_names = ("input_ids", "token_type_ids", "attention_mask")
     truncation_side = "right"
+    vocab_name: ClassVar[str]
+    hub_class: ClassVar[str]
+    # The entries of tokenizer_config.json that the constructor takes; transformers has others.
+    SETTINGS: ClassVar[tuple[str, ...]]
 
     def __init__(
         self,
@@ -36,10 +49,31 @@ class BaseTokenizer(TokenConversions):
         split_special_tokens: bool,
         padding_side: str,
     ):
-        super().__init__(segmenter)
+        self._segmenter = segmenter
         self.model_max_length = model_max_length
         self.split_special_tokens = split_special_tokens
         self.padding_side = padding_side
+        tokens, ids = segmenter.special.tokens, segmenter.special.ids
+        self.pad_token, self.unk_token, self.cls_token, self.sep_token, self.mask_token = tokens
+        self.pad_token_id, self.unk_token_id, self.cls_token_id = ids[:3]
+        self.sep_token_id, self.mask_token_id = ids[3:]
+        self.bos_token, self.bos_token_id = self.cls_token, self.cls_token_id
+        self.eos_token, self.eos_token_id = self.sep_token, self.sep_token_id
+        self.all_special_tokens, self.all_special_ids = list(tokens), list(ids)
+
+    @property
+    @abstractmethod
+    def model_bytes(self) -> bytes:
+        """Content of the vocabulary file."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments, as stored in `tokenizer_config.json`."""
+
+    @abstractmethod
+    def in_graph(self) -> Any:
+        """Returns an object whose `tokenize` takes strings `[B]` to ragged ids, in a graph."""
 
     def __call__(
         self,
@@ -68,33 +102,35 @@ class BaseTokenizer(TokenConversions):
         Args:
             text, text_pair: a str, bytes in UTF-8, or lists of them.
             padding: True or "longest", "max_length", or False.
-            truncation: True or "longest_first", "only_first", "only_second", or False. Left out,
-                a `max_length` without padding truncates longest first.
-            max_length: pieces of a row, special tokens included. Default: `model_max_length`.
-            stride: pieces that a window shares with the one before it.
-            is_split_into_words: a text is a list of words, each encoded as it would be after a
-                space; `word_ids` of the result tells the word of each place.
-            padding_side, split_special_tokens: as the constructor's, for this call.
-            return_offsets_mapping: `(start, end)` of each piece in the raw text (in its word, where
-                words were given), in characters (a stray byte counts as one); `(0, 0)` for special
-                tokens added.
-            return_overflowing_tokens: what truncation would cut off comes as further rows, and
-                `overflow_to_sample_mapping` tells which text each row is from.
+            truncation: True or "longest_first", "only_first", "only_second", or False. Default:
+                "longest_first" if `max_length` is given without padding.
+            max_length: pieces in a row, special tokens included. Default: `model_max_length`.
+            stride: number of pieces that a window shares with the one before it.
+            is_split_into_words: the texts are lists of words, each encoded as if after a space;
+                `word_ids` of the result returns the word of each position.
+            padding_side, split_special_tokens: override the constructor's for this call.
+            return_offsets_mapping: add `(start, end)` of each piece in the raw text, or in its
+                word for split texts, in characters; a stray byte counts as one, and special
+                tokens have `(0, 0)`.
+            return_overflowing_tokens: return truncated pieces as further rows;
+                `overflow_to_sample_mapping` has the index of each row's text.
         Returns:
-            `input_ids`, `token_type_ids`, `attention_mask` and what else was asked for: lists for
+            `input_ids`, `token_type_ids`, `attention_mask` and the requested features: lists for
             one text, lists of lists for a batch, int32 `[B, T]` with `return_tensors`.
         Raises:
-            TypeError: something that is no text.
-            ValueError: options that don't fit together.
+            TypeError: a text is neither str nor bytes.
+            ValueError: options contradict each other.
         """
-        strategy = truncation_strategy(truncation, max_length is not None and padding is False)
+        if truncation is None:
+            truncation = max_length is not None and padding is False
         length = self.model_max_length if max_length is None else max_length
         special = self.special if add_special_tokens else None
+        strategy = truncation_strategy(truncation)
         layout = Layout(special, strategy, length, stride, return_overflowing_tokens)
         split = self.split_special_tokens if split_special_tokens is None else split_special_tokens
         make, is_batch = self._rows(text, text_pair, is_split_into_words, layout, split)
         rows = make(return_offsets_mapping)
-        asked = {
+        requested = {
             "input_ids": True,
             "token_type_ids": return_token_type_ids,
             "attention_mask": return_attention_mask,
@@ -104,7 +140,7 @@ class BaseTokenizer(TokenConversions):
         }
         side = self._side(padding_side)
         features = pad_rows(
-            collect(rows, asked),
+            collect(rows, requested),
             padding_strategy(padding),
             length,
             pad_to_multiple_of,
@@ -115,15 +151,15 @@ class BaseTokenizer(TokenConversions):
         if return_length:
             features["length"] = lengths
         detailed = (lambda: rows) if return_offsets_mapping else partial(make, True)
-        places = Places(rows, detailed, lengths, side)
+        origins = Origins(rows, detailed, lengths, side)
         if is_batch or return_overflowing_tokens or return_tensors is not None:
-            return BatchEncoding(as_tensors(features, return_tensors), places)
-        return BatchEncoding({name: values[0] for name, values in features.items()}, places)
+            return BatchEncoding(as_tensors(features, return_tensors), origins)
+        return BatchEncoding({name: values[0] for name, values in features.items()}, origins)
 
     def _rows(
         self, text: Any, text_pair: Any, are_words: bool, layout: Layout, split_special: bool
-    ) -> tuple[Callable[[bool], list[Row]], bool]:
-        """What makes the rows, with or without details, and whether they are a batch."""
+    ) -> tuple[Callable[[bool], list[EncodedRow]], bool]:
+        """Returns a function that makes the rows, with or without details; and `is_batch`."""
         first: Sequence[Any]
         second: Sequence[Any] | None
         if are_words:
@@ -136,63 +172,32 @@ class BaseTokenizer(TokenConversions):
             segmenter.encode_words if are_words else segmenter.encode
         )
 
-        def make(details: bool) -> list[Row]:
+        def make(details: bool) -> list[EncodedRow]:
             pair = None if second is None else encode(second, split_special, details)
             return make_rows(encode(first, split_special, details), pair, layout)
 
         return make, is_batch
 
-    def _side(self, side: str | None) -> Any:
-        return padding_side(self.padding_side if side is None else side)
+    def _side(self, side: str | None) -> str:
+        return checked_side(self.padding_side if side is None else side)
 
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
-        """The `input_ids` alone; options as for calling the tokenizer."""
+        """Returns only the `input_ids`; takes the options of `__call__`."""
         return self(text, text_pair, **options)["input_ids"]
 
     def encode_plain(self, texts: list[str]) -> list[np.ndarray]:
-        """int32 `[pieces]` of each text, in bulk: special tokens written out are plain text.
+        """Returns int32 `[pieces]` for each text, in bulk; special tokens in it are plain text.
 
         Raises:
-            UnicodeEncodeError: a text with surrogates, which no bytes in UTF-8 decode to.
+            UnicodeEncodeError: a text has surrogates.
         """
         return self._segmenter.encode_arrays(texts)
 
     def tokenize(self, text: Text, pair: Text | None = None) -> list[str]:
-        """The pieces as strings."""
+        """Returns the pieces as strings."""
         texts = [text] if pair is None else [text, pair]
         pieces = self._segmenter.encode(texts, self.split_special_tokens, True)
         return [token for each in pieces for token in each.tokens]
-
-    def build_inputs_with_special_tokens(
-        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
-    ) -> list[int]:
-        """`[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
-        return self._row(token_ids_0, token_ids_1).input_ids
-
-    def create_token_type_ids_from_sequences(
-        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
-    ) -> list[int]:
-        """0 for the first text with its special tokens, 1 for the second with its `[SEP]`."""
-        return self._row(token_ids_0, token_ids_1).token_type_ids
-
-    def get_special_tokens_mask(
-        self,
-        token_ids_0: list[int],
-        token_ids_1: list[int] | None = None,
-        already_has_special_tokens: bool = False,
-    ) -> list[int]:
-        """1 where a special token stands, 0 elsewhere."""
-        if already_has_special_tokens:
-            return [int(index in self.special.ids) for index in token_ids_0]
-        return self._row(token_ids_0, token_ids_1).special_tokens_mask
-
-    def _row(self, first: list[int], second: list[int] | None) -> Row:
-        texts = [Pieces(ids) for ids in (first, second) if ids is not None]
-        return Row(texts, self.special)
-
-    def num_special_tokens_to_add(self, pair: bool = False) -> int:
-        """2 for one text, 3 for a pair."""
-        return special_count(pair)
 
     def pad(
         self,
@@ -204,13 +209,12 @@ class BaseTokenizer(TokenConversions):
         return_attention_mask: bool = True,
         return_tensors: Tensors | None = None,
     ) -> BatchEncoding:
-        """Brings encoded rows to one length.
+        """Pads encoded rows to one length.
 
         Args:
-            encoded_inputs: one encoding, a batch of them, or a list of single ones.
-
+            encoded_inputs: one encoding, a batch, or a list of single encodings.
         Raises:
-            ValueError: no `input_ids`, or options that don't fit.
+            ValueError: `input_ids` are missing, or options contradict each other.
         """
         features, is_single = as_batch(encoded_inputs)
         if return_attention_mask and "attention_mask" not in features:
@@ -226,3 +230,55 @@ class BaseTokenizer(TokenConversions):
         if is_single and return_tensors is None:
             return BatchEncoding({name: values[0] for name, values in padded.items()})
         return BatchEncoding(as_tensors(padded, return_tensors))
+
+    def save_vocabulary(
+        self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
+    ) -> tuple[str]:
+        """Writes the vocabulary as `[prefix-]spiece.model` or `[prefix-]vocab.txt`.
+
+        Returns:
+            Its path, in a tuple.
+        """
+        name = f"{filename_prefix}-{self.vocab_name}" if filename_prefix else self.vocab_name
+        return (write_vocabulary(save_directory, name, self.model_bytes),)
+
+    def save_pretrained(self, save_directory: str | os.PathLike[str]) -> tuple[str, ...]:
+        """Writes the vocabulary, `tokenizer_config.json` and `special_tokens_map.json`."""
+        settings = {"tokenizer_class": self.hub_class, **self.settings}
+        config, special = write_tokenizer(save_directory, settings, self.special_tokens_map)
+        return (*self.save_vocabulary(save_directory), config, special)
+
+    @classmethod
+    def from_pretrained(
+        cls, name_or_path: str | os.PathLike[str], **options: Any
+    ) -> "BaseTokenizer":
+        """Loads the tokenizer of a directory, a vocabulary file, or a name on the hub.
+
+        `AlbertTokenizer.from_pretrained` returns a `WordPieceTokenizer` for a directory with a
+        WordPiece vocabulary (`vocab.txt`, as the Chinese models have) and no SentencePiece model.
+
+        Args:
+            name_or_path: e.g. "albert/albert-base-v2"; `tokenizer_files.py` lists the file names
+                of vocabularies. The path of a TensorFlow 1 checkpoint stands for its folder.
+            **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub, and
+                options of the constructor, which override `tokenizer_config.json`.
+        Raises:
+            UserError: there is no such name, or no vocabulary or several.
+        """
+        hub_options, options = split_hub_options(options)
+        vocabulary, config = read_tokenizer(name_or_path, hub_options)
+        kind: Any = cls._class_for(vocabulary)
+        settings = {name: config[name] for name in kind.SETTINGS if config.get(name) is not None}
+        return kind(vocabulary, **{**settings, **options})
+
+    @classmethod
+    def _class_for(cls, vocabulary: Path) -> "type[BaseTokenizer]":
+        """Returns the class that reads a vocabulary file."""
+        return cls
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(vocab_size={self.vocab_size}, "
+            f"do_lower_case={self.settings['do_lower_case']}, "
+            f"model_max_length={self.model_max_length})"
+        )

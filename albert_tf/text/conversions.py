@@ -1,36 +1,22 @@
-"""Ids to tokens to text and back, and the special tokens' names."""
+"""Conversions between ids, tokens and text, and the building blocks of rows."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
-from albert_tf.text.segmenter import Segmenter
-from albert_tf.text.special_tokens import SpecialTokens
+from albert_tf.text.rows import EncodedRow, special_count
+from albert_tf.text.segmenter import Pieces, Segmenter, SpecialTokens
 
 
 class TokenConversions:
-    """The part of a tokenizer that needs the vocabulary alone.
+    """The methods of a tokenizer that need only its vocabulary."""
 
-    Args:
-        segmenter: the vocabulary.
-    """
-
+    _segmenter: Segmenter
     special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")
     pad_token_type_id = 0
 
-    def __init__(self, segmenter: Segmenter):
-        self._segmenter = segmenter
-        special = segmenter.special
-        tokens, ids = special.tokens, special.ids
-        self.pad_token, self.unk_token, self.cls_token, self.sep_token, self.mask_token = tokens
-        self.pad_token_id, self.unk_token_id, self.cls_token_id = ids[:3]
-        self.sep_token_id, self.mask_token_id = ids[3:]
-        self.bos_token, self.bos_token_id = self.cls_token, self.cls_token_id
-        self.eos_token, self.eos_token_id = self.sep_token, self.sep_token_id
-        self.all_special_tokens, self.all_special_ids = list(tokens), list(ids)
-
     @property
     def special(self) -> SpecialTokens:
-        """The special tokens, written out and as ids."""
+        """The special tokens and their ids."""
         return self._segmenter.special
 
     @property
@@ -47,7 +33,7 @@ class TokenConversions:
         return {f"{name}_token": getattr(self, f"{name}_token") for name in self.special_names}
 
     def get_vocab(self) -> dict[str, int]:
-        """Every piece with its id."""
+        """Returns every piece with its id."""
         return {self._segmenter.token(index): index for index in range(self.vocab_size)}
 
     @overload
@@ -55,7 +41,7 @@ class TokenConversions:
     @overload
     def convert_tokens_to_ids(self, tokens: list[str]) -> list[int]: ...
     def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
-        """The id of a token, or the ids of several; `unk_token_id` for what is no token."""
+        """Returns the id of a token, or of several; `unk_token_id` for unknown tokens."""
         if isinstance(tokens, str):
             return self._segmenter.index(tokens)
         return [self._segmenter.index(token) for token in tokens]
@@ -69,17 +55,17 @@ class TokenConversions:
     def convert_ids_to_tokens(
         self, ids: int | Iterable[int], skip_special_tokens: bool = False
     ) -> str | list[str]:
-        """The token of an id, or the tokens of several (a list or an array).
+        """Returns the token of an id, or the tokens of several (a list or an array).
 
         Raises:
-            ValueError: an id outside `[0, vocab_size)`.
+            ValueError: an id is outside `[0, vocab_size)`.
         """
         if isinstance(ids, int):
             return self._token(ids)
-        kept = [int(index) for index in ids]
+        indices = [int(index) for index in ids]
         if skip_special_tokens:
-            kept = [index for index in kept if index not in self.special.ids]
-        return [self._token(index) for index in kept]
+            indices = [index for index in indices if index not in self.special.ids]
+        return [self._token(index) for index in indices]
 
     def _token(self, index: int) -> str:
         if not 0 <= index < self.vocab_size:
@@ -90,16 +76,47 @@ class TokenConversions:
         return self._segmenter.token(index)
 
     def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
-        """Joins tokens to text; a special token reads as its name."""
+        """Joins tokens to text; special tokens appear by name."""
         return self._segmenter.joined(tokens)
 
     def decode(self, token_ids: Any, skip_special_tokens: bool = False) -> str:
-        """The normalised text of ids (one, a list, or an array of rank 1)."""
+        """Returns the normalized text of ids (one, a list, or an array of rank 1)."""
         ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
         ids = ids.numpy().tolist() if hasattr(ids, "numpy") else ids
         ids = [ids] if isinstance(ids, int) else ids
         return self.convert_tokens_to_string(self.convert_ids_to_tokens(ids, skip_special_tokens))
 
     def batch_decode(self, sequences: Any, skip_special_tokens: bool = False) -> list[str]:
-        """The normalised texts of several rows of ids."""
+        """Returns the normalized text of each row of ids."""
         return [self.decode(sequence, skip_special_tokens) for sequence in sequences]
+
+    def build_inputs_with_special_tokens(
+        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
+    ) -> list[int]:
+        """Returns `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
+        return self._row(token_ids_0, token_ids_1).input_ids
+
+    def create_token_type_ids_from_sequences(
+        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
+    ) -> list[int]:
+        """Returns 0 for `[CLS] A [SEP]`, and 1 for `B [SEP]`."""
+        return self._row(token_ids_0, token_ids_1).token_type_ids
+
+    def get_special_tokens_mask(
+        self,
+        token_ids_0: list[int],
+        token_ids_1: list[int] | None = None,
+        already_has_special_tokens: bool = False,
+    ) -> list[int]:
+        """Returns 1 for special tokens, 0 for pieces of text."""
+        if already_has_special_tokens:
+            return [int(index in self.special.ids) for index in token_ids_0]
+        return self._row(token_ids_0, token_ids_1).special_tokens_mask
+
+    def num_special_tokens_to_add(self, pair: bool = False) -> int:
+        """Returns 2 for one text, 3 for a pair."""
+        return special_count(pair)
+
+    def _row(self, first: list[int], second: list[int] | None) -> EncodedRow:
+        texts = [Pieces(ids) for ids in (first, second) if ids is not None]
+        return EncodedRow(texts, self.special)

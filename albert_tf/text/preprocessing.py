@@ -2,33 +2,46 @@
 
 import base64
 import zlib
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import UserError
-from albert_tf.text.strings import segments, strings
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.model_file import describe
+from albert_tf.text.rows import longest_first, special_count
+from albert_tf.text.segmenter import as_text
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import describe
 from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertPreprocessor(keras.layers.Layer):
-    """Strings to `input_ids`, `attention_mask` and `token_type_ids`.
+    """Strings to `input_ids`, `attention_mask` and `token_type_ids`, as a layer.
 
-    The ids are those of `AlbertTokenizer(split_special_tokens=True)`: a special token that is
+    Example:
+
+    >>> from albert_tf import AlbertPreprocessor, AlbertTokenizer
+    >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+    >>> preprocessor = AlbertPreprocessor(tokenizer, max_length=16)
+    >>> features = preprocessor(["A quiet delight.", "Broken on arrival."])
+    >>> sorted((name, tuple(value.shape)) for name, value in features.items())
+    [('attention_mask', (2, 16)), ('input_ids', (2, 16)), ('token_type_ids', (2, 16))]
+
+    The ids equal those of `AlbertTokenizer(split_special_tokens=True)`: a special token that is
     written out in a text is plain text. Bytes that aren't UTF-8 are unknown characters. The graph
-    has one operator of tensorflow-text, or two for WordPiece, otherwise such as TensorFlow Lite has
-    built in.
+    has one operator of tensorflow-text (two for WordPiece); all others are built into TensorFlow
+    Lite.
 
-    The whole text is read, however long: 30 bytes of memory for a byte of English, up to 240 for
-    one of characters that normalise to many (U+FDFA). Limit what strangers may send.
+    The layer reads whole texts, which takes about 30 bytes of memory per byte of English, and up
+    to 240 for characters that normalize to many (U+FDFA). Limit the size of texts from strangers.
 
     Args:
-        vocabulary: a tokenizer, or a baked SentencePiece model.
-        max_length: the most pieces of a row, special tokens included.
+        vocabulary: a tokenizer, or the bytes of a baked SentencePiece model.
+        max_length: maximum number of pieces in a row, special tokens included.
         padding: "max_length" pads every row to it, "longest" to the longest row of the batch.
     Call arguments:
         inputs: strings `[B]` (a tensor, an array or a list), or a tuple of two: pairs of texts.
@@ -36,12 +49,12 @@ class AlbertPreprocessor(keras.layers.Layer):
         A dict of int32 `[B, T]`. A row that is too long loses pieces from the end of its longer
         text, the second when both are equally long, as in google-research/albert.
     Raises:
-        UserError: the vocabulary isn't baked, or is no vocabulary.
+        UserError: the vocabulary isn't baked, or isn't an ALBERT vocabulary.
     """
 
     def __init__(
         self,
-        vocabulary: bytes | AlbertTokenizer,
+        vocabulary: bytes | BaseTokenizer,
         max_length: int = 128,
         padding: Literal["max_length", "longest"] = "max_length",
         name: str | None = None,
@@ -61,45 +74,51 @@ class AlbertPreprocessor(keras.layers.Layer):
         self._special = tokenizer.special
         self._wordpiece = tokenizer.settings if isinstance(tokenizer, WordPieceTokenizer) else None
         self._pieces = tokenizer.in_graph()
-        # As in Keras' own text layers: strings reach `call` as they are, on every backend.
+        # As in Keras' text layers: strings reach `call` unchanged on every backend.
         self._convert_input_args = False
         self._allow_non_tensor_positional_args = True
         self.built = True
 
     def call(self, inputs: Any) -> dict[str, tf.Tensor]:
+        """Writes the rows of `rows.EncodedRow`, for all texts of a batch at once.
+
+        The graph computes each position's id from tensors, because TensorFlow Lite has no ragged
+        operators; Python lists would be slower that way, and need offsets and words too.
+        """
         special = self._special
-        rows = [self._pieces.tokenize(strings(texts)) for texts in segments(inputs)]
+        rows = [self._pieces.tokenize(_strings(texts)) for texts in _batches(inputs)]
         values = [tf.concat([row.values, [special.pad_id]], axis=0) for row in rows]
         splits = [tf.cast(row.row_splits, tf.int32) for row in rows]
         starts = [each[:-1, None] for each in splits]
-        kept = self._kept([each[1:, None] - each[:-1, None] for each in splits])
-        place = tf.range(self._width(kept))[None, :]
+        kept = self._truncated([each[1:, None] - each[:-1, None] for each in splits])
+        position = tf.range(self._width(kept))[None, :]
 
-        ids = tf.where(place == 0, special.classify_id, special.pad_id) + tf.zeros_like(kept[0])
+        ids = tf.where(position == 0, special.classify_id, special.pad_id)
+        ids += tf.zeros_like(kept[0])
         types = tf.zeros_like(ids)
-        end = tf.zeros_like(kept[0])  # The place of the last special token so far.
+        end = tf.zeros_like(kept[0])  # The position of the last special token so far.
         for segment, (value, start, length) in enumerate(zip(values, starts, kept, strict=True)):
-            source = tf.clip_by_value(start + place - end - 1, 0, tf.shape(value)[0] - 1)
-            is_text = (place > end) & (place <= end + length)
+            source = tf.clip_by_value(start + position - end - 1, 0, tf.shape(value)[0] - 1)
+            is_text = (position > end) & (position <= end + length)
             ids = tf.where(is_text, tf.gather(value, source), ids)
-            types = tf.where((place > end) & (place <= end + length + 1), segment, types)
+            types = tf.where((position > end) & (position <= end + length + 1), segment, types)
             end = end + length + 1
-            ids = tf.where(place == end, special.separate_id, ids)
-        mask = tf.cast(place <= end, tf.int32)
+            ids = tf.where(position == end, special.separate_id, ids)
+        mask = tf.cast(position <= end, tf.int32)
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
 
-    def _kept(self, lengths: list[tf.Tensor]) -> list[tf.Tensor]:
-        """`truncation.kept_lengths` with "longest_first", row by row."""
-        room = self.max_length - 1 - len(lengths)
-        if len(lengths) == 1:
+    def _truncated(self, lengths: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Returns how many pieces each text keeps, int32 `[B, 1]`."""
+        is_pair = len(lengths) == 2
+        room = self.max_length - special_count(is_pair)
+        if not is_pair:
             return [tf.minimum(lengths[0], room)]
-        first = tf.minimum(lengths[0], tf.maximum(room - lengths[1], (room + 1) // 2))
-        return [first, tf.minimum(lengths[1], room - first)]
+        return list(longest_first(*lengths, room, tf.minimum, tf.maximum))
 
     def _width(self, kept: list[tf.Tensor]) -> Any:
         if self.padding == "max_length":
             return self.max_length
-        return tf.maximum(tf.reduce_max(tf.add_n(kept)), 0) + 1 + len(kept)
+        return tf.maximum(tf.reduce_max(tf.add_n(kept)), 0) + special_count(len(kept) == 2)
 
     def get_config(self) -> dict[str, Any]:
         compressed = base64.b64encode(zlib.compress(self.vocabulary, level=9)).decode("ascii")
@@ -119,18 +138,55 @@ class AlbertPreprocessor(keras.layers.Layer):
         return cls(WordPieceTokenizer(content, **settings) if settings else content, **options)
 
 
-def _tokenizer(vocabulary: bytes | AlbertTokenizer) -> AlbertTokenizer:
-    if isinstance(vocabulary, AlbertTokenizer):
+def _tokenizer(vocabulary: bytes | BaseTokenizer) -> BaseTokenizer:
+    if isinstance(vocabulary, BaseTokenizer):
         return vocabulary
     if not isinstance(vocabulary, bytes):
         raise TypeError(
-            "vocabulary must be the bytes of a baked model, or an AlbertTokenizer. "
+            "vocabulary must be the bytes of a baked model, or a tokenizer. "
             f"Received: {vocabulary!r}. For a path, pass AlbertTokenizer(path)."
         )
     if describe(vocabulary) is None:
         raise UserError(
-            "The vocabulary must be baked, so that the graph normalises text as Python does. "
+            "The vocabulary must be baked, so that the graph normalizes text as Python does. "
             "Received: a model as it was trained. Pass AlbertTokenizer(vocab_file), or the result "
             "of albert_tf.text.vocabulary.bake."
         )
     return AlbertTokenizer(vocabulary)
+
+
+def _batches(inputs: Any) -> Sequence[Any]:
+    """Returns one batch of texts, or two. A saved Keras model turns a tuple into a list."""
+    is_pair = isinstance(inputs, tuple) or (
+        isinstance(inputs, list) and bool(inputs) and all(map(tf.is_tensor, inputs))
+    )
+    if is_pair and len(inputs) not in (1, 2):
+        raise ValueError(f"Pairs must be two batches of texts. Received: {len(inputs)} of them.")
+    return inputs if is_pair else (inputs,)
+
+
+def _strings(texts: Any) -> tf.Tensor:
+    """Returns a string tensor `[B]`; NULs at the end of Python's and NumPy's bytes are not lost."""
+    if not tf.is_tensor(texts):
+        texts = tf.constant([_utf8(text) for text in _listed(texts)], tf.string)
+    if texts.dtype != tf.string or texts.shape.rank != 1:
+        raise ValueError(
+            "Texts must be strings of shape [B]. "
+            f"Received: dtype {texts.dtype.name}, shape {texts.shape}. Batch single texts first."
+        )
+    return texts
+
+
+def _listed(texts: Any) -> Sequence[str | bytes]:
+    if isinstance(texts, np.ndarray) and texts.ndim == 1:
+        return texts.tolist()
+    if isinstance(texts, list):
+        return texts
+    raise ValueError(
+        "Texts must be a tensor, an array or a list of strings, of shape [B]. "
+        f"Received: {texts!r}. Put a single text in a list; a tuple is a pair of batches."
+    )
+
+
+def _utf8(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else as_text(text).encode("utf-8")

@@ -1,39 +1,38 @@
-"""Pieces of one or two texts laid out as rows: `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
+"""Rows `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]` from the pieces of texts, truncated to fit."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from albert_tf.text.segmenter import Pieces
-from albert_tf.text.special_tokens import SpecialTokens
-from albert_tf.text.truncation import Strategy, kept_lengths, windows
+from albert_tf.text.call_arguments import TruncationStrategy
+from albert_tf.text.segmenter import Pieces, SpecialTokens
 
 NO_TEXT = (0, 0)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows are made.
+    """The options for making rows.
 
     Attributes:
-        special: the tokens to put around the texts, or None.
-        truncation: what loses pieces when a row is too long.
-        max_length: the most pieces of a row; not looked at when nothing is truncated.
-        stride: pieces that a window shares with the one before it.
-        overflow: what is cut off makes further rows.
+        special: special tokens to add around the texts, or None.
+        truncation: the text to truncate when a row is too long.
+        max_length: maximum number of pieces in a row; unused without truncation.
+        stride: number of pieces that a window shares with the one before it.
+        overflow: return the truncated pieces as further rows.
     """
 
     special: SpecialTokens | None
-    truncation: Strategy
+    truncation: TruncationStrategy
     max_length: int
     stride: int = 0
     overflow: bool = False
 
     def room(self, is_pair: bool) -> int:
-        """Places for pieces of text.
+        """Returns how many pieces of text fit in a row.
 
         Raises:
-            ValueError: not even the special tokens fit.
+            ValueError: the special tokens alone exceed `max_length`.
         """
         special = special_count(is_pair) if self.special else 0
         if self.truncation != "do_not_truncate" and self.max_length < special:
@@ -45,13 +44,13 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One row of features, each a list with one entry a place.
+class EncodedRow:
+    """One row's features, each a list with one entry per position.
 
     Attributes:
         texts: the pieces of its one or two texts.
-        special: the tokens around them, or None.
-        sample: the number of the text or pair that it was made from.
+        special: the special tokens around them, or None.
+        sample: the index of the text or pair that it was made from.
     """
 
     texts: Sequence[Pieces]
@@ -90,13 +89,13 @@ class Row:
 
     @property
     def sequence_ids(self) -> list[int | None]:
-        """0 or 1, the text; None for special tokens."""
+        """The text (0 or 1) of each position; None for special tokens."""
         parts = ([segment] * len(text.ids) for segment, text in enumerate(self.texts))
         return self._laid(parts, None, None)
 
     @property
     def word_ids(self) -> list[int | None]:
-        """The number of each piece's word in its text; None for special tokens."""
+        """The index of each piece's word in its text; None for special tokens."""
         return self._laid((text.words for text in self.texts), None, None)
 
     @property
@@ -106,23 +105,23 @@ class Row:
 
 
 def special_count(is_pair: bool) -> int:
-    """`[CLS]` and one `[SEP]` a text."""
+    """Returns the number of special tokens in a row: `[CLS]`, and `[SEP]` after each text."""
     return 3 if is_pair else 2
 
 
 def make_rows(
     first: Sequence[Pieces], second: Sequence[Pieces] | None, layout: Layout
-) -> list[Row]:
-    """The rows of all texts or pairs, in order."""
-    rows: list[Row] = []
+) -> list[EncodedRow]:
+    """Returns the rows of all texts or pairs, in order."""
+    rows: list[EncodedRow] = []
     for sample, a in enumerate(first):
         texts = [a] if second is None else [a, second[sample]]
-        rows.extend(Row(cut, layout.special, sample) for cut in _cuts(texts, layout))
+        rows.extend(EncodedRow(cut, layout.special, sample) for cut in _cuts(texts, layout))
     return rows
 
 
 def _cuts(texts: list[Pieces], layout: Layout) -> Iterator[list[Pieces]]:
-    """What of a text or pair goes into each of its rows."""
+    """Yields the pieces of a text or pair that go into each of its rows."""
     is_pair = len(texts) == 2
     room = layout.room(is_pair)
     lengths = len(texts[0].ids), len(texts[1].ids) if is_pair else 0
@@ -148,3 +147,61 @@ def _cuts(texts: list[Pieces], layout: Layout) -> Iterator[list[Pieces]]:
             "return_overflowing_tokens must know which text of a pair to cut. "
             "Received: truncation='longest_first'. Use 'only_first' or 'only_second'."
         )
+
+
+def longest_first(
+    first: Any,
+    second: Any,
+    room: Any,
+    minimum: Callable[[Any, Any], Any] = min,
+    maximum: Callable[[Any, Any], Any] = max,
+) -> tuple[Any, Any]:
+    """Returns how many pieces each text keeps, so that both fit in `room`.
+
+    Removes pieces from the end of the longer text one by one, from the second when both are equally
+    long, as google-research/albert's `_truncate_seq_pair` does. Python passes integers, the graph
+    passes tensors with `tf.minimum` and `tf.maximum`.
+    """
+    kept = minimum(first, maximum(room - second, (room + 1) // 2))
+    return kept, minimum(second, room - kept)
+
+
+def kept_lengths(
+    first: int, second: int, room: int, strategy: TruncationStrategy
+) -> tuple[int, int]:
+    """Returns how many pieces each text keeps, from its start, so that both fit in `room`.
+
+    Raises:
+        ValueError: the text to truncate is too short to make both fit.
+    """
+    if first + second <= room or strategy == "do_not_truncate":
+        return first, second
+    if strategy == "longest_first":
+        return longest_first(first, second, room)
+    kept_first = room - second if strategy == "only_first" else first
+    kept_second = room - first if strategy == "only_second" else second
+    if kept_first < 0 or kept_second < 0:
+        raise ValueError(
+            f"truncation={strategy!r} must be able to make the texts fit. Received: texts of "
+            f"{first} and {second} pieces for {room} positions. "
+            "Use truncation='longest_first', or a larger max_length."
+        )
+    return kept_first, kept_second
+
+
+def windows(length: int, size: int, stride: int) -> Iterator[tuple[int, int]]:
+    """Yields start and end of spans of `size` that cover `length`; neighbours share `stride`.
+
+    Raises:
+        ValueError: `stride` is negative, or as large as a span.
+    """
+    if length > size and not 0 <= stride < size:
+        raise ValueError(
+            "stride must be at least 0 and smaller than the pieces of a window. "
+            f"Received: stride={stride}, {size} pieces a window. Use a smaller stride."
+        )
+    start = 0
+    while start + size < length:
+        yield start, start + size
+        start += size - stride
+    yield start, length

@@ -1,29 +1,86 @@
-"""What every vocabulary does: raw text to pieces, in bulk, or one by one with offsets."""
+"""The interface of vocabularies: special tokens, and raw text to pieces."""
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.text.special_tokens import Segment, SpecialTokens
-
 Text = str | bytes
-# Stands for what is no character (a stray byte of invalid UTF-8): unknown to every vocabulary.
-NO_CHARACTER = "\U0010ffff"
-_SURROGATES = re.compile("[\ud800-\udfff]")
+SPECIAL_TOKENS: Final = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+NO_CHARACTER: Final = "\U0010ffff"  # Replaces stray bytes; unknown to every vocabulary.
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+
+
+class Segment(NamedTuple):
+    """A stretch of a text: `text[start:start + len(content)] == content`."""
+
+    content: str
+    start: int
+    is_special: bool
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """The special tokens of a vocabulary.
+
+    Attributes:
+        tokens: the padding, unknown, classification, separator and mask token, in this order.
+        ids: their ids.
+    """
+
+    tokens: tuple[str, ...] = SPECIAL_TOKENS
+    ids: tuple[int, ...] = (0, 1, 2, 3, 4)
+
+    @property
+    def pad_id(self) -> int:
+        return self.ids[0]
+
+    @property
+    def unknown_id(self) -> int:
+        return self.ids[1]
+
+    @property
+    def classify_id(self) -> int:
+        return self.ids[2]
+
+    @property
+    def separate_id(self) -> int:
+        return self.ids[3]
+
+    @cached_property
+    def _written(self) -> re.Pattern[str]:
+        return re.compile("|".join(re.escape(token) for token in self.tokens))
+
+    def split(self, text: str) -> list[Segment]:
+        """Cuts a text into special tokens and the text between them.
+
+        White space beside a token stays in the text, where the vocabulary drops it: so `[MASK]`
+        swallows the space on its left.
+        """
+        segments, end = [], 0
+        for match in self._written.finditer(text):
+            if match.start() > end:
+                segments.append(Segment(text[end : match.start()], end, False))
+            segments.append(Segment(match.group(), match.start(), True))
+            end = match.end()
+        if end < len(text) or not segments:
+            segments.append(Segment(text[end:], end, False))
+        return segments
 
 
 class Pieces(NamedTuple):
-    """The pieces of one text; of what wasn't asked for, nothing.
+    """The pieces of one text; details that weren't requested are empty.
 
     Attributes:
-        ids: one id a piece.
-        tokens: the pieces, unknown ones as they read after normalisation or as `[UNK]`.
+        ids: the id of each piece.
+        tokens: the pieces; an unknown one is its normalized text, or `[UNK]`.
         offsets: `(start, end)` of each piece in the raw text, in characters.
-        words: the number of each piece's word.
+        words: the index of each piece's word.
     """
 
     ids: Sequence[int]
@@ -32,7 +89,7 @@ class Pieces(NamedTuple):
     words: Sequence[int] = ()
 
     def part(self, start: int, end: int) -> "Pieces":
-        """The pieces from `start` to before `end`."""
+        """Returns the pieces from `start` to before `end`."""
         return Pieces(
             self.ids[start:end],
             self.tokens[start:end],
@@ -57,40 +114,40 @@ class Segmenter(ABC):
 
     @abstractmethod
     def token(self, index: int) -> str:
-        """The piece of an id in `[0, size)`."""
+        """Returns the piece of an id in `[0, size)`."""
 
     @abstractmethod
     def index(self, token: str) -> int:
-        """The id of a piece; that of the unknown token for what is no piece."""
+        """Returns the id of a piece, or the unknown token's for any other string."""
 
     @abstractmethod
     def joined(self, tokens: Sequence[str]) -> str:
-        """Pieces as text."""
+        """Joins pieces to text."""
 
     @abstractmethod
     def starts_word(self, token: str) -> bool:
-        """Whether a piece is the first of its word."""
+        """Whether a piece begins a word."""
 
     @abstractmethod
     def _encode(self, texts: list[str]) -> list[list[int]]:
-        """The ids of texts; special tokens in them are plain text."""
+        """Returns the ids of each text; special tokens in it are plain text."""
 
     @abstractmethod
     def _details(self, text: str) -> Pieces:
-        """The pieces of a text with tokens and offsets; special tokens in it are plain text."""
+        """Returns pieces with tokens and offsets; special tokens in the text are plain text."""
 
     def encode_arrays(self, texts: list[str]) -> list[np.ndarray]:
-        """int32 `[pieces]` of each text; special tokens in them are plain text."""
+        """Returns int32 `[pieces]` for each text; special tokens in it are plain text."""
         return [np.asarray(ids, np.int32) for ids in self._encode(texts)]
 
     def encode(self, texts: Sequence[Text], split_special: bool, details: bool) -> list[Pieces]:
-        """The pieces of each text.
+        """Returns the pieces of each text.
 
         Args:
-            split_special: a special token that is written out is plain text.
-            details: tokens, offsets and words too, at about ten times the time.
+            split_special: read special tokens in a text as plain text.
+            details: add tokens, offsets and words, which takes about ten times as long.
         Raises:
-            TypeError: something that is no text.
+            TypeError: a text is neither str nor bytes.
         """
         if details:
             return [self._pieces(as_text(text), split_special) for text in texts]
@@ -99,7 +156,7 @@ class Segmenter(ABC):
     def encode_words(
         self, samples: Sequence[Sequence[Text]], split_special: bool, details: bool
     ) -> list[Pieces]:
-        """The pieces of texts that are given as words; offsets count from each word's start."""
+        """Returns the pieces of texts given as words; offsets count from each word's start."""
         words = list(chain.from_iterable(samples))
         encoded = iter(self.encode(words, split_special, details))
         return [_numbered([next(encoded) for _ in words]) for words in samples]
@@ -145,7 +202,7 @@ class Segmenter(ABC):
 
 
 def _numbered(words: Sequence[Pieces]) -> Pieces:
-    """One text's pieces from those of its words, each with the number of its word."""
+    """Joins the pieces of a text's words, and numbers the words."""
     ids, tokens, offsets = (
         list(chain.from_iterable(getattr(word, name) for word in words))
         for name in ("ids", "tokens", "offsets")
@@ -154,10 +211,10 @@ def _numbered(words: Sequence[Pieces]) -> Pieces:
 
 
 def as_text(text: Text) -> str:
-    """Text without surrogates; each byte or half of a pair that is no character is unknown.
+    """Returns a str in which stray bytes and lone surrogates are `NO_CHARACTER`.
 
     Raises:
-        TypeError: neither str nor bytes.
+        TypeError: `text` is neither str nor bytes.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
@@ -171,6 +228,6 @@ def as_text(text: Text) -> str:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without white space at its end; a span of nothing else stays."""
+    """Drops white space at a span's end, unless the span is all white space."""
     kept = len(text[start:end].rstrip())
     return (start, start + kept) if kept else (start, end)

@@ -1,39 +1,56 @@
 """ALBERT's tokenizer in Python, with the calls and results of Hugging Face's."""
 
-import os
-from typing import Any
+import bisect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
 
-from albert_tf.checkpoints.directory import split_hub_options
-from albert_tf.files import written_atomically
+import numpy as np
+import sentencepiece
+
+from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.pieces import SentencePieceSegmenter
-from albert_tf.text.tokenizer_files import is_wordpiece, read_tokenizer, write_tokenizer
-from albert_tf.text.vocabulary import DigitComma, Quotes, ensure_baked
+from albert_tf.text.model_file import DigitComma, Quotes, Source
+from albert_tf.text.segmenter import Pieces, Segmenter, SpecialTokens, trimmed
+from albert_tf.text.tokenizer_files import is_wordpiece
+from albert_tf.text.vocabulary import ensure_baked
+
+SPACE: Final = "▁"
+_ALL_CORES: Final = -1
 
 
 class AlbertTokenizer(BaseTokenizer):
-    """Raw text to ids.
+    """Raw text to ids of a SentencePiece vocabulary.
+
+    Example:
+
+    >>> from albert_tf import AlbertTokenizer
+    >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+    >>> encoding = tokenizer(["A quiet delight.", "Broken!"], padding=True, return_tensors="np")
+    >>> list(encoding)
+    ['input_ids', 'token_type_ids', 'attention_mask']
+    >>> tokenizer.decode(encoding.input_ids[1], skip_special_tokens=True)
+    'broken!'
 
     Args:
-        vocab_file: path of a SentencePiece model, as published or baked, or its bytes. One that
-            isn't baked is baked in memory.
+        vocab_file: path of a SentencePiece model, published or baked, or its bytes. A published
+            one is baked in memory.
         do_lower_case: lower-case the text. Default: as baked, or True.
         keep_accents: keep accents. Default: as baked, or False.
         digit_comma, quotes: see `vocabulary.bake`. Default: as baked, or "original".
-        model_max_length: the length in pieces that truncation cuts to when none is given.
+        model_max_length: default length for truncation, in pieces.
         split_special_tokens: read a special token that is written out in a text as plain text.
-            Set it where texts come from others: otherwise `[SEP]` in a text is the separator.
-            The layer `AlbertPreprocessor` always reads it so.
+            Set it for texts from strangers; otherwise `[SEP]` in a text is the separator. The
+            layer `AlbertPreprocessor` always reads it as plain text.
         padding_side: "right" or "left".
     Raises:
-        UserError: the file isn't an ALBERT vocabulary, or was baked with other options than given.
+        UserError: the file isn't an ALBERT vocabulary, or was baked with other options.
     """
 
     vocab_name = "spiece.model"
     hub_class = "AlbertTokenizer"
-    special_names: tuple[str, ...] = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-    # What the constructor takes of tokenizer_config.json; the rest of it belongs to transformers.
-    SETTINGS: tuple[str, ...] = (
+    special_names = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+    SETTINGS = (
         "do_lower_case",
         "keep_accents",
         "digit_comma",
@@ -45,7 +62,7 @@ class AlbertTokenizer(BaseTokenizer):
 
     def __init__(
         self,
-        vocab_file: str | os.PathLike[str] | bytes,
+        vocab_file: Source,
         do_lower_case: bool | None = None,
         keep_accents: bool | None = None,
         digit_comma: DigitComma | None = None,
@@ -66,7 +83,7 @@ class AlbertTokenizer(BaseTokenizer):
 
     @property
     def model_bytes(self) -> bytes:
-        """The vocabulary file's content: the baked SentencePiece model."""
+        """Content of the vocabulary file: the baked SentencePiece model."""
         return self._model
 
     @property
@@ -81,7 +98,6 @@ class AlbertTokenizer(BaseTokenizer):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments, as `tokenizer_config.json` has them."""
         return {
             "do_lower_case": self.do_lower_case,
             "keep_accents": self.keep_accents,
@@ -93,64 +109,101 @@ class AlbertTokenizer(BaseTokenizer):
         }
 
     def in_graph(self) -> Any:
-        """An object of tensorflow-text's kind: `tokenize` takes strings `[B]` to ragged ids."""
         import tensorflow as tf
-        import tensorflow_text  # Its operators are registered by this import.
+        import tensorflow_text  # This import registers its operators.
 
         with tf.init_scope():
             return tensorflow_text.FastSentencepieceTokenizer(self._model)
 
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(vocab_size={self.vocab_size}, "
-            f"do_lower_case={self.do_lower_case}, keep_accents={self.keep_accents}, "
-            f"model_max_length={self.model_max_length})"
-        )
-
-    def save_vocabulary(
-        self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
-    ) -> tuple[str]:
-        """Writes the vocabulary as `[prefix-]spiece.model`, WordPiece as `[prefix-]vocab.txt`.
-
-        Returns:
-            Its path, in a tuple.
-        """
-        name = f"{filename_prefix}-{self.vocab_name}" if filename_prefix else self.vocab_name
-        target = os.path.join(os.fspath(save_directory), name)
-        with written_atomically(target, force=True) as path:
-            path.write_bytes(self.model_bytes)
-        return (target,)
-
-    def save_pretrained(self, save_directory: str | os.PathLike[str]) -> tuple[str, ...]:
-        """Writes the vocabulary, `tokenizer_config.json` and `special_tokens_map.json`."""
-        settings = {"tokenizer_class": self.hub_class, **self.settings}
-        config, special = write_tokenizer(save_directory, settings, self.special_tokens_map)
-        return (*self.save_vocabulary(save_directory), config, special)
-
     @classmethod
-    def from_pretrained(
-        cls,
-        name_or_path: str | os.PathLike[str],
-        **options: Any,
-    ) -> "AlbertTokenizer":
-        """The tokenizer of a directory, a vocabulary file, or a name on the Hugging Face hub.
+    def _class_for(cls, vocabulary: Path) -> type[BaseTokenizer]:
+        if not is_wordpiece(vocabulary):
+            return cls
+        from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer  # Imports TensorFlow.
 
-        A directory with a WordPiece vocabulary (`vocab.txt`: the Chinese models) and no
-        SentencePiece model gives a `WordPieceTokenizer`.
+        return WordPieceTokenizer
 
-        Args:
-            name_or_path: e.g. "albert/albert-base-v2". `tokenizer_files.py` has the names under
-                which a vocabulary is found; a TensorFlow 1 checkpoint's path stands for its folder.
-            **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub; the
-                constructor's otherwise, which go before those of `tokenizer_config.json`.
-        Raises:
-            UserError: nothing there, no vocabulary or several.
+
+class SentencePieceSegmenter(Segmenter):
+    """Cuts raw text into the pieces of a baked vocabulary.
+
+    Args:
+        model: the baked SentencePiece model.
+    """
+
+    special = SpecialTokens()
+
+    def __init__(self, model: bytes):
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    @property
+    def size(self) -> int:
+        return self._processor.get_piece_size()
+
+    def token(self, index: int) -> str:
+        return self._processor.id_to_piece(index)
+
+    def index(self, token: str) -> int:
+        return self._processor.piece_to_id(token)
+
+    def joined(self, tokens: Sequence[str]) -> str:
+        return "".join(tokens).replace(SPACE, " ").removeprefix(" ")
+
+    def starts_word(self, token: str) -> bool:
+        return token.startswith(SPACE)
+
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        return self._processor.encode(texts, num_threads=_ALL_CORES)
+
+    def encode_arrays(self, texts: list[str]) -> list[np.ndarray]:
+        return self._processor.encode(texts, num_threads=1, out_type="numpy")
+
+    def _details(self, text: str) -> Pieces:
+        encoded = self._processor.encode(text, out_type="offset_mapping")
+        tokens = encoded["pieces"]
+        return Pieces(encoded["ids"], tokens, self._spans(text, tokens))
+
+    def _spans(self, text: str, tokens: list[str]) -> list[tuple[int, int]]:
+        """Returns the characters of `text` that make each token, without white space around them.
+
+        A token of white space alone gets that white space, or nothing at the text's start. A
+        character that normalizes to several (a ligature) belongs to every token that has one of
+        them; one that normalizes to nothing (an accent) belongs to the character before it.
         """
-        hub_options, options = split_hub_options(options)
-        vocabulary, config = read_tokenizer(name_or_path, hub_options)
-        if is_wordpiece(vocabulary):
-            from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer  # Needs TensorFlow.
+        _, origins = self._processor.normalize(text, with_offsets=True)
+        starts = sorted(set(origins))
+        spans: list[tuple[int, int]] = []
+        at = 0
+        for token in tokens:
+            if at == 0 and token == SPACE:  # SentencePiece adds it before the text.
+                spans.append((origins[0], origins[0]))
+            else:
+                start = origins[at + (token[0] == SPACE and len(token) > 1)]
+                last = origins[at + len(token) - 1]
+                spans.append(trimmed(text, start, starts[bisect.bisect_right(starts, last)]))
+            at += len(token)
+        return spans
 
-            cls = cls if issubclass(cls, WordPieceTokenizer) else WordPieceTokenizer
-        settings = {name: config[name] for name in cls.SETTINGS if config.get(name) is not None}
-        return cls(vocabulary, **{**settings, **options})
+
+def check_fit(tokenizer: BaseTokenizer, config: Any, max_length: int) -> None:
+    """Checks that a tokenizer, a model and a length fit together.
+
+    Args:
+        config: the model's `AlbertConfig`.
+        max_length: the longest row, in pieces.
+    Raises:
+        UserError: the vocabularies differ in size, or the model has too few positions.
+    """
+    if tokenizer.vocab_size != config.vocab_size:
+        raise UserError(
+            "The tokenizer and the model must have the same vocabulary. Received: "
+            f"{tokenizer.vocab_size} pieces in the tokenizer, vocab_size={config.vocab_size} in "
+            "the model. Use the vocabulary that the model was trained with."
+        )
+    limit = config.max_position_embeddings
+    if not 3 <= max_length <= limit:
+        raise UserError(
+            "max_length must be at least 3, for the special tokens of a pair, and at most the "
+            f"model's max_position_embeddings. Received: max_length={max_length}, "
+            f"max_position_embeddings={limit}."
+        )

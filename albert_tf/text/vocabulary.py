@@ -1,64 +1,33 @@
-"""SentencePiece models that normalise raw text themselves: made, described and trained here."""
+"""SentencePiece models that normalize raw text themselves: baking and training them."""
 
 import functools
 import hashlib
 import io
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final
 
 import sentencepiece
 
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
-from albert_tf.text.digit_comma import demote
-from albert_tf.text.model_file import Source, parse_model, read_model
-from albert_tf.text.normalization import Normalization, compile_rules
-from albert_tf.text.sentencepiece_messages import ModelProto
-from albert_tf.text.special_tokens import SPECIAL_TOKENS
+from albert_tf.text.model_file import (
+    Baked,
+    DigitComma,
+    ModelProto,
+    Quotes,
+    Source,
+    describe,
+    parse_model,
+    read_file,
+)
+from albert_tf.text.normalization import Normalization, compile_rules, demote_digit_comma
+from albert_tf.text.segmenter import SPECIAL_TOKENS
 
-DigitComma = Literal["original", "plain"]
-Quotes = Literal["original", "huggingface"]
-
-MARK = "albert_tf/1"
-USER_DEFINED_PIECES = ("(", ")", '"', "-", ".", "–", "£", "€")  # As in the published vocabularies.
-CHARACTER_COVERAGE = 0.99995
-MAX_SENTENCE_BYTES = 1 << 20  # SentencePiece would leave out lines of more than 4,192 in silence.
-THREADS = 16  # SentencePiece's default. Fixed: how sums are rounded depends on it.
-
-
-@dataclass(frozen=True)
-class Baked:
-    """What was baked into a vocabulary.
-
-    Attributes:
-        sha256: digest of the model file that it was made from, in hexadecimal.
-        lower_case, keep_accents, digit_comma, quotes: the options of `bake`.
-    """
-
-    sha256: str
-    lower_case: bool
-    keep_accents: bool
-    digit_comma: DigitComma
-    quotes: Quotes
-
-    def __str__(self) -> str:
-        flags = f"lower_case={int(self.lower_case)};keep_accents={int(self.keep_accents)}"
-        choices = f"digit_comma={self.digit_comma};quotes={self.quotes}"
-        return f"{MARK};sha256={self.sha256};{flags};{choices}"
-
-    @classmethod
-    def parse(cls, name: str) -> "Baked":
-        """Reads the model's `normalizer_spec.name` as `__str__` wrote it."""
-        fields = dict(field.split("=", 1) for field in name.split(";")[1:])
-        return cls(
-            sha256=fields["sha256"],
-            lower_case=fields["lower_case"] == "1",
-            keep_accents=fields["keep_accents"] == "1",
-            digit_comma=fields["digit_comma"],  # type: ignore[arg-type]
-            quotes=fields["quotes"],  # type: ignore[arg-type]
-        )
+USER_DEFINED_PIECES: Final = ("(", ")", '"', "-", ".", "–", "£", "€")  # The published ones.
+CHARACTER_COVERAGE: Final = 0.99995
+MAX_SENTENCE_BYTES: Final = 1 << 20  # SentencePiece silently skips lines of more than 4,192.
+THREADS: Final = 16  # SentencePiece's default. Fixed: how sums are rounded depends on it.
 
 
 def bake(
@@ -70,30 +39,29 @@ def bake(
     quotes: Quotes = "original",
     origin: str | None = None,
 ) -> bytes:
-    """Makes a SentencePiece model normalise raw text itself.
+    """Returns a SentencePiece model that normalizes raw text itself.
 
     Args:
         source: path of a published `spiece.model`, or its bytes.
         lower_case: lower-case the text. False for cased models.
         keep_accents: keep accents, and leave out NFKD. Hugging Face's option; the original code
             always drops them.
-        digit_comma: "original" never chooses a piece that ends in a digit and a comma, which is
-            what the original code's second pass over such pieces comes to; "plain" leaves the
+        digit_comma: "original" never chooses a piece that ends in a digit and a comma, which has
+            the effect of the original code's second pass over such pieces; "plain" leaves the
             search as the model was trained.
         quotes: "huggingface" reads a pair of grave accents or of apostrophes as `"`; "original"
             leaves them alone.
-        origin: what messages call the model when `source` is bytes.
+        origin: name for the model in messages, when `source` is bytes.
     Returns:
-        The serialized model. `describe` reads from it what was baked in.
+        The serialized model. `model_file.describe` returns the options baked into it.
     Raises:
-        UserError: no such file, not a SentencePiece model, no ALBERT vocabulary (a special piece
-            is missing), or already baked.
+        UserError: the file doesn't exist, isn't an ALBERT vocabulary, or is already baked.
     """
     if digit_comma not in ("original", "plain"):
         raise ValueError(f"digit_comma must be 'original' or 'plain'. Received: {digit_comma!r}.")
     if quotes not in ("original", "huggingface"):
         raise ValueError(f"quotes must be 'original' or 'huggingface'. Received: {quotes!r}.")
-    content, name = read_model(source)
+    content, name = read_file(source, "spiece.model")
     origin = origin or name
     already = describe(content, origin=origin)
     if already is not None:
@@ -106,13 +74,15 @@ def bake(
 
 
 def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
-    """A baked model as it is, or any other baked with the options `wanted` that aren't None.
+    """Returns a baked model, and its record; bakes it first if it isn't baked.
 
+    Args:
+        **wanted: options of `bake`; None stands for the baked value, or the default.
     Raises:
-        UserError: as `bake`, or baked with other options than wanted.
+        UserError: as `bake`, or the model was baked with other options.
     """
     given = {name: value for name, value in wanted.items() if value is not None}
-    content, origin = read_model(source)
+    content, origin = read_file(source, "spiece.model")
     baked = describe(content, origin=origin)
     if baked is None:
         content = bake(content, origin=origin, **given)  # type: ignore[arg-type]
@@ -132,23 +102,10 @@ def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
 def bake_file(
     source: Source, target: str | os.PathLike[str], *, force: bool = False, **options: Any
 ) -> None:
-    """Writes `bake(source, **options)` to `target`, whole or not at all."""
+    """Writes `bake(source, **options)` to `target` atomically."""
     model = bake(source, **options)
     with written_atomically(target, force=force) as path:
         path.write_bytes(model)
-
-
-def describe(model: Source, *, origin: str | None = None) -> Baked | None:
-    """What was baked into a model (path or bytes), or None if it is as it was trained.
-
-    Raises:
-        UserError: no such file, or not an ALBERT vocabulary.
-    """
-    content, name = read_model(model)
-    proto = parse_model(content, origin or name)
-    if not proto.normalizer_spec.name.startswith(MARK + ";"):
-        return None
-    return Baked.parse(proto.normalizer_spec.name)
 
 
 @functools.lru_cache(maxsize=8)
@@ -160,13 +117,13 @@ def _bake(content: bytes, options: Baked) -> bytes:
     proto.normalizer_spec.remove_extra_whitespaces = True
     proto.normalizer_spec.name = str(options)
     if options.digit_comma == "original":
-        demote(proto)
+        demote_digit_comma(proto)
     return proto.SerializeToString()
 
 
 @functools.lru_cache(maxsize=8)
 def _joined_rules(own: bytes, normalization: Normalization) -> bytes:
-    """`compile_rules`, which takes seconds, once for all models with the same own rules."""
+    """Caches `compile_rules`, which takes seconds, for models with the same own rules."""
     model = ModelProto()
     model.normalizer_spec.precompiled_charsmap = own
     return compile_rules(model.SerializeToString(), normalization)
@@ -185,16 +142,29 @@ def train_vocabulary(
     max_sentences: int = 10_000_000,
     threads: int = THREADS,
 ) -> bytes:
-    """Trains a vocabulary with the settings of ALBERT's own, and bakes it.
+    """Trains a SentencePiece vocabulary with the settings of ALBERT's own, and bakes it.
+
+    Example:
+
+    >>> from albert_tf import AlbertTokenizer, train_vocabulary
+    >>> model = train_vocabulary(["the cat sat on the mat", "a dog barked"], vocab_size=40)
+    >>> tokenizer = AlbertTokenizer(model)
+    >>> tokenizer.decode(tokenizer.encode("The CAT", add_special_tokens=False))
+    'the cat'
 
     Args:
-        texts: lines of raw text, normalised here as the options say; up to `max_sentences` of
-            them (0: all), drawn at random, are held in memory.
-        vocab_size: pieces, the 5 special ones included. Fewer if the text doesn't support as many.
+        texts: lines of raw text.
+        vocab_size: number of pieces, the 5 special ones included; fewer if the text has fewer.
+        lower_case, keep_accents, digit_comma, quotes: options of `vocabulary.bake`.
+        character_coverage: share of the text whose characters get a piece.
+        seed_sentencepiece_size: number of candidate pieces that training starts from.
+        max_sentences: number of lines, drawn at random, to keep in memory; 0 for all.
+        threads: number of threads. Another number may round otherwise, and so give another
+            vocabulary.
     Returns:
         The baked model: unigram, `<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4.
     Raises:
-        UserError: no text, or vocab_size too small for the text's characters.
+        UserError: there is no text, or vocab_size is too small for the text's characters.
     """
     normalization = Normalization(lower_case, keep_accents, quotes)
     model = io.BytesIO()

@@ -1,9 +1,9 @@
 """BERT's cleaning and splitting of text, character by character.
 
-As in google-research/albert's `BasicTokenizer` and transformers' `BertTokenizer`; where these two
-differ, as in the second: it drops characters for private use, and takes U+2B820 to U+2B91F for no
-Chinese characters. Python's `unicodedata` says what a character is; transformers has older tables,
-and treats characters that are new since then otherwise.
+The rules are those of google-research/albert's `BasicTokenizer` and transformers' `BertTokenizer`.
+Where the two differ, transformers' apply: it drops private-use characters, and does not count
+U+2B820 to U+2B91F as Chinese. Categories come from Python's `unicodedata`; transformers has older
+tables, and differs on characters that are newer than them.
 """
 
 import string
@@ -23,7 +23,7 @@ CHINESE: Final = (
     range(0x2B920, 0x2CEB0),
     range(0x2F800, 0x2FA20),
 )
-# Beyond these, Unicode has nothing yet.
+# All characters that Unicode has assigned so far.
 ASSIGNED: Final = (
     range(1, 0xD800),
     range(0xE000, 0x33480),
@@ -34,12 +34,12 @@ ASSIGNED: Final = (
 
 @dataclass(frozen=True)
 class Rules:
-    """What happens to raw text before pieces are looked up.
+    """The cleaning and splitting of raw text before pieces are looked up.
 
     Attributes:
         lower_case: lower-case the text.
-        strip_accents: NFD, and drop what is a nonspacing mark then.
-        split_chinese: every Chinese character is a word.
+        strip_accents: apply NFD, then drop nonspacing marks.
+        split_chinese: make every Chinese character a word.
     """
 
     lower_case: bool = True
@@ -47,7 +47,7 @@ class Rules:
     split_chinese: bool = True
 
     def __call__(self, character: str) -> str:
-        """What a character becomes; words end at white space."""
+        """Returns the replacement of a character; spaces in it separate words."""
         category = unicodedata.category(character)
         if character in "\t\n\r" or (character.isspace() and category != "Cc"):
             return " "
@@ -63,14 +63,14 @@ class Rules:
         return f" {text} " if self.split_chinese and is_chinese(character) else text
 
     def table(self) -> Iterator[tuple[str, str]]:
-        """Every character that Unicode says anything about, with what it becomes."""
+        """Yields every assigned character with its replacement."""
         for points in ASSIGNED:
             for character in map(chr, points):
                 yield character, self(character)
 
 
 def is_punctuation(character: str) -> bool:
-    """Whether a character is a word of its own: ASCII's symbols, and Unicode's punctuation."""
+    """Whether a character is always a word: ASCII's symbols, and Unicode's punctuation."""
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 

@@ -1,10 +1,16 @@
-"""Rules and pieces as the tables of tensorflow-text's operators.
+"""BERT's rules and a vocabulary as tables for tensorflow-text's two operators.
 
-`FastBertNormalize` replaces characters by a table, `FastWordpieceTokenize` looks words up. As they
-come they aren't BERT's: to the first U+FF0C, the Chinese comma, is a comma (it applies NFKC), to
-the second a word of over 100 bytes, not 100 characters, is unknown. So the table made here turns
-every character of the vocabulary into a private one that takes 4 bytes in UTF-8, and every other
-into one that no piece has, and puts white space wherever words end; the pieces are rewritten alike.
+`FastBertNormalize` releaves characters by a table, then `FastWordpieceTokenize` splits at spaces
+and punctuation and looks words up. Used as they come, they differ from BERT in two ways: the first
+applies NFKC (a Chinese comma, U+FF0C, becomes `,`), and the second makes words of over 100 bytes
+unknown, where BERT counts 100 characters. Both operators take their tables from the caller, so the
+tables made here implement BERT's rules: the first operator releaves each character of the
+vocabulary by a code, a private-use character that takes exactly 4 bytes in UTF-8, and any other
+character by a code that no piece has; it adds a space wherever BERT ends a word. The pieces are
+written in the same codes. Private-use characters are neither spaces nor punctuation, so the second
+operator splits nowhere else, and its limit of 400 bytes is 100 characters.
+
+Source: tensorflow-text, core/kernels: `fast_bert_normalizer.h`, `fast_wordpiece_tokenizer.h`.
 """
 
 import functools
@@ -18,25 +24,25 @@ import numpy as np
 import sentencepiece
 
 from albert_tf.errors import UserError
-from albert_tf.text.sentencepiece_messages import NormalizerSpec
+from albert_tf.text.model_file import NormalizerSpec
 from albert_tf.text.wordpiece.rules import Rules
 from albert_tf.text.wordpiece.vocabulary import SUFFIX, Vocabulary
 
 LONGEST_WORD: Final = 100  # Characters; transformers' `max_input_chars_per_word`.
-BYTES: Final = 4  # Of a code in UTF-8.
+BYTES: Final = 4  # Size of a code in UTF-8.
 CODES: Final = range(0xF0000, 0xFFFFE)  # Supplementary private use area A.
 UNKNOWN: Final = chr(0x10FFFD)
-# FastBertNormalize's value: this bit, then where the replacement starts, then its length in bytes.
+# FastBertNormalize's value: this bit, then the replacement's start, then its length in bytes.
 _REPLACED, _LENGTH_BITS = 1 << 30, 6
 _LEAF = 1 << 31  # Marks a value among the cells of a Darts trie.
 
 
 @functools.lru_cache(maxsize=4)
 def compile_tables(vocabulary: Vocabulary, rules: Rules) -> tuple[bytes, tuple[str, ...]]:
-    """The model of `FastBertNormalizer`, and the rewritten pieces for `FastWordpieceTokenizer`.
+    """Returns the model of `FastBertNormalizer`, and the pieces for `FastWordpieceTokenizer`.
 
     Raises:
-        UserError: more different characters than codes.
+        UserError: the vocabulary has more different characters than there are codes.
     """
     codes = _codes(vocabulary)
     replacements = {
@@ -61,7 +67,7 @@ def _body(piece: str) -> str:
 
 
 def _rewritten(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[str, ...]:
-    """The pieces in codes; what can't be met in a text is a number in ASCII, which has no code."""
+    """Returns the pieces in codes. Unreachable pieces become ASCII numbers, which have no code."""
     left = Counter(vocabulary.pieces)
     pieces = []
     for index, piece in enumerate(vocabulary.pieces):
@@ -75,29 +81,29 @@ def _rewritten(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[str, .
 
 
 def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
-    """A flatbuffer with tensorflow-text's `fast_bert_normalizer_model.fbs` as its schema."""
+    """Returns a flatbuffer of the schema `fast_bert_normalizer_model.fbs` in tensorflow-text."""
     trie, pool = _trie(replacements)
-    places = np.flatnonzero(trie & _LEAF)
-    starts = trie[places] ^ _LEAF
+    leaves = np.flatnonzero(trie & _LEAF)
+    starts = trie[leaves] ^ _LEAF
     lengths = [pool.index(b"\0", start) - start for start in starts.tolist()]
-    trie[places] = _LEAF | _REPLACED | starts << _LENGTH_BITS | np.array(lengths, np.uint32)
+    trie[leaves] = _LEAF | _REPLACED | starts << _LENGTH_BITS | np.array(lengths, np.uint32)
 
     builder = flatbuffers.Builder()
     texts = builder.CreateNumpyVector(np.frombuffer(pool, np.uint8))
     cells = builder.CreateNumpyVector(trie)
     builder.StartObject(4)
     builder.PrependUOffsetTRelativeSlot(1, cells, 0)
-    builder.PrependInt32Slot(2, _REPLACED, 0)  # U+0000, which the trie can't hold, is dropped.
+    builder.PrependInt32Slot(2, _REPLACED, 0)  # Drops U+0000, which cannot be a key of the trie.
     builder.PrependUOffsetTRelativeSlot(3, texts, 0)
     builder.Finish(builder.EndObject())
     return bytes(builder.Output())
 
 
 def _trie(replacements: Mapping[str, str]) -> tuple[np.ndarray, bytes]:
-    """A Darts trie (uint32) whose values are places in the texts, each with a NUL at its end.
+    """Returns a Darts trie (uint32), and the texts that its values point into, each NUL-ended.
 
-    SentencePiece makes one of the same kind: its `precompiled_charsmap` is the trie's size in
-    bytes, the trie, the texts.
+    SentencePiece builds such a trie: its `precompiled_charsmap` is the trie's size in bytes, the
+    trie, and the texts.
     """
     normalizer = sentencepiece.SentencePieceNormalizer(
         norm_map=[(key, value) for key, value in replacements.items() if key != value],

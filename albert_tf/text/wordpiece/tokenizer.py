@@ -1,34 +1,48 @@
 """The tokenizer of models with a WordPiece vocabulary, such as the Chinese ones."""
 
-import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import tensorflow as tf
 
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.wordpiece.graph import WordPiece
+from albert_tf.text.model_file import Source
+from albert_tf.text.segmenter import Pieces, Segmenter, trimmed
 from albert_tf.text.wordpiece.rules import Rules
-from albert_tf.text.wordpiece.segmenter import WordPieceSegmenter
-from albert_tf.text.wordpiece.vocabulary import SPECIAL_NAMES, Vocabulary
+from albert_tf.text.wordpiece.tables import BYTES, LONGEST_WORD, compile_tables
+from albert_tf.text.wordpiece.vocabulary import SPECIAL_NAMES, SUFFIX, Vocabulary
+
+CLOSE_UP: Final = (".", "?", "!", ",")  # No space before these in a decoded text.
+BATCH: Final = 4096
 
 
-class WordPieceTokenizer(AlbertTokenizer):
-    """An `AlbertTokenizer` whose vocabulary is `vocab.txt`; ids are those of BERT's tokenizer.
+class WordPieceTokenizer(BaseTokenizer):
+    """Raw text to ids of a WordPiece vocabulary; ids are those of BERT's tokenizer.
+
+    Example:
+
+    >>> from albert_tf import WordPieceTokenizer
+    >>> pieces = "[PAD] [UNK] [CLS] [SEP] [MASK] 天 气 good ##ness".split()
+    >>> tokenizer = WordPieceTokenizer("\\n".join(pieces).encode())
+    >>> tokenizer.tokenize("天气 Goodness!")
+    ['天', '气', 'good', '##ness', '[UNK]']
 
     Args:
-        vocab_file: path of `vocab.txt` (a piece a line) or its bytes, or of a `tokenizer.json`.
+        vocab_file: path of `vocab.txt` (one piece per line) or its bytes, or of a
+            `tokenizer.json`.
         do_lower_case: lower-case the text.
         strip_accents: drop accents. Default: as `do_lower_case`.
-        tokenize_chinese_chars: every Chinese character is a word.
+        tokenize_chinese_chars: make every Chinese character a word.
         model_max_length, split_special_tokens, padding_side: as `AlbertTokenizer`'s.
-        **special: how special tokens are written: `pad_token`, `unk_token`, `cls_token`,
-            `sep_token`, `mask_token`. Default: `[PAD]`, `[UNK]` and so on.
+        **special: the special tokens: `pad_token`, `unk_token`, `cls_token`, `sep_token`,
+            `mask_token`. Default: `[PAD]`, `[UNK]` and so on.
     Raises:
-        UserError: no such file, no vocabulary, or a special token is missing in it.
+        UserError: the file doesn't exist, isn't a vocabulary, or lacks a special token.
     """
 
     vocab_name = "vocab.txt"
     hub_class = "BertTokenizer"
-    special_names = BaseTokenizer.special_names
     SETTINGS = (
         "do_lower_case",
         "strip_accents",
@@ -41,7 +55,7 @@ class WordPieceTokenizer(AlbertTokenizer):
 
     def __init__(
         self,
-        vocab_file: str | os.PathLike[str] | bytes,
+        vocab_file: Source,
         do_lower_case: bool = True,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
@@ -58,46 +72,154 @@ class WordPieceTokenizer(AlbertTokenizer):
             )
         self._strip_accents = strip_accents
         strip = do_lower_case if strip_accents is None else strip_accents
-        rules = Rules(do_lower_case, strip, tokenize_chinese_chars)
+        self._rules = Rules(do_lower_case, strip, tokenize_chinese_chars)
         names = {name: _written(token) for name, token in special.items()}
-        self._wordpiece = WordPieceSegmenter(Vocabulary.read(vocab_file, names), rules)
-        BaseTokenizer.__init__(
-            self, self._wordpiece, model_max_length, split_special_tokens, padding_side
-        )
+        self._vocabulary = Vocabulary.read(vocab_file, names)
+        segmenter = WordPieceSegmenter(self._vocabulary, self._rules)
+        super().__init__(segmenter, model_max_length, split_special_tokens, padding_side)
 
     @property
     def model_bytes(self) -> bytes:
-        """The vocabulary file's content: a piece a line."""
-        return bytes(self._wordpiece.vocabulary)
+        """Content of the vocabulary file: one piece per line."""
+        return bytes(self._vocabulary)
 
     @property
     def do_lower_case(self) -> bool:
         """Whether text is lower-cased."""
-        return self._wordpiece.rules.lower_case
+        return self._rules.lower_case
 
     @property
     def keep_accents(self) -> bool:
         """Whether accents are kept."""
-        return not self._wordpiece.rules.strip_accents
+        return not self._rules.strip_accents
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments, as `tokenizer_config.json` has them."""
         return {
             "do_lower_case": self.do_lower_case,
             "strip_accents": self._strip_accents,
-            "tokenize_chinese_chars": self._wordpiece.rules.split_chinese,
+            "tokenize_chinese_chars": self._rules.split_chinese,
             "model_max_length": self.model_max_length,
             "split_special_tokens": self.split_special_tokens,
             "padding_side": self.padding_side,
             **self.special_tokens_map,
         }
 
-    def in_graph(self) -> Any:
-        """An object of tensorflow-text's kind: `tokenize` takes strings `[B]` to ragged ids."""
-        return WordPiece(self._wordpiece.vocabulary, self._wordpiece.rules)
+    def in_graph(self) -> "WordPiece":
+        return WordPiece(self._vocabulary, self._rules)
 
 
 def _written(token: Any) -> str:
-    """A token as transformers stores it: its text, or an object that has it."""
+    """Returns a token stored by transformers, which is a string or a dict."""
     return token["content"] if isinstance(token, dict) else token
+
+
+class Spans(NamedTuple):
+    """The pieces of a text: ids, and their first and last byte in the text; int64 `[T]` each.
+
+    Attributes:
+        origins: the byte of the text that made each byte of the normalized text.
+    """
+
+    ids: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    origins: np.ndarray
+
+
+class WordPiece(tf.Module):
+    """WordPiece by two operators of tensorflow-text, in Python and in graphs alike.
+
+    Args:
+        vocabulary: the pieces.
+        rules: the cleaning and splitting of text.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, rules: Rules):
+        super().__init__()
+        import tensorflow_text  # This import registers its operators.
+
+        table, pieces = compile_tables(vocabulary, rules)
+        with tf.init_scope():
+            model = tf.constant(np.frombuffer(table, np.uint8))
+            self._normalizer = tensorflow_text.FastBertNormalizer(model_buffer=model)
+            self._pieces = tensorflow_text.FastWordpieceTokenizer(
+                list(pieces),
+                suffix_indicator=SUFFIX,
+                max_bytes_per_word=LONGEST_WORD * BYTES,
+                unknown_token=pieces[vocabulary.special.unknown_id],
+                token_out_type=tf.int32,
+            )
+
+    def tokenize(self, texts: Any) -> tf.RaggedTensor:
+        """Strings `[B]` to int32 ids `[B, T]`, ragged."""
+        return self._pieces.tokenize(self._normalizer.normalize(texts))
+
+    def spans(self, text: str) -> Spans:
+        """Returns the pieces of one text with the bytes that they were made from."""
+        normalized, origins = self._normalizer.normalize_with_offsets([text.encode("utf-8")])
+        ids, starts, ends = self._pieces.tokenize_with_offsets(normalized)
+        origin = origins.values.numpy()
+        first, last = origin[starts.values.numpy()], origin[ends.values.numpy() - 1]
+        return Spans(ids.values.numpy(), first, last, origin)
+
+
+class WordPieceSegmenter(Segmenter):
+    """Cuts raw text into pieces with the graph's operators, so that the ids are the same.
+
+    Args:
+        vocabulary: the pieces.
+        rules: the cleaning and splitting of text.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, rules: Rules):
+        self.special = vocabulary.special
+        self._tokens = vocabulary.pieces
+        self._ids = {piece: index for index, piece in enumerate(vocabulary.pieces)}
+        self._graph = WordPiece(vocabulary, rules)
+
+    @property
+    def size(self) -> int:
+        return len(self._tokens)
+
+    def token(self, index: int) -> str:
+        return self._tokens[index]
+
+    def index(self, token: str) -> int:
+        return self._ids.get(token, self.special.unknown_id)
+
+    def joined(self, tokens: Sequence[str]) -> str:
+        text = ""
+        for token in tokens:
+            if token.startswith(SUFFIX):
+                text += token.removeprefix(SUFFIX)
+            else:
+                text += token if not text or token in CLOSE_UP else f" {token}"
+        return text
+
+    def starts_word(self, token: str) -> bool:
+        return not token.startswith(SUFFIX)
+
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        rows: list[list[int]] = []
+        for start in range(0, len(texts), BATCH):
+            batch = [text.encode("utf-8") for text in texts[start : start + BATCH]]
+            rows += self._graph.tokenize(batch).to_list()
+        return rows
+
+    def _details(self, text: str) -> Pieces:
+        """Returns pieces with spans; a span ends where the next character with a result starts."""
+        found = self._graph.spans(text)
+        tokens = [self.token(index) for index in found.ids.tolist()]
+        starts = np.unique(found.origins)
+        ends = starts[np.searchsorted(starts, found.last, side="right")]
+        character = _character_of_byte(text)
+        spans = zip(character[found.first].tolist(), character[ends].tolist(), strict=True)
+        offsets = [trimmed(text, start, end) for start, end in spans]
+        return Pieces(found.ids.tolist(), tokens, offsets)
+
+
+def _character_of_byte(text: str) -> np.ndarray:
+    """Returns the index of the character that has each UTF-8 byte, and one entry for the end."""
+    content = np.frombuffer(text.encode("utf-8"), np.uint8)
+    return np.append(np.cumsum(content & 0xC0 != 0x80) - 1, len(text))

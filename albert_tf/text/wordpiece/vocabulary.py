@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from albert_tf.errors import UserError
-from albert_tf.text.model_file import Source, read_model
-from albert_tf.text.special_tokens import SpecialTokens
+from albert_tf.text.model_file import Source, read_file
+from albert_tf.text.segmenter import SpecialTokens
 
-SUFFIX: Final = "##"  # Marks a piece that continues a word.
+SUFFIX: Final = "##"  # The beginning of pieces that continue a word.
 SPECIAL_NAMES: Final = {
     "pad_token": "[PAD]",
     "unk_token": "[UNK]",
@@ -25,8 +25,8 @@ class Vocabulary:
     """A WordPiece vocabulary.
 
     Attributes:
-        pieces: by id. Of a piece that stands there twice, the last id counts.
-        special: the special tokens, wherever they stand.
+        pieces: the pieces by id. A piece that occurs twice has the last id.
+        special: the special tokens, which may have any ids.
     """
 
     pieces: tuple[str, ...]
@@ -37,11 +37,11 @@ class Vocabulary:
         """Reads `vocab.txt` (a piece a line), or the vocabulary in a `tokenizer.json`.
 
         Args:
-            special: how special tokens are written, by name, where not as in `SPECIAL_NAMES`.
+            special: special tokens by name, where they differ from `SPECIAL_NAMES`.
         Raises:
-            UserError: no such file, no text, or a special token is missing.
+            UserError: the file doesn't exist, isn't text, or lacks a special token.
         """
-        content, origin = read_model(source)
+        content, origin = read_file(source, "vocab.txt")
         pieces = _pieces(content, origin)
         ids = {piece: index for index, piece in enumerate(pieces)}
         names = tuple({**SPECIAL_NAMES, **special}.values())
@@ -63,22 +63,22 @@ def _pieces(content: bytes, origin: str) -> tuple[str, ...]:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"A WordPiece vocabulary must be text in UTF-8, a piece a line. Received: {origin}, "
-            f"which isn't ({error.reason} at byte {error.start}). Fetch or copy vocab.txt again."
+            f"A WordPiece vocabulary must be text in UTF-8, one piece per line. Received: {origin}, "
+            f"which isn't ({error.reason} at byte {error.start}). Download or copy vocab.txt again."
         ) from error
     if origin.endswith(".json"):
-        return _of_tokenizer_json(text, origin)
+        return _json_pieces(text, origin)
     lines = text.replace("\r\n", "\n").split("\n")
     return tuple(lines[:-1] if lines[-1] == "" else lines)
 
 
-def _of_tokenizer_json(text: str, origin: str) -> tuple[str, ...]:
+def _json_pieces(text: str, origin: str) -> tuple[str, ...]:
     with contextlib.suppress(ValueError, KeyError, TypeError):
         ids = json.loads(text)["model"]["vocab"]
         pieces = sorted(ids, key=ids.__getitem__)
         if [ids[piece] for piece in pieces] == list(range(len(pieces))):
             return tuple(pieces)
     raise UserError(
-        "A tokenizer.json must have a WordPiece vocabulary with ids from 0 on. "
-        f"Received: {origin}, which doesn't. Use the vocabulary file that came with the checkpoint."
+        "A tokenizer.json must have a WordPiece vocabulary with ids from 0. "
+        f"Received: {origin}, which has none. Use the vocabulary file that came with the checkpoint."
     )

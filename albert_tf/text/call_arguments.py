@@ -1,13 +1,57 @@
-"""What callers give the tokenizer, as lists."""
+"""The tokenizer's call arguments, checked and brought to one form."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from albert_tf.text.segmenter import Text
 
+PaddingStrategy = Literal["longest", "max_length", "do_not_pad"]
+PaddingSide = Literal["right", "left"]
+TruncationStrategy = Literal["longest_first", "only_first", "only_second", "do_not_truncate"]
+Strategy = TypeVar("Strategy", bound=str)
+
+_PADDING: dict[Any, PaddingStrategy] = {
+    True: "longest",
+    False: "do_not_pad",
+    "longest": "longest",
+    "max_length": "max_length",
+    "do_not_pad": "do_not_pad",
+}
+_TRUNCATION: dict[Any, TruncationStrategy] = {
+    True: "longest_first",
+    False: "do_not_truncate",
+    "longest_first": "longest_first",
+    "only_first": "only_first",
+    "only_second": "only_second",
+    "do_not_truncate": "do_not_truncate",
+}
+
+
+def padding_strategy(padding: bool | str) -> PaddingStrategy:
+    """Returns Hugging Face's `padding` argument as one word."""
+    return _strategy("padding", padding, _PADDING)
+
+
+def truncation_strategy(truncation: bool | str) -> TruncationStrategy:
+    """Returns Hugging Face's `truncation` argument as one word."""
+    return _strategy("truncation", truncation, _TRUNCATION)
+
+
+def _strategy(name: str, value: Any, known: Mapping[Any, Strategy]) -> Strategy:
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}. Received: {value!r}.")
+    return known[value]
+
+
+def checked_side(side: str) -> PaddingSide:
+    """Returns a padding side after checking it."""
+    if side not in ("right", "left"):
+        raise ValueError(f"padding_side must be 'right' or 'left'. Received: {side!r}.")
+    return side  # type: ignore[return-value]
+
 
 def as_lists(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None]:
-    """Both texts as lists of one length."""
+    """Returns `text` and `text_pair` as lists of one length."""
     if isinstance(text, str | bytes):
         if pair is not None and not isinstance(pair, str | bytes):
             raise TypeError(
@@ -16,11 +60,11 @@ def as_lists(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None]:
             )
         return [text], None if pair is None else [pair]
     first, second = _listed("text", text), None if pair is None else _listed("text_pair", pair)
-    return first, _as_many(first, second)
+    return first, _of_one_length(first, second)
 
 
 def as_words(text: Any, pair: Any) -> tuple[list[list[Text]], list[list[Text]] | None, bool]:
-    """Both texts as lists of lists of words, and whether they are a batch."""
+    """Returns both texts as lists of lists of words, and whether they are a batch."""
     first = _words(text)
     is_batch = bool(first) and not isinstance(first[0], str | bytes)
     samples = [_words(words) for words in (first if is_batch else [first])]
@@ -28,13 +72,13 @@ def as_words(text: Any, pair: Any) -> tuple[list[list[Text]], list[list[Text]] |
         return samples, None, is_batch
     second = _words(pair)
     others = [_words(words) for words in (second if is_batch else [second])]
-    return samples, _as_many(samples, others), is_batch
+    return samples, _of_one_length(samples, others), is_batch
 
 
-def _as_many(first: list, second: list | None) -> list | None:
+def _of_one_length(first: list, second: list | None) -> list | None:
     if second is not None and len(first) != len(second):
         raise ValueError(
-            "text and text_pair must be equally many. "
+            "text and text_pair must have the same length. "
             f"Received: {len(first)} texts and {len(second)} text pairs."
         )
     return second
@@ -50,7 +94,6 @@ def _words(words: Any) -> list[Text]:
 
 
 def _listed(name: str, texts: Any) -> list:
-    """A list of texts from a list, a tuple or an array of them."""
     if isinstance(texts, str | bytes | Mapping) or not hasattr(texts, "__iter__"):
         raise TypeError(
             f"{name} must be a text or a list of texts. Received: {texts!r} of type "
@@ -60,7 +103,7 @@ def _listed(name: str, texts: Any) -> list:
 
 
 def as_batch(encoded: Any) -> tuple[dict[str, list], bool]:
-    """Features as lists of rows, and whether it was one row alone."""
+    """Returns encodings as lists of rows by name, and whether they were a single row."""
     if not isinstance(encoded, Mapping):
         encoded = {name: [row[name] for row in encoded] for name in (encoded[0] if encoded else ())}
     if "input_ids" not in encoded:
@@ -73,7 +116,7 @@ def as_batch(encoded: Any) -> tuple[dict[str, list], bool]:
 
 
 def _plain(values: Any) -> list:
-    """A list of rows of numbers, from lists or arrays."""
+    """Returns rows of numbers (lists or arrays) as lists."""
     if hasattr(values, "numpy"):
         values = values.numpy()
     return [value.tolist() if hasattr(value, "tolist") else value for value in values]
