@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from albert_tf.pipelines import pipeline as pipeline
     from albert_tf.text.preprocessing import AlbertPreprocessor as AlbertPreprocessor
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
+    from albert_tf.text.vocabulary import train_vocabulary as train_vocabulary
+    from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer as WordPieceTokenizer
     from albert_tf.training.optimizers import AlbertAdamW as AlbertAdamW
     from albert_tf.training.optimizers import Lamb as Lamb
     from albert_tf.training.schedules import WarmupPolynomialDecay as WarmupPolynomialDecay
@@ -43,8 +45,10 @@ _HOMES = {
     "Lamb": "albert_tf.training.optimizers",
     "UserError": "albert_tf.errors",
     "WarmupPolynomialDecay": "albert_tf.training.schedules",
+    "WordPieceTokenizer": "albert_tf.text.wordpiece.tokenizer",
     "load_pretrained": "albert_tf.models.auto",
     "pipeline": "albert_tf.pipelines",
+    "train_vocabulary": "albert_tf.text.vocabulary",
     "unshare": "albert_tf.models",
 }
 __all__ = [*_HOMES, "__version__"]

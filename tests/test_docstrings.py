@@ -18,13 +18,10 @@ WITHOUT_EXAMPLE = {
     "AlbertForSequenceClassification",
     "AlbertForTokenClassification",
     "AlbertModel",
-    "AlbertPreprocessor",
-    "AlbertTokenizer",
     "Lamb",
     "ModelOutput",
     "UserError",
     "WarmupPolynomialDecay",
-    "WordPieceTokenizer",
     "build_data",
     "convert",
     "evaluate",
@@ -35,7 +32,6 @@ WITHOUT_EXAMPLE = {
     "pipeline",
     "pretrain",
     "pretraining_batches",
-    "train_vocabulary",
     "unshare",
 }
 PUBLIC = [name for name in albert_tf.__all__ if name != "__version__"]

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.data import features
 from albert_tf.data.readers import Example
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 WINDOW: Final = 50  # batches whose examples are sorted by length together
 MULTIPLE: Final = 8  # lengths are rounded up to it, so that few shapes are traced
@@ -27,7 +27,7 @@ class EncodedExamples:
     def __init__(
         self,
         examples: Sequence[Example],
-        tokenizer: AlbertTokenizer,
+        tokenizer: BaseTokenizer,
         max_length: int,
         label: Callable[[Example], float],
     ):

@@ -13,8 +13,7 @@ from albert_tf.evaluation import metrics as known
 from albert_tf.evaluation.options import EvaluationOptions
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.options import accepts_keywords
-from albert_tf.text.fit import check_fit
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 
 
 @accepts_keywords(EvaluationOptions)

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.errors import UserError
 from albert_tf.pipelines.batches import Row, outputs
-from albert_tf.text.fit import check_fit
+from albert_tf.text.tokenizer import check_fit
 
 Options = TypeVar("Options")
 Outputs = Mapping[str, np.ndarray]

@@ -24,6 +24,7 @@ from albert_tf.pipelines.question_answering import QuestionAnsweringPipeline
 from albert_tf.pipelines.sentence_order import SentenceOrderPipeline
 from albert_tf.pipelines.text_classification import TextClassificationPipeline
 from albert_tf.pipelines.token_classification import TokenClassificationPipeline
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 # What each task runs, and what it loads from files.
@@ -48,7 +49,7 @@ _OPTIONAL: Final = {"pooler": (AlbertModel,)}  # parts that these models may do 
 def pipeline(
     task: str,
     model: str | os.PathLike[str] | PreTrainedModel,
-    tokenizer: str | os.PathLike[str] | AlbertTokenizer | None = None,
+    tokenizer: str | os.PathLike[str] | BaseTokenizer | None = None,
     *,
     batch_size: int = 8,
     **options: Any,

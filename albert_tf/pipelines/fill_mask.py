@@ -15,7 +15,7 @@ from albert_tf.pipelines.base import Outputs, Pipeline
 from albert_tf.pipelines.batches import POSITIONS, Row
 from albert_tf.pipelines.inputs import as_text
 from albert_tf.pipelines.long_texts import FEATURES, LengthOptions, row_length
-from albert_tf.text.pieces import SPACE
+from albert_tf.text.tokenizer import SPACE
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 
 logger = logging.getLogger(__name__)

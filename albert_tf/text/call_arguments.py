@@ -39,7 +39,9 @@ def truncation_strategy(truncation: bool | str) -> TruncationStrategy:
 
 def _strategy(name: str, value: Any, known: Mapping[Any, Strategy]) -> Strategy:
     if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}. Received: {value!r}.")
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(repr, known))}. Received: {value!r}."
+        )
     return known[value]
 
 

@@ -67,8 +67,7 @@ class Origins:
     def _row(self, row: int) -> EncodedRow:
         if not 0 <= row < len(self._rows):
             raise IndexError(
-                f"The row must exist. Received: row {row} of {len(self._rows)}. "
-                "Rows count from 0."
+                f"The row must exist. Received: row {row} of {len(self._rows)}. Rows count from 0."
             )
         return self._rows[row]
 

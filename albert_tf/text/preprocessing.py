@@ -113,7 +113,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         room = self.max_length - special_count(is_pair)
         if not is_pair:
             return [tf.minimum(lengths[0], room)]
-        return list(longest_first(*lengths, room, tf.minimum, tf.maximum))
+        first, second = lengths
+        return list(longest_first(first, second, room, tf.minimum, tf.maximum))
 
     def _width(self, kept: list[tf.Tensor]) -> Any:
         if self.padding == "max_length":

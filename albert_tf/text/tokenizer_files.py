@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from albert_tf.checkpoints.directory import locate
 from albert_tf.errors import UserError
-from albert_tf.files import written_atomically
+from albert_tf.files import write_json, written_atomically
 
 TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 TOKENIZER_JSON: Final = "tokenizer.json"
@@ -81,9 +81,8 @@ def write_tokenizer(
 ) -> tuple[str, str]:
     """Writes the two JSON files beside the vocabulary, and returns their paths."""
     paths = os.path.join(folder, TOKENIZER_CONFIG), os.path.join(folder, SPECIAL_TOKENS_MAP)
-    for target, content in zip(paths, ({**settings, **special}, special), strict=True):
-        with written_atomically(target, force=True) as path:
-            path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    for path, content in zip(paths, ({**settings, **special}, special), strict=True):
+        write_json(path, content)
     return paths
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.ablations import ABLATIONS, Ablation, Row, configuration
 from albert_tf.training.output import REPORT
@@ -127,7 +128,7 @@ def _trained(
     )
 
 
-def _configuration(row: Row, tokenizer: AlbertTokenizer) -> AlbertConfig:
+def _configuration(row: Row, tokenizer: BaseTokenizer) -> AlbertConfig:
     return configuration(
         row,
         tokenizer.vocab_size,

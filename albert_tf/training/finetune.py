@@ -17,8 +17,8 @@ from albert_tf.evaluation.judge import own_metrics, score
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.options import accepts_keywords, save_options
-from albert_tf.text.fit import check_fit
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.text.vocabulary import train_vocabulary
 from albert_tf.training.fresh import is_size, size_config
 from albert_tf.training.optimizers import AlbertAdamW
@@ -103,7 +103,7 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
 
 def _model_and_tokenizer(
     options: FinetuningOptions, plan: Recipe, labels: Labels, train: list[Example], unfinished: Path
-) -> tuple[AlbertForSequenceClassification, AlbertTokenizer]:
+) -> tuple[AlbertForSequenceClassification, BaseTokenizer]:
     """A model with the task's labels and its tokenizer, which an interrupted run has kept."""
     changes: dict[str, Any] = {
         "id2label": dict(enumerate(labels.names)),

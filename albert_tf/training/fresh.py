@@ -7,7 +7,7 @@ from typing import Any
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.sizes import SIZES
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 
 def is_size(model: str) -> bool:
@@ -15,7 +15,7 @@ def is_size(model: str) -> bool:
     return model in SIZES or (model.endswith(".json") and not Path(model).is_dir())
 
 
-def size_config(size: str, tokenizer: AlbertTokenizer, **changes: Any) -> AlbertConfig:
+def size_config(size: str, tokenizer: BaseTokenizer, **changes: Any) -> AlbertConfig:
     """The configuration of a name, with the vocabulary's size and ids, or of a JSON file.
 
     Args:

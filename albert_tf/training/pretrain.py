@@ -19,8 +19,8 @@ from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.options import accepts_keywords, save_options
-from albert_tf.text.fit import check_fit
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training import runtime
 from albert_tf.training.fresh import size_config
 from albert_tf.training.optimizers import AlbertAdamW, Lamb
@@ -113,7 +113,7 @@ def _check_batch(options: PretrainingOptions, files: RecordFiles, replicas: int)
 
 def _model_and_tokenizer(
     options: PretrainingOptions, files: RecordFiles
-) -> tuple[AlbertForPreTraining, AlbertTokenizer]:
+) -> tuple[AlbertForPreTraining, BaseTokenizer]:
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.data)
     rates: dict[str, Any] = dict.fromkeys(_DROPOUTS, options.dropout)
     if options.dropout is None:
@@ -133,7 +133,7 @@ def _model_and_tokenizer(
     return model, tokenizer
 
 
-def _check_same_pieces(options: PretrainingOptions, tokenizer: AlbertTokenizer) -> None:
+def _check_same_pieces(options: PretrainingOptions, tokenizer: BaseTokenizer) -> None:
     """Refuses records whose ids mean other pieces than the weights were trained with."""
     assert options.init_checkpoint is not None
     try:

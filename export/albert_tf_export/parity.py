@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
 from albert_tf_export.comparison import ParityError, differences, magnitude
 from albert_tf_export.samples import Case
@@ -91,7 +91,7 @@ def check_tflite(
     file: Path,
     signatures: Sequence[str],
     samples: Mapping[str, Case],
-    tokenizer: AlbertTokenizer,
+    tokenizer: BaseTokenizer,
     precision: str,
 ) -> dict[str, Difference]:
     """The largest difference by signature; `ids` gets them from sentencepiece alone, as on a phone.

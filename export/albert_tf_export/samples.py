@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.layers.answer_spans import BEAM
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf_export.answers import answer
 from albert_tf_export.signatures import (
     IDS,
@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
 def sample(
     model: Any,
-    tokenizer: AlbertTokenizer,
+    tokenizer: BaseTokenizer,
     max_length: int,
     pairs: bool,
     choices: int = 3,
@@ -98,7 +98,7 @@ def _texts(max_length: int, pairs: bool, choices: int | None) -> list[Row]:
     return [{TEXT: text} for text in first]
 
 
-def _encoded(tokenizer: AlbertTokenizer, row: Row, max_length: int) -> Row:
+def _encoded(tokenizer: BaseTokenizer, row: Row, max_length: int) -> Row:
     encoded = tokenizer(
         row[TEXT],
         row.get(TEXT_PAIR),

@@ -10,9 +10,9 @@ import keras
 import tensorflow as tf
 
 from albert_tf.files import written_atomically
-from albert_tf.text.fit import check_fit
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer import check_fit
 from albert_tf_export import parity
 from albert_tf_export.options import (
     LAYERS,
@@ -34,7 +34,7 @@ from albert_tf_export.signatures import (
 
 def export_saved_model(
     model: Any,
-    tokenizer: AlbertTokenizer,
+    tokenizer: BaseTokenizer,
     path: str | os.PathLike[str],
     *,
     max_length: int | None = None,

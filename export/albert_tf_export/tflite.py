@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, get_args
 import tensorflow as tf
 
 from albert_tf.files import written_atomically
-from albert_tf.text.fit import check_fit
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer import check_fit
 from albert_tf_export import parity, saved_model
 from albert_tf_export.options import (
     LAYERS,
@@ -39,7 +39,7 @@ DEFAULT_CHOICES: Final = 4  # RACE's and SWAG's.
 
 def export_tflite(
     model: Any,
-    tokenizer: AlbertTokenizer,
+    tokenizer: BaseTokenizer,
     path: str | os.PathLike[str],
     *,
     max_length: int | None = None,

@@ -13,8 +13,9 @@ import sentencepiece
 
 from albert_tf.commands import build_vocab
 from albert_tf.errors import UserError
+from albert_tf.text.model_file import describe
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import USER_DEFINED_PIECES, describe
+from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 
 
 def arguments(*words):

@@ -48,7 +48,7 @@ def test_one_folder_up(files):
 
 
 def test_several_vocabularies(files):
-    with pytest.raises(UserError, match="one vocabulary beside a checkpoint. Received: .*a.model"):
+    with pytest.raises(UserError, match="must have one vocabulary. Received: .*a.model"):
         companions.find(files("a.model", "b.model"), "hf")
 
 

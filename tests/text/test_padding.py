@@ -2,7 +2,8 @@
 
 import pytest
 
-from albert_tf.text.padding import pad_rows, padding_side, padding_strategy
+from albert_tf.text.call_arguments import checked_side, padding_strategy
+from albert_tf.text.encoding import pad_rows
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 FEATURES = {
@@ -39,8 +40,8 @@ def test_the_tokenizers_side(tokenizer):
 
 def test_wrong_values(tokenizer):
     with pytest.raises(ValueError, match="must be 'right' or 'left'. Received: 'both'"):
-        padding_side("both")
+        checked_side("both")
     with pytest.raises(ValueError, match="must be 'right' or 'left'. Received: 'top'"):
         tokenizer("a", padding=True, padding_side="top")
-    with pytest.raises(ValueError, match="padding must be True, False, .* Received: 'left'"):
+    with pytest.raises(ValueError, match="padding must be one of True, False, .* Received: 'left'"):
         padding_strategy("left")

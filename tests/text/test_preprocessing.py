@@ -177,7 +177,7 @@ def test_ten_megabytes_need_bounded_memory(plain, tmp_path):
 def test_wrong_arguments(plain, unbaked):
     with pytest.raises(UserError, match="must be baked.*AlbertTokenizer\\(vocab_file\\)"):
         AlbertPreprocessor(unbaked)
-    with pytest.raises(TypeError, match="the bytes of a baked model, or an AlbertTokenizer"):
+    with pytest.raises(TypeError, match="the bytes of a baked model, or a tokenizer"):
         AlbertPreprocessor("spiece.model")
     with pytest.raises(
         ValueError, match="at least 3, for the special tokens of a pair. Received: 2"

@@ -66,7 +66,7 @@ def test_tensors(tokenizer):
     tensors = tokenizer("the hill", return_tensors="tf", return_offsets_mapping=True)
     assert tensors.input_ids.shape == (1, len(tokenizer("the hill").input_ids))
     assert tensors.offset_mapping.shape == (*tensors.input_ids.shape, 2)
-    with pytest.raises(ValueError, match="Rows must be equally long.*Use padding=True"):
+    with pytest.raises(ValueError, match="Rows must have the same length.*Use padding=True"):
         tokenizer(["a", "the hill"], return_tensors="np")
     with pytest.raises(
         ValueError, match="return_tensors must be None, 'np' or 'tf'. Received: 'pt'"
@@ -95,7 +95,7 @@ def test_truncation(tokenizer):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"padding": "left"}, "padding must be True, False, .* Received: 'left'"),
+        ({"padding": "left"}, "padding must be one of True, False, .* Received: 'left'"),
         ({"truncation": "middle"}, "truncation must be one of .* Received: 'middle'"),
         ({"padding": True, "padding_side": "middle"}, "padding_side must be .* Received: 'middle'"),
         ({"max_length": 4, "stride": 2, "return_overflowing_tokens": True}, "stride must be"),
@@ -114,7 +114,7 @@ def test_wrong_texts(tokenizer):
         TypeError, match="must be a str, or bytes in UTF-8. Received: 5 of type int"
     ):
         tokenizer(["a", 5])
-    with pytest.raises(ValueError, match="equally many. Received: 2 texts and 1 text pairs"):
+    with pytest.raises(ValueError, match="same length. Received: 2 texts and 1 text pairs"):
         tokenizer(["a", "b"], ["c"])
     with pytest.raises(TypeError, match="both be texts or both be lists"):
         tokenizer("a", ["c"])
@@ -320,11 +320,11 @@ def test_tokenizer_config_is_honoured(unbaked, tmp_path):
 
 
 def test_bad_directories(tmp_path, tokenizer):
-    with pytest.raises(UserError, match="must hold spiece.model.*Copy the checkpoint's"):
+    with pytest.raises(UserError, match="must have spiece.model.*Copy the checkpoint's"):
         AlbertTokenizer.from_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text("{")
-    with pytest.raises(UserError, match="tokenizer_config.json must be JSON"):
+    with pytest.raises(UserError, match="tokenizer_config.json must be a JSON object"):
         AlbertTokenizer.from_pretrained(tmp_path)
     with pytest.raises(UserError, match="neither a directory here"):
         AlbertTokenizer.from_pretrained(tmp_path / "nowhere")

@@ -53,7 +53,7 @@ def test_several(tmp_path, names):
     for name in names:
         put(tmp_path / name)
     one, other = (name.rpartition("/")[2] for name in names)
-    with pytest.raises(UserError, match=f"hold one vocabulary.*{one}, {other}. Give the path"):
+    with pytest.raises(UserError, match=f"have one vocabulary.*{one}, {other}. Rename the"):
         read_tokenizer(tmp_path, {})
 
 
@@ -73,10 +73,10 @@ def test_the_working_directory(tmp_path, monkeypatch):
 
 def test_none(tmp_path):
     put(tmp_path / "vocab.json")
-    with pytest.raises(UserError, match="must hold spiece.model, or vocab.txt .*Copy the checkp"):
+    with pytest.raises(UserError, match="must have spiece.model, or vocab.txt .*Copy the checkp"):
         read_tokenizer(tmp_path, {})
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "Unigram"}}))
-    with pytest.raises(UserError, match="holds tokenizer.json.*take spiece.model from the checkp"):
+    with pytest.raises(UserError, match="but tokenizer.json.*take spiece.model from the checkp"):
         read_tokenizer(tmp_path, {})
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece"}}))
     assert read_tokenizer(tmp_path, {})[0].name == "tokenizer.json"
@@ -86,7 +86,7 @@ def test_none(tmp_path):
 def test_damaged_json(tmp_path, content):
     put(tmp_path / "spiece.model")
     (tmp_path / "tokenizer_config.json").write_text(content)
-    with pytest.raises(UserError, match="tokenizer_config.json must be JSON. Received: "):
+    with pytest.raises(UserError, match="tokenizer_config.json must be a JSON object. Received: "):
         read_tokenizer(tmp_path, {})
 
 

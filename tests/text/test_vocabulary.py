@@ -6,16 +6,9 @@ import pytest
 import sentencepiece
 
 from albert_tf.errors import UserError
-from albert_tf.text.digit_comma import best_score, ends_in_digit_comma
-from albert_tf.text.sentencepiece_messages import ModelProto
-from albert_tf.text.vocabulary import (
-    Baked,
-    bake,
-    bake_file,
-    describe,
-    ensure_baked,
-    train_vocabulary,
-)
+from albert_tf.text.model_file import Baked, ModelProto, describe
+from albert_tf.text.normalization import best_score, ends_in_digit_comma
+from albert_tf.text.vocabulary import bake, bake_file, ensure_baked, train_vocabulary
 
 TEXTS = ["The Café opened in 1999, with 20,000 guests.", "Ünder the bridge, a boat waits."] * 4
 
@@ -58,7 +51,7 @@ def test_bake_file_leaves_an_existing_file(unbaked, tmp_path):
 
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(
-        UserError, match="Received: .*nowhere.model, which is not there. Give the path"
+        UserError, match="Received: .*nowhere.model, which doesn't exist. Give the path"
     ):
         bake(tmp_path / "nowhere.model")
     with pytest.raises(UserError, match="which is a folder"):

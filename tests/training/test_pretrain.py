@@ -16,7 +16,7 @@ from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.text.sentencepiece_messages import ModelProto
+from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import pretrain as training
 from albert_tf.training.pretraining.metrics import NAMES

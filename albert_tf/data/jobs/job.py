@@ -16,6 +16,7 @@ from albert_tf.data.corpus.sentences import DEFAULT, sentence_splitter
 from albert_tf.data.pretraining import draws
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.errors import UserError
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import TOKENIZER_CONFIG
 
@@ -80,7 +81,7 @@ class Job:
             "buckets": self.buckets,
         }
 
-    def load_tokenizer(self) -> AlbertTokenizer:
+    def load_tokenizer(self) -> BaseTokenizer:
         """The tokenizer from its files."""
         with tempfile.TemporaryDirectory() as folder:
             for name, content in self.tokenizer:
@@ -145,7 +146,7 @@ def make_job(
     )
 
 
-def _files_of(tokenizer: AlbertTokenizer) -> tuple[tuple[str, bytes], ...]:
+def _files_of(tokenizer: BaseTokenizer) -> tuple[tuple[str, bytes], ...]:
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(path) for path in tokenizer.save_pretrained(folder)]
         return tuple(sorted((path.name, path.read_bytes()) for path in paths))

@@ -175,7 +175,7 @@ class WordPieceSegmenter(Segmenter):
     def __init__(self, vocabulary: Vocabulary, rules: Rules):
         self.special = vocabulary.special
         self._tokens = vocabulary.pieces
-        self._ids = {piece: index for index, piece in enumerate(vocabulary.pieces)}
+        self._ids_by_piece = {piece: index for index, piece in enumerate(vocabulary.pieces)}
         self._graph = WordPiece(vocabulary, rules)
 
     @property
@@ -186,7 +186,7 @@ class WordPieceSegmenter(Segmenter):
         return self._tokens[index]
 
     def index(self, token: str) -> int:
-        return self._ids.get(token, self.special.unknown_id)
+        return self._ids_by_piece.get(token, self.special.unknown_id)
 
     def joined(self, tokens: Sequence[str]) -> str:
         text = ""

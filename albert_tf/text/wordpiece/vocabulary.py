@@ -63,8 +63,8 @@ def _pieces(content: bytes, origin: str) -> tuple[str, ...]:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"A WordPiece vocabulary must be text in UTF-8, one piece per line. Received: {origin}, "
-            f"which isn't ({error.reason} at byte {error.start}). Download or copy vocab.txt again."
+            "A WordPiece vocabulary must be text in UTF-8, one piece per line. Received: "
+            f"{origin}, which isn't ({error.reason} at byte {error.start}). Copy vocab.txt again."
         ) from error
     if origin.endswith(".json"):
         return _json_pieces(text, origin)
@@ -80,5 +80,5 @@ def _json_pieces(text: str, origin: str) -> tuple[str, ...]:
             return tuple(pieces)
     raise UserError(
         "A tokenizer.json must have a WordPiece vocabulary with ids from 0. "
-        f"Received: {origin}, which has none. Use the vocabulary file that came with the checkpoint."
+        f"Received: {origin}, which has none. Use the vocabulary file of the checkpoint."
     )

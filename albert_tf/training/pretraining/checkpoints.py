@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.training.state import load_state, save_state
 
 STATE: Final = "state.safetensors"
@@ -24,7 +24,7 @@ class Checkpoints:
     """
 
     def __init__(
-        self, folder: Path, tokenizer: AlbertTokenizer, settings: Mapping[str, Any], keep: int
+        self, folder: Path, tokenizer: BaseTokenizer, settings: Mapping[str, Any], keep: int
     ):
         self.folder, self.tokenizer = folder, tokenizer
         self.settings, self.keep = settings, keep

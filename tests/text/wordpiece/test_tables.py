@@ -3,7 +3,7 @@
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.text.special_tokens import SpecialTokens
+from albert_tf.text.segmenter import SpecialTokens
 from albert_tf.text.wordpiece.rules import Rules
 from albert_tf.text.wordpiece.tables import BYTES, CODES, UNKNOWN, compile_tables
 from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer

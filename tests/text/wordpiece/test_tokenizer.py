@@ -149,5 +149,5 @@ def test_config_of_transformers(chinese, tmp_path):
 def test_wrong_options(chinese, tmp_path):
     with pytest.raises(TypeError, match="options are do_lower_case, .* Received: digit_comma"):
         WordPieceTokenizer(chinese.model_bytes, digit_comma="plain")
-    with pytest.raises(UserError, match="which is not there"):
+    with pytest.raises(UserError, match="which doesn't exist. Give the path of a vocab.txt"):
         WordPieceTokenizer(tmp_path / "vocab.txt")

@@ -45,7 +45,7 @@ def test_reads_tokenizer_json(vocab_text, tmp_path):
 def test_other_tokenizer_json(tmp_path, content):
     path = tmp_path / "tokenizer.json"
     path.write_text(content)
-    with pytest.raises(UserError, match="vocabulary with ids from 0 on. Received: .*json"):
+    with pytest.raises(UserError, match="vocabulary with ids from 0. Received: .*json"):
         Vocabulary.read(path, {})
 
 

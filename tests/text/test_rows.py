@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.text.truncation import kept_lengths, windows
+from albert_tf.text.rows import kept_lengths, windows
 
 
 def original_loop(first, second, room):

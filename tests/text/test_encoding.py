@@ -76,7 +76,7 @@ def test_wrong_words(tokenizer):
         tokenizer([["the"]], ["a"], is_split_into_words=True)
     with pytest.raises(TypeError, match="must be a str, or bytes in UTF-8. Received: 5"):
         tokenizer(["the", 5], is_split_into_words=True)
-    with pytest.raises(ValueError, match="equally many. Received: 2 texts and 1 text pairs"):
+    with pytest.raises(ValueError, match="same length. Received: 2 texts and 1 text pairs"):
         tokenizer([["a"], ["b"]], [["c"]], is_split_into_words=True)
 
 
@@ -122,7 +122,7 @@ def test_copies_have_the_features_alone(tokenizer):
     ):
         assert other == encoding
         assert other.input_ids == encoding.input_ids
-        with pytest.raises(ValueError, match="asked of what the tokenizer returned"):
+        with pytest.raises(ValueError, match="known only for the tokenizer's own result"):
             other.word_ids()
 
 
