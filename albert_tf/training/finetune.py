@@ -134,7 +134,7 @@ def _model_and_tokenizer(
     return model, tokenizer
 
 
-def _new(options: FinetuningOptions, train: list[Example]) -> AlbertTokenizer:
+def _new(options: FinetuningOptions, train: list[Example]) -> BaseTokenizer:
     """The tokenizer of a new model: of the vocabulary file given, or made from the texts."""
     if options.vocab is not None:
         if not options.vocab.exists():
