@@ -1,45 +1,48 @@
 """`albert-tf inspect-data`"""
 
-import argparse
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import UserError
+from albert_tf.options import NOT_NEGATIVE, check_options, option
 
-SUMMARY = "show examples for pretraining, and what they are like in numbers"
+SUMMARY = "show examples for pretraining, and their statistics"
 EXAMPLES = """examples:
   albert-tf inspect-data examples
   albert-tf inspect-data tf_examples.tfrecord --vocab spiece.model --examples 10 --skip 500
 
-A piece to predict is shown as {piece → what the model sees}: [MASK], another piece, or itself.
+A piece to predict is shown as {piece → input}, where the input is [MASK], another piece or itself.
 Records of --mode dynamic are masked when they are read, and have no such marks. Files of the
 original's create_pretraining_data.py are shown too; they need --vocab.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `inspect-data`."""
-    parser.add_argument("input", metavar="FILE_OR_DIR", type=Path, help="records, or their folder")
-    parser.add_argument("--vocab", help="vocabulary, or a model's folder; default: beside them")
-    parser.add_argument("--examples", type=int, default=3, help="to show; default: %(default)s")
-    parser.add_argument("--skip", type=int, default=0, help="records to pass over first")
-    parser.add_argument(
-        "--limit", type=int, default=10_000, help="records for the numbers; default: %(default)s"
+@dataclass(frozen=True, kw_only=True)
+class OPTIONS:
+    """The options of `albert-tf inspect-data`."""
+
+    input: Path = option(help="file of records, or their folder", positional=True)
+    vocab: str | None = option(
+        None, help="vocabulary, or a model's folder (default: the one beside the records)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    examples: int = option(3, help="number of examples to show", range=NOT_NEGATIVE)
+    skip: int = option(0, help="number of records to skip", range=NOT_NEGATIVE)
+    limit: int = option(10_000, help="number of records in the statistics", range=NOT_NEGATIVE)
+    json: bool = option(False, help="output as one JSON object")
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Shows the examples, then the numbers."""
+def run(options: OPTIONS) -> int:
+    """Prints the examples, then the statistics."""
     from albert_tf.data.pretraining.statistics import statistics
     from albert_tf.text.tokenizer import AlbertTokenizer
 
-    for name in ("examples", "skip", "limit"):
-        if getattr(options, name) < 0:
-            raise UserError(f"--{name} must be 0 or more. Received: {getattr(options, name)}.")
     files = _files(options.input)
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab or _folder(options.input))
     records = itertools.islice(_decoded(files), options.skip, None)
@@ -58,12 +61,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _files(path: Path) -> list[Path]:
-    """The files of records: the one given, or those of a folder in order."""
+    """The file, or the files of the folder in order."""
     found = sorted(path.glob("*.tfrecord*")) if path.is_dir() else [path]
     if not found or not found[0].is_file():
         raise UserError(
-            "Examples must be a TFRecord file, or a folder with some. "
-            f"Received: {path}. Make some with: albert-tf build-data"
+            "Examples must be a TFRecord file, or a folder of TFRecord files. "
+            f"Received: {path}. Write some with: albert-tf build-data"
         )
     return found
 
@@ -73,10 +76,10 @@ def _folder(path: Path) -> Path:
 
 
 def _decoded(files: list[Path]) -> Iterator[Mapping[str, Sequence[Any]]]:
-    """The records of files.
+    """Reads the records of files.
 
     Raises:
-        UserError: a damaged file, or records of something else.
+        UserError: a damaged file, or other records than pretraining examples.
     """
     from google.protobuf.message import DecodeError
 
@@ -91,19 +94,19 @@ def _decoded(files: list[Path]) -> Iterator[Mapping[str, Sequence[Any]]]:
             if not example.keys() & {"masked_lm_positions", "segment_a"}:
                 raise UserError(
                     "Records must be examples for pretraining: with masked_lm_positions, or with "
-                    f"segment_a. Received: {path} with {', '.join(example) or 'something else'}."
+                    f"segment_a. Received: {path} with {', '.join(example) or 'no features'}."
                 )
             yield example
 
 
 def _readable(example: Mapping[str, Sequence[Any]], tokenizer: Any) -> dict[str, Any]:
-    """An example as pieces, the ones to predict marked."""
+    """An example as pieces, those to predict marked."""
     from albert_tf.data.pretraining.statistics import is_masked, label_name
 
     if max(max(values, default=0) for values in _ids(example)) >= tokenizer.vocab_size:
         raise UserError(
-            "Records must be of this vocabulary. Received: an id beyond its "
-            f"{tokenizer.vocab_size} pieces. Name the one they were made with by --vocab."
+            "Records must fit the vocabulary. Received: an id beyond its "
+            f"{tokenizer.vocab_size} pieces. Give the one they were written with as --vocab."
         )
     pieces = tokenizer.convert_ids_to_tokens
     if is_masked(example):
@@ -134,7 +137,7 @@ def _marked(example: Mapping[str, Sequence[Any]], pieces: Any) -> tuple[list[str
 
 
 def _listing(numbers: Mapping[str, Any]) -> str:
-    """The numbers, one a line, shares in percent."""
+    """The statistics, one a line, shares in percent."""
     lines = [f"examples\t{numbers['examples']:,}"]
     for name, value in numbers.items():
         if name == "labels":

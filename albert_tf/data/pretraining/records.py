@@ -1,6 +1,7 @@
-"""TFRecord files of `tf.train.Example`, without TensorFlow: a worker's memory has no room for it.
+"""TFRecord files of `tf.train.Example` without TensorFlow, which takes 0.5 GB in every worker.
 
-Source: the format's description in TensorFlow's documentation (TFRecord and tf.train.Example).
+Sources: TensorFlow's "TFRecord and tf.train.Example" for the files, its example.proto and
+feature.proto for the messages, protobuf.dev's "Encoding" for their bytes.
 """
 
 import os
@@ -12,15 +13,37 @@ from typing import IO, Any, Final
 
 import google_crc32c
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
 from albert_tf.errors import UserError
 
-MANIFEST: Final = "manifest.json"  # beside files of records, says what they are
+MANIFEST: Final = "manifest.json"  # describes the files of records beside it
 _MASK: Final = 0xA282EAD8
 _HEADER: Final = struct.Struct("<QI")
 _CHECKSUM: Final = struct.Struct("<I")
 Features = Mapping[str, Iterable[int] | Iterable[float]]
+# TensorFlow's classes of these messages come with TensorFlow only, and generated ones of our own
+# would depend on protobuf's version. So protobuf makes them from this description.
+_MESSAGES: Final = """
+name: "albert_tf/example.proto" package: "albert_tf" syntax: "proto3"
+message_type { name: "BytesList"
+  field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_BYTES } }
+message_type { name: "FloatList"
+  field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_FLOAT } }
+message_type { name: "Int64List"
+  field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_INT64 } }
+message_type { name: "Feature" oneof_decl { name: "kind" }
+  field { name: "bytes_list" number: 1 oneof_index: 0 type_name: "BytesList" }
+  field { name: "float_list" number: 2 oneof_index: 0 type_name: "FloatList" }
+  field { name: "int64_list" number: 3 oneof_index: 0 type_name: "Int64List" } }
+message_type { name: "Features"
+  field { name: "feature" number: 1 label: LABEL_REPEATED type_name: "Features.FeatureEntry" }
+  nested_type { name: "FeatureEntry" options { map_entry: true }
+    field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+    field { name: "value" number: 2 label: LABEL_OPTIONAL type_name: "Feature" } } }
+message_type { name: "Example"
+  field { name: "features" number: 1 label: LABEL_OPTIONAL type_name: "Features" } }
+"""
 
 
 def encode(features: Features) -> bytes:
@@ -35,10 +58,14 @@ def encode(features: Features) -> bytes:
 
 
 def encode_rows(columns: Mapping[str, np.ndarray]) -> Iterator[bytes]:
-    """`encode` for each row of features `[R, K]`, K > 0: the same bytes, ten times faster.
+    """`encode` for each row of features `[R, K]`, K > 0: the same bytes, four times faster.
+
+    An Example of 512 pieces takes 29 µs instead of 118, and masking one takes 70. Two facts make
+    this short: a packed list is the concatenation of its values' bytes, so that NumPy encodes a
+    column of all rows at once; and the bytes around a list depend on its name and size alone.
 
     Args:
-        columns: arrays of integers, of truth values (0 or 1), or of floats.
+        columns: arrays of integers, booleans or floats.
     """
     names = sorted(columns)
     packed = [_packed(columns[name]) for name in names]
@@ -52,7 +79,7 @@ def encode_rows(columns: Mapping[str, np.ndarray]) -> Iterator[bytes]:
 
 
 def _packed(column: np.ndarray) -> list[bytes]:
-    """The values of each row as the format packs them: floats, or 7 bits a byte, low ones first."""
+    """The values of each row: floats in 4 bytes; integers as varints, 7 bits a byte, low first."""
     if column.dtype.kind in "fb":
         return [row.tobytes() for row in (column.astype("<f4") if column.dtype != bool else column)]
     values = column.astype(np.int64, copy=False).view(np.uint64)
@@ -74,7 +101,11 @@ def _packed(column: np.ndarray) -> list[bytes]:
 
 @cache
 def _header(name: str, is_float: bool, size: int) -> bytes:
-    """What stands before the packed values of a feature: four messages, each in the next."""
+    """The bytes before the packed values of a feature: four messages, each within the one before.
+
+    Each begins with a tag, field number · 8 + 2, and its size: the entry of `Features.feature`
+    (10), its key (10) and value (18), the list in `Feature` (18 float, 26 int64), its values (10).
+    """
     key = b"\n" + _varint(len(name)) + name.encode()
     header = b"\n" + _varint(size)
     for tag in (b"\x12" if is_float else b"\x1a", b"\x12"):
@@ -97,8 +128,16 @@ def decode(record: bytes) -> dict[str, list[Any]]:
     }
 
 
+@cache
+def _example_class() -> Any:
+    """The class of `tf.train.Example`, by its field numbers: the bytes are the same."""
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto()))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("albert_tf.Example"))
+
+
 def frame(record: bytes) -> bytes:
-    """A record as it stands in a file: its length, its bytes, and a checksum of each."""
+    """A record's bytes in a file: its length, the record, and a checksum after each."""
     length = struct.pack("<Q", len(record))
     return length + _checksum(length) + record + _checksum(record)
 
@@ -107,7 +146,7 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[bytes]:
     """The records of a file.
 
     Raises:
-        UserError: one is damaged or cut short; the message tells the file and which.
+        UserError: a record is damaged or cut short; the message names the file and the record.
     """
     with open(path, "rb") as file:
         number = 0
@@ -128,59 +167,11 @@ def _record(file: IO[bytes], header: bytes, name: str) -> bytes:
 
 def _damaged(name: str) -> UserError:
     return UserError(
-        f"Records must be whole. Received: {name}, which is damaged, cut short, or of no TFRecord "
-        "file. The build-data command that made it mends it when it is given again."
+        f"Records must be whole. Received: {name}, which is damaged, cut short, or not of a "
+        "TFRecord file. Run the build-data command that wrote it again: it repairs the file."
     )
 
 
 def _checksum(content: bytes) -> bytes:
     crc = google_crc32c.value(content)
     return _CHECKSUM.pack(((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF)
-
-
-@cache
-def _example_class() -> Any:
-    """`tf.train.Example`, by field numbers alone: the bytes are the same."""
-    file = descriptor_pb2.FileDescriptorProto(
-        name="albert_tf/example.proto", package="albert_tf", syntax="proto3"
-    )
-    field = descriptor_pb2.FieldDescriptorProto
-    repeated, single = field.LABEL_REPEATED, field.LABEL_OPTIONAL
-
-    def message(name: str, *fields: tuple[str, int, int, Any]) -> Any:
-        made = file.message_type.add(name=name)
-        for field_name, number, label, kind in fields:
-            one = made.field.add(name=field_name, number=number, label=label)
-            if isinstance(kind, str):
-                one.type, one.type_name = field.TYPE_MESSAGE, f".albert_tf.{kind}"
-            else:
-                one.type = kind
-        return made
-
-    message("BytesList", ("value", 1, repeated, field.TYPE_BYTES))
-    message("FloatList", ("value", 1, repeated, field.TYPE_FLOAT))
-    message("Int64List", ("value", 1, repeated, field.TYPE_INT64))
-    feature = message(
-        "Feature",
-        ("bytes_list", 1, single, "BytesList"),
-        ("float_list", 2, single, "FloatList"),
-        ("int64_list", 3, single, "Int64List"),
-    )
-    feature.oneof_decl.add(name="kind")
-    for one in feature.field:
-        one.oneof_index = 0
-    features = message("Features", ("feature", 1, repeated, "Features.FeatureEntry"))
-    entry = features.nested_type.add(name="FeatureEntry")
-    entry.options.map_entry = True
-    entry.field.add(name="key", number=1, label=single, type=field.TYPE_STRING)
-    entry.field.add(
-        name="value",
-        number=2,
-        label=single,
-        type=field.TYPE_MESSAGE,
-        type_name=".albert_tf.Feature",
-    )
-    message("Example", ("features", 1, single, "Features"))
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("albert_tf.Example"))
