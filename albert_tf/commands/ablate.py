@@ -131,12 +131,10 @@ def _records(
 
 def _built(options: argparse.Namespace, kind: str, task: PairTask, inputs: list[str]) -> str:
     """The directory of records of text, built unless it is there."""
-    from albert_tf.data.corpus.options import CorpusOptions
-    from albert_tf.data.jobs.job import make_job
-    from albert_tf.data.jobs.local import run_local
+    from albert_tf.data.jobs.build import BuildDataOptions, build_data
     from albert_tf.data.pretraining.options import ExampleOptions
 
     output = str(options.output / kind / task)
     examples = ExampleOptions(max_seq_length=options.max_seq_length, pair_task=task)
-    run_local(make_job(inputs, output, options.vocab, examples, CorpusOptions()))
+    build_data(BuildDataOptions(tuple(inputs), output, options.vocab, examples))
     return output

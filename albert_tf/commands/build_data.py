@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from albert_tf.commands.corpus_options import add_corpus_options, corpus_options
 from albert_tf.commands.example_options import add_example_options, example_options
-from albert_tf.errors import UserError
 
 SUMMARY = "turn text into examples for pretraining"
 EXAMPLES = """examples:
@@ -19,115 +18,79 @@ EXAMPLES = """examples:
   albert-tf build-data --input corpus.jsonl --vocab my-model --output examples \\
       --mode static --dupe_factor 5 --max_seq_length 128 --workers 8
 
-The output is a folder of TFRecord files, with manifest.json and the vocabulary beside. It depends
-on text, vocabulary, options and seed alone: not on workers, nor on the engine. Stopped by Ctrl-C or
-killed, the same command again goes on from there; given once more, it checks every file, and makes
-again what is damaged. Needs as much room on the disk as the text and the examples take together.
+Writes a folder of TFRecord files with manifest.json and the vocabulary. They depend on the text,
+the vocabulary, the options and the seed, not on the number of workers, nor on the engine. After
+Ctrl-C or a crash the same command resumes. On a finished folder it checks every file, and makes
+damaged ones again. --input and --output may be URLs: gs://, s3://, hdfs://.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `build-data`."""
     add_corpus_options(parser)
-    parser.add_argument("--output", required=True, metavar="DIR", help="folder to write")
+    parser.add_argument(
+        "--output", required=True, metavar="DIR", help="folder to write, or its URL"
+    )
     parser.add_argument(
         "--vocab",
         required=True,
         metavar="FILE",
-        help="vocabulary file (spiece.model), or a model's folder or name on the hub",
+        help="vocabulary file (spiece.model), model folder, or name on the hub",
     )
     add_example_options(parser)
-    running = parser.add_argument_group("the run", "The result depends on --buckets alone.")
+    running = parser.add_argument_group("the run", "The result depends on --shard-bytes alone.")
     running.add_argument("--workers", type=int, metavar="N", help="processes; default: all cores")
     running.add_argument(
-        "--buckets",
+        "--shard-bytes",
         type=int,
         metavar="N",
-        help="files for each copy; default: one for 8 MB of text, more if the corpus is small",
+        help="text in a shard, about; default: 8 MiB, less for a small corpus",
     )
     running.add_argument("--force", action="store_true", help="start anew in the output")
     running.add_argument(
-        "--engine", choices=("local", "spark", "beam"), default="local", help="default: %(default)s"
+        "--engine",
+        choices=("local", "spark", "beam"),
+        default="local",
+        help="processes of this machine, Spark or Beam; default: %(default)s",
     )
-    running.add_argument("--master", metavar="URL", help="of Spark; default: as Spark is set up")
-    running.add_argument("--runner", metavar="NAME", help="of Beam; default: its local one")
+    running.add_argument(
+        "--master", metavar="URL", help="Spark's master; default: as Spark is configured"
+    )
+    running.add_argument("--runner", metavar="NAME", help="Beam's runner; default: its local one")
     running.add_argument(
         "--engine-option",
         action="append",
         default=[],
         metavar="OPTION",
-        help="of Spark (NAME=VALUE) or Beam (=--NAME=VALUE); may be repeated",
+        help="setting of Spark (NAME=VALUE) or Beam (=--NAME=VALUE); may be repeated",
     )
 
 
 def run(options: argparse.Namespace) -> int:
     """Makes the examples; 130 if interrupted."""
-    from albert_tf.data.jobs.job import make_job
+    from albert_tf.data.jobs.build import BuildDataOptions, build_data
 
     started = time.monotonic()
-    _check(options)
-    job = make_job(
-        options.input,
-        options.output,
-        options.vocab,
-        example_options(options),
-        corpus_options(options),
-        options.sentence_splitter,
-        options.buckets,
-        options.do_lower_case,
+    names = BuildDataOptions.__dataclass_fields__.keys() - {"examples", "corpus"}
+    given = {name: getattr(options, name) for name in names}
+    given |= {name: tuple(given[name]) for name in ("input", "engine_option")}
+    build_options = BuildDataOptions(
+        **given, examples=example_options(options), corpus=corpus_options(options)
     )
     try:
         with _terminated_as_interrupted():
-            outcome = _made(job, options)
+            outcome = build_data(build_options)
     except KeyboardInterrupt:
         command = "The same command without --force" if options.force else "The same command"
-        print(f"\nStopped; what is finished is in {options.output}. {command} goes on from there.")
+        print(f"\nInterrupted; finished shards are in {options.output}. {command} resumes.")
         return 130
     _print_summary(outcome, options.output, time.monotonic() - started)
     return 0
 
 
-def _check(options: argparse.Namespace) -> None:
-    if options.workers is not None and options.workers < 1:
-        raise UserError(f"--workers must be 1 or more. Received: {options.workers}.")
-    elsewhere = ("spark", "beam")
-    for name, engines in (
-        ("workers", ("local",)),
-        ("master", ("spark",)),
-        ("runner", ("beam",)),
-        ("engine_option", elsewhere),
-    ):
-        if getattr(options, name) not in (None, []) and options.engine not in engines:
-            raise UserError(
-                f"--{name.replace('_', '-')} goes with --engine {' or '.join(engines)}. "
-                f"Received: --engine {options.engine}."
-            )
-    if options.engine == "spark" and not all("=" in each for each in options.engine_option):
-        raise UserError(
-            "--engine-option must be NAME=VALUE for Spark. "
-            f"Received: {' '.join(options.engine_option)}."
-        )
-
-
-def _made(job: Any, options: argparse.Namespace) -> Any:
-    """What came of the job, by its engine; packages of the others aren't needed."""
-    if options.engine == "spark":
-        from albert_tf.data.jobs.spark import run_spark
-
-        settings = dict(each.split("=", 1) for each in options.engine_option)
-        return run_spark(job, options.master, settings, options.force)
-    if options.engine == "beam":
-        from albert_tf.data.jobs.beam import run_beam
-
-        return run_beam(job, options.runner, options.engine_option, options.force)
-    from albert_tf.data.jobs.local import run_local
-
-    return run_local(job, options.workers, force=options.force)
-
-
 @contextlib.contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Takes SIGTERM for Ctrl-C, so that a run ends in order by either."""
+    """Handles SIGTERM as Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -151,20 +114,20 @@ def _print_summary(outcome: Any, output: str, seconds: float) -> None:
     if totals:
         print("; ".join(f"{_COUNTS.get(name, name)}: {n:,}" for name, n in totals.items()))
     if not outcome.made:
-        print(f"Already there, every file as it should be. {seconds:.1f} s.")
+        print(f"Nothing to do: every file is there and right. {seconds:.1f} s.")
         return
     if len(outcome.made) < len(shards):
-        print(f"{len(outcome.made):,} of these files were made now. {seconds:.1f} s.")
+        print(f"{len(outcome.made):,} of these files were made by this run. {seconds:.1f} s.")
         return
     print(f"{seconds:.1f} s for {text / 1e6:,.1f} MB of text: {text / 1e6 / seconds:.2f} MB/s.")
 
 
 _MAIN: Final = ("documents", "tokens", "examples")
 _COUNTS: Final = {
-    "bad_lines": "lines skipped, which can't be read",
-    "documents_cut": "documents cut, being too long",
+    "bad_lines": "bad lines, skipped",
+    "documents_cut": "documents cut, too long",
     "empty_documents": "documents without text",
-    "long_sentences": "sentences cut, being longer than an example",
+    "long_sentences": "sentences cut, longer than an example",
     "masked": "tokens masked",
-    "single_words": "documents' rests left out, being a single word",
+    "single_words": "single words at the end of a document, left out",
 }

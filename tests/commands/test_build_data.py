@@ -10,7 +10,8 @@ import pytest
 from albert_tf.commands import build_data
 from albert_tf.commands.example_options import example_options
 from albert_tf.data.jobs import local
-from albert_tf.data.jobs.manifest import read_manifest
+from albert_tf.data.jobs.output import Output
+from albert_tf.data.jobs.run import read_manifest
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.errors import UserError
 from tests.conftest import SENTENCES
@@ -34,7 +35,7 @@ def places(tmp_path, tiny_vocabulary):
     (tmp_path / "spiece.model").write_bytes(tiny_vocabulary)
     names = {"--input": "a.txt", "--output": "out", "--vocab": "spiece.model"}
     given = [each for name, path in names.items() for each in (name, str(tmp_path / path))]
-    return [*given, "--max-seq-length", "40", "--buckets", "3"]
+    return [*given, "--max-seq-length", "40", "--shard-bytes", "1024"]
 
 
 @pytest.fixture
@@ -83,10 +84,10 @@ def test_every_option_of_the_original_in_either_spelling(arguments):
         (["--pair-task", "sop", "--random-next-sentence"], "is --pair-task nsp. Received: .*sop"),
         (["--dupe-factor", "3"], "goes with --mode static, .* --dupe-factor 3 --mode dynamic"),
         (["--workers", "0"], "--workers must be 1 or more. Received: 0"),
-        (["--workers", "2", "--engine", "spark"], "--workers goes with --engine local"),
-        (["--master", "local"], "--master goes with --engine spark. Received: --engine local"),
-        (["--runner", "x", "--engine", "spark"], "--runner goes with --engine beam"),
-        (["--engine-option", "a=b"], "--engine-option goes with --engine spark or beam"),
+        (["--workers", "2", "--engine", "spark"], "--workers needs --engine local"),
+        (["--master", "local"], "--master needs --engine spark. Received: --engine local"),
+        (["--runner", "x", "--engine", "spark"], "--runner needs --engine beam"),
+        (["--engine-option", "a=b"], "--engine-option needs --engine spark or beam"),
         (["--engine", "spark", "--engine-option", "a"], "must be NAME=VALUE for Spark. .*: a"),
         (["--ngram", "0"], "ngram must be between 1 and 10. Received: 0"),
     ],
@@ -105,21 +106,21 @@ def test_a_truth_is_true_or_false(capsys):
 def test_the_summary_tells_what_was_made_and_what_was_there(run, tmp_path, capsys):
     assert run() == 0
     lines = capsys.readouterr().out.splitlines()
-    totals = read_manifest(tmp_path / "out").totals
+    totals = read_manifest(Output(str(tmp_path / "out"))).totals
     assert lines[0].startswith(
         f"30 documents, {totals['tokens']:,} tokens, {totals['examples']} examples, 3 files of 0.0"
     )
     assert lines[-1].endswith(" MB/s.")
     assert run() == 0
-    assert "Already there, every file as it should be" in capsys.readouterr().out
-    (tmp_path / "out" / "examples-00001-of-00003.tfrecord").write_bytes(b"")
+    assert "Nothing to do: every file is there and right" in capsys.readouterr().out
+    (tmp_path / "out" / "examples-000001-00000.tfrecord").write_bytes(b"")
     assert run() == 0
-    assert "1 of these files were made now" in capsys.readouterr().out
+    assert "1 of these files were made by this run" in capsys.readouterr().out
 
 
 def test_lower_casing_is_the_vocabularys_alone_once_it_is_baked(run, tmp_path):
     run("--do_lower_case")
-    assert read_manifest(tmp_path / "out").settings["tokenizer"]["do_lower_case"] is True
+    assert read_manifest(Output(str(tmp_path / "out"))).settings["tokenizer"]["do_lower_case"] is True
     with pytest.raises(UserError, match="baked with lower_case=True, and lower_case=False"):
         run("--do_lower_case=false")
 
@@ -135,9 +136,9 @@ def test_ctrl_c_and_sigterm_say_how_to_go_on(run, capsys, monkeypatch):
             patch.setattr(local, "run_local", stop)
             before = signal.getsignal(signal.SIGTERM)
             assert run() == 130
-            assert "The same command goes on from there" in capsys.readouterr().out
+            assert "The same command resumes" in capsys.readouterr().out
             assert run("--force") == 130
-            assert "The same command without --force goes" in capsys.readouterr().out
+            assert "The same command without --force resumes" in capsys.readouterr().out
             assert signal.getsignal(signal.SIGTERM) == before
 
 

@@ -5,6 +5,7 @@ import contextlib
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from albert_tf.data.corpus.blocks import Blocks
@@ -41,15 +42,16 @@ class Document(NamedTuple):
     text: bytes
 
 
-def splits(files: Sequence[InputFile], options: CorpusOptions) -> list[Split]:
-    """The parts of files that can be read side by side; a `.gz` is one."""
+def splits(files: Sequence[InputFile], size: int) -> list[Split]:
+    """Divides files evenly into parts of at most `size` bytes; a `.gz` is one part."""
     found: list[Split] = []
     for file in files:
         if is_gzip(file.path):
             found.append(Split(file, 0, None))
             continue
-        for start in range(0, file.size, options.split_bytes):
-            found.append(Split(file, start, min(start + options.split_bytes, file.size)))
+        count = -(-file.size // size)
+        bounds = [file.size * number // count for number in range(count + 1)] if count else []
+        found += [Split(file, start, end) for start, end in pairwise(bounds)]
     return found
 
 

@@ -1,22 +1,26 @@
-"""The files of a corpus: found by globs and folders, here or in a bucket, opened as bytes."""
+"""The files of a corpus: found by globs and folders, here or at any URL that fsspec knows."""
 
 import glob
-import gzip
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, Final, NamedTuple, cast
+
+import fsspec
 
 from albert_tf.errors import UserError
+
+GZIP_RATIO: Final = 3  # bytes of text for a byte of .gz, about
+READ_AHEAD: Final = 4 << 20  # bytes of a request; s3fs' own 50 MB exceed a part of the corpus
 
 
 class InputFile(NamedTuple):
     """A file of text.
 
     Attributes:
-        path: where it is.
-        name: its path within the common folder of all inputs, with "/" in any system. Documents
-            are known by it, so that a corpus may be moved.
+        path: its path or URL.
+        name: its path within the common folder of all inputs, with "/" in any system. It
+            identifies the file's documents, so that a corpus may be moved.
         size: bytes, as stored.
     """
 
@@ -26,13 +30,13 @@ class InputFile(NamedTuple):
 
 
 def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
-    """The files that paths, globs (`**` goes into folders) and folders stand for, sorted by name.
+    """Finds the files of paths, globs (`**` descends into folders) and folders, sorted by name.
 
-    In folders everything counts but names that start with a dot; links to folders aren't followed.
-    A path with "://" is read by `tf.io.gfile`.
+    Skips names in folders that start with a dot, and doesn't follow links to folders. fsspec reads
+    a path with "://".
 
     Raises:
-        UserError: a pattern without a file.
+        UserError: a pattern without a file, or a URL that can't be reached.
     """
     sizes: dict[str, int] = {}
     for pattern in [os.fspath(pattern) for pattern in patterns]:
@@ -51,25 +55,45 @@ def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
     return sorted(files, key=lambda file: file.name)
 
 
-def open_bytes(path: str) -> IO[bytes]:
-    """A file to read bytes from, decompressed if its name ends in `.gz`.
+def file_system(path: str) -> tuple[Any, str]:
+    """fsspec's file system of a path or URL, and the path within it.
 
-    What isn't gzip, or is cut short, shows while it is read: EOFError, OSError or zlib.error.
+    Raises:
+        UserError: an unknown protocol, or its package is missing.
     """
-    if not is_remote(path):
-        return cast(IO[bytes], gzip.open(path)) if is_gzip(path) else open(path, "rb")
-    file = _gfile().GFile(path, "rb")
-    return cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_gzip(path) else file
+    try:
+        return cast(tuple[Any, str], fsspec.core.url_to_fs(path))
+    except (ImportError, ValueError) as error:
+        raise UserError(
+            f"A URL must be one that fsspec knows. Received: {path}: {error} "
+            "s3:// needs pip install 'albert_tf[s3]', gs:// pip install 'albert_tf[gcs]'."
+        ) from error
+
+
+def open_bytes(path: str) -> IO[bytes]:
+    """Opens a file to read bytes, decompressed if its name ends in `.gz`.
+
+    A damaged or truncated .gz raises EOFError, OSError or zlib.error while it is read.
+    """
+    files, place = file_system(path)
+    compression = "gzip" if is_gzip(path) else None
+    opened = files.open(place, "rb", block_size=READ_AHEAD, compression=compression)
+    return cast(IO[bytes], opened)
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is read by `tf.io.gfile`."""
+    """Whether a path is a URL."""
     return "://" in path
 
 
 def is_gzip(path: str) -> bool:
     """Whether a file is read through gzip."""
     return path.endswith(".gz")
+
+
+def text_bytes(file: InputFile) -> int:
+    """Bytes of text in a file: its size, or an estimate."""
+    return file.size * (GZIP_RATIO if is_gzip(file.path) else 1)
 
 
 def _local(pattern: str) -> Iterator[tuple[str, int]]:
@@ -91,28 +115,19 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _remote(pattern: str) -> Iterator[tuple[str, int]]:
-    import tensorflow as tf
-
-    gfile = _gfile()
+    files, place = file_system(pattern.rstrip("/"))
     try:
-        for match in gfile.glob(pattern.rstrip("/")):
-            for path in _walk_remote(match) if gfile.isdir(match) else [match]:
-                yield path, gfile.stat(path).length
-    except tf.errors.OpError as error:
+        for match in [place] if files.exists(place) else files.glob(place):
+            for path, info in files.find(match, detail=True).items():
+                inner = path.removeprefix(match).split("/")
+                if not any(name.startswith(".") for name in inner):
+                    yield _url(pattern.rstrip("/"), place, path), info["size"]
+    except Exception as error:  # each protocol has its own
         raise UserError(
-            f"An input must be readable by TensorFlow. Received: {pattern!r}: {error.message}"
+            f"An input must be readable. Received: {pattern!r}: {type(error).__name__}: {error}"
         ) from error
 
 
-def _walk_remote(folder: str) -> Iterator[str]:
-    for inner, _, names in _gfile().walk(folder):
-        parts = inner.removeprefix(folder).split("/")
-        if not any(part.startswith(".") for part in parts):
-            yield from (f"{inner.rstrip('/')}/{n}" for n in names if not n.startswith("."))
-
-
-def _gfile() -> Any:
-    """TensorFlow's file systems; imported when a path wants them, since it takes 500 MB."""
-    import tensorflow as tf
-
-    return tf.io.gfile
+def _url(pattern: str, place: str, path: str) -> str:
+    """The URL of a path, given another URL and its path on the same host."""
+    return pattern.removesuffix(place) + path

@@ -12,7 +12,7 @@ LONGEST_CHARACTER = 4  # bytes of UTF-8; a byte order mark has 3
 
 @dataclass(frozen=True)
 class CorpusOptions:
-    """How the text of a corpus is read. Everything but `split_bytes` decides what is read.
+    """How the text of a corpus is read.
 
     Attributes:
         lines: what a line of text is; paragraphs get split into sentences.
@@ -21,7 +21,6 @@ class CorpusOptions:
             field, or is JSON of more than 16 MiB.
         language: of the sentence splitter, as in ISO 639.
         max_document_bytes: longer documents are cut into several.
-        split_bytes: how much of a file one worker reads at a time.
     Raises:
         UserError: another choice, no text field, or a size below a character's.
     """
@@ -31,7 +30,6 @@ class CorpusOptions:
     bad_lines: BadLines = "stop"
     language: str = "en"
     max_document_bytes: int = 1 << 20
-    split_bytes: int = 32 << 20
 
     def __post_init__(self) -> None:
         for name, choices in (("lines", get_args(Lines)), ("bad_lines", get_args(BadLines))):
@@ -40,10 +38,10 @@ class CorpusOptions:
                     f"{name} must be {' or '.join(map(repr, choices))}. "
                     f"Received: {getattr(self, name)!r}."
                 )
-        if min(self.max_document_bytes, self.split_bytes) < LONGEST_CHARACTER:
+        if self.max_document_bytes < LONGEST_CHARACTER:
             raise UserError(
-                f"max_document_bytes and split_bytes must be {LONGEST_CHARACTER} or more. "
-                f"Received: {self.max_document_bytes} and {self.split_bytes}."
+                f"max_document_bytes must be {LONGEST_CHARACTER} or more. "
+                f"Received: {self.max_document_bytes}."
             )
         if not self.text_field:
             raise UserError("text_field must name a field. Received: ''.")

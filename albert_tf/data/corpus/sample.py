@@ -6,7 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Sequence
 
-from albert_tf.data.corpus.documents import Document, documents, splits
+from albert_tf.data.corpus.documents import Document, Split, documents
 from albert_tf.data.corpus.files import InputFile
 from albert_tf.data.corpus.options import CorpusOptions
 
@@ -37,8 +37,8 @@ def sample(
     options = dataclasses.replace(options, max_document_bytes=PASSAGE)
     kept: list[tuple[int, Document]] = []  # a heap, the highest rank first
     size, threshold = 0, 1 << 64
-    for split in splits(files, options):
-        for document in documents(split, options, counts):
+    for file in files:
+        for document in documents(Split(file, 0, None), options, counts):
             rank = _rank(seed, document)
             if rank >= threshold:
                 continue

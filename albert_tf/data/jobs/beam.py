@@ -1,48 +1,44 @@
-"""A job on Apache Beam, on any of its runners.
+"""A job on Apache Beam, on any of its runners: parts mapped over its workers.
 
-    parts ─ deal ─> (bucket, document) ─ GroupByKey ─> write_bucket
-
-The output and the corpus must be where all machines see them under the same path.
+All machines must see the corpus and the output under the same path or URL.
 """
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from albert_tf.data.jobs import scratch, tasks
-from albert_tf.data.jobs.cluster import run_on
-from albert_tf.data.jobs.job import Job
-from albert_tf.data.jobs.local import Outcome
-from albert_tf.data.jobs.reports import read_json, write_json
-from albert_tf.data.jobs.shards import ShardReport
+from albert_tf.data.jobs.job import Job, Part
+from albert_tf.data.jobs.progress import Progress
+from albert_tf.data.jobs.run import Outcome, reports_of, run_job
+from albert_tf.data.jobs.shards import PartReport, attempt_part
 from albert_tf.errors import UserError
 
-RESULT: Final = "work/beam.json"  # in the output
-QUIET: Final = "--default_sdk_harness_log_level=ERROR"  # each worker tells of each step otherwise
+QUIET: Final = "--default_sdk_harness_log_level=ERROR"  # each worker logs each step otherwise
 
 
 def run_beam(
     job: Job, runner: str | None = None, options: Sequence[str] = (), force: bool = False
 ) -> Outcome:
-    """Makes the files of a job, those that aren't there yet: the same as `run_local`.
+    """Makes the shards of a job that are missing or damaged, the same ones as `run_local`.
 
     Args:
-        runner: Beam's name for what runs the job, such as `DirectRunner`.
-        options: of the runner, as on a command line: `--direct_num_workers=2`.
+        runner: Beam's name for it, such as `DirectRunner`.
+        options: the runner's, as on a command line: `--direct_num_workers=2`.
         force: start anew.
     Raises:
-        UserError: no apache_beam, or as `run_local`.
+        UserError: apache_beam is missing, or as in `run_local`.
     """
     named = [f"--runner={runner}"] if runner else []
-    arguments = [QUIET, *named, *options]
-    return run_on(lambda job, missing: _run(arguments, job, missing), job, force)
+
+    def mapped(job: Job, parts: Sequence[Part], progress: Progress) -> list[PartReport]:
+        _run([QUIET, *named, *options], job, parts)
+        return reports_of(job, parts)
+
+    return run_job(job, mapped, force)
 
 
-def _run(
-    arguments: Sequence[str], job: Job, missing: frozenset[int]
-) -> tuple[Mapping[str, int], list[ShardReport]]:
+def _run(arguments: list[str], job: Job, parts: Sequence[Part]) -> None:
     try:
         import apache_beam as beam
         from apache_beam.options.pipeline_options import PipelineOptions
@@ -51,30 +47,17 @@ def _run(
             "--engine beam needs the package apache-beam. Received an environment without it. "
             "Install it: pip install 'albert_tf[beam]'."
         ) from error
-    path = job.folder / RESULT
-    path.unlink(missing_ok=True)
     try:
-        new = beam.Pipeline(options=PipelineOptions(list(arguments)))
-    except ValueError as error:  # no such runner, or options that it can't do with
+        pipeline = beam.Pipeline(options=PipelineOptions(arguments))
+    except ValueError as error:  # no such runner, or options that it doesn't take
         raise UserError(f"Beam must know the runner and its options. Received: {error}") from error
-    with _quiet(), new as pipeline:
+    with _quiet(), pipeline as started:
         (
-            pipeline
-            | beam.Create(scratch.parts(job))
-            | beam.Reshuffle()  # else all would be read where it was created
-            | "deal" >> beam.FlatMap(tasks.deal, job, missing)
-            | beam.GroupByKey()
-            | "write" >> beam.Map(_write, job)
-            | beam.combiners.ToList()
-            | "save" >> beam.Map(_save, path)
+            started
+            | beam.Create(parts)
+            | beam.Reshuffle()  # otherwise one worker gets all parts
+            | beam.Map(lambda part, job: attempt_part(job, part), job)
         )
-    result = read_json(path)
-    if result is None:
-        raise UserError(
-            "Beam's workers and this machine must see the output's folder under the same path. "
-            f"Received: {job.folder}, where nothing came of what the workers wrote."
-        )
-    return result["counts"], [ShardReport(**report) for report in result["reports"]]
 
 
 @contextlib.contextmanager
@@ -87,22 +70,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _write(pair: tuple[int, Iterable[Any]], job: Job) -> tuple[str, Any]:
-    bucket, dealt = pair
-    if bucket == job.buckets:
-        return "counts", tasks.total(dealt)
-    return "reports", [report._asdict() for report in tasks.write(bucket, dealt, job)]
-
-
-def _save(results: Iterable[tuple[str, Any]], path: Path) -> None:
-    """Beam gives a driver nothing back but what is in a file."""
-    counts: dict[str, int] = {}
-    reports: list[dict[str, Any]] = []
-    for kind, result in results:
-        if kind == "counts":
-            counts = result
-        else:
-            reports += result
-    write_json(path, {"counts": counts, "reports": reports})

@@ -1,45 +1,59 @@
-"""What is to be made: all that the bytes of a directory of examples depend on."""
+"""What to build: a corpus, its parts, and every option that the bytes of the examples depend on."""
 
+import dataclasses
 import hashlib
 import json
+import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from albert_tf.data.corpus.documents import Document
-from albert_tf.data.corpus.files import InputFile, find_inputs, is_gzip
+from albert_tf.data.corpus.documents import Split, splits
+from albert_tf.data.corpus.files import InputFile, find_inputs, is_remote, text_bytes
 from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.data.corpus.sentences import DEFAULT, sentence_splitter
-from albert_tf.data.pretraining import draws
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import TOKENIZER_CONFIG
 
-FORMAT: Final = 2  # of what a job writes; counts up whenever the same job would give other bytes
-# A process holds one bucket at a time: its text, pieces and records, about 10 times its bytes.
-BUCKET_BYTES: Final = 8 << 20
-# A small corpus has as many as give several processes work up to the end, …
-FEW_BUCKETS: Final = 32
-LEAST_BUCKET_BYTES: Final = 256 << 10  # … but none so small that starting on it costs more.
-GZIP_RATIO: Final = 3  # bytes of text for a byte of .gz, about
+FORMAT: Final = 3  # increases whenever the same job would write other bytes
+SHARD_BYTES: Final = 8 << 20  # a process needs about 10 times as much memory
+# A small corpus gets smaller shards: enough of them for the reader to mix, and for all workers.
+FEW_SHARDS: Final = 48
+LEAST_SHARD_BYTES: Final = 64 << 10
+MINIMUM_SHARD_BYTES: Final = 1 << 10
+FILE_BYTES: Final = 1 << 10  # added to the size of each file, so that a part has a bounded number
+
+
+class Part(NamedTuple):
+    """Neighbouring pieces of the corpus that one process reads in order.
+
+    Attributes:
+        number: its place in the corpus.
+        splits: a range of a large file, a whole `.gz`, or several small files.
+        text_bytes: estimated bytes of text.
+    """
+
+    number: int
+    splits: tuple[Split, ...]
+    text_bytes: int
 
 
 @dataclass(frozen=True)
 class Job:
-    """A corpus, a vocabulary, the options, and where the examples go.
+    """A corpus, a vocabulary, the options, and the output.
 
     Attributes:
-        inputs: the files of the corpus.
-        output: a local folder, or one that all machines of a cluster see under this path.
+        inputs: files of the corpus.
+        output: folder, or its URL.
         tokenizer: name and content of each file that `save_pretrained` writes.
-        examples, corpus: the options.
+        examples, corpus: options.
         splitter: name of the sentence splitter.
-        buckets: how many parts the documents are dealt to; each makes one file a copy.
+        shard_bytes: bytes of text in a shard, about.
     """
 
     inputs: tuple[InputFile, ...]
@@ -48,27 +62,17 @@ class Job:
     examples: ExampleOptions
     corpus: CorpusOptions
     splitter: str
-    buckets: int
+    shard_bytes: int
 
-    @property
-    def folder(self) -> Path:
-        """`output` as a path."""
-        return Path(self.output)
-
-    @property
-    def files(self) -> int:
-        """How many files of examples the job makes."""
-        return self.examples.copies * self.buckets
-
-    @cached_property
-    def numbers(self) -> dict[str, int]:
-        """The place in `inputs` of each file, by its name."""
-        return {file.name: number for number, file in enumerate(self.inputs)}
+    def parts(self) -> list[Part]:
+        """The parts of the corpus; they depend on the corpus and on `shard_bytes` alone."""
+        return [
+            Part(number, tuple(group), sum(map(_split_bytes, group)))
+            for number, group in enumerate(_grouped(splits(self.inputs, self.shard_bytes), self))
+        ]
 
     def settings(self) -> dict[str, Any]:
-        """What must be the same to go on in a directory; JSON, without paths and times."""
-        corpus = asdict(self.corpus)
-        del corpus["split_bytes"]  # how the work is cut; the documents are the same
+        """Everything that the bytes of the examples depend on, as JSON without paths and times."""
         files = dict(self.tokenizer)
         config = json.loads(files.pop(TOKENIZER_CONFIG))
         digests = {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}
@@ -77,33 +81,14 @@ class Job:
             "inputs": {file.name: file.size for file in self.inputs},
             "tokenizer": {**config, **digests},
             "examples": asdict(self.examples),
-            "corpus": {**corpus, "sentence_splitter": self.splitter},
-            "buckets": self.buckets,
+            "corpus": {**asdict(self.corpus), "sentence_splitter": self.splitter},
+            "shard_bytes": self.shard_bytes,
         }
 
-    def load_tokenizer(self) -> BaseTokenizer:
-        """The tokenizer from its files."""
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in self.tokenizer:
-                Path(folder, name).write_bytes(content)
-            return AlbertTokenizer.from_pretrained(folder)
-
-
-def bucket_of(job: Job, document: Document) -> int:
-    """The bucket that a document belongs to."""
-    seed = job.examples.random_seed
-    return draws.key(seed, "bucket", document.source, document.offset) % job.buckets
-
-
-def text_bytes(file: InputFile) -> int:
-    """Bytes of text in a file: its size, or a guess at it."""
-    return file.size * (GZIP_RATIO if is_gzip(file.path) else 1)
-
-
-def default_buckets(inputs: Sequence[InputFile]) -> int:
-    """How many buckets a corpus is dealt to."""
-    total = sum(text_bytes(file) for file in inputs)
-    return max(1, -(-total // BUCKET_BYTES), min(FEW_BUCKETS, total // LEAST_BUCKET_BYTES))
+    def for_workers(self) -> "Job":
+        """The job without what a worker gets from its part or from the output: a few kilobytes."""
+        digests = tuple((name, hashlib.sha256(each).digest()) for name, each in self.tokenizer)
+        return dataclasses.replace(self, inputs=(), tokenizer=digests)
 
 
 def make_job(
@@ -113,23 +98,25 @@ def make_job(
     examples: ExampleOptions,
     corpus: CorpusOptions,
     splitter: str = DEFAULT,
-    buckets: int | None = None,
+    shard_bytes: int | None = None,
     do_lower_case: bool | None = None,
 ) -> Job:
     """Finds the files of a corpus, and reads the vocabulary.
 
     Args:
-        inputs: files, folders and globs.
-        output: the folder to write.
-        vocabulary: a vocabulary file, a model folder, or a name on the hub.
+        inputs: files, folders and globs, or URLs of these.
+        output: folder to write, or its URL.
+        vocabulary: vocabulary file, model folder, or name on the hub.
         splitter: "sentencex", or "module:function".
-        buckets: as many as suit the corpus by default.
-        do_lower_case: as the vocabulary says by default.
+        shard_bytes: bytes of text in a shard, about. Default: 8 MiB, less for a small corpus.
+        do_lower_case: Default: as the vocabulary says.
     Raises:
-        UserError: no such files, no vocabulary, an output that can't be one, no bucket.
+        UserError: no such files, no vocabulary, an output inside the input, or no shard size.
     """
-    if buckets is not None and buckets < 1:
-        raise UserError(f"buckets must be 1 or more. Received: {buckets}.")
+    if shard_bytes is not None and shard_bytes < MINIMUM_SHARD_BYTES:
+        raise UserError(
+            f"shard_bytes must be {MINIMUM_SHARD_BYTES} or more. Received: {shard_bytes}."
+        )
     files = find_inputs(inputs)
     _check_output(output, [*inputs, *(file.path for file in files)])
     sentence_splitter(splitter, corpus.language)  # raises if there is no such splitter
@@ -137,13 +124,37 @@ def make_job(
     tokenizer = AlbertTokenizer.from_pretrained(vocabulary, **lower_case)
     return Job(
         inputs=tuple(files),
-        output=output,
+        output=output if is_remote(output) else os.path.abspath(output),
         tokenizer=_files_of(tokenizer),
         examples=examples,
         corpus=corpus,
         splitter=splitter,
-        buckets=buckets or default_buckets(files),
+        shard_bytes=shard_bytes or default_shard_bytes(files),
     )
+
+
+def default_shard_bytes(inputs: Sequence[InputFile]) -> int:
+    """Bytes of text in a shard of this corpus."""
+    total = sum(map(text_bytes, inputs))
+    return min(SHARD_BYTES, max(LEAST_SHARD_BYTES, total // FEW_SHARDS))
+
+
+def _grouped(found: Sequence[Split], job: Job) -> Iterator[list[Split]]:
+    group: list[Split] = []
+    size = 0
+    for split in found:
+        split_size = _split_bytes(split) + FILE_BYTES
+        if group and size + split_size > job.shard_bytes:
+            yield group
+            group, size = [], 0
+        group.append(split)
+        size += split_size
+    if group:
+        yield group
+
+
+def _split_bytes(split: Split) -> int:
+    return text_bytes(split.file) if split.end is None else split.end - split.start
 
 
 def _files_of(tokenizer: BaseTokenizer) -> tuple[tuple[str, bytes], ...]:
@@ -153,16 +164,16 @@ def _files_of(tokenizer: BaseTokenizer) -> tuple[tuple[str, bytes], ...]:
 
 
 def _check_output(output: str, inputs: Sequence[str]) -> None:
-    if "://" in output:
-        raise UserError(
-            "The output must be a folder of a file system, where a finished file is renamed into "
-            f"its place. Received: {output}. Write to a folder, then copy it there."
-        )
-    folder = Path(output).resolve()
+    def full(path: str) -> Path:
+        return Path(path) if is_remote(path) else Path(path).resolve()
+
+    folder = full(output)
     for path in inputs:
-        read = Path(path).resolve()
-        if "://" not in path and (folder in read.parents or read in (folder, *folder.parents)):
+        read = full(path)
+        if is_remote(path) == is_remote(output) and (
+            folder in read.parents or read in (folder, *folder.parents)
+        ):
             raise UserError(
-                "The output must not be in the input, nor around it: what is written would be "
-                f"read. Received: {path} and {output}. Choose another folder."
+                "The output must not be in the input, nor around it: the next run would read it "
+                f"as text. Received: {path} and {output}. Choose another folder."
             )

@@ -1,30 +1,41 @@
-"""A job on one machine."""
+"""A job on one machine: parts mapped over processes."""
 
-import errno
 import functools
+import multiprocessing
 import os
-from collections import Counter
-from collections.abc import Collection
-from typing import Final, NamedTuple
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait as wait_for
+from typing import Any, Final
 
-from albert_tf.data.jobs import scratch, shards
-from albert_tf.data.jobs.directory import WORK, Directory, opened
-from albert_tf.data.jobs.job import Job
-from albert_tf.data.jobs.manifest import Manifest
+from albert_tf.data.jobs.job import Job, Part
 from albert_tf.data.jobs.progress import Progress
-from albert_tf.data.jobs.reports import is_right
-from albert_tf.data.jobs.shards import ShardReport
-from albert_tf.data.jobs.workers import Tell, Workers, started
+from albert_tf.data.jobs.run import Outcome, run_job
+from albert_tf.data.jobs.shards import PartReport, make_part
 from albert_tf.errors import UserError
 
-_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+SECONDS: Final = 0.5  # between two looks at the progress
+_SHOWN: Final = ("documents", "tokens", "examples")
+
+_job: Job  # in a worker process
+_done: Any  # there and here: for each part, bytes of text that are done
 
 
-class Outcome(NamedTuple):
-    """A finished job: the manifest, and the names of the files that this run made."""
+def run_local(
+    job: Job, workers: int | None = None, progress: Progress | None = None, force: bool = False
+) -> Outcome:
+    """Makes the shards of a job that are missing or damaged.
 
-    manifest: Manifest
-    made: tuple[str, ...]
+    Args:
+        workers: processes; default: all cores. The result doesn't depend on it.
+        force: start anew.
+    Raises:
+        UserError: settings that differ from the interrupted run's, a bad line, no space left, …
+    """
+    return run_job(job, functools.partial(_mapped, workers or cores()), force, progress)
 
 
 def cores() -> int:
@@ -32,90 +43,76 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_local(
-    job: Job, workers: int | None = None, progress: Progress | None = None, force: bool = False
-) -> Outcome:
-    """Makes the files of a job, those that aren't there yet.
+def _mapped(
+    workers: int, job: Job, parts: Sequence[Part], progress: Progress
+) -> Iterator[PartReport]:
+    progress.phase("building", sum(part.text_bytes for part in parts))
+    before = 0
+    workers = min(workers, len(parts))
+    if workers > 1:
+        yield from _in_processes(workers, job, parts, progress)
+        return
+    for part in parts:
+        report = make_part(job, part, functools.partial(_advance, progress, before))
+        before += part.text_bytes
+        _count(progress, report)
+        yield report
 
-    Args:
-        workers: processes; all cores by default. The result doesn't depend on it.
-        force: start anew.
-    Raises:
-        UserError: other settings than the folder was begun with, a bad line, no space left, …
-    """
+
+def _in_processes(
+    workers: int, job: Job, parts: Sequence[Part], progress: Progress
+) -> Iterator[PartReport]:
+    context = multiprocessing.get_context("spawn")  # a fork would share threads' locks
+    # Each part has a number of its own there: no locks that a killed process could keep.
+    done = context.RawArray("q", len(parts))
+    others = multiprocessing.active_children()
+    executor = ProcessPoolExecutor(workers, context, _begin, (job, done))
+    waiting: set[Future[PartReport]] = set()
     try:
-        with (
-            opened(job, force) as directory,
-            progress or Progress() as shown,
-            started(job, job.folder / WORK, workers or cores(), shown.add) as processes,
-        ):
-            return _run(directory, processes, shown)
-    except OSError as error:
-        if error.errno not in _NO_SPACE:
-            raise
+        for index, part in enumerate(parts):
+            waiting.add(executor.submit(_make, index, part))
+            while len(waiting) >= 2 * workers or (waiting and index + 1 == len(parts)):
+                ready, waiting = wait(waiting, SECONDS, FIRST_COMPLETED)
+                for future in ready:
+                    _count(progress, future.result())
+                    yield future.result()
+                progress.at(sum(done))
+    except (BrokenProcessPool, BrokenPipeError) as error:
         raise UserError(
-            "The output's disk must have room. Received: "
-            f"{error.strerror}: {error.filename or job.output}. What is finished is kept: make "
-            "room, and go on by the same command."
+            "A worker process was killed, most often because the machine has no more memory. "
+            f"Received: {workers} workers. Give the same command again with fewer --workers: it "
+            "resumes."
         ) from error
+    except BaseException:
+        for process in multiprocessing.active_children():
+            if process not in others:
+                process.kill()  # a part may take minutes
+        raise
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
-def _run(directory: Directory, processes: Workers, progress: Progress) -> Outcome:
-    job, claimed = directory.job, directory.claimed()
-    progress.phase("checking", sum(report.bytes for report in claimed))
-    reports = {report.file: report for report in processes.map(_checked, claimed) if report}
-    missing = directory.missing_buckets(list(reports.values()))
-    if directory.manifest and not missing:
-        return Outcome(directory.finish({}, []), ())
-    corpus = _deal(job, missing, processes, progress)
-    progress.phase("writing", corpus["bytes"] * job.examples.copies * len(missing) // job.buckets)
-    made = {report.file: report for each in processes.map(_written, missing) for report in each}
-    new = tuple(sorted(made.keys() - reports.keys()))
-    return Outcome(directory.finish(corpus, list({**reports, **made}.values())), new)
+def _begin(job: Job, done: Any) -> None:
+    """Starts a worker process."""
+    global _job, _done
+    _job, _done = job, done
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C too, and ends us
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _checked(job: Job, report: ShardReport, tell: Tell) -> ShardReport | None:
-    right = is_right(job.folder / report.file, report.content)
-    tell({"advance": report.bytes, "files": 1})
-    return report if right else None
+def _end_with_parent() -> None:
+    """Ends this process when its parent has been killed: it would wait for work forever."""
+    wait_for([multiprocessing.parent_process().sentinel])  # type: ignore[union-attr]
+    os._exit(1)
 
 
-def _deal(
-    job: Job, missing: Collection[int], processes: Workers, progress: Progress
-) -> Counter[str]:
-    """Deals the documents of these buckets; what was counted in the whole corpus."""
-    buckets = None if len(missing) == job.buckets else frozenset(missing)
-    all_parts = scratch.parts(job)
-    progress.phase("reading", sum(part.text_bytes for part in all_parts))
-    reports = list(processes.map(functools.partial(_dealt, buckets=buckets), all_parts))
-    scratch.tidy(job, reports)
-    counts: Counter[str] = Counter()
-    for report in reports:
-        counts.update(report.counts)
-    return counts
+def _make(index: int, part: Part) -> PartReport:
+    return make_part(_job, part, functools.partial(_done.__setitem__, index))
 
 
-def _dealt(
-    job: Job, part: scratch.Part, tell: Tell, buckets: frozenset[int] | None
-) -> scratch.PartReport:
-    report = scratch.kept(job, part, buckets)
-    if report is None:
-        return scratch.deal(job, part, buckets, tell)
-    tell({"advance": part.text_bytes, "documents": report.counts.get("documents", 0)})
-    return report
+def _advance(progress: Progress, before: int, done: int) -> None:
+    progress.at(before + done)
 
 
-def _written(job: Job, bucket: int, tell: Tell) -> list[ShardReport]:
-    documents = scratch.bucket_documents(job, bucket, scratch.run_files(job))
-    size = sum(len(document.text) for document in documents)
-    written = 0
-
-    def done(report: ShardReport) -> None:
-        nonlocal written
-        written += 1
-        counts = {name: report.counts.get(name, 0) for name in ("tokens", "examples")}
-        tell({"advance": size, "files": 1, **counts})
-
-    reports = shards.write_bucket(job, bucket, documents, done)
-    tell({"advance": size * (len(reports) - written), "files": len(reports) - written})
-    return reports
+def _count(progress: Progress, report: PartReport) -> None:
+    progress.count({name: report.counts.get(name, 0) for name in _SHOWN})

@@ -1,4 +1,4 @@
-"""How far a job is: a bar on a terminal, now and then a line elsewhere."""
+"""Progress: a bar on a terminal, a line every half minute elsewhere."""
 
 import sys
 import time
@@ -16,12 +16,10 @@ _BAR: Final = _FORMAT.replace("% ", "%|{bar:15}| ")
 
 
 class Progress:
-    """Counts what is done, and shows it with the speed and the time left.
-
-    A context: what it shows ends with it.
+    """Shows what is done, the speed and the time left, while its context is open.
 
     Args:
-        stream: where to; standard error by default.
+        stream: default: standard error.
     """
 
     def __init__(self, stream: IO[str] | None = None):
@@ -34,42 +32,28 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        if self._bar is not None:
+            self._bar.close()
 
     def phase(self, name: str, total: int) -> None:
-        """Ends the phase before, and begins another.
-
-        Args:
-            name: what is done in it.
-            total: how many bytes it goes over, about.
-        """
-        self._end()
+        """Ends the phase before, and begins another of about `total` bytes."""
+        self.__exit__()
         self._counts.clear()
         self._next_line = time.monotonic() + SECONDS_A_LINE
         self._bar = new_bar(self._stream, name, total, unit="B", unit_scale=True)
 
-    def add(self, news: Mapping[str, int]) -> None:
-        """Counts more; called from one thread at a time.
+    def count(self, counts: Mapping[str, int]) -> None:
+        """Adds counts to show, by name."""
+        self._counts.update(counts)
 
-        Args:
-            news: `advance` in bytes, and counts by name.
-        """
-        bar = self._bar
-        if bar is None:
-            return
-        self._counts.update(news)
-        del self._counts["advance"]
+    def at(self, done: int) -> None:
+        """Moves to `done` bytes of the phase."""
         counted = [f"{count:,} {name}" for name, count in sorted(self._counts.items())]
-        bar.set_postfix_str(", ".join(counted), refresh=False)
-        bar.update(news.get("advance", 0))
+        self._bar.set_postfix_str(", ".join(counted), refresh=False)
+        self._bar.update(done - self._bar.n)
         if not self._stream.isatty() and time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + SECONDS_A_LINE
-            print(bar, file=self._stream, flush=True)
-
-    def _end(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
+            print(self._bar, file=self._stream, flush=True)
 
 
 def new_bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:

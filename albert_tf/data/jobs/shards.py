@@ -1,124 +1,158 @@
-"""The second phase: the documents of a bucket become one file of examples for each copy."""
+"""From a part of the corpus to its shards: one pure function, which every engine maps."""
 
 import functools
+import hashlib
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from albert_tf.data.corpus.documents import Document
+from albert_tf.data.corpus.documents import Document, documents
 from albert_tf.data.corpus.sentences import sentence_splitter, sentences
-from albert_tf.data.jobs.job import Job
-from albert_tf.data.jobs.reports import FileReport, is_right, measure, read_json, write_json
+from albert_tf.data.jobs.job import Job, Part
+from albert_tf.data.jobs.output import WORK, FileReport, output_of
 from albert_tf.data.pretraining.examples import ExampleMaker
-from albert_tf.data.pretraining.pairs import Passages
 from albert_tf.data.pretraining.records import frame
-from albert_tf.files import written_atomically
+from albert_tf.errors import UserError
+from albert_tf.text.tokenizer import AlbertTokenizer
 
-FILES: Final = "examples-*.tfrecord"
-REPORTS: Final = "work/reports"  # in the output
+SETTINGS: Final = f"{WORK}/settings.json"
+REPORTS: Final = f"{WORK}/reports"
+ERROR: Final = f"{WORK}/error.json"
+DOCUMENT_BYTES: Final = 256  # of memory for each document, beside its text
 
 
 class ShardReport(NamedTuple):
-    """A finished file of examples.
-
-    Attributes:
-        file: its name.
-        records, bytes, sha256: its content.
-        counts: what was counted while it was made: tokens, sentences that were cut, …
-    """
+    """A finished shard: its name, its number of records, and its content."""
 
     file: str
     records: int
     bytes: int
     sha256: str
-    counts: dict[str, int]
+
+    @property
+    def part(self) -> int:
+        """The number of its part."""
+        return int(self.file.split("-")[1])
 
     @property
     def content(self) -> FileReport:
-        """The part of the report that can be measured."""
+        """Everything that can be checked without parsing records."""
         return FileReport(self.file, self.bytes, self.sha256)
 
 
-def file_name(job: Job, copy: int, bucket: int) -> str:
-    """The name of the file of a bucket's copy."""
-    return f"examples-{copy * job.buckets + bucket:05d}-of-{job.files:05d}.tfrecord"
+class PartReport(NamedTuple):
+    """A finished part.
+
+    Attributes:
+        part: its number.
+        shards: the reports of its shards.
+        counts: documents, bytes of text, tokens, examples, bad lines, …
+    """
+
+    part: int
+    shards: tuple[ShardReport, ...]
+    counts: dict[str, int]
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "PartReport":
+        """Reads a report that `make_part` wrote."""
+        shards = tuple(ShardReport(**shard) for shard in content["shards"])
+        return cls(content["part"], shards, content["counts"])
 
 
-def write_bucket(
-    job: Job,
-    bucket: int,
-    documents: Iterable[Document],
-    done: Callable[[ShardReport], None] = lambda report: None,
-) -> list[ShardReport]:
-    """Writes the files of a bucket; the ones that are there and whole are kept.
+def report_file(part: Part) -> str:
+    """The name of a part's report."""
+    return f"{REPORTS}/{part.number:06d}.json"
 
-    What is written is a pure function of the job and the bucket's documents, in whatever order
-    these come. Two processes may do the same bucket at once.
+
+def make_part(
+    job: Job, part: Part, on_progress: Callable[[int], None] = lambda done: None
+) -> PartReport:
+    """Writes the shards of a part, and its report last.
+
+    The result depends on the job and the part alone, so that two processes may do the same part,
+    and an interrupted one is done again. At most one and a half times `shard_bytes` of text are in
+    memory. A group of documents of about this size becomes a shard for each copy.
 
     Args:
-        done: hears of each file that was written.
+        on_progress: called with the bytes of text that are done, up to `part.text_bytes`.
     Raises:
-        OSError: no space left, …
+        UserError: a bad line, unless these are skipped; no space left.
     """
-    names = [file_name(job, copy, bucket) for copy in range(job.examples.copies)]
-    found = [kept(job, name) for name in names]
-    if all(found):
-        return [report for report in found if report]
-    read: Counter[str] = Counter()
-    passages = _maker(job).read(sorted(documents), read)
-    reports = []
-    for copy, (name, report) in enumerate(zip(names, found, strict=True)):
-        if report is None:
-            # What is counted once for all copies is in the report of the first.
-            report = _write(job, name, passages, copy, Counter() if copy else read)
-            done(report)
-        reports.append(report)
-    return reports
-
-
-def kept(job: Job, file: str) -> ShardReport | None:
-    """The report of a file that is there as reported."""
-    report = read_report(job, file)
-    return report if report and is_right(job.folder / file, report.content) else None
-
-
-def read_report(job: Job, file: str) -> ShardReport | None:
-    """What is reported of a file, whether it is right or not."""
-    found = read_json(_report_path(job, file))
-    return None if found is None else ShardReport(**found)
-
-
-def write_report(job: Job, report: ShardReport) -> None:
-    """Notes that a file is finished."""
-    write_json(_report_path(job, report.file), report._asdict())
-
-
-def _write(job: Job, file: str, passages: Passages, copy: int, counts: Counter[str]) -> ShardReport:
-    records = sorted(_maker(job).records(passages, copy, counts))
-    # Made in `work`, which is removed at the end with whatever a killed process left there.
-    finished = job.folder / "work" / "files" / file
-    with written_atomically(finished, force=True) as place:
-        with place.open("wb") as stream:
-            stream.writelines(frame(record) for _, record in records)
-        content = measure(place)
-    finished.replace(job.folder / file)
+    output, maker, copies = output_of(job.output), _maker(job), job.examples.copies
+    counts: Counter[str] = Counter()
+    shards: list[ShardReport] = []
+    done = 0.0
+    read = (each for split in part.splits for each in documents(split, job.corpus, counts))
+    for group in _groups(read, job.shard_bytes):
+        passages = maker.read(group, counts)
+        for copy in range(copies):
+            records = [record for _, record in sorted(maker.records(passages, copy, counts))]
+            if records:
+                content = b"".join(map(frame, records))
+                name = f"examples-{part.number:06d}-{len(shards):05d}.tfrecord"
+                output.write(name, content)
+                digest = hashlib.sha256(content).hexdigest()
+                shards.append(ShardReport(name, len(records), len(content), digest))
+            done += sum(len(document.text) for document in group) / copies
+            on_progress(min(int(done), part.text_bytes))
     counted = {name: count for name, count in sorted(counts.items()) if count}
-    report = ShardReport(file, len(records), content.bytes, content.sha256, counted)
-    write_report(job, report)
+    report = PartReport(part.number, tuple(shards), counted)
+    fields = {**report._asdict(), "shards": [shard._asdict() for shard in shards]}
+    output.write_json(report_file(part), fields)
+    on_progress(part.text_bytes)
     return report
 
 
-def _report_path(job: Job, file: str) -> Path:
-    return job.folder / REPORTS / f"{file}.json"
+def attempt_part(job: Job, part: Part) -> None:
+    """Makes a part on a worker of an engine; does nothing once another part has failed.
+
+    Engines quote an exception within texts of their own. Errors that the user can mend are
+    therefore written to a file, which the driver raises.
+    """
+    output = output_of(job.output)
+    if not output.read_json(SETTINGS) or output.read_json(ERROR):
+        return  # the driver reports both
+    try:
+        make_part(job, part)
+    except (UserError, OSError) as error:
+        output.write_json(ERROR, {"error": str(error)})
+
+
+def _groups(read: Iterable[Document], limit: int) -> Iterator[list[Document]]:
+    """Neighbouring documents of about `limit` bytes together, and of half as many at least.
+
+    Several groups come from a `.gz`, whose text has no known size, and from a document that begins
+    in this part and ends far behind it.
+    """
+    group: list[Document] = []
+    rest: list[Document] = []  # becomes the next group unless the end of the part is near
+    size = rest_size = 0
+    for document in read:
+        document_size = len(document.text) + DOCUMENT_BYTES
+        if size < limit:
+            group.append(document)
+            size += document_size
+            continue
+        rest.append(document)
+        rest_size += document_size
+        if rest_size >= limit // 2:
+            yield group
+            group, size, rest, rest_size = rest, rest_size, [], 0
+    if group:
+        yield group + rest
 
 
 @functools.lru_cache(maxsize=1)
 def _maker(job: Job) -> ExampleMaker:
     """One for each process: it holds the vocabulary."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, _ in job.tokenizer:
+            Path(folder, name).write_bytes(output_of(job.output).read(name))
+        tokenizer = AlbertTokenizer.from_pretrained(folder)
     split = sentence_splitter(job.splitter, job.corpus.language)
     return ExampleMaker(
-        job.load_tokenizer(),
-        job.examples,
-        functools.partial(sentences, options=job.corpus, split=split),
+        tokenizer, job.examples, functools.partial(sentences, options=job.corpus, split=split)
     )

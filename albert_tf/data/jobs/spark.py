@@ -1,8 +1,6 @@
-"""A job on Apache Spark: its shuffle deals the documents, each task writes whole files.
+"""A job on Apache Spark: parts mapped over its executors.
 
-    parts ─ deal ─> (bucket, document) ─ shuffle, sorted by bucket ─> write_bucket ─> reports
-
-The output and the corpus must be where all machines see them under the same path.
+All machines must see the corpus and the output under the same path or URL.
 """
 
 import contextlib
@@ -11,30 +9,26 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from albert_tf.data.jobs import scratch, tasks
-from albert_tf.data.jobs.cluster import run_on
-from albert_tf.data.jobs.job import Job
-from albert_tf.data.jobs.local import Outcome
-from albert_tf.data.jobs.shards import ShardReport
+from albert_tf.data.jobs.job import Job, Part
+from albert_tf.data.jobs.progress import Progress
+from albert_tf.data.jobs.run import Outcome, reports_of, run_job
+from albert_tf.data.jobs.shards import PartReport, attempt_part
 from albert_tf.errors import UserError
 
-# Tasks of a phase. A shuffle moves a block for each pair of them, so that many more of them would
-# make blocks of a few bytes; a task takes several parts or buckets, one after another.
-MOST_TASKS: Final = 4000
-
-# What executors say whose Python is missing, another, or without albert_tf; what Spark says when no
-# master answers or somebody ends the application.
+# Errors of executors whose Python is missing, has another version or lacks albert_tf, and of Spark
+# when no master answers or somebody ends the application.
 _SETUP: Final = re.compile(
     r"No module named '[^']+'|Python in worker has different version: [^\n]*|"
     r"Cannot run program \"[^\n]*|SparkContext (?:has been|was) shut ?down"
 )
+MOST_TASKS: Final = 10_000  # a task takes several parts of a corpus above 80 GB
 _MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
 
-# Lost machines and missing workers are told of; what fails in a task reaches us as its error.
+# Spark reports lost machines and missing workers; the error of a task reaches us anyway.
 _LOG4J: Final = """rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -59,52 +53,32 @@ def run_spark(
     settings: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> Outcome:
-    """Makes the files of a job, those that aren't there yet: the same as `run_local`.
+    """Makes the shards of a job that are missing or damaged, the same ones as `run_local`.
 
-    Executors start the Python that PYSPARK_PYTHON names; by default the one that runs here, under
-    its path here. They need albert_tf and its packages for data there, but not TensorFlow.
+    Executors start the Python that PYSPARK_PYTHON names; default: the path of this one. It needs
+    albert_tf and its packages for data, but not TensorFlow.
 
     Args:
         master: `local[N]`, `spark://HOST:PORT`, `yarn` or `k8s://…`; None for Spark's own
             configuration.
-        settings: of Spark, by name.
+        settings: Spark's settings by name.
         force: start anew.
     Raises:
-        UserError: no pyspark or Java, no such master, or as `run_local`.
+        UserError: pyspark or Java is missing, no such master, or as in `run_local`.
     """
     if master is not None and not master.startswith(_MASTERS):
         raise UserError(
-            f"A master of Spark is one of {', '.join(_MASTERS)}. Received: {master!r}. "
-            "On one machine give local[N] with N workers."
+            f"Spark's master must be one of {', '.join(_MASTERS)}. Received: {master!r}. "
+            "On one machine give local[N] for N workers."
         )
 
-    def engine(job: Job, missing: frozenset[int]) -> tuple[Mapping[str, int], list[ShardReport]]:
+    def mapped(job: Job, parts: Sequence[Part], progress: Progress) -> list[PartReport]:
         with _context(master, settings or {}) as context, _reasons_named():
-            return _run(context, job, missing)
+            attempt = functools.partial(attempt_part, job)
+            context.parallelize(parts, min(len(parts), MOST_TASKS)).foreach(attempt)
+        return reports_of(job, parts)
 
-    return run_on(engine, job, force)
-
-
-def _run(
-    context: Any, job: Job, missing: frozenset[int]
-) -> tuple[Mapping[str, int], list[ShardReport]]:
-    parts = scratch.parts(job)
-    slices = min(len(parts), MOST_TASKS)
-    partitions = min(job.buckets, MOST_TASKS)
-    dealt = (
-        context.parallelize(parts, max(1, slices))
-        .flatMap(functools.partial(tasks.deal, job=job, wanted=missing))
-        # The counts, whose key is one more than the last bucket's, get the last partition.
-        .repartitionAndSortWithinPartitions(
-            partitions + 1, lambda bucket: bucket * partitions // job.buckets
-        )
-    )
-    # Two jobs, of which the second finds what the first one shuffled: faults in the corpus show
-    # before a file is written.
-    counts = context.runJob(dealt.values(), list, [partitions])
-    wanted = sorted({bucket * partitions // job.buckets for bucket in missing})
-    made = context.runJob(dealt, functools.partial(tasks.write_all, job=job), wanted)
-    return tasks.total(counts), [report for reports in made for report in reports]
+    return run_job(job, mapped, force)
 
 
 @contextlib.contextmanager
@@ -122,7 +96,7 @@ def _context(master: str | None, settings: Mapping[str, str]) -> Iterator[Any]:
     conf.set("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     if master is not None:
         conf.setMaster(master)
-        if master.startswith("local"):  # nobody else need reach it
+        if master.startswith("local"):  # no other machine needs to reach it
             conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
     for name, value in settings.items():
         conf.set(name, value)
@@ -135,7 +109,7 @@ def _context(master: str | None, settings: Mapping[str, str]) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _reasons_named() -> Iterator[None]:
-    """Has errors that come from how the cluster is set up say so in a line."""
+    """Turns errors of the cluster's setup into one line."""
     try:
         yield
     except Exception as error:
@@ -149,7 +123,7 @@ def _reasons_named() -> Iterator[None]:
 
 
 def _started(make: Any, conf: Any) -> Any:
-    """A SparkContext whose JVM, if it starts now, says little."""
+    """A SparkContext whose JVM, if it starts now, logs little."""
     with tempfile.TemporaryDirectory() as folder:
         log4j = Path(folder, "log4j2.properties")
         log4j.write_text(_LOG4J)

@@ -27,14 +27,16 @@ LETTERS = ["a", "b,", "é", "字", "😀", "\ufeff", "x" * 9, " ", "\u3000", "\r
 def read(tmp_path):
     """Writes a file, and reads its documents split by split."""
 
-    def read(content, name="a.txt", counts=None, **options):
+    def read(content, name="a.txt", counts=None, split_bytes=1 << 20, **options):
         path = tmp_path / name
         path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
         file = InputFile(str(path), name, path.stat().st_size)
         chosen = CorpusOptions(**options)
         counts = Counter() if counts is None else counts
         return [
-            found for split in splits([file], chosen) for found in documents(split, chosen, counts)
+            found
+            for split in splits([file], split_bytes)
+            for found in documents(split, chosen, counts)
         ]
 
     return read
@@ -171,7 +173,7 @@ def test_a_file_without_text_among_others(tmp_path):
     for name, text in (("1.txt", ""), ("2.txt", "One."), ("3.txt", "\n\n"), ("4.txt", "Two.")):
         (tmp_path / name).write_text(text)
     options, counts = CorpusOptions(), Counter()
-    parts = splits(find_inputs([tmp_path]), options)
+    parts = splits(find_inputs([tmp_path]), 1 << 20)
     assert [part.file.name for part in parts] == ["2.txt", "3.txt", "4.txt"]
     found = [found for part in parts for found in documents(part, options, counts)]
     assert found == [("2.txt", 0, b"One."), ("4.txt", 0, b"Two.")]
@@ -195,10 +197,10 @@ def test_a_reader_within_a_long_document_stops_at_its_end(tmp_path, monkeypatch)
 
 def test_splits():
     files = [InputFile("/a.txt", "a.txt", 25), InputFile("/b.txt.gz", "b.txt.gz", 1000)]
-    assert splits(files, CorpusOptions(split_bytes=10)) == [
-        Split(files[0], 0, 10),
-        Split(files[0], 10, 20),
-        Split(files[0], 20, 25),
+    assert splits([*files, InputFile("/c.txt", "c.txt", 0)], 10) == [
+        Split(files[0], 0, 8),
+        Split(files[0], 8, 16),
+        Split(files[0], 16, 25),
         Split(files[1], 0, None),
     ]
 
@@ -327,7 +329,7 @@ from albert_tf.data.corpus.files import find_inputs
 from albert_tf.data.corpus.options import CorpusOptions
 options = CorpusOptions(bad_lines="skip")
 counts = collections.Counter()
-for split in splits(find_inputs(sys.argv[1:]), options):
+for split in splits(find_inputs(sys.argv[1:]), 32 << 20):
     for document in documents(split, options, counts):
         assert len(document.text) <= 1 << 20
 assert not {"tensorflow", "sentencepiece", "numpy"} & sys.modules.keys()

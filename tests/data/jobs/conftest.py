@@ -1,6 +1,5 @@
 """A corpus of each kind of file, and jobs on it that take a second."""
 
-import dataclasses
 import gzip
 import hashlib
 import json
@@ -10,7 +9,7 @@ import pytest
 
 from tests.conftest import SENTENCES
 
-BUCKETS, COPIES = 5, 3
+COPIES, DOCUMENTS, SHARD_BYTES = 3, 96, 9000
 
 
 @pytest.fixture(scope="session")
@@ -37,20 +36,20 @@ def vocabulary(tiny_vocabulary, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def make(corpus, vocabulary):
-    """Makes a job: 15 files in static mode, 3 copies of each of 5 buckets."""
+    """Makes a job in static mode."""
     from albert_tf.data.corpus.options import CorpusOptions
     from albert_tf.data.jobs.job import make_job
     from albert_tf.data.pretraining.options import ExampleOptions
 
-    def job(output, inputs=(corpus,), buckets=BUCKETS, corpus=None, **options):
+    def job(output, inputs=(corpus,), shard_bytes=SHARD_BYTES, corpus=None, **options):
         given = {"max_seq_length": 40, "mode": "static", "dupe_factor": COPIES, **options}
         return make_job(
             [str(path) for path in inputs],
             str(output),
             vocabulary,
             ExampleOptions(**given),
-            CorpusOptions(**{"split_bytes": 3000, **(corpus or {})}),
-            buckets=buckets,
+            CorpusOptions(**(corpus or {})),
+            shard_bytes=shard_bytes,
         )
 
     return job
@@ -58,7 +57,7 @@ def make(corpus, vocabulary):
 
 @pytest.fixture(scope="session")
 def finished(make, tmp_path_factory):
-    """The folder of a job that nothing disturbed."""
+    """The folder of a job that nothing interrupted."""
     from albert_tf.data.jobs.local import run_local
 
     folder = tmp_path_factory.mktemp("finished") / "examples"
@@ -68,7 +67,7 @@ def finished(make, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def content():
-    """Digests of all that is in a folder, by relative path."""
+    """Digests of all files in a folder, by relative path."""
 
     def content(folder):
         return {
@@ -78,9 +77,3 @@ def content():
         }
 
     return content
-
-
-@pytest.fixture(scope="session")
-def elsewhere():
-    """The same job with another output."""
-    return lambda job, folder: dataclasses.replace(job, output=str(folder))

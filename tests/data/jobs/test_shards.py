@@ -3,77 +3,88 @@ import hashlib
 import pytest
 
 from albert_tf.data.corpus.documents import Document
-from albert_tf.data.jobs.shards import file_name, kept, read_report, write_bucket
-from albert_tf.data.pretraining.records import decode, read_records
-from tests.conftest import SENTENCES
-
-DOCUMENTS = [
-    Document(name, 100 * number, "\n".join(SENTENCES[number:] + SENTENCES[:number]).encode())
-    for name in ("b.txt", "a.txt")
-    for number in range(8)
-]
+from albert_tf.data.jobs import shards
+from albert_tf.data.jobs.output import Output
+from albert_tf.data.jobs.run import reports_of
+from albert_tf.data.jobs.shards import attempt_part, make_part
+from albert_tf.data.pretraining.records import read_records
+from albert_tf.errors import UserError
 
 
 @pytest.fixture
 def job(make, tmp_path):
-    (tmp_path / "examples").mkdir()
-    return make(tmp_path / "examples", buckets=7)
+    """A job whose output is ready for its workers."""
+    job = make(tmp_path / "examples")
+    output = Output(job.output)
+    with output.locked():
+        output.make_folders(shards.WORK, shards.REPORTS)
+        output.write_json(shards.SETTINGS, job.settings())
+        for name, content in job.tokenizer:
+            output.write(name, content)
+    return job
 
 
-def test_names_count_over_copies_and_buckets(job):
-    assert [file_name(job, *each) for each in ((0, 0), (0, 6), (2, 6))] == [
-        "examples-00000-of-00021.tfrecord",
-        "examples-00006-of-00021.tfrecord",
-        "examples-00020-of-00021.tfrecord",
-    ]
+def test_the_report_describes_the_shards(job, tmp_path):
+    for part in job.parts():
+        report = make_part(job.for_workers(), part)
+        assert report == reports_of(job, [part])[0]
+        assert report.counts["examples"] == sum(shard.records for shard in report.shards)
+        for number, shard in enumerate(report.shards):
+            assert shard.file == f"examples-{part.number:06d}-{number:05d}.tfrecord"
+            assert shard.part == part.number
+            path = tmp_path / "examples" / shard.file
+            assert len(list(read_records(path))) == shard.records > 0
+            assert path.stat().st_size == shard.bytes
+            assert hashlib.sha256(path.read_bytes()).hexdigest() == shard.sha256
 
 
-def test_a_file_is_a_function_of_its_documents_in_any_order(job, make, content, tmp_path):
-    reports = write_bucket(job, 4, DOCUMENTS)
-    (tmp_path / "again").mkdir()
-    again = make(tmp_path / "again", buckets=7)
-    assert write_bucket(again, 4, DOCUMENTS[::-1]) == reports
-    assert content(again.folder) == content(job.folder)
+def test_copies_differ_and_their_examples_are_shuffled(job, monkeypatch):
+    ranks = []
+    records = shards.ExampleMaker.records
+
+    def spied(self, *arguments):
+        pairs = list(records(self, *arguments))
+        ranks.append([rank for rank, _ in pairs])
+        return pairs
+
+    monkeypatch.setattr(shards.ExampleMaker, "records", spied)
+    found = make_part(job.for_workers(), job.parts()[0]).shards
+    assert len({shard.sha256 for shard in found}) == len(ranks) == 3
+    assert all(each != sorted(each) for each in ranks), "the text's order is another one"
 
 
-def test_reports_say_what_is_in_the_files(job):
-    reports = write_bucket(job, 4, DOCUMENTS)
-    assert [report.file for report in reports] == [file_name(job, copy, 4) for copy in range(3)]
-    for copy, report in enumerate(reports):
-        path = job.folder / report.file
-        assert len(list(read_records(path))) == report.records == report.counts["examples"] > 20
-        assert path.stat().st_size == report.bytes
-        assert hashlib.sha256(path.read_bytes()).hexdigest() == report.sha256
-        assert read_report(job, report.file) == report == kept(job, report.file)
-        assert ("tokens" in report.counts) == (copy == 0)  # counted once, not for each copy
-    assert len({report.sha256 for report in reports}) == 3
+def test_progress_ends_at_the_size_of_the_part(job):
+    part = job.parts()[0]
+    seen = []
+    make_part(job.for_workers(), part, seen.append)
+    assert seen == sorted(seen) and len(seen) == 4 and seen[-1] == part.text_bytes
 
 
-def test_records_are_shuffled_across_documents(job):
-    write_bucket(job, 4, DOCUMENTS)
-    rows = [
-        tuple(decode(record)["input_ids"])
-        for record in read_records(job.folder / file_name(job, 1, 4))
-    ]
-    assert len(rows) == len({*rows})
-    assert rows != sorted(rows)
+@pytest.mark.parametrize("count", [1, 9, 14, 15, 16, 40])
+def test_groups_have_no_small_rest(count):
+    documents = [Document("a.txt", number, b"x" * 44) for number in range(count)]  # 300 bytes each
+    groups = list(shards._groups(documents, 3000))
+    assert [document for group in groups for document in group] == documents
+    assert all(len(group) <= 15 for group in groups)
+    assert count < 10 or all(len(group) >= 5 for group in groups)
 
 
-def test_what_is_there_and_right_is_kept(job):
-    write_bucket(job, 4, DOCUMENTS)
-    (job.folder / file_name(job, 0, 4)).write_bytes(b"")
-    (job.folder / file_name(job, 2, 4)).unlink()
-    before = (job.folder / file_name(job, 1, 4)).stat().st_ino
-    made = []
-    reports = write_bucket(job, 4, DOCUMENTS, made.append)
-    assert made == [reports[0], reports[2]]
-    assert (job.folder / file_name(job, 1, 4)).stat().st_ino == before
-    assert all(kept(job, report.file) for report in reports)
-    assert "tokens" in reports[0].counts
-    assert write_bucket(job, 4, [], made.append) == reports and len(made) == 2
+def test_an_error_of_a_worker_reaches_the_driver_as_a_file(job, monkeypatch):
+    def refuse(job, part):
+        raise UserError("A line must be UTF-8. Received: a.txt, line 31.")
+
+    part, other = job.parts()[:2]
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "make_part", refuse)
+        attempt_part(job.for_workers(), part)
+    attempt_part(job.for_workers(), other)  # does nothing
+    assert not Output(job.output).sizes(shards.REPORTS)
+    with pytest.raises(UserError, match="^A line must be UTF-8. Received: a.txt, line 31.$"):
+        reports_of(job, [part])
 
 
-def test_a_bucket_without_a_document_is_an_empty_file(job):
-    reports = write_bucket(job, 3, [])
-    assert [(report.records, report.bytes, report.counts) for report in reports] == [(0, 0, {})] * 3
-    assert list(read_records(job.folder / reports[0].file)) == []
+def test_workers_that_see_another_folder_are_an_error(job, make, tmp_path):
+    elsewhere = make(tmp_path / "elsewhere")
+    attempt_part(elsewhere.for_workers(), job.parts()[0])
+    with pytest.raises(UserError, match="under the same path. Received: .*, where 1 of 1 parts"):
+        reports_of(job, job.parts()[:1])

@@ -1,0 +1,161 @@
+"""The files of a job's output, in a local folder or at a URL that fsspec knows."""
+
+import contextlib
+import errno
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from albert_tf.data.corpus.files import file_system
+from albert_tf.errors import UserError
+
+WORK: Final = ".build-data"  # folder of an unfinished run: its settings and its reports
+_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class FileReport(NamedTuple):
+    """A file by its content."""
+
+    file: str
+    bytes: int
+    sha256: str
+
+
+class Output:
+    """A folder or a prefix of an object store. A file is either whole or absent.
+
+    Args:
+        place: path or URL.
+    """
+
+    def __init__(self, place: str):
+        self.place = place
+        self._files, self._root = file_system(place)
+        self.is_local = "file" in self._files.protocol
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file; replaces an existing one.
+
+        Raises:
+            UserError: no space left.
+        """
+        if not self.is_local:
+            self._files.pipe_file(self._path(name), content)  # one upload: whole or absent
+            return
+        temporary = Path(self._root, WORK, f"{Path(name).name}.{uuid.uuid4().hex}")
+        try:
+            temporary.write_bytes(content)
+            temporary.replace(self._path(name))
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise
+            raise UserError(
+                f"The output's disk must have room. Received: {error.strerror}: "
+                f"{self._path(name)}. Make room, then give the same command again to resume."
+            ) from error
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        return bytes(self._files.cat_file(self._path(name)))
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Writes the same bytes for the same content."""
+        self.write(name, (json.dumps(content, indent=1) + "\n").encode())
+
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        """An object in JSON; None if there is none, or a power failure cut it short."""
+        try:
+            content = json.loads(self.read(name))
+        except (FileNotFoundError, ValueError):
+            return None
+        return content if isinstance(content, dict) else None
+
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """The sizes of all files in a folder, by name; those of folders are 0."""
+        self._files.invalidate_cache()
+        try:
+            found = self._files.ls(self._path(folder), detail=True)
+        except FileNotFoundError:
+            return {}
+        return {each["name"].rstrip("/").rpartition("/")[2]: each["size"] or 0 for each in found}
+
+    def is_right(self, report: FileReport, size: int | None) -> bool:
+        """Whether a file is as reported: size and digest, or the size alone in an object store.
+
+        Args:
+            size: found by `sizes`.
+        """
+        if size != report.bytes or not self.is_local:
+            return size == report.bytes
+        digest = hashlib.sha256()
+        with open(self._path(report.file), "rb", buffering=0) as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest() == report.sha256
+
+    def remove(self, *names: str) -> None:
+        """Removes files."""
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                self._files.rm_file(self._path(name))
+
+    def remove_work(self) -> None:
+        """Removes everything that only an unfinished run needs."""
+        with contextlib.suppress(FileNotFoundError):
+            self._files.rm(self._path(WORK), recursive=True)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Makes the folder and locks it; the lock ends with the process, even by `kill -9`.
+
+        An object store has no locks. Two runs with the same settings write the same bytes there.
+
+        Raises:
+            UserError: another run has the lock.
+        """
+        if not self.is_local:
+            yield
+            return
+        if os.path.isfile(self._root):
+            raise UserError(f"The output must be a folder. Received: {self.place}, a file.")
+        os.makedirs(self._root, exist_ok=True)
+        descriptor = os.open(self._root, os.O_RDONLY)
+        try:
+            self._lock(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(
+                "Only one run at a time may write to a folder. Received: "
+                f"{self.place}, locked by another run. Wait for it, or choose another folder."
+            ) from error
+        except OSError:
+            pass  # a network's file system that can't lock folders
+
+    def make_folders(self, *folders: str) -> None:
+        """Makes folders; an object store needs none."""
+        if self.is_local:
+            for folder in folders:
+                os.makedirs(self._path(folder), exist_ok=True)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}".rstrip("/")
+
+
+@functools.lru_cache(maxsize=1)
+def output_of(place: str) -> Output:
+    """One for each process."""
+    return Output(place)

@@ -1,0 +1,246 @@
+"""A job from start to manifest: resumes what an earlier run left, makes the rest, and finishes."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple
+
+from albert_tf.data.jobs.job import Job, Part
+from albert_tf.data.jobs.output import WORK, Output
+from albert_tf.data.jobs.progress import Progress
+from albert_tf.data.jobs.shards import (
+    ERROR,
+    REPORTS,
+    SETTINGS,
+    PartReport,
+    ShardReport,
+    report_file,
+)
+from albert_tf.data.pretraining.records import MANIFEST
+from albert_tf.errors import UserError
+
+KIND: Final = "albert_tf pretraining examples"
+_SHOWN: Final = 5  # names in a message
+
+Engine = Callable[[Job, Sequence[Part], Progress], Iterable[PartReport]]
+
+
+class Manifest(NamedTuple):
+    """What a finished output consists of; the same bytes in `manifest.json` for the same job.
+
+    Attributes:
+        settings: the job's.
+        totals: counts of all parts: documents, bytes of text, tokens, examples, …
+        shards: reports by name.
+    """
+
+    settings: dict[str, Any]
+    totals: dict[str, int]
+    shards: tuple[ShardReport, ...]
+
+
+class Outcome(NamedTuple):
+    """A finished job: the manifest, and the names of the shards that this run made."""
+
+    manifest: Manifest
+    made: tuple[str, ...]
+
+
+def run_job(
+    job: Job, engine: Engine, force: bool = False, progress: Progress | None = None
+) -> Outcome:
+    """Makes the shards of a job that are missing or damaged.
+
+    Args:
+        engine: makes parts, and yields their reports in any order.
+        force: start anew.
+    Raises:
+        UserError: settings that differ from the interrupted run's, a bad line, no space left, …
+    """
+    output = Output(job.output)
+    with output.locked(), progress or Progress() as shown:
+        manifest = _begin(job, output, force)
+        whole = _whole_parts(output, manifest, shown)
+        todo = [part for part in job.parts() if part.number not in whole]
+        made = list(engine(job.for_workers(), todo, shown)) if todo else []
+        if manifest is None:
+            manifest = _finished(job, output, [*whole.values(), *made])
+        else:
+            _require_equal(job, manifest, made)
+        output.remove_work()
+        names = sorted(shard.file for report in made for shard in report.shards)
+        return Outcome(manifest, tuple(names))
+
+
+def read_manifest(output: Output) -> Manifest | None:
+    """The manifest of a finished output; None if there is none of ours."""
+    found = output.read_json(MANIFEST)
+    if found is None or found.get("kind") != KIND:
+        return None
+    shards = tuple(ShardReport(**shard) for shard in found["shards"])
+    return Manifest(found["settings"], found["totals"], shards)
+
+
+def reports_of(job: Job, parts: Sequence[Part]) -> list[PartReport]:
+    """The reports that an engine's workers wrote.
+
+    Raises:
+        UserError: a worker's; workers that don't see the output.
+    """
+    output = Output(job.output)
+    error = output.read_json(ERROR)
+    if error:
+        raise UserError(error["error"])
+    found = [output.read_json(report_file(part)) for part in parts]
+    if not all(found):
+        raise UserError(
+            "All workers and this machine must see the output under the same path. Received: "
+            f"{job.output}, where {found.count(None)} of {len(found)} parts are missing."
+        )
+    return [PartReport.from_json(report) for report in found if report]
+
+
+def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
+    """Prepares the output; whenever a run is killed, it stays ours and fits its settings.
+
+    Returns:
+        The manifest if the output is finished.
+    """
+    names = output.sizes()
+    manifest, begun = read_manifest(output), output.read_json(SETTINGS)
+    _check_ours(output, names, manifest, force)
+    now = job.settings()
+    if force:
+        output.remove(*(f"{REPORTS}/{name}" for name in output.sizes(REPORTS)))
+    elif manifest or begun:
+        then = manifest.settings if manifest else _with_skipping(begun or {}, now)
+        require_same(output.place, then, now)
+    output.make_folders(WORK, REPORTS)
+    output.write_json(SETTINGS, now)
+    output.remove(ERROR)
+    if force:
+        output.remove(MANIFEST)
+        manifest = None
+    if manifest is None:
+        claimed = {shard.file for report in _read_reports(output) for shard in report.shards}
+        strangers = (name for name in names if name.endswith(".tfrecord") and name not in claimed)
+        output.remove(*strangers)
+    for name, content in job.tokenizer:
+        if names.get(name) != len(content) or output.read(name) != content:
+            output.write(name, content)
+    return manifest
+
+
+def _check_ours(
+    output: Output, names: Mapping[str, int], manifest: Manifest | None, force: bool
+) -> None:
+    """Refuses an output that contains anything else."""
+    remains = force and all(name.endswith(".tfrecord") for name in names)
+    if names and not manifest and WORK not in names and not remains:
+        raise UserError(
+            "The output must be a new or an empty folder, or one of an earlier build-data. "
+            f"Received: {output.place}, which contains {next(iter(names))} and no {MANIFEST} of "
+            "build-data. Choose another folder."
+        )
+
+
+def _with_skipping(then: dict[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Lets a run that stopped at a bad line resume with `bad_lines="skip"`."""
+    if then.get("corpus", {}).get("bad_lines") != "stop":
+        return then
+    return {**then, "corpus": {**then["corpus"], "bad_lines": now["corpus"]["bad_lines"]}}
+
+
+def _read_reports(output: Output) -> list[PartReport]:
+    found = (output.read_json(f"{REPORTS}/{name}") for name in sorted(output.sizes(REPORTS)))
+    return [PartReport.from_json(report) for report in found if report]
+
+
+def _whole_parts(
+    output: Output, manifest: Manifest | None, progress: Progress
+) -> dict[int, PartReport]:
+    """The reports of parts whose shards all are as reported."""
+    reports = _read_reports(output)
+    if manifest:
+        shards = defaultdict(list)
+        for shard in manifest.shards:
+            shards[shard.part].append(shard)
+        reports = [PartReport(part, tuple(each), {}) for part, each in shards.items()]
+    sizes, done = output.sizes(), 0
+    claimed = [shard for report in reports for shard in report.shards]
+    progress.phase("checking", sum(shard.bytes for shard in claimed))
+    damaged = set()
+    with ThreadPoolExecutor() as threads:  # reading and hashing release Python's lock
+        right = threads.map(
+            lambda shard: output.is_right(shard.content, sizes.get(shard.file)), claimed
+        )
+        for shard, is_right in zip(claimed, right, strict=True):
+            if not is_right:
+                damaged.add(shard.part)
+            done += shard.bytes
+            progress.at(done)
+    return {report.part: report for report in reports if report.part not in damaged}
+
+
+def _finished(job: Job, output: Output, reports: Iterable[PartReport]) -> Manifest:
+    """Writes the manifest."""
+    counts: Counter[str] = Counter()
+    for report in reports:
+        counts.update(report.counts)
+    if not counts["documents"]:
+        output.remove(*(name for name, _ in job.tokenizer))
+        output.remove_work()
+        raise UserError(
+            "A corpus must have a document. Received: none in "
+            f"{', '.join(file.path for file in job.inputs[:_SHOWN])}, {len(job.inputs)} in all."
+        )
+    manifest = Manifest(
+        json.loads(json.dumps(job.settings())),
+        dict(sorted(counts.items())),
+        tuple(sorted(shard for report in reports for shard in report.shards)),
+    )
+    shards = [shard._asdict() for shard in manifest.shards]
+    output.write_json(MANIFEST, {"kind": KIND, **manifest._asdict(), "shards": shards})
+    return manifest
+
+
+def _require_equal(job: Job, manifest: Manifest, made: Iterable[PartReport]) -> None:
+    parts = {report.part for report in made}
+    then = {shard for shard in manifest.shards if shard.part in parts}
+    different = sorted(then ^ {shard for report in made for shard in report.shards})
+    if different:
+        raise UserError(
+            f"The text of the corpus must be the same as when {job.output} was made. Received: a "
+            f"different text, since {different[0].file} comes out differently. "
+            "Start anew with --force."
+        )
+
+
+def require_same(place: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuses to resume with other settings.
+
+    Raises:
+        UserError: each setting that differs, with both values.
+    """
+    different = differences(then, json.loads(json.dumps(now)))
+    if different:
+        more = f" and {len(different) - _SHOWN} more" * (len(different) > _SHOWN)
+        raise UserError(
+            "A directory of examples must be resumed with the settings of its first run. "
+            f"Received for {place}: {'; '.join(different[:_SHOWN])}{more}. "
+            "Give the same settings, choose another directory, or start anew with --force."
+        )
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> list[str]:
+    """Settings that differ, in words."""
+    found = []
+    for name in sorted({*then, *now}):
+        old, new = then.get(name), now.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += differences(old, new, f"{name} " if name != "examples" else "")
+        elif old != new or (name in then) != (name in now):
+            values = (repr(each[name]) if name in each else "nothing" for each in (then, now))
+            found.append(f"{within}{name}: {next(values)} then, {next(values)} now")
+    return found

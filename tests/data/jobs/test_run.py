@@ -1,0 +1,209 @@
+"""Resumes, mends, refuses: what a run does with what it finds."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.data.jobs import run
+from albert_tf.data.jobs.local import run_local
+from albert_tf.data.jobs.output import WORK, Output
+from albert_tf.data.jobs.run import differences, read_manifest, require_same, run_job
+from albert_tf.data.jobs.shards import make_part
+from albert_tf.errors import UserError
+
+SHARDS = 24  # of the job: six parts, of which b.txt.gz makes three groups, in three copies
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    """A finished folder to damage."""
+    return shutil.copytree(finished, tmp_path / "examples")
+
+
+def interrupted(count):
+    """An engine that ends after some parts."""
+
+    def engine(job, parts, progress):
+        for part in parts[:count]:
+            yield make_part(job, part)
+        raise KeyboardInterrupt
+
+    return engine
+
+
+def unused(job, parts, progress):
+    raise AssertionError("nothing is left to do")
+
+
+def test_an_interrupted_run_resumes_with_the_parts_that_are_missing(
+    make, finished, content, tmp_path
+):
+    job = make(tmp_path / "examples")
+    with pytest.raises(KeyboardInterrupt):
+        run_job(job, interrupted(4))
+    names = sorted(path.name for path in (tmp_path / "examples").glob("*.tfrecord"))
+    (tmp_path / "examples" / names[0]).write_bytes(b"")  # part 0 is made again
+    made = run_local(job, 1).made
+    assert {name.split("-")[1] for name in made} == {"000000", "000004", "000005"}
+    assert content(tmp_path / "examples") == content(finished)
+
+
+def test_a_finished_folder_is_checked_and_mended(make, finished, content, copied):
+    job = make(copied)
+    assert run_job(job, unused).made == ()
+    names = sorted(path.name for path in copied.glob("*.tfrecord"))
+    assert len(names) == SHARDS
+    (copied / names[2]).write_bytes((copied / names[2]).read_bytes()[:-1])
+    (copied / names[8]).write_bytes(b"x" + (copied / names[8]).read_bytes()[1:])
+    (copied / "tokenizer_config.json").unlink()
+    assert run_local(job, 1).made == (*names[:3], *names[6:9])
+    assert content(copied) == content(finished)
+
+
+def test_mending_from_another_text_is_refused(make, finished, corpus, content, copied, tmp_path):
+    moved = shutil.copytree(corpus, tmp_path / "corpus")
+    (moved / "a.txt").write_text((corpus / "a.txt").read_text().replace("film", "book"))
+    for path in copied.glob("examples-*"):
+        path.unlink()
+    job = make(copied, inputs=[moved])
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"same as when .* was made.*differently.*--force"):
+            run_local(job, 1)
+    shutil.copy(corpus / "a.txt", moved)
+    run_local(job, 1)
+    assert content(copied) == content(finished)
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_other_settings_are_refused_and_force_starts_anew(
+    make, corpus, content, tmp_path, finished, is_finished
+):
+    folder = tmp_path / "examples"
+    if is_finished:
+        shutil.copytree(finished, folder)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            run_job(make(folder), interrupted(1))
+    before = content(folder)
+    others = [
+        (make(folder, random_seed=6), r"random_seed: 12345 then, 6 now"),
+        (make(folder, corpus={"lines": "sentences"}), r"lines: 'paragraphs' then, 'sentences' now"),
+        (make(folder, inputs=[corpus / "a.txt"]), r"inputs b.txt.gz: \d+ then, nothing now"),
+        (make(folder, shard_bytes=5000), "shard_bytes: 9000 then, 5000 now"),
+    ]
+    for job, message in others:
+        with pytest.raises(UserError, match=message):
+            run_local(job, 1)
+        assert content(folder) == before
+    job = others[-1][0]
+    run_local(job, 1, force=True)
+    run_local(make(tmp_path / "new", shard_bytes=5000), 1)
+    assert content(folder) == content(tmp_path / "new")
+
+
+def test_only_force_takes_what_remains_of_a_run(make, finished, content, copied):
+    for name in ("manifest.json", "spiece.model", "tokenizer_config.json"):
+        (copied / name).unlink()
+    (copied / "special_tokens_map.json").unlink()
+    with pytest.raises(UserError, match=r"contains examples-.*.tfrecord and no manifest.json"):
+        run_local(make(copied), 1)
+    run_local(make(copied), 1, force=True)
+    assert content(copied) == content(finished)
+
+
+def test_an_output_with_other_files_is_refused(make, content, tmp_path):
+    folder = tmp_path / "examples"
+    folder.mkdir()
+    (folder / "letter.txt").write_text("Dear all")
+    before = content(folder)
+    for force in (False, True):
+        with pytest.raises(UserError, match=r"new or an empty folder.*letter.txt and no manif"):
+            run_local(make(folder), 1, force=force)
+    assert content(folder) == before
+    with pytest.raises(UserError, match=r"must be a folder. Received: .*letter.txt"):
+        run_local(make(folder / "letter.txt"), 1)
+
+
+def test_two_runs_at_once_are_refused(make, tmp_path):
+    job = make(tmp_path / "examples")
+    holder = (
+        "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX); "
+        "print('locked', flush=True); sys.stdin.read()"
+    )
+    os.mkdir(job.output)
+    process = subprocess.Popen(
+        [sys.executable, "-c", holder, job.output],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.readline()
+    for force in (False, True):
+        with pytest.raises(UserError, match=r"one run at a time.*examples, locked by another"):
+            run_local(job, 1, force=force)
+    assert os.listdir(job.output) == []
+    process.kill()  # the lock ends with it
+    process.communicate()
+    with Output(job.output).locked():
+        pass
+
+
+def test_a_bad_line_stops_a_run_which_resumes_when_it_skips(make, corpus, content, tmp_path):
+    bad = tmp_path / "z.jsonl"
+    bad.write_text('{"text": "One. Two."}\nnonsense\n')
+    for workers in (1, 2):
+        folder = tmp_path / str(workers)
+        inputs = [corpus / "a.txt", bad]
+        with pytest.raises(UserError, match=r"z.jsonl, line 2"):
+            run_local(make(folder, inputs=inputs), workers)
+        skipping = {"bad_lines": "skip"}
+        manifest = run_local(make(folder, inputs=inputs, corpus=skipping), workers).manifest
+        assert manifest.totals["bad_lines"] == 1
+        assert manifest.settings["corpus"]["bad_lines"] == "skip"
+    assert content(tmp_path / "1") == content(tmp_path / "2")
+
+
+def test_a_corpus_without_a_document_is_refused(make, corpus, tmp_path):
+    with pytest.raises(UserError, match=r"must have a document. Received: none in .*empty.txt"):
+        run_local(make(tmp_path / "examples", inputs=[corpus / "d" / "e"]), 1)
+    assert not any((tmp_path / "examples").iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"kind": "another"}'])
+def test_another_manifest_is_none(tmp_path, text):
+    assert read_manifest(Output(str(tmp_path))) is None
+    (tmp_path / "manifest.json").write_text(text)
+    assert read_manifest(Output(str(tmp_path))) is None
+
+
+def test_the_manifest_reads_as_it_was_written(make, finished):
+    manifest = read_manifest(Output(str(finished)))
+    assert manifest.settings == make(finished).settings()
+    assert manifest.totals["documents"] == 96
+    assert manifest.totals["examples"] == sum(shard.records for shard in manifest.shards)
+
+
+def test_differences_show_both_values():
+    then = {"seed": 1, "inputs": {"a": 5, "b": 6}, "examples": {"ngram": 3}, "same": [1]}
+    now = {"seed": 2, "inputs": {"a": 7, "c": None}, "examples": {"ngram": 2}, "same": [1]}
+    assert differences(then, now) == [
+        "ngram: 3 then, 2 now",
+        "inputs a: 5 then, 7 now",
+        "inputs b: 6 then, nothing now",
+        "inputs c: nothing then, None now",
+        "seed: 1 then, 2 now",
+    ]
+    then = {"inputs": {str(number): number for number in range(9)}}
+    with pytest.raises(UserError, match=r"inputs 0: 0 then, nothing now; .* and 4 more. Give"):
+        require_same("examples", then, {"inputs": {}})
+
+
+def test_a_kill_while_the_run_begins_leaves_a_folder_to_resume(make, finished, content, tmp_path):
+    (tmp_path / "examples" / WORK).mkdir(parents=True)
+    (tmp_path / "examples" / WORK / "settings.json.0").touch()
+    run_local(make(tmp_path / "examples"), 1)
+    assert content(tmp_path / "examples") == content(finished)
+    assert run.KIND
