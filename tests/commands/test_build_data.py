@@ -29,13 +29,13 @@ def parsed(*arguments, needed=NEEDED):
 
 @pytest.fixture
 def places(tmp_path, tiny_vocabulary):
-    """The arguments of a run that takes a second: 30 documents to 3 files."""
+    """The arguments of a run that takes a second: 30 documents."""
     texts = (f"{SENTENCES[number % 7]} {SENTENCES[number % 3]}" for number in range(30))
     (tmp_path / "a.txt").write_text("\n\n".join(texts))
     (tmp_path / "spiece.model").write_bytes(tiny_vocabulary)
     names = {"--input": "a.txt", "--output": "out", "--vocab": "spiece.model"}
     given = [each for name, path in names.items() for each in (name, str(tmp_path / path))]
-    return [*given, "--max-seq-length", "40", "--shard-bytes", "1024"]
+    return [*given, "--max-seq-length", "40", "--shard-bytes", "4096"]
 
 
 @pytest.fixture
@@ -106,9 +106,9 @@ def test_a_truth_is_true_or_false(capsys):
 def test_the_summary_tells_what_was_made_and_what_was_there(run, tmp_path, capsys):
     assert run() == 0
     lines = capsys.readouterr().out.splitlines()
-    totals = read_manifest(Output(str(tmp_path / "out"))).totals
+    _, totals, shards = read_manifest(Output(str(tmp_path / "out")))
     assert lines[0].startswith(
-        f"30 documents, {totals['tokens']:,} tokens, {totals['examples']} examples, 3 files of 0.0"
+        f"30 documents, {totals['tokens']:,} tokens, {totals['examples']} examples, {len(shards)} files"
     )
     assert lines[-1].endswith(" MB/s.")
     assert run() == 0
@@ -120,7 +120,9 @@ def test_the_summary_tells_what_was_made_and_what_was_there(run, tmp_path, capsy
 
 def test_lower_casing_is_the_vocabularys_alone_once_it_is_baked(run, tmp_path):
     run("--do_lower_case")
-    assert read_manifest(Output(str(tmp_path / "out"))).settings["tokenizer"]["do_lower_case"] is True
+    assert (
+        read_manifest(Output(str(tmp_path / "out"))).settings["tokenizer"]["do_lower_case"] is True
+    )
     with pytest.raises(UserError, match="baked with lower_case=True, and lower_case=False"):
         run("--do_lower_case=false")
 

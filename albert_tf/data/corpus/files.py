@@ -65,7 +65,7 @@ def file_system(path: str) -> tuple[Any, str]:
         return cast(tuple[Any, str], fsspec.core.url_to_fs(path))
     except (ImportError, ValueError) as error:
         raise UserError(
-            f"A URL must be one that fsspec knows. Received: {path}: {error} "
+            f"A URL must be one that fsspec knows. Received: {path}: {str(error).rstrip('.')}. "
             "s3:// needs pip install 'albert_tf[s3]', gs:// pip install 'albert_tf[gcs]'."
         ) from error
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import fsspec
 import pytest
 
 from albert_tf.data.corpus.files import InputFile, find_inputs, open_bytes
@@ -67,7 +68,7 @@ def test_names_that_begin_alike(tmp_path):
     assert names(f"{tmp_path}/part-*") == ["part-1/a.txt", "part-2/a.txt"]
 
 
-@pytest.mark.parametrize("pattern", ["none.txt", "*.csv", "empty", "deep/er/*.txt", "none://a/b"])
+@pytest.mark.parametrize("pattern", ["none.txt", "*.csv", "empty", "deep/er/*.txt"])
 def test_a_pattern_without_a_file(folder, monkeypatch, pattern):
     (folder / "empty").mkdir()
     monkeypatch.chdir(folder)
@@ -95,22 +96,30 @@ def test_a_folder_that_can_not_be_read(folder, monkeypatch):
         find_inputs([folder])
 
 
-def test_paths_of_tensorflow(folder):
-    """`file://` goes the way of buckets."""
-    remote = f"file://{folder}"
+@pytest.mark.parametrize("protocol", ["file", "memory"])
+def test_urls(folder, protocol):
+    url = f"{protocol}://{folder}"
     local = [(file.name, file.size) for file in find_inputs([folder])]
-    for pattern in (remote, f"{remote}/"):
+    if protocol == "memory":
+        fsspec.filesystem("memory").put(str(folder), str(folder), recursive=True)
+    for pattern in (url, f"{url}/"):
         found = find_inputs([pattern])
         assert [(file.name, file.size) for file in found] == local
-        assert all(file.path.startswith("file://") for file in found)
-    assert names(f"{remote}/*.txt", f"{remote}/deep/a.txt") == ["b.txt", "deep/a.txt"]
-    for file in find_inputs([remote]):
+        assert all(file.path.startswith(f"{url}/") for file in found)
+    assert names(f"{url}/*.txt", f"{url}/deep/a.txt") == ["b.txt", "deep/a.txt"]
+    for file in found:
         with open_bytes(file.path) as stream:
-            assert stream.read(2) == file.name.encode()[: 1 if file.name == "z.txt.gz" else 2]
-            assert stream.seek(0) in (0, None)
-            assert stream.read(1) == file.name.encode()[:1]
-    with pytest.raises(UserError, match="'file://.*/none', which matches no file"):
-        find_inputs([f"{remote}/none"])
+            content = b"z" if file.name == "z.txt.gz" else file.name.encode()
+            assert stream.read() == content
+            assert stream.seek(0) == 0
+            assert stream.read(1) == content[:1]
+    with pytest.raises(UserError, match=f"'{protocol}://.*/none', which matches no file"):
+        find_inputs([f"{url}/none"])
+
+
+def test_an_unknown_protocol(folder):
+    with pytest.raises(UserError, match="fsspec knows. Received: none://a: Protocol not known"):
+        find_inputs(["none://a"])
 
 
 def test_local_files_need_no_tensorflow(folder):
