@@ -33,7 +33,7 @@ from albert_tf.data.corpus.documents import documents, splits
 from albert_tf.data.corpus.files import find_inputs
 from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.data.corpus.sentences import DEFAULT, sentence_splitter, sentences
-from albert_tf.data.jobs.job import make_job
+from albert_tf.data.jobs.job import SHARD_BYTES, make_job
 from albert_tf.data.jobs.local import run_local
 from albert_tf.data.jobs.progress import Progress
 from albert_tf.data.pretraining import examples
@@ -42,6 +42,7 @@ from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
 from albert_tf.data.pretraining.pairs import make_pairs, swapped
 from albert_tf.data.pretraining.records import encode, encode_rows, frame
 from albert_tf.text.normalization import Normalization
+from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import bake_file
 
 MEGABYTE = 10**6
@@ -50,7 +51,7 @@ MEGABYTE = 10**6
 def write_sentences(inputs, path, size):
     """`size` bytes of documents, a sentence a line, over and over; returns the bytes written."""
     options, split = CorpusOptions(), sentence_splitter(DEFAULT, "en")
-    parts = itertools.cycle(splits(find_inputs(inputs), options))
+    parts = itertools.cycle(splits(find_inputs(inputs), SHARD_BYTES))
     found = (one for part in parts for one in documents(part, options, collections.Counter()))
     with path.open("w", encoding="utf-8") as file:
         while file.tell() < size:
@@ -98,13 +99,11 @@ def stages(text, vocab, options):
     def read():
         return [
             document
-            for part in splits(find_inputs([str(text)]), corpus)
+            for part in splits(find_inputs([str(text)]), SHARD_BYTES)
             for document in documents(part, corpus, counts)
         ]
 
-    with tempfile.TemporaryDirectory() as folder:
-        job = make_job([str(text)], folder + "/job", vocab, options, corpus)
-        tokenizer = job.load_tokenizer()
+    tokenizer = AlbertTokenizer.from_pretrained(vocab)
     maker = examples.ExampleMaker(tokenizer, options, None)
     split = functools.partial(
         sentences, options=corpus, split=sentence_splitter(DEFAULT, corpus.language)

@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy
 import sentencepiece
 
-from albert_tf.data.corpus.files import find_inputs
-from albert_tf.data.jobs.job import text_bytes
+from albert_tf.data.corpus.files import find_inputs, text_bytes
 
 EVERY = 0.25  # seconds
 
