@@ -1,21 +1,20 @@
 """`albert-tf answer`"""
 
-import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.commands.model_options import add_model_option
 from albert_tf.commands.text_options import (
-    add_answer_options,
+    AnswerOptions,
     answered,
-    check_batch_size,
     lines,
     print_json,
     printable,
 )
 from albert_tf.errors import UserError
+from albert_tf.options import option
 
 SUMMARY = "answer questions from texts"
 EXAMPLES = """examples:
@@ -30,30 +29,31 @@ id if wanted.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `answer`."""
-    add_model_option(parser)
-    parser.add_argument("--question", action="append", help="may be repeated")
-    context = parser.add_mutually_exclusive_group()
-    context.add_argument("--context", help="the text to answer from")
-    context.add_argument("--context-file", type=Path, metavar="FILE", help="a file with that text")
-    parser.add_argument("--input", metavar="FILE", help="questions as JSONL; - for standard input")
-    parser.add_argument("--top-k", type=int, default=1, help="answers (default: %(default)s)")
-    parser.add_argument(
-        "--unanswerable", action="store_true", help="consider that there may be no answer"
+@dataclass(frozen=True, kw_only=True)
+class OPTIONS(AnswerOptions):
+    """The options of `albert-tf answer`."""
+
+    input: str | None = option(
+        None, help="file of questions as JSONL; - for standard input", metavar="FILE"
     )
-    parser.add_argument(
-        "--max-answer-len", type=int, default=15, help="in pieces (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--doc-stride", type=int, help="pieces that the windows of a long text share"
-    )
-    add_answer_options(parser)
+    question: tuple[str, ...] = option((), help="question; may be repeated", repeated=True)
+    context: str | None = option(None, help="text to answer from")
+    context_file: Path | None = option(None, help="file with that text", metavar="FILE")
+    top_k: int = option(1, help="answers to a question")
+    unanswerable: bool = option(False, help="possibility that there is no answer")
+    max_answer_len: int = option(15, help="longest answer, in pieces")
+    doc_stride: int | None = option(None, help="pieces that the windows of a long text share")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.context is not None and self.context_file is not None:
+            raise UserError(
+                "A context is --context or --context-file. Received: both. Give one of them."
+            )
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: OPTIONS) -> int:
     """Prints the answers to each question."""
-    check_batch_size(options)
     given = _questions(options)
     from albert_tf.pipelines import pipeline
 
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _questions(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def _questions(options: OPTIONS) -> Iterator[dict[str, Any]]:
     has_context = options.context is not None or options.context_file is not None
     if bool(options.question) == (options.input is not None):
         raise UserError(
@@ -94,7 +94,7 @@ def _questions(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if options.input is not None:
         return _rows(options.input)
     context = options.context
-    if context is None:
+    if options.context_file is not None:
         context = options.context_file.read_text(encoding="utf-8", errors="surrogateescape")
     return iter([{"question": question, "context": context} for question in options.question])
 

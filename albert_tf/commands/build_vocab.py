@@ -1,12 +1,14 @@
 """`albert-tf build-vocab`"""
 
-import argparse
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.commands.corpus_options import add_corpus_options, add_option, corpus_options
+from albert_tf.data.corpus.options import CorpusInput, CorpusOptions
 from albert_tf.errors import UserError
+from albert_tf.options import COUNT, NOT_NEGATIVE, SEED, option, part
+from albert_tf.text.vocabulary import CHARACTER_COVERAGE, THREADS
 
 SUMMARY = "train a vocabulary on text of your own"
 EXAMPLES = """examples:
@@ -21,52 +23,35 @@ accents are built into the file, so that every SentencePiece runtime reads raw t
 All of the input is read, and a sample of passages drawn from it that depends on the seed alone; the
 same input, options and seed give the same file.
 """
-SAMPLE_BYTES = 40_000_000  # 21 times as much is SentencePiece's peak: below 1 GB
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `build-vocab`; their defaults are the original's settings."""
-    from albert_tf.text.vocabulary import CHARACTER_COVERAGE, THREADS
+@dataclass(frozen=True, kw_only=True)
+class OPTIONS(CorpusInput):
+    """The options of `albert-tf build-vocab`; defaults are the settings of ALBERT's vocabulary."""
 
-    add_corpus_options(parser)
-    parser.add_argument(
-        "--output", required=True, type=Path, metavar="FILE", help="vocabulary to write"
+    output: Path = option(help="vocabulary to write", metavar="FILE")
+    vocab_size: int = option(30_000, help="pieces; fewer if the text has no more")
+    cased: bool = option(False, help="difference between capitals and small letters")
+    keep_accents: bool = option(False, help="difference between é and e")
+    character_coverage: float = option(
+        CHARACTER_COVERAGE, help="share of the text whose characters get a piece"
     )
-    add_option(
-        parser,
-        "--vocab-size",
-        type=int,
-        default=30_000,
-        help="pieces; fewer are made if the text has no more. Default: %(default)s",
+    sample_bytes: int = option(
+        40_000_000,  # SentencePiece's peak stays below 1 GB.
+        help="text to train on; takes 21 times as much memory",
+        range=NOT_NEGATIVE,
     )
-    parser.add_argument("--cased", action="store_true", help="tell capitals from small letters")
-    add_option(parser, "--keep-accents", action="store_true", help="tell é from e")
-    add_option(
-        parser,
-        "--character-coverage",
-        type=float,
-        default=CHARACTER_COVERAGE,
-        help="share of the text whose characters get a piece. Default: %(default)s",
+    seed: int = option(12345, help="seed of the sample", range=SEED)
+    threads: int = option(
+        THREADS,
+        help="threads of SentencePiece, on any machine; with another number roundings and so the "
+        "vocabulary may differ",
+        range=COUNT,
     )
-    add_option(
-        parser,
-        "--sample-bytes",
-        type=int,
-        default=SAMPLE_BYTES,
-        help="text to train on; takes 21 times as much memory. Default: %(default)s",
-    )
-    parser.add_argument("--seed", type=int, default=12345, help="default: %(default)s")
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=THREADS,
-        help="another number may round otherwise and so give another vocabulary. "
-        "Default: %(default)s, on any machine",
-    )
-    parser.add_argument("--force", action="store_true", help="replace what is there")
+    force: bool = option(False, help="replacement of an existing file")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: OPTIONS) -> int:
     """Reads, draws, trains and writes; prints a line about each."""
     from albert_tf.data.corpus.files import find_inputs, is_remote
     from albert_tf.files import check_apart, written_atomically
@@ -92,14 +77,14 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _sentences(files: list[Any], options: argparse.Namespace) -> Iterator[str]:
+def _sentences(files: list[Any], options: OPTIONS) -> Iterator[str]:
     """The sentences of a sample, which gets shorter as they are taken."""
     from collections import Counter
 
     from albert_tf.data.corpus.sample import sample
     from albert_tf.data.corpus.sentences import sentence_splitter, sentences
 
-    corpus = corpus_options(options)
+    corpus = part(CorpusOptions, options)
     split = sentence_splitter(options.sentence_splitter, corpus.language)
     counts: Counter[str] = Counter()
     drawn = sample(files, corpus, options.sample_bytes, options.seed, counts)

@@ -1,9 +1,9 @@
 """The options by which commands are told of a corpus."""
 
 import argparse
-from typing import Any, get_args
+from typing import Any
 
-from albert_tf.data.corpus.options import BadLines, CorpusOptions, Lines
+from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.data.corpus.sentences import DEFAULT
 
 
@@ -40,7 +40,7 @@ def add_corpus_options(parser: argparse.ArgumentParser) -> None:
     add_option(
         corpus,
         "--lines",
-        choices=get_args(Lines),
+        choices=("paragraphs", "sentences"),
         default=CorpusOptions.lines,
         help="what a line of text is; paragraphs get split into sentences. Default: %(default)s",
     )
@@ -54,7 +54,7 @@ def add_corpus_options(parser: argparse.ArgumentParser) -> None:
     add_option(
         corpus,
         "--bad-lines",
-        choices=get_args(BadLines),
+        choices=("stop", "skip"),
         default=CorpusOptions.bad_lines,
         help="lines that can't be read: stop and name the first, or skip and count them. "
         "Default: %(default)s",

@@ -1,19 +1,20 @@
 """`albert-tf embed`"""
 
-import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from albert_tf.commands.text_options import (
-    add_text_options,
+    TextOptions,
     answered,
     print_json,
     printable,
     texts,
 )
 from albert_tf.errors import UserError
+from albert_tf.options import option
 
 SUMMARY = "turn texts into vectors"
 FORMATS = (".npy", ".jsonl")
@@ -29,27 +30,23 @@ array [texts, H] (.npy), or a line of JSON each (.jsonl). Long texts are read in
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `embed`."""
-    add_text_options(parser, "turn into vectors")
-    parser.add_argument(
-        "--pooling",
-        choices=("mean", "cls", "pooler"),
-        default="mean",
-        help="the mean of all pieces' states, the state of [CLS], or the pooler's output "
-        "(default: %(default)s)",
+@dataclass(frozen=True, kw_only=True)
+class OPTIONS(TextOptions):
+    """The options of `albert-tf embed`."""
+
+    pooling: Literal["mean", "cls", "pooler"] = option(
+        "mean", help="mean of all pieces' states, state of [CLS], or the pooler's output"
     )
-    parser.add_argument(
-        "--stride",
-        type=int,
-        help=f"pieces that the windows of a long text share (default: {STRIDE}, a quarter of a "
-        "window at most)",
+    stride: int | None = option(
+        None,
+        help=f"pieces that the windows of a long text share; default: {STRIDE}, a quarter of a "
+        "window at most",
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="vectors.npy or vectors.jsonl")
-    parser.add_argument("--force", action="store_true", help="replace the output")
+    output: Path | None = option(None, help="vectors.npy or vectors.jsonl", metavar="FILE")
+    force: bool = option(False, help="replacement of an existing output")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: OPTIONS) -> int:
     """Prints or writes the vectors."""
     from albert_tf.files import written_atomically
 
@@ -68,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _vectors(options: argparse.Namespace, given: Iterator[str]) -> Iterator[tuple[str, Any]]:
+def _vectors(options: OPTIONS, given: Iterator[str]) -> Iterator[tuple[str, Any]]:
     from albert_tf.pipelines import pipeline
 
     embed = pipeline(

@@ -1,11 +1,11 @@
 """`albert-tf export saved-model` and `albert-tf export tflite`"""
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from albert_tf.commands.model_options import add_model_option
 from albert_tf.errors import UserError
+from albert_tf.options import check_options, option, save_options
 
 SUMMARY = "write a model for serving or for phones"
 # Those of `albert_tf.models.auto`, which loads TensorFlow.
@@ -29,56 +29,66 @@ The model's task is the one that its config.json names. The result takes strings
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of both formats."""
-    formats = parser.add_subparsers(dest="format", required=True, metavar="FORMAT")
-    saved_model = formats.add_parser("saved-model", help="for TensorFlow Serving")
-    tflite = formats.add_parser("tflite", help="for LiteRT (TensorFlow Lite)")
-    for one in (saved_model, tflite):
-        add_model_option(one)
-        one.add_argument("--output", required=True, type=Path, help="what to write")
-        one.add_argument("--task", choices=TASKS, metavar="TASK", help=f"one of {', '.join(TASKS)}")
-        one.add_argument("--max-length", type=int, help="longest row in pieces")
-        one.add_argument("--ids-only", action="store_true", help="no operator of tensorflow-text")
-        one.add_argument(
-            "--pairs",
-            action="store_true",
-            default=None,
-            help="strings come in pairs, as for questions and choices they always do",
-        )
-        one.add_argument("--force", action="store_true", help="replace what is there")
-        one.add_argument("--no-check", action="store_true", help="don't compare with Keras")
-        one.add_argument(
-            "--layers",
-            choices=("loop", "unrolled"),
-            help="run the shared layers as a loop of the graph, or one after the other",
-        )
-    tflite.add_argument(
-        "--quantize",
-        choices=("none", "float16", "dynamic"),
-        default="none",
-        help="how weights are stored; dynamic is 8-bit (default: %(default)s)",
+@dataclass(frozen=True, kw_only=True)
+class OPTIONS:
+    """The options of `albert-tf export`."""
+
+    format: Literal["saved-model", "tflite"] = option(
+        help="saved-model, for TensorFlow Serving, or tflite, for LiteRT (TensorFlow Lite)",
+        metavar="FORMAT",
+        positional=True,
     )
-    tflite.add_argument("--choices", type=int, help="of multiple choice (default: 4)")
-    tflite.add_argument(
-        "--predictions",
-        type=int,
-        help="masked words: take so many positions, and give logits there alone",
+    model: str = option(help="model directory, name on the hub, or small", metavar="NAME")
+    output: Path = option(help="folder or file to write")
+    task: str | None = option(
+        None,
+        help=f"task of the model ({', '.join(TASKS)}); default: the one of its config.json",
+        choices=TASKS,
+        metavar="TASK",
     )
+    max_length: int | None = option(
+        None, help="most pieces of a row; default: the tokenizer's or the model's limit"
+    )
+    ids_only: bool = option(False, help="signature of ids alone, without tensorflow-text")
+    pairs: bool | None = option(
+        None, help="strings in pairs; for questions and choices they always are"
+    )
+    layers: Literal["loop", "unrolled"] | None = option(
+        None, help="form of the shared layers: a loop of the graph, or one after the other"
+    )
+    quantize: Literal["none", "float16", "dynamic"] | None = option(
+        None, help="storage of the weights in tflite: none (default), float16, or dynamic, 8-bit"
+    )
+    choices: int | None = option(None, help="choices of multiple choice in tflite; default: 4")
+    predictions: int | None = option(
+        None, help="masked words in tflite: positions to take, whose logits alone are given"
+    )
+    check: bool = option(True, help="comparison with Keras, which --no-check skips")
+    force: bool = option(False, help="replacement of an existing output")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        for name in ("quantize", "choices", "predictions"):
+            if self.format != "tflite" and getattr(self, name) is not None:
+                raise UserError(
+                    f"--{name} goes with tflite. Received: export {self.format} --{name} "
+                    f"{getattr(self, name)}. Leave it out."
+                )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Exports, and prints what the check found."""
+def run(options: OPTIONS) -> int:
+    """Exports, and prints the result of the comparison with Keras."""
     from albert_tf_export import export_saved_model, export_tflite
 
     _check_apart(options.model, options.output)
     model, tokenizer = _load(options.model, options.task)
     names = ("max_length", "layers", "pairs", "quantize", "choices", "predictions")
-    given = {name: getattr(options, name, None) for name in names}
+    given = {name: getattr(options, name) for name in (*names, "ids_only", "force", "check")}
     chosen = {name: value for name, value in given.items() if value is not None}
-    chosen |= {"ids_only": options.ids_only, "force": options.force, "check": not options.no_check}
     export = export_saved_model if options.format == "saved-model" else export_tflite
     print(export(model, tokenizer, options.output, **chosen))
+    if options.output.is_dir():
+        save_options(options, options.output)
     return 0
 
 

@@ -1,14 +1,15 @@
 """`albert-tf fill-mask`"""
 
-import argparse
+from dataclasses import dataclass
 
 from albert_tf.commands.text_options import (
-    add_text_options,
+    TextOptions,
     answered,
     print_json,
     printable,
     texts,
 )
+from albert_tf.options import option
 
 SUMMARY = "fill in masked words"
 EXAMPLES = """examples:
@@ -20,16 +21,17 @@ text with it. An empty line stands between masks and between texts.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `fill-mask`."""
-    add_text_options(parser, "fill in")
-    parser.add_argument("--top-k", type=int, default=5, help="pieces (default: %(default)s)")
-    parser.add_argument(
-        "--targets", nargs="+", metavar="PIECE", help="choose among these; ▁ starts a word"
+@dataclass(frozen=True, kw_only=True)
+class OPTIONS(TextOptions):
+    """The options of `albert-tf fill-mask`."""
+
+    top_k: int = option(5, help="pieces to show")
+    targets: tuple[str, ...] = option(
+        (), help="pieces to choose among; ▁ starts a word", metavar="PIECE"
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: OPTIONS) -> int:
     """Prints the likeliest pieces of each mask."""
     given = texts(options)
     from albert_tf.pipelines import pipeline
@@ -39,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         options.model,
         batch_size=options.batch_size,
         top_k=options.top_k,
-        targets=options.targets,
+        targets=options.targets or None,
     )
     is_first = True
     for text, found in answered(fill, given):

@@ -25,9 +25,13 @@ original's create_pretraining_data.py are shown too; they need --vocab.
 class OPTIONS:
     """The options of `albert-tf inspect-data`."""
 
-    input: Path = option(help="file of records, or their folder", positional=True)
+    input: Path = option(
+        help="file of records, or their folder", metavar="FILE_OR_DIR", positional=True
+    )
     vocab: str | None = option(
-        None, help="vocabulary, or a model's folder (default: the one beside the records)"
+        None,
+        help="vocabulary, or a model's folder; default: the one beside the records",
+        metavar="FILE",
     )
     examples: int = option(3, help="number of examples to show", range=NOT_NEGATIVE)
     skip: int = option(0, help="number of records to skip", range=NOT_NEGATIVE)

@@ -28,11 +28,7 @@ def add_options(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help=f"options as YAML, such as a run's {FILE}"
     )
-    needed = [
-        _metavar(option) if option.positional else f"{_flags(option)[0]} {_metavar(option)}"
-        for option in options
-        if option.is_required
-    ]
+    needed = [_usage(option) for option in options if option.is_required or option.positional]
     parser.usage = " ".join([parser.prog, *needed, "[options]"])
 
 
@@ -45,8 +41,8 @@ def parsed_options(
     values |= {name: value for name, value in vars(given).items() if name in options}
     missing = [each for name, each in options.items() if each.is_required and name not in values]
     if missing:
-        names = [_metavar(each) if each.positional else _flags(each)[0] for each in missing]
-        parser.error(f"the following arguments are required: {', '.join(names)}")
+        names = ", ".join(_usage(each).split()[0] for each in missing)
+        parser.error(f"the following arguments are required: {names}")
     return cls(**values)
 
 
@@ -112,6 +108,12 @@ def _flags(option: Option) -> list[str]:
     names = (option.name, *option.original)
     spelled = [spelling for name in names for spelling in (name.replace("_", "-"), name)]
     return [f"--{name}" for name in dict.fromkeys(spelled)]
+
+
+def _usage(option: Option) -> str:
+    if not option.positional:
+        return f"{_flags(option)[0]} {_metavar(option)}"
+    return _metavar(option) if option.is_required else f"[{_metavar(option)} ...]"
 
 
 def _metavar(option: Option) -> str:

@@ -1,17 +1,18 @@
 """`albert-tf predict`"""
 
-import argparse
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from albert_tf.commands.text_options import (
-    add_text_options,
+    TextOptions,
     answered,
     print_json,
     printable,
     texts,
 )
 from albert_tf.errors import UserError
+from albert_tf.options import option
 
 SUMMARY = "label texts"
 EXAMPLES = """examples:
@@ -24,13 +25,14 @@ it is needed, however large it is.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `predict`."""
-    add_text_options(parser, "label")
-    parser.add_argument("--pairs", action="store_true", help="each text is two, with a tab between")
+@dataclass(frozen=True, kw_only=True)
+class OPTIONS(TextOptions):
+    """The options of `albert-tf predict`."""
+
+    pairs: bool = option(False, help="pairs of texts, with a tab between")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: OPTIONS) -> int:
     """Prints a line for each text."""
     given = texts(options)
     from albert_tf.pipelines import pipeline

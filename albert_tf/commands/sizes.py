@@ -1,6 +1,6 @@
 """`albert-tf sizes`"""
 
-import argparse
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 from albert_tf.commands import size_tables
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.options import COUNT, check_options, option
 from albert_tf.sizes import SIZES
 
 SUMMARY = "count parameters, and the memory that training and serving take"
@@ -24,40 +25,41 @@ in their training, and in dropout.
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `sizes`."""
-    parser.add_argument(
-        "--model", help="count this one: model directory, configuration file, hub name or size"
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OPTIONS:
+    """The options of `albert-tf sizes`."""
+
+    model: str | None = option(
+        None,
+        help="model to count: directory, configuration file, hub name or size",
+        metavar="NAME",
     )
-    memory = parser.add_argument_group("memory of training")
-    memory.add_argument("--batch-size", type=int, default=32, help="default: %(default)s")
-    memory.add_argument(
-        "--max-length",
-        type=int,
-        help=f"pieces in a row (default: {LENGTH}, or the most that the model takes)",
+    batch_size: int = option(32, help="examples of a training step", range=COUNT)
+    max_length: int | None = option(
+        None,
+        help=f"pieces of an example; default: {LENGTH}, or the most that the model takes",
+        range=COUNT,
     )
-    memory.add_argument(
-        "--gradient-checkpointing",
-        action="store_true",
-        help="compute each block again for the gradient, instead of keeping its results",
+    gradient_checkpointing: bool = option(
+        False, help="recomputation of layers in the backward pass: less memory, more time"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    json: bool = option(False, help="output as one JSON object")
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: OPTIONS) -> int:
     """Prints the tables, or all of it as JSON."""
-    for name in ("batch_size", "max_length"):
-        if (value := getattr(options, name)) is not None and value < 1:
-            raise UserError(f"--{name.replace('_', '-')} must be 1 or more. Received: {value}.")
     if options.model is None:
         names = (*size_tables.PAPER, "mini", "tiny")
         configs = {name: AlbertConfig.from_size(name) for name in names}
     else:
         configs = {options.model: _config(options.model)}
-    if options.max_length is None:
-        positions = max(config.max_position_embeddings for config in configs.values())
-        options.max_length = min(LENGTH, positions)
-    configs = _long_enough(configs, options.max_length)
+    positions = max(config.max_position_embeddings for config in configs.values())
+    length = options.max_length or min(LENGTH, positions)
+    options = dataclasses.replace(options, max_length=length)
+    configs = _long_enough(configs, length)
     report = _report(configs, options)
     print(json.dumps(report) if options.json else size_tables.text(report))
     return 0
@@ -93,7 +95,7 @@ def _config(name: str) -> AlbertConfig:
     return directory.read_config(directory.locate(name))
 
 
-def _report(configs: Mapping[str, AlbertConfig], options: argparse.Namespace) -> dict[str, Any]:
+def _report(configs: Mapping[str, AlbertConfig], options: OPTIONS) -> dict[str, Any]:
     report: dict[str, Any] = {
         name: getattr(options, name)
         for name in ("batch_size", "max_length", "gradient_checkpointing")
@@ -119,9 +121,10 @@ def _report(configs: Mapping[str, AlbertConfig], options: argparse.Namespace) ->
     return report
 
 
-def _counts(config: AlbertConfig, options: argparse.Namespace) -> dict[str, Any]:
+def _counts(config: AlbertConfig, options: OPTIONS) -> dict[str, Any]:
     from albert_tf.models import counting
 
+    assert options.max_length is not None
     parameters = counting.parameters(config)
     training = counting.training_memory(
         config, options.batch_size, options.max_length, options.gradient_checkpointing

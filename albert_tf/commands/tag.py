@@ -1,14 +1,16 @@
 """`albert-tf tag`"""
 
-import argparse
+from dataclasses import dataclass
+from typing import Literal
 
 from albert_tf.commands.text_options import (
-    add_text_options,
+    TextOptions,
     answered,
     print_json,
     printable,
     texts,
 )
+from albert_tf.options import option
 
 SUMMARY = "find entities in texts"
 EXAMPLES = """examples:
@@ -20,20 +22,19 @@ characters), and the words; an empty line stands between texts. Long texts are r
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `tag`."""
-    add_text_options(parser, "tag")
-    parser.add_argument(
-        "--aggregation",
-        choices=("none", "simple", "first", "average", "max"),
-        default="simple",
+@dataclass(frozen=True, kw_only=True)
+class OPTIONS(TextOptions):
+    """The options of `albert-tf tag`."""
+
+    aggregation: Literal["none", "simple", "first", "average", "max"] = option(
+        "simple",
         help="pieces as they are, grouped, or grouped with one label for all pieces of a word: "
-        "its first one's, their mean's, the surest one's (default: %(default)s)",
+        "its first piece's, their mean's, the surest one's",
     )
-    parser.add_argument("--stride", type=int, help="pieces that the windows of a long text share")
+    stride: int | None = option(None, help="pieces that the windows of a long text share")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: OPTIONS) -> int:
     """Prints the entities of each text."""
     given = texts(options)
     from albert_tf.pipelines import pipeline

@@ -1,38 +1,42 @@
-"""The options by which commands are told of texts, and how they answer one by one."""
+"""The options of commands that take texts, and their answers, one by one."""
 
-import argparse
 import json
 import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from albert_tf.commands.model_options import add_model_option
 from albert_tf.errors import UserError
+from albert_tf.options import COUNT, check_options, option
 
 Given = TypeVar("Given")
 
 
-def add_text_options(parser: argparse.ArgumentParser, purpose: str) -> None:
-    """Declares `--model`, texts as arguments or from a file, `--json` and `--batch-size`.
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions:
+    """The options of commands that answer one text, or question, after another."""
 
-    Args:
-        purpose: what happens to a text, for the help.
-    """
-    add_model_option(parser)
-    parser.add_argument("text", nargs="*", metavar="TEXT", help=f"texts to {purpose}")
-    parser.add_argument("--input", metavar="FILE", help="a text a line; - for standard input")
-    add_answer_options(parser)
+    model: str = option(help="model directory, name on the hub, or small", metavar="NAME")
+    input: str | None = option(
+        None, help="file with a text a line; - for standard input", metavar="FILE"
+    )
+    json: bool = option(False, help="output as a JSON object a line")
+    batch_size: int = option(32, help="texts computed at once", range=COUNT)
 
-
-def add_answer_options(parser: argparse.ArgumentParser) -> None:
-    """Declares `--json` and `--batch-size`."""
-    parser.add_argument("--json", action="store_true", help="a JSON object a line")
-    parser.add_argument("--batch-size", type=int, default=32, help="default: %(default)s")
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
-def texts(options: argparse.Namespace) -> Iterator[str]:
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(AnswerOptions):
+    """The options of commands that take texts as arguments, or from a file."""
+
+    text: tuple[str, ...] = option((), help="texts", positional=True)
+
+
+def texts(options: TextOptions) -> Iterator[str]:
     """The texts that were given, read as they are needed.
 
     Raises:
@@ -43,14 +47,7 @@ def texts(options: argparse.Namespace) -> Iterator[str]:
         raise UserError(
             f"Texts come as arguments or with --input. Received: neither, or both.{hint}"
         )
-    check_batch_size(options)
-    return iter(options.text) if options.text else lines(options.input)
-
-
-def check_batch_size(options: argparse.Namespace) -> None:
-    """Refuses a batch of nothing, before anything is loaded."""
-    if options.batch_size < 1:
-        raise UserError(f"--batch-size must be 1 or more. Received: {options.batch_size}.")
+    return iter(options.text) if options.input is None else lines(options.input)
 
 
 def answered(

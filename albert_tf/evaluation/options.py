@@ -10,7 +10,7 @@ from albert_tf.options import COUNT, check_options, option
 class EvaluationOptions(LabelledData):
     """The options of `evaluate`."""
 
-    model: str = option(help="model directory, name on the hub, or small")
+    model: str = option(help="model directory, name on the hub, or small", metavar="NAME")
     batch_size: int = option(64, help="examples predicted at once", range=COUNT)
 
     def __post_init__(self) -> None:

@@ -31,7 +31,8 @@ class FinetuningOptions(LabelledData):
 
     model: str = option(
         help="model directory, name on the hub, or small, which is part of the package; for random "
-        f"weights a configuration file or one of {', '.join(SIZES)}"
+        f"weights a configuration file or one of {', '.join(SIZES)}",
+        metavar="NAME",
     )
     output: Path = option(help="model directory to write")
     force: bool = option(False, help="replacement of an earlier result or of an interrupted run")

