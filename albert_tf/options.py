@@ -105,7 +105,7 @@ class Option(NamedTuple):
             rule = f"{', '.join(others)} or {last}" if others else last
             raise UserError(f"{self.name} must be {rule}. Received: {value!r}.")
         if self.range is not None and not self.range.allows(result):
-            raise UserError(f"{self.name} must be {self.range}. Received: {value!r}.")
+            raise UserError(f"{self.name} must be {self.range}. Received: {result!r}.")
         return result
 
 

@@ -196,7 +196,7 @@ def test_texts_from_a_file(run, command, tmp_path):
         (("fill-mask", "no mask"), "must have the mask token, [MASK]. Received: 'no mask'"),
         (("fill-mask", "--targets", "▁a", "[MASK]"), "Texts come before --targets"),
         (("fill-mask", "[MASK]", "--top-k", 0), "top_k must be 1 or more"),
-        (("fill-mask", "[MASK]", "--batch-size", 0), "--batch-size must be 1 or more"),
+        (("fill-mask", "[MASK]", "--batch-size", 0), "batch_size must be 1 or more"),
         (("tag", "a", "--stride", -1), "stride must be 0 or more"),
         (("tag", "a", "--stride", 46), "smaller than the pieces of a window"),
         (("tag", "--input", "{tmp}/none"), "No such file or directory"),

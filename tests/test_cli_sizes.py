@@ -122,8 +122,8 @@ def test_a_model_of_ones_own(report, run, small_config, tmp_path, form):
 
 def test_mistakes(run, tmp_path):
     for arguments, message in (
-        (("--batch-size", 0), "--batch-size must be 1 or more. Received: 0."),
-        (("--max-length", -3), "--max-length must be 1 or more. Received: -3."),
+        (("--batch-size", 0), "batch_size must be 1 or more. Received: 0."),
+        (("--max-length", -3), "max_length must be 1 or more. Received: -3."),
         (("--max-length", 513), "max_position_embeddings, 512. Received: 513."),
         (("--model", "tiny", "--max-length", 129), "max_position_embeddings, 128."),
         (("--model", tmp_path), "Received"),

@@ -61,17 +61,7 @@ def data(folder, train, dev, suffix=".tsv"):
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("--seed", -1),
-        ("--seed", 2**32),
-        ("--dropout", 1.5),
-        ("--max-length", 1),
-        ("--warmup", -5),
-        ("--save-steps", 0),
-        ("--early-stopping", -1),
         ("--learning-rate", "nan"),
-        ("--learning-rate", -1),
-        ("--batch-size", 0),
-        ("--steps", 0),
         ("--vocab-size", 3),
         ("--max-length", 600),
         ("--dev-fraction", 1.5),

@@ -97,7 +97,7 @@ def test_the_original_s_file(run, golden, published_vocabulary):
 def test_a_negative_limit(run, tmp_path):
     status, _, errors = run(tmp_path, "--limit", "-1")
     assert status == 2
-    assert "limit must be 0 or more. Received: '-1'." in errors
+    assert "limit must be 0 or more. Received: -1." in errors
 
 
 def test_no_examples(run, tmp_path):
