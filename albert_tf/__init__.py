@@ -8,8 +8,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from albert_tf_export import export_saved_model as export_saved_model
+    from albert_tf_export import export_tflite as export_tflite
+
     from albert_tf.config import AlbertConfig as AlbertConfig
+    from albert_tf.data.pretraining.batches import pretraining_batches as pretraining_batches
     from albert_tf.errors import UserError as UserError
+    from albert_tf.evaluation.judge import evaluate as evaluate
     from albert_tf.models import AlbertForMaskedLM as AlbertForMaskedLM
     from albert_tf.models import AlbertForMultipleChoice as AlbertForMultipleChoice
     from albert_tf.models import AlbertForPreTraining as AlbertForPreTraining
@@ -19,13 +24,16 @@ if TYPE_CHECKING:
     from albert_tf.models import AlbertModel as AlbertModel
     from albert_tf.models import unshare as unshare
     from albert_tf.models.auto import load_pretrained as load_pretrained
+    from albert_tf.models.outputs import ModelOutput as ModelOutput
     from albert_tf.pipelines import pipeline as pipeline
     from albert_tf.text.preprocessing import AlbertPreprocessor as AlbertPreprocessor
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
     from albert_tf.text.vocabulary import train_vocabulary as train_vocabulary
     from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer as WordPieceTokenizer
+    from albert_tf.training.finetune import finetune as finetune
     from albert_tf.training.optimizers import AlbertAdamW as AlbertAdamW
     from albert_tf.training.optimizers import Lamb as Lamb
+    from albert_tf.training.pretrain import pretrain as pretrain
     from albert_tf.training.schedules import WarmupPolynomialDecay as WarmupPolynomialDecay
 
 __version__ = "0.1.0"
@@ -43,11 +51,18 @@ _HOMES = {
     "AlbertPreprocessor": "albert_tf.text.preprocessing",
     "AlbertTokenizer": "albert_tf.text.tokenizer",
     "Lamb": "albert_tf.training.optimizers",
+    "ModelOutput": "albert_tf.models.outputs",
     "UserError": "albert_tf.errors",
     "WarmupPolynomialDecay": "albert_tf.training.schedules",
     "WordPieceTokenizer": "albert_tf.text.wordpiece.tokenizer",
+    "evaluate": "albert_tf.evaluation.judge",
+    "export_saved_model": "albert_tf_export",
+    "export_tflite": "albert_tf_export",
+    "finetune": "albert_tf.training.finetune",
     "load_pretrained": "albert_tf.models.auto",
     "pipeline": "albert_tf.pipelines",
+    "pretrain": "albert_tf.training.pretrain",
+    "pretraining_batches": "albert_tf.data.pretraining.batches",
     "train_vocabulary": "albert_tf.text.vocabulary",
     "unshare": "albert_tf.models",
 }
