@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from albert_tf.config_checks import (
+    FIXED,
+    check_keys,
     checked_labels,
     is_fraction,
+    is_googles,
     is_integer,
     is_positive_integer,
     is_positive_number,
+    merged_labels,
     read_labels,
     require,
     unnamed_labels,
 )
-from albert_tf.config_keys import FIXED, check_keys, is_googles
 from albert_tf.errors import UserError
 from albert_tf.sizes import SIZES
 
@@ -200,6 +203,23 @@ class AlbertConfig:
             return cls.from_dict(values)
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
+
+    def replace(self, **changes: Any) -> "AlbertConfig":
+        """Returns a copy with other values.
+
+        Args:
+            **changes: fields, and `num_labels` or `label2id` as transformers has them.
+        Raises:
+            TypeError: there is no such field.
+            ValueError: a value is out of range or contradicts another.
+        """
+        changes = merged_labels(changes, self.num_labels)
+        if unknown := sorted(changes.keys() - _FIELD_NAMES):
+            raise TypeError(
+                "An option must be one of from_pretrained's, or a field of AlbertConfig. "
+                f"Received: {', '.join(unknown)}."
+            )
+        return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
         """The content of Hugging Face's `config.json`; `from_dict` gives an equal one back."""

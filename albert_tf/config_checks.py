@@ -1,32 +1,110 @@
-"""What the values of a configuration must be."""
+"""The keys of configuration files, and the values that a configuration may have."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import difflib
+from collections.abc import Callable, Mapping, Set
+from typing import Any, Final
+
+from albert_tf.errors import UserError
+
+# google-research/albert writes these and reads none of them; no model has other values.
+GOOGLE_CONSTANTS: Final[Mapping[str, Any]] = {
+    "down_scale_factor": 1,
+    "gap_size": 0,
+    "layers_to_keep": [],
+    "net_structure_type": 0,
+    "num_memory_blocks": 0,
+}
+# Likewise, in Chinese models, which have them from BERT.
+_BERT_CONSTANTS: Final[Mapping[str, Any]] = {
+    "directionality": "bidi",
+    "ln_type": "postln",
+    "pooler_fc_size": 768,
+    "pooler_num_attention_heads": 12,
+    "pooler_num_fc_layers": 3,
+    "pooler_size_per_head": 128,
+    "pooler_type": "first_token_transform",
+}
+# Hugging Face writes these about the run or the library; none changes what an encoder computes.
+_HF_BOOKKEEPING: Final = frozenset(
+    """_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path
+    add_cross_attention architectures attn_implementation bad_words_ids begin_suppress_tokens
+    chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id diversity_penalty
+    do_sample dtype early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty
+    finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing is_decoder
+    is_encoder_decoder language length_penalty max_length min_length no_repeat_ngram_size
+    num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states
+    output_past output_scores prefix pruned_heads remove_invalid_values repetition_penalty
+    return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params
+    temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript
+    transformers_version typical_p use_bfloat16 use_cache""".split()  # noqa: SIM905 (a list would take forty lines)
+)
+# Keys of which ALBERT implements one value.
+FIXED: Final[Mapping[str, Any]] = {
+    "model_type": "albert",
+    "position_embedding_type": "absolute",
+    "tie_word_embeddings": True,
+}
+# Fields that Google's files have; every other key is written by Hugging Face alone.
+GOOGLE_FIELDS: Final = frozenset(
+    """attention_probs_dropout_prob embedding_size hidden_act hidden_dropout_prob hidden_size
+    initializer_range inner_group_num intermediate_size max_position_embeddings
+    num_attention_heads num_hidden_groups num_hidden_layers type_vocab_size
+    vocab_size""".split()  # noqa: SIM905
+)
+_LABEL_KEYS: Final = frozenset({"id2label", "label2id", "num_labels"})
+_OWN_KEYS: Final = frozenset({"shared_groups"})  # this project's, beside its fields
+
+
+def is_googles(values: Mapping[str, Any]) -> bool:
+    """Whether a file is Google's: it has no key that only Hugging Face writes."""
+    return values.keys() <= GOOGLE_FIELDS | GOOGLE_CONSTANTS.keys() | _BERT_CONSTANTS.keys()
+
+
+def check_keys(values: Mapping[str, Any], fields: Set[str]) -> None:
+    """Raises an error for keys and values that no ALBERT configuration has.
+
+    Args:
+        values: the content of a file.
+        fields: the names of `AlbertConfig`'s fields.
+    Raises:
+        UserError: another value of a constant, or an unknown key; names the nearest one.
+    """
+    constants = {**FIXED, **GOOGLE_CONSTANTS, **_BERT_CONSTANTS}
+    for key, only in constants.items():
+        if key in values and values[key] != only:
+            raise UserError(
+                f"{key} must be {only!r} in an ALBERT configuration. Received: {values[key]!r}."
+            )
+    known = fields | constants.keys() | _HF_BOOKKEEPING | _LABEL_KEYS | _OWN_KEYS
+    for key in values.keys() - known:
+        nearest = difflib.get_close_matches(key, known, n=1)
+        hint = f"Did you mean {nearest[0]!r}?" if nearest else "Remove it if it means nothing here."
+        raise UserError(f"Every key of a configuration must be known. Received: {key!r}. {hint}")
 
 
 def require(name: str, value: Any, holds: Callable[[Any], bool], rule: str) -> None:
-    """Refuses a value that breaks its rule."""
+    """Raises an error for a value that breaks its rule."""
     if not holds(value):
         raise ValueError(f"{name} must be {rule}. Received: {name}={value!r}.")
 
 
 def is_integer(value: Any) -> bool:
-    """Whether it is an int; True and False aren't."""
+    """Whether a value is an int; True and False aren't."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_positive_integer(value: Any) -> bool:
-    """Whether it is 1, 2, …"""
+    """Whether a value is 1, 2, …"""
     return is_integer(value) and value > 0
 
 
 def is_fraction(value: Any) -> bool:
-    """Whether it is a number in [0, 1)."""
+    """Whether a value is a number in [0, 1)."""
     return _is_number(value) and 0 <= value < 1
 
 
 def is_positive_number(value: Any) -> bool:
-    """Whether it is a finite number above 0."""
+    """Whether a value is a finite number above 0."""
     return _is_number(value) and 0 < value < float("inf")
 
 
@@ -35,7 +113,7 @@ def _is_number(value: Any) -> bool:
 
 
 def checked_labels(labels: Mapping[int, str]) -> dict[int, str]:
-    """`id2label` in order, once it is sure to name every class, each otherwise."""
+    """Returns `id2label` in order; every class must have a name, no two the same."""
     ordered = {index: labels[index] for index in sorted(labels)}
     if not ordered or list(ordered) != list(range(len(ordered))):
         raise ValueError(
@@ -47,7 +125,7 @@ def checked_labels(labels: Mapping[int, str]) -> dict[int, str]:
 
 
 def read_labels(values: Mapping[str, Any]) -> dict[int, str] | None:
-    """Labels from `id2label`, or as many unnamed ones as `num_labels` asks for."""
+    """Returns a file's labels: `id2label`, or `num_labels` unnamed ones."""
     labels, count = values.get("id2label"), values.get("num_labels")
     if isinstance(labels, Mapping) and all(str(index).isdigit() for index in labels):
         return {int(index): label for index, label in labels.items()}
@@ -60,5 +138,28 @@ def read_labels(values: Mapping[str, Any]) -> dict[int, str] | None:
 
 
 def unnamed_labels(count: int) -> dict[int, str]:
-    """`{0: "LABEL_0", …}`, the names that transformers gives classes without names."""
+    """Returns `{0: "LABEL_0", …}`, as transformers names classes without names."""
     return {index: f"LABEL_{index}" for index in range(count)}
+
+
+def merged_labels(changes: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Returns `changes` with `num_labels`, `id2label` and `label2id` merged into `id2label`.
+
+    Args:
+        changes: fields to override.
+        count: number of classes; `num_labels` keeps their names if it is the same.
+    """
+    others = dict(changes)
+    number, labels = others.pop("num_labels", None), others.pop("id2label", None)
+    numbers = others.pop("label2id", None)
+    if labels is None and numbers is not None:
+        labels = {index: name for name, index in numbers.items()}
+    if labels is not None:
+        labels = {int(index): name for index, name in labels.items()}
+        if number not in (None, len(labels)):
+            raise ValueError(
+                "num_labels must be the number of names in id2label. "
+                f"Received: num_labels={number}, id2label={labels}."
+            )
+        return {**others, "id2label": labels}
+    return others if number in (None, count) else {**others, "id2label": unnamed_labels(number)}

@@ -6,74 +6,111 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.checkpoints import albert_zh, model_garden, names, tf_checkpoint
-from albert_tf.checkpoints.checkpoint import Checkpoint
-from albert_tf.checkpoints.google_config import layers_in_other_groups, to_google
-from albert_tf.checkpoints.google_files import (
-    CONFIG,
-    STATE,
-    find_prefix,
-    is_checkpoint,
-    read_config,
-)
+from albert_tf.checkpoints import google_variants, names, tf_checkpoint
+from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.config_checks import GOOGLE_CONSTANTS, GOOGLE_FIELDS
 from albert_tf.errors import UserError
-from albert_tf.files import written_atomically
+from albert_tf.files import write_json, written_atomically
 
 logger = logging.getLogger(__name__)
 
 PREFIX: Final = "model.ckpt"
+CONFIG: Final = "albert_config.json"
+_CONFIGS: Final = (CONFIG, "bert_config.json", "config.json")
+_OTHER_CONFIGS: Final = frozenset(
+    {"tokenizer_config.json", "generation_config.json", "preprocessor_config.json"}
+)
 _SCOPE: Final = "module/"  # around the variables of a TF-Hub module in a graph
 _PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
+_LAYER_NORM_EPSILON: Final = 1e-12  # tf.contrib.layers.layer_norm has no other
+_ACTIVATIONS: Final = {"gelu_new": "gelu", "relu": "relu", "tanh": "tanh"}
 
 
-def matches(path: Path) -> bool:
-    """Whether a path is a TensorFlow 1 checkpoint: its prefix, one of its files, its directory."""
-    return is_checkpoint(path)
-
-
-def read(path: Path) -> Checkpoint:
+def read(folder: Path, prefix: Path) -> Checkpoint:
     """Reads a checkpoint of the original code, of brightmart/albert_zh or of Model Garden.
 
     Args:
-        path: the prefix of its files ("…/model.ckpt-best"), one of them, or the directory that
-            holds them. `albert_config.json` lies beside them or one folder up.
+        folder: has `albert_config.json`, or lies in a folder that has.
+        prefix: the path of its files without their endings.
     Returns:
         all weights without optimizer slots and counters; variables that no ALBERT has keep their
         names. A classifier's rows give the number of labels, SQuAD 2.0's head `answerability`.
     Raises:
-        UserError: a file is missing or damaged, or which one is meant isn't clear.
+        UserError: a file is missing or damaged, or several configurations are there.
     """
-    prefix = find_prefix(path)
-    config = read_config((prefix.parent, prefix.parent.parent))
-    variables = in_googles_names(tf_checkpoint.read_variables(prefix))
-    if albert_zh.matches(variables):
-        config, variables = albert_zh.to_google(config, variables)
+    path = find_config((folder, folder.parent))
+    if path is None:
+        raise UserError(
+            f"A checkpoint needs its configuration, {CONFIG}, beside it or one folder up. "
+            f"Received: {folder}, without one. Copy it there."
+        )
+    config = read_config(path)
+    variables = with_google_names(tf_checkpoint.read_variables(prefix))
+    if google_variants.is_albert_zh(variables):
+        config, variables = google_variants.from_albert_zh(config, variables)
     if layers_in_other_groups(config):
         logger.warning("%s: the original code rounds layers into other groups than these.", prefix)
     return as_checkpoint(config, variables, f"{prefix} (Google's TensorFlow 1 checkpoint)")
 
 
-def in_googles_names(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Variables of the original, of a TF-Hub module or of Model Garden as the original's."""
-    if model_garden.heads(variables):
-        return model_garden.to_google(variables)
+def find_config(folders: tuple[Path, ...]) -> Path | None:
+    """Returns the configuration file in the first of these folders that has one.
+
+    Raises:
+        UserError: a folder has several, and none is called `albert_config.json`.
+    """
+    for folder in folders:
+        known = [folder / name for name in _CONFIGS if (folder / name).is_file()]
+        found = known[:1] or sorted(
+            path for path in folder.glob("*config*.json") if path.name not in _OTHER_CONFIGS
+        )
+        if len(found) > 1:
+            raise UserError(
+                "There must be one configuration beside a checkpoint. "
+                f"Received: {', '.join(map(str, found))}. Name the right one {CONFIG}."
+            )
+        if found:
+            return found[0]
+    return None
+
+
+def read_config(path: Path) -> AlbertConfig:
+    """Reads `albert_config.json`.
+
+    Raises:
+        UserError: the file isn't an ALBERT's.
+    """
+    config = AlbertConfig.from_json_file(path)
+    if "embedding_size" not in json.loads(path.read_text(encoding="utf-8")):
+        raise UserError(
+            "An ALBERT's configuration has embedding_size. "
+            f"Received: {path} without it, as BERT's are. Give an ALBERT's checkpoint."
+        )
+    return config
+
+
+def with_google_names(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Renames the variables of a TF-Hub module or of Model Garden to the original's."""
+    if google_variants.model_garden_heads(variables):
+        return google_variants.from_model_garden(variables)
     return {name.removeprefix(_SCOPE): tensor for name, tensor in variables.items()}
 
 
 def as_checkpoint(
     config: AlbertConfig, variables: Mapping[str, np.ndarray], origin: str
 ) -> Checkpoint:
-    """Google's variables under Hugging Face's names, and what their heads say of the model."""
+    """Renames Google's variables to Hugging Face's; completes the configuration by their heads."""
     table = names.google(config)
     tensors = {}
     for name, variable in variables.items():
         tensor, transposed = table.get(name, (name, False))
         tensors[tensor] = np.ascontiguousarray(variable.T) if transposed else variable
+    sources = {table.get(name, (name,))[0]: name for name in variables}
     if config.embedding_size == config.hidden_size:  # where the original has no projection
         width = config.hidden_size
         tensors.setdefault(f"{_PROJECTION}.weight", np.eye(width, dtype="float32"))
@@ -83,7 +120,7 @@ def as_checkpoint(
         config = dataclasses.replace(config, id2label=labels)
     if "start_logits.dense.weight" in tensors:
         config = dataclasses.replace(config, answerability=True)
-    return Checkpoint(config, tensors, origin)
+    return Checkpoint(config, tensors, sources, origin)
 
 
 def write(
@@ -94,34 +131,81 @@ def write(
     *,
     force: bool = False,
 ) -> None:
-    """Writes what the original code loads: a checkpoint, `albert_config.json` and `checkpoint`.
+    """Writes the files that the original code loads.
 
-    Names of labels, token ids and `classifier_dropout_prob` have no place in that format.
+    They are a checkpoint, `albert_config.json` and `checkpoint`. The format has no place for names
+    of labels, token ids and `classifier_dropout_prob`.
 
     Args:
-        folder: made whole or not at all.
+        folder: written atomically.
         config: the model's.
         tensors: by Hugging Face's names, with or without "albert.".
         prefix: the name of the checkpoint in the folder.
-        force: replace what stands at `folder`.
+        force: whether to replace an existing folder.
     Raises:
-        UserError: the original can't express the model, or `folder` is occupied.
+        UserError: the original can't express the model, or `folder` exists.
     """
     values = to_google(config)
     variables = _variables(config, tensors)
     with written_atomically(folder, force=force) as new:
         new.mkdir()
         tf_checkpoint.write_variables(new / prefix, variables)
-        (new / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-        (new / STATE).write_text(
+        write_json(new / CONFIG, values)
+        (new / tf_checkpoint.STATE).write_text(
             f'model_checkpoint_path: "{prefix}"\nall_model_checkpoint_paths: "{prefix}"\n',
             encoding="utf-8",
         )
 
 
+def to_google(config: AlbertConfig) -> dict[str, Any]:
+    """Returns the content of `albert_config.json`; Google's "gelu" is the tanh approximation.
+
+    Layers that share only some of their weights become as many groups.
+
+    Raises:
+        UserError: the original code has no such activation or epsilon, or would give a layer
+            another group.
+    """
+    if config.hidden_act not in _ACTIVATIONS:
+        raise UserError(
+            f"Google's code knows the activations {', '.join(sorted(_ACTIVATIONS))}. "
+            f"Received: hidden_act={config.hidden_act!r}. Keep this model in another format."
+        )
+    if config.layer_norm_eps != _LAYER_NORM_EPSILON:
+        raise UserError(
+            f"Google's code has layer_norm_eps={_LAYER_NORM_EPSILON}. "
+            f"Received: {config.layer_norm_eps}. Keep this model in another format."
+        )
+    if differing := layers_in_other_groups(config):
+        raise UserError(
+            "Google's code must apply the same group in every layer. Received: "
+            f"num_hidden_layers={config.num_hidden_layers} in {config.stored_groups} groups, where "
+            f"its rounding gives layer {differing[0]} another. Keep this model in another format."
+        )
+    return {
+        **{field: getattr(config, field) for field in sorted(GOOGLE_FIELDS)},
+        **GOOGLE_CONSTANTS,
+        "hidden_act": _ACTIVATIONS[config.hidden_act],
+        "num_hidden_groups": config.stored_groups,
+    }
+
+
+def layers_in_other_groups(config: AlbertConfig) -> list[int]:
+    """Returns the layers that the original rounds into another group than transformers does.
+
+    Source: google-research/albert, modeling.py; transformers, modeling_albert.py.
+    """
+    layers, groups = config.num_hidden_layers, config.stored_groups
+    return [
+        layer
+        for layer in range(layers)
+        if int(layer / layers * groups) != int(layer / (layers / groups))
+    ]
+
+
 def _variables(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Google's variables, float32, and the step counter that its predictions want to restore."""
-    given = {name.removeprefix(f"{names.BACKBONE}."): tensor for name, tensor in tensors.items()}
+    """Returns Google's variables, float32, and the step counter that its predictions restore."""
+    given = names.without_prefix(tensors)
     if config.embedding_size == config.hidden_size:
         _drop_identity(given)
     table = {tensor: (name, turned) for name, (tensor, turned) in names.google(config).items()}
@@ -139,7 +223,7 @@ def _variables(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> dict[
 
 
 def _drop_identity(tensors: dict[str, np.ndarray]) -> None:
-    """Takes the projection out where E = H: the original has none there."""
+    """Removes the projection where E = H: the original has none there."""
     weight = tensors.pop(f"{_PROJECTION}.weight")
     bias = tensors.pop(f"{_PROJECTION}.bias")
     if np.any(bias) or not np.array_equal(weight, np.eye(len(weight))):

@@ -1,6 +1,5 @@
-"""Models on the Hugging Face hub: just the files that are needed, through its client's cache."""
+"""Files of models on the Hugging Face hub, one by one, through its client's cache."""
 
-import json
 import re
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
@@ -20,7 +19,10 @@ _WITHOUT_OWNER: Final = re.compile(r"albert-(base|large|xlarge|xxlarge)-v[12]")
 
 
 def repository(name: str) -> str | None:
-    """The hub's name for a model, or None: "albert-base-v2" was "albert/albert-base-v2" once."""
+    """Returns the hub's name for a model; None if no name can be one.
+
+    The published models were once called without their owner: "albert-base-v2".
+    """
     if _WITHOUT_OWNER.fullmatch(name):
         return f"albert/{name}"
     path = PurePosixPath(name)
@@ -42,9 +44,9 @@ class Repository:
         self.unreachable: Exception | None = None
 
     def file(self, filename: str) -> Path | None:
-        """The local path of a file, downloaded if need be; None if there is none.
+        """Returns the local path of a file, downloaded if necessary; None if there is none.
 
-        Without a network the cache alone is looked at from then on.
+        Once the network fails, this and later calls look in the cache alone.
 
         Raises:
             UserError: there is no such repository or revision, or it is closed to this user.
@@ -63,23 +65,17 @@ class Repository:
             return None
         except (errors.HfHubHTTPError, errors.HFValidationError, OSError) as error:
             raise self.failure(error) from error
-        folder = self._snapshot(path, filename)
+        folder = self._snapshot(path)
         if folder.parent.name == "snapshots":  # further files come from this very commit
             self.options["revision"] = folder.name
         return path
 
     def first(self, filenames: Iterable[str]) -> Path | None:
-        """The first of several files that there is."""
+        """Returns the first of several files that exists."""
         return next((path for name in filenames if (path := self.file(name))), None)
 
-    def shards(self, index: Path) -> None:
-        """Brings the files that an index of shards names."""
-        for name in shard_names(index):
-            if self.file(name) is None:
-                raise self.failure(self.unreachable, f"{name}, which {index.name} names")
-
     def failure(self, error: Exception | None, what: str = "it") -> UserError:
-        """The error to raise when something can't be had."""
+        """Returns the error to raise for a file that can't be downloaded."""
         import huggingface_hub.constants as constants
         import huggingface_hub.errors as errors
 
@@ -98,25 +94,5 @@ class Repository:
         )
 
     @staticmethod
-    def _snapshot(path: Path, filename: str) -> Path:
+    def _snapshot(path: Path) -> Path:
         return next((each for each in path.parents if each.parent.name == "snapshots"), path.parent)
-
-
-def shard_names(index: Path) -> list[str]:
-    """The files that an index of shards names.
-
-    Raises:
-        UserError: it is damaged, or names files elsewhere.
-    """
-    try:
-        weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        names = sorted({str(name) for name in weight_map.values()})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f'{index} must be JSON with a "weight_map". Received a file that doesn\'t read as such '
-            f"({type(error).__name__}: {error}). Copy it again from its source."
-        ) from error
-    strangers = [name for name in names if PurePosixPath(name).name != name or "\\" in name]
-    if strangers:
-        raise UserError(f"{index} must name files beside it. Received: {strangers[0]!r}.")
-    return names

@@ -1,61 +1,76 @@
-"""TF-Hub modules: google-research/albert's of TensorFlow 1, and Model Garden's SavedModels."""
+"""TF-Hub modules: google-research/albert's of TensorFlow 1, and Model Garden's SavedModels.
+
+A module's graph is parsed for what the weights don't show; nothing in it runs.
+"""
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints import google, model_garden, saved_model_graph, tf_checkpoint
-from albert_tf.checkpoints.checkpoint import Checkpoint
-from albert_tf.checkpoints.google_files import CONFIG, find_config, read_config
-from albert_tf.checkpoints.saved_model_graph import Facts
+from albert_tf.checkpoints import google, google_variants, tf_checkpoint
+from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 
-ASSETS: Final = "assets"
+GRAPH: Final = "saved_model.pb"
+VARIABLES: Final = "variables/variables"
+_ASSETS: Final = "assets"
 _PUBLISHED: Final = ("base", "large", "xlarge", "xxlarge")
 _TABLES: Final = "bert/embeddings/{}_embeddings"
 _BLOCK: Final = "bert/encoder/transformer/group_0/inner_group_0"
 _PLACE: Final = re.compile(r"bert/encoder/transformer/group_(\d+)/inner_group_(\d+)/")
+# The constant [H, A, H/A] to which google-research/albert reshapes the query's kernel.
+_QUERY_SHAPE: Final = re.compile(r"/query/Reshape/shape$")
 
 
-def matches(path: Path) -> bool:
-    """Whether a path is the folder of a SavedModel, as modules of either TensorFlow are."""
-    return (path / saved_model_graph.FILE).is_file()
+class Facts(NamedTuple):
+    """What the graph shows of a model; None where it doesn't.
+
+    Attributes:
+        blocks: applications of a block: one softmax each.
+        heads: A.
+        hidden_act: in Hugging Face's meaning.
+    """
+
+    blocks: int | None
+    heads: int | None
+    hidden_act: str | None
 
 
-def read(path: Path) -> Checkpoint:
-    """Reads the variables of a module; nothing of its graph is run.
+def read(folder: Path, prefix: Path) -> Checkpoint:
+    """Reads the variables of a module.
 
-    The configuration is the JSON file among its assets, or beside them; a module without one is
-    measured: sizes by the shapes of its variables, the number of layers and heads and the
-    activation by its graph, or else by the published model of that size. Dropout, which a module
-    doesn't show, is then 0.
+    The configuration is the JSON file among its assets, or beside them. Without one, the shapes of
+    the variables give the sizes, and the graph gives the number of layers and heads and the
+    activation; where it doesn't show them, the published model of that size does. Dropout, which a
+    module doesn't show, is then 0.
 
     Args:
-        path: the folder with `saved_model.pb`, `variables/` and `assets/`.
+        folder: has `saved_model.pb`, `variables/` and `assets/`.
+        prefix: the path of the variables' files without their endings.
     Raises:
-        UserError: a file is missing or damaged, it isn't an ALBERT, or its layers and heads can't
-            be told.
+        UserError: a file is missing or damaged, it isn't an ALBERT, or its layers and heads are
+            unknown.
     """
-    stored = tf_checkpoint.read_variables(path / "variables" / "variables")
-    variables = google.in_googles_names(stored)
-    folders = (path / ASSETS, path)
-    if find_config(folders):
-        config = read_config(folders)
+    stored = tf_checkpoint.read_variables(prefix)
+    variables = google.with_google_names(stored)
+    if path := google.find_config((folder / _ASSETS, folder)):
+        config = google.read_config(path)
     else:
-        facts = saved_model_graph.read_facts(path)
-        heads = model_garden.heads(stored) or facts.heads
-        config = measured_config(variables, facts._replace(heads=heads), path)
-    return google.as_checkpoint(config, variables, f"{path} (TF-Hub module)")
+        facts = read_facts(folder)
+        heads = google_variants.model_garden_heads(stored) or facts.heads
+        config = measured_config(variables, facts._replace(heads=heads), folder)
+    return google.as_checkpoint(config, variables, f"{folder} (TF-Hub module)")
 
 
 def measured_config(
     variables: Mapping[str, np.ndarray], facts: Facts, origin: Path
 ) -> AlbertConfig:
-    """The configuration of an ALBERT from its weights under Google's names, and its graph.
+    """Returns the configuration of an ALBERT from its weights under Google's names, and its graph.
 
     Raises:
         UserError: these aren't an ALBERT's weights, or they don't say enough.
@@ -73,15 +88,15 @@ def measured_config(
         fields[field] = value or (known and getattr(known, field))
     if unknown := [field for field, value in fields.items() if value is None]:
         raise UserError(
-            f"A module without {CONFIG} must show what it is. Received: {origin}, which doesn't "
-            f"show {', '.join(unknown)}. Put its {CONFIG} there."
+            f"A module without {google.CONFIG} must show what it is. Received: {origin}, which "
+            f"doesn't show {', '.join(unknown)}. Put its {google.CONFIG} there."
         )
     try:
         return AlbertConfig(**fields)
     except ValueError as error:
         raise UserError(
             f"The sizes in a module must be an ALBERT's. Received: {origin}: {error} "
-            f"Put its {CONFIG} there."
+            f"Put its {google.CONFIG} there."
         ) from error
 
 
@@ -108,9 +123,80 @@ def _sizes(variables: Mapping[str, np.ndarray], origin: Path) -> dict[str, Any]:
 
 
 def _published(sizes: Mapping[str, int]) -> AlbertConfig | None:
-    """The published model of exactly these sizes."""
+    """Returns the published model of exactly these sizes."""
     for name in _PUBLISHED:
         config = AlbertConfig.from_size(name)
         if all(getattr(config, field) == size for field, size in sizes.items()):
             return config
+    return None
+
+
+def read_facts(folder: Path) -> Facts:
+    """Reads the operations of a SavedModel of TensorFlow 1 or 2.
+
+    Raises:
+        UserError: the file isn't a SavedModel.
+    """
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    try:
+        model = saved_model_pb2.SavedModel.FromString((folder / GRAPH).read_bytes())
+    except DecodeError as error:
+        raise UserError(
+            f"{GRAPH} must be a whole SavedModel. Received: {folder / GRAPH}, which doesn't read "
+            "as one. Copy it again from its source."
+        ) from error
+    if not model.meta_graphs:
+        return Facts(None, None, None)
+    # A module of TensorFlow 1 has a graph for training too, tagged "train".
+    graph = min(model.meta_graphs, key=lambda meta: "train" in meta.meta_info_def.tags).graph_def
+    operations = _operations(graph)
+    blocks = operations["Softmax"]
+    return Facts(blocks or None, _heads(graph.node), _activation(operations, blocks))
+
+
+def _operations(graph: Any) -> Counter[str]:
+    """Counts the operations of the graph, or of the function in it that has most softmaxes.
+
+    TensorFlow 2 has a function for each signature, for saving and for restoring; they call others.
+    """
+    functions = {function.signature.name: function.node_def for function in graph.library.function}
+
+    def expanded(nodes: Iterable[Any], depth: int = 0) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for node in nodes:
+            name = node.attr["f"].func.name if "f" in node.attr else ""
+            if name in functions and depth < len(functions):
+                found += expanded(functions[name], depth + 1)
+            else:
+                found[node.op] += 1
+        return found
+
+    calls = [[node] for node in graph.node if "f" in node.attr]
+    rest = [node for node in graph.node if "f" not in node.attr]
+    return max((expanded(nodes) for nodes in (rest, *calls)), key=lambda found: found["Softmax"])
+
+
+def _activation(operations: Counter[str], blocks: int) -> str | None:
+    """Returns the feed-forward network's activation by its operations; the pooler has a tanh."""
+    if not blocks:
+        return None
+    if operations["Erf"] + operations["Erfc"] >= blocks:
+        return "gelu"
+    if operations["Relu"] >= blocks:
+        return "relu"
+    if operations["Tanh"] > blocks:
+        return "gelu_new" if operations["Pow"] >= blocks else "tanh"
+    return None
+
+
+def _heads(nodes: Iterable[Any]) -> int | None:
+    from tensorflow import make_ndarray
+
+    for node in nodes:
+        if node.op == "Const" and _QUERY_SHAPE.search(node.name):
+            shape = make_ndarray(node.attr["value"].tensor)
+            if shape.shape == (3,):
+                return int(shape[1])
     return None

@@ -1,84 +1,105 @@
 """Hugging Face's directory: `config.json` beside weights of PyTorch, TensorFlow or Flax."""
 
+import json
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, NamedTuple
 
-import ml_dtypes  # also gives NumPy the name "bfloat16", which safetensors asks it for
 import numpy as np
 
-from albert_tf.checkpoints import (
-    conventions,
-    directory,
-    flax_file,
-    h5_file,
-    hub,
-    names,
-    pytorch_file,
-    tensors,
-)
-from albert_tf.checkpoints.checkpoint import Checkpoint
-from albert_tf.checkpoints.conventions import Named
+from albert_tf.checkpoints import names, weight_files
+from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.files import write_json
+
+CONFIG: Final = "config.json"
+WEIGHTS: Final = "model.safetensors"
+INDEX: Final = ".index.json"  # after the name of weights that are split into shards
+# In the order of preference; each may be split into shards.
+WEIGHT_FILES: Final = (WEIGHTS, "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
+_WORDS: Final = "embeddings.word_embeddings.weight"
+_DECODER: Final = "predictions.decoder.weight"
+_BIASES: Final = ("predictions.decoder.bias", "predictions.bias")
+_TOP: Final = frozenset({names.BACKBONE, "embeddings", "encoder", names.POOLER, *names.HEADS})
+# The last step of a Keras or Flax weight's name. Their kernels are transposed.
+_LAST: Final = {
+    "kernel": "weight",
+    "gamma": "weight",
+    "scale": "weight",
+    "embedding": "weight",
+    "embeddings": "weight",
+    "beta": "bias",
+}
 
 
-def matches(path: Path) -> bool:
-    """Whether a directory holds weights in one of Hugging Face's files."""
-    return path.is_dir() and directory.find_weights(path) is not None
+class Named(NamedTuple):
+    """Tensors by their names in PyTorch without "albert.", and their names in the file."""
+
+    tensors: dict[str, np.ndarray]
+    sources: dict[str, str]
 
 
-def read(path: Path) -> Checkpoint:
-    """Reads a directory; of several files of weights the one that is preferred.
+def weight_names() -> Iterator[str]:
+    """Yields the names of files that may hold the weights, the preferred first."""
+    for name in WEIGHT_FILES:
+        yield name
+        yield name + INDEX
 
+
+def read(folder: Path, weights: Path) -> Checkpoint:
+    """Reads a directory.
+
+    Args:
+        folder: has `config.json`.
+        weights: the file of weights, or the index of its shards.
     Raises:
-        UserError: no configuration or no weights, another model's, or a damaged file.
+        UserError: no configuration, another model's, or a damaged file.
     """
-    return load(path)[0]
-
-
-def load(path: Path) -> tuple[Checkpoint, dict[str, str]]:
-    """`read`, and the name of each tensor in the file."""
-    config = directory.read_config(path)
-    file = directory.find_weights(path)
-    if file is None:
-        raise UserError(
-            f"A model directory must hold {directory.WEIGHTS}. "
-            f"Received {path}, which holds {directory.listing(path)}; also read are "
-            f"{', '.join(directory.WEIGHT_FILES[1:])}."
-        )
-    named = _read_file(file)
-    return Checkpoint(config, named.tensors, f"{path} ({file.name})"), named.sources
+    config = AlbertConfig.from_json_file(folder / CONFIG)
+    return Checkpoint(config, *_read_file(weights), f"{folder} ({weights.name})")
 
 
 def write(
-    folder: str | os.PathLike[str], config: AlbertConfig, weights: Mapping[str, np.ndarray]
+    folder: str | os.PathLike[str], config: AlbertConfig, tensors: Mapping[str, np.ndarray]
 ) -> None:
     """Writes `config.json` and `model.safetensors`, by the names that transformers has for them.
 
     Args:
         folder: other files in it stay.
         config: the model's.
-        weights: by name without "albert."; the heads among them say which class it is.
+        tensors: by name without "albert."; the heads among them decide the class.
     """
-    values = {**config.to_dict(), "architectures": [architecture(config, weights)]}
-    stored = stored_names(weights)
-    directory.write(
-        folder, values, {stored[name]: np.ascontiguousarray(weights[name]) for name in weights}
-    )
+    stored = stored_names(tensors)
+    content = {stored[name]: np.ascontiguousarray(tensors[name]) for name in tensors}
+    write_directory(folder, config, content, architecture(config, tensors))
 
 
-def stored_names(weights: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """What `write` calls each tensor."""
-    heads = {names.part(name) for name in weights} - {None, names.POOLER}
-    return {name: names.stored_name(name) if heads else name for name in weights}
+def write_directory(
+    folder: str | os.PathLike[str],
+    config: AlbertConfig,
+    tensors: Mapping[str, np.ndarray],
+    architecture: str,
+) -> None:
+    """Writes tensors by their names in the file, and a configuration that names the class."""
+    folder = Path(folder).expanduser()
+    weight_files.write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
+    values = {**config.to_dict(), "architectures": [architecture]}
+    write_json(folder / CONFIG, values, sort_keys=True, ensure_ascii=False)
 
 
-def architecture(config: AlbertConfig, weights: Mapping[str, np.ndarray]) -> str:
-    """The class of transformers that has these heads."""
-    parts = {names.part(name) for name in weights}
+def stored_names(tensors: Iterable[str]) -> dict[str, str]:
+    """Returns the name in the file of each tensor."""
+    heads = {names.part(name) for name in tensors} - {None, names.POOLER}
+    return {name: names.stored_name(name) if heads else name for name in tensors}
+
+
+def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str:
+    """Returns the name of transformers' class that has these heads."""
+    parts = {names.part(name) for name in tensors}
     if "classifier" in parts:
-        rows = len(weights["classifier.weight"])
+        rows = len(tensors["classifier.weight"])
         if rows == 1 != config.num_labels:
             return "AlbertForMultipleChoice"
         kind = "Sequence" if names.POOLER in parts else "Token"
@@ -90,42 +111,129 @@ def architecture(config: AlbertConfig, weights: Mapping[str, np.ndarray]) -> str
     return "AlbertModel"
 
 
+def shard_names(index: Path) -> list[str]:
+    """Returns the files that an index of shards names.
+
+    Raises:
+        UserError: the index is damaged, or names files in another folder.
+    """
+    try:
+        weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        found = sorted({str(name) for name in weight_map.values()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f'{index} must be JSON with a "weight_map". Received a file that doesn\'t read as such '
+            f"({type(error).__name__}: {error}). Copy it again from its source."
+        ) from error
+    strangers = [name for name in found if PurePosixPath(name).name != name or "\\" in name]
+    if strangers:
+        raise UserError(f"{index} must name files beside it. Received: {strangers[0]!r}.")
+    return found
+
+
 def _read_file(path: Path) -> Named:
-    if path.name.endswith(directory.INDEX):
-        parts = [_read_file(path.parent / name) for name in _shards(path)]
-        together = {name: tensor for part in parts for name, tensor in part.tensors.items()}
-        sources = {name: source for part in parts for name, source in part.sources.items()}
-        return Named(together, sources)
+    if path.name.endswith(INDEX):
+        return _read_shards(path)
     if path.suffix == ".bin":
-        return conventions.from_pytorch(pytorch_file.read(path))
+        return from_pytorch(weight_files.read_pytorch(path))
     if path.suffix == ".h5":
-        return conventions.from_keras(h5_file.read(path), groups=True)
+        return from_keras(weight_files.read_hdf5(path), groups=True)
     if path.suffix == ".msgpack":
-        return conventions.from_flax(flax_file.read(path))
-    return _from_safetensors(path)
-
-
-def _from_safetensors(path: Path) -> Named:
-    found, metadata = tensors.read_tensors(path)
-    found = {name: _float32(tensor) for name, tensor in found.items()}
+        return from_flax(weight_files.read_flax(path))
+    tensors, metadata = weight_files.read_tensors(path)
+    tensors = {name: weight_files.as_float32(tensor) for name, tensor in tensors.items()}
     if metadata.get("format") == "tf":
-        return conventions.from_keras(found)
+        return from_keras(tensors)
     if metadata.get("format") == "flax":
-        return conventions.from_flax(found, separator=".")
-    return conventions.from_pytorch(found)
+        return from_flax(tensors, separator=".")
+    return from_pytorch(tensors)
 
 
-def _float32(tensor: np.ndarray) -> np.ndarray:
-    is_float = tensor.dtype.kind == "f" or tensor.dtype == ml_dtypes.bfloat16
-    return tensor.astype("float32", copy=False) if is_float else tensor
-
-
-def _shards(index: Path) -> list[str]:
-    found = hub.shard_names(index)
-    missing = [name for name in found if not (index.parent / name).is_file()]
+def _read_shards(index: Path) -> Named:
+    files = [index.parent / name for name in shard_names(index)]
+    missing = [file.name for file in files if not file.is_file()]
     if missing:
         raise UserError(
             f"{index} names files that must lie beside it. Missing: {', '.join(missing)}. "
             "Copy them there."
         )
-    return found
+    whole = Named({}, {})
+    for file in files:
+        shard = _read_file(file)
+        whole.tensors.update(shard.tensors)
+        whole.sources.update(shard.sources)
+    return whole
+
+
+def from_pytorch(tensors: Mapping[str, np.ndarray]) -> Named:
+    """Renames tensors of PyTorch, also of its old releases and of `DataParallel`."""
+    renamed = []
+    for source, tensor in tensors.items():
+        name = source.removeprefix("module.").removeprefix(f"{names.BACKBONE}.")
+        for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+            name = name.removesuffix(old) + new if name.endswith(old) else name
+        renamed.append((name, source, tensor))
+    return _collected(renamed)
+
+
+def from_keras(tensors: Mapping[str, np.ndarray], groups: bool = False) -> Named:
+    """Renames tensors of TensorFlow, such as `tf_albert_model/albert/pooler/kernel:0`.
+
+    Args:
+        tensors: by name.
+        groups: whether each name begins with its layer's group, as in HDF5 files.
+    """
+    renamed = []
+    for source, tensor in tensors.items():
+        steps = source.removesuffix(":0").replace("_._", "/").split("/")
+        renamed.append(_transposed(steps[groups:], source, tensor))
+    return _collected(renamed)
+
+
+def from_flax(tensors: Mapping[str, np.ndarray], separator: str = "/") -> Named:
+    """Renames tensors of Flax, such as `albert/pooler/kernel`."""
+    return _collected(
+        _transposed(source.split(separator), source, tensor) for source, tensor in tensors.items()
+    )
+
+
+def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> tuple[str, str, np.ndarray]:
+    start = next((place for place, step in enumerate(steps) if step in _TOP), None)
+    if start is None:  # unknown: it keeps its name, and the error lists it
+        return source, source, tensor
+    steps = steps[start:]
+    while steps[0] == names.BACKBONE and len(steps) > 1:
+        steps = steps[1:]
+    if steps[-1] == "kernel" and tensor.ndim == 2:
+        tensor = np.ascontiguousarray(tensor.T)
+    return ".".join((*steps[:-1], _LAST.get(steps[-1], steps[-1]))), source, tensor
+
+
+def _collected(renamed: Iterable[tuple[str, str, np.ndarray]]) -> Named:
+    tensors: dict[str, np.ndarray] = {}
+    sources: dict[str, str] = {}
+    for name, source, tensor in renamed:
+        if name in tensors and not np.array_equal(tensors[name], tensor):
+            raise UserError(
+                f"A checkpoint must hold each weight once. Received {name} as {sources[name]} and "
+                f"as {source}, with other values. Remove the wrong one."
+            )
+        tensors[name], sources[name] = tensor, source
+    _resolve_ties(tensors, sources)
+    return Named(tensors, sources)
+
+
+def _resolve_ties(tensors: dict[str, Any], sources: dict[str, str]) -> None:
+    """Checks the tied table, and keeps the bias that the models compute with, the decoder's."""
+    effective, other = _BIASES
+    if effective in tensors:
+        tensors[other], sources[other] = tensors.pop(effective), sources.pop(effective)
+    decoder, words = tensors.get(_DECODER), tensors.get(_WORDS)
+    if decoder is not None and words is not None:
+        turned = decoder.T if decoder.shape == words.shape[::-1] != words.shape else decoder
+        if not np.array_equal(turned, words):
+            raise UserError(
+                "The masked-word head must use the word table itself, as every ALBERT's does. "
+                f"Received {sources[_DECODER]} with other values than {sources[_WORDS]}. "
+                "This checkpoint is of another model."
+            )

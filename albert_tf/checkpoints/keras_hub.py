@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import io
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,63 +9,54 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.checkpoints import directory, h5_file, keras_hub_config, keras_hub_names, names
-from albert_tf.checkpoints.checkpoint import Checkpoint
+from albert_tf.checkpoints import keras_hub_config, keras_hub_names, names, weight_files
 from albert_tf.checkpoints.keras_hub_names import Place
+from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.files import write_json
 
-BACKBONE_WEIGHTS: Final = directory.PRESET_WEIGHTS
-TASK: Final = "task.json"
-TASK_WEIGHTS: Final = "task.weights.h5"
-VOCABULARY: Final = directory.PRESET_VOCABULARY
+CONFIG: Final = "config.json"
+WEIGHTS: Final = "model.weights.h5"
+VOCABULARY: Final = "assets/tokenizer/vocabulary.spm"
+TASK_FILES: Final = ("task.json", "task.weights.h5")  # of presets with a head
+_TASK, _TASK_WEIGHTS = TASK_FILES
 _SHARDED: Final = "model.weights.json"
 # The containers of a model's layers, in today's files and in those of early Keras 3.
 _CONTAINERS: Final = ("layers", "_layer_checkpoint_dependencies")
 _VERSION: Final = "0.32.0"  # whose files these are
 
 
-def matches(path: Path) -> bool:
-    """Whether a directory is a preset of KerasHub's."""
-    return (path / BACKBONE_WEIGHTS).is_file() or directory.is_preset(path / directory.CONFIG)
-
-
-def read(path: Path) -> Checkpoint:
+def read(folder: Path, weights: Path) -> Checkpoint:
     """Reads a preset of AlbertBackbone, AlbertTextClassifier or AlbertMaskedLM.
 
     KerasHub's masked-word head has a layer-norm epsilon of 1e-5, the original and this project
-    1e-12, so its logits differ by what that makes.
+    1e-12, so their logits differ slightly.
 
     Raises:
         UserError: a file is missing or damaged, or it isn't an ALBERT's.
     """
-    return load(path)[0]
-
-
-def load(path: Path) -> tuple[Checkpoint, dict[str, str]]:
-    """`read`, and the name of each tensor in the files."""
-    for name in (directory.CONFIG, BACKBONE_WEIGHTS):
-        if not (path / name).is_file():
-            hint = " Presets in shards are not read." if (path / _SHARDED).is_file() else ""
+    for path in (folder / CONFIG, weights):
+        if not path.is_file():
+            hint = " Presets in shards are not read." if (folder / _SHARDED).is_file() else ""
             raise UserError(
-                f"A KerasHub preset must hold {name}. "
-                f"Received {path}, which holds {directory.listing(path)}.{hint}"
+                f"A KerasHub preset must hold {path.name}. Received {folder}, without it.{hint}"
             )
-    task = keras_hub_config.read_json(path / TASK) if (path / TASK).is_file() else None
-    config = keras_hub_config.to_config(path / directory.CONFIG, task)
-    found = dict(_read_places(path / BACKBONE_WEIGHTS, config, keras_hub_names.backbone(config)))
-    if task and (path / TASK_WEIGHTS).is_file():
-        found.update(_read_places(path / TASK_WEIGHTS, config, keras_hub_names.tasks()))
+    task = keras_hub_config.read_json(folder / _TASK) if (folder / _TASK).is_file() else None
+    config = keras_hub_config.to_config(folder / CONFIG, task)
+    found = dict(_read_places(weights, config, keras_hub_names.backbone(config)))
+    if task and (folder / _TASK_WEIGHTS).is_file():
+        found.update(_read_places(folder / _TASK_WEIGHTS, config, keras_hub_names.tasks()))
     tensors = {name: tensor for name, (_, tensor) in found.items()}
     sources = {name: source for name, (source, _) in found.items()}
-    return Checkpoint(config, tensors, f"{path} (KerasHub preset)"), sources
+    return Checkpoint(config, tensors, sources, f"{folder} (KerasHub preset)")
 
 
 def _read_places(
     path: Path, config: AlbertConfig, places: Mapping[str, Place]
 ) -> Iterator[tuple[str, tuple[str, np.ndarray]]]:
-    """Each tensor by our name, with its place in the file; unknown ones by that place."""
-    with h5_file.opened(path) as file:
+    """Yields each tensor's name, its path in the file and its values; unknown ones by the path."""
+    with weight_files.opened_hdf5(path) as file:
         container = next((file[name] for name in _CONTAINERS if name in file), file)
         layers = _layers_by_name(container)
         seen = set()
@@ -76,21 +66,21 @@ def _read_places(
             if dataset is not None:
                 seen.add(dataset.name)
                 yield name, (dataset.name, _turned_back(dataset, place, config))
-        for name, array in h5_file.datasets(file).items():
+        for name, array in weight_files.hdf5_datasets(file).items():
             if f"/{name}" not in seen:
                 yield name, (name, array)
 
 
 def _turned_back(dataset: Any, place: Place, config: AlbertConfig) -> np.ndarray:
-    array = h5_file.as_array(dataset)
+    array = weight_files.hdf5_array(dataset)
     try:
         return np.ascontiguousarray(place.form.back(array, config))
-    except ValueError:  # another shape than the configuration's: loading lists it
+    except ValueError:  # another shape than the configuration's: the error lists it
         return array
 
 
 def _layers_by_name(container: Any) -> dict[str, str]:
-    """The path of each layer by its name, which newer files keep."""
+    """Returns the path of each layer by its name, which newer files have."""
     found = {}
     for path, layer in container.items():
         name = layer["vars"].attrs.get("name") if "vars" in layer else None
@@ -100,7 +90,7 @@ def _layers_by_name(container: Any) -> dict[str, str]:
 
 
 def _find(group: Any, steps: tuple[str, ...]) -> Any:
-    """What lies at a path whose steps may be private names or not: Keras changed that."""
+    """Returns the item at a path whose steps may begin with "_" or not: Keras changed that."""
     for step in steps:
         bare = step.lstrip("_")
         key = next((each for each in (step, bare, f"_{bare}") if each in group), None)
@@ -116,10 +106,10 @@ def write(
     tensors: Mapping[str, np.ndarray],
     vocabulary: bytes | None = None,
 ) -> None:
-    """Writes a preset: of the classifier or the masked language model if there is such a head.
+    """Writes a preset, of the classifier or the masked language model if it has such a head.
 
     Args:
-        folder: made if it isn't there.
+        folder: created if missing.
         config: the model's. Labels' names have no place in a preset.
         tensors: by Hugging Face's names without "albert.".
         vocabulary: a SentencePiece model for KerasHub's tokenizer.
@@ -132,18 +122,18 @@ def write(
     _check_places(tensors, {**backbone_places, **task_places}, backbone_places)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_weights(folder / BACKBONE_WEIGHTS, config, tensors, backbone_places)
+    _write_weights(folder / WEIGHTS, config, tensors, backbone_places)
     if task:
-        _write_weights(folder / TASK_WEIGHTS, config, tensors, task_places)
+        _write_weights(folder / _TASK_WEIGHTS, config, tensors, task_places)
     for name, content in _json_files(config, tensors, task, vocabulary is not None).items():
-        (folder / name).write_text(json.dumps(content, indent=4) + "\n", encoding="utf-8")
+        write_json(folder / name, content, indent=4)
     if vocabulary is not None:
         (folder / VOCABULARY).parent.mkdir(parents=True, exist_ok=True)
         (folder / VOCABULARY).write_bytes(vocabulary)
 
 
 def places(config: AlbertConfig) -> dict[str, str]:
-    """What `write` calls each tensor: its path in the file."""
+    """Returns the path of each tensor in the files that `write` makes."""
     table = {**keras_hub_names.backbone(config), **keras_hub_names.tasks()}
     return {name: _path(place, config) for name, place in table.items()}
 
@@ -211,7 +201,7 @@ def _json_files(
 ) -> dict[str, Any]:
     size = sum(np.size(tensors[name]) for name in keras_hub_names.backbone(config))
     files = {
-        directory.CONFIG: keras_hub_config.backbone(config),
+        CONFIG: keras_hub_config.backbone(config),
         "metadata.json": {
             "keras_version": importlib.metadata.version("keras"),
             "keras_hub_version": _VERSION,
@@ -226,7 +216,7 @@ def _json_files(
             preprocessor = keras_hub_config.preprocessor(config, task)
             files["preprocessor.json"] = preprocessor
     if task == "text_classifier":
-        files[TASK] = keras_hub_config.classifier(config, preprocessor)
+        files[_TASK] = keras_hub_config.classifier(config, preprocessor)
     elif task == "masked_lm":
-        files[TASK] = keras_hub_config.masked_lm(config, preprocessor)
+        files[_TASK] = keras_hub_config.masked_lm(config, preprocessor)
     return files

@@ -1,4 +1,4 @@
-"""KerasHub's JSON files, read into a configuration and made from one."""
+"""KerasHub's JSON files: reads them into a configuration, and makes them from one."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ _FIELDS: Final = {
     "dropout": "hidden_dropout_prob",
 }
 _BOOKKEEPING: Final = frozenset({"name", "trainable", "dtype"})
-# What a classifier's activation says of its labels; logits are before it.
+# The problem type by a classifier's activation; our logits are before it.
 _ACTIVATIONS: Final = {
     "linear": None,
     "softmax": "single_label_classification",
@@ -35,7 +35,7 @@ MASKED_LM: Final = "AlbertMaskedLM"
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A serialized object of Keras: its class and its configuration.
+    """Reads a serialized object of Keras: its class and its configuration.
 
     Raises:
         UserError: the file is damaged.
@@ -54,15 +54,15 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def class_name(content: Mapping[str, Any]) -> str:
-    """The class of an object; older files have the package before it."""
+    """Returns the class of an object; older files have the package before it."""
     return content["class_name"].rsplit(">", 1)[-1]
 
 
 def to_config(path: Path, task: Mapping[str, Any] | None) -> AlbertConfig:
-    """The configuration in a preset's `config.json`, and that of its task.
+    """Reads the configuration in a preset's `config.json`, and that of its task.
 
     Raises:
-        UserError: it isn't an ALBERT's, or has something that KerasHub's ALBERT hasn't.
+        UserError: it isn't an ALBERT's, or not as KerasHub writes it.
     """
     content = read_json(path)
     if class_name(content) != BACKBONE:
@@ -106,10 +106,10 @@ def _with_task(config: AlbertConfig, task: Mapping[str, Any]) -> AlbertConfig:
 
 
 def check_expressible(config: AlbertConfig) -> None:
-    """Refuses what KerasHub's ALBERT can't compute.
+    """Raises an error for a model that KerasHub's ALBERT can't compute.
 
     Raises:
-        UserError: lists everything that it has not.
+        UserError: lists everything that it lacks.
     """
     layers, groups = config.num_hidden_layers, config.stored_groups
     both = (config.hidden_dropout_prob, config.attention_probs_dropout_prob)
@@ -137,14 +137,14 @@ def check_expressible(config: AlbertConfig) -> None:
 
 
 def backbone(config: AlbertConfig) -> dict[str, Any]:
-    """The content of a preset's `config.json`."""
+    """Returns the content of a preset's `config.json`."""
     values = {theirs: getattr(config, ours) for theirs, ours in _FIELDS.items()}
     values["num_groups"] = config.stored_groups
     return _object("albert_backbone", BACKBONE, {**_layer("albert_backbone"), **values})
 
 
 def classifier(config: AlbertConfig, preprocessor: Any) -> dict[str, Any]:
-    """The content of a classifier's `task.json`."""
+    """Returns the content of a classifier's `task.json`."""
     values = {
         "backbone": backbone(config),
         "preprocessor": preprocessor,
@@ -157,7 +157,7 @@ def classifier(config: AlbertConfig, preprocessor: Any) -> dict[str, Any]:
 
 
 def masked_lm(config: AlbertConfig, preprocessor: Any) -> dict[str, Any]:
-    """The content of a masked language model's `task.json`."""
+    """Returns the content of a masked language model's `task.json`."""
     values = {
         "backbone": backbone(config),
         "preprocessor": preprocessor,
@@ -167,14 +167,14 @@ def masked_lm(config: AlbertConfig, preprocessor: Any) -> dict[str, Any]:
 
 
 def tokenizer() -> dict[str, Any]:
-    """The content of `tokenizer.json`; the vocabulary lies in the assets."""
+    """Returns the content of `tokenizer.json`; the vocabulary is among the assets."""
     values = {**_layer("albert_tokenizer", "int32"), "config_file": "tokenizer.json"}
     values |= {"proto": None, "sequence_length": None, "add_bos": False, "add_eos": False}
     return _object("albert_tokenizer", "AlbertTokenizer", values)
 
 
 def preprocessor(config: AlbertConfig, task: str) -> dict[str, Any]:
-    """The content of `preprocessor.json` for a task, "text_classifier" or "masked_lm"."""
+    """Returns the content of `preprocessor.json` for a task, "text_classifier" or "masked_lm"."""
     name = f"albert_{task}_preprocessor"
     values = {
         **_layer(name),

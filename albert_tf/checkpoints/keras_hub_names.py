@@ -1,4 +1,4 @@
-"""The one table of KerasHub's weights: Hugging Face's tensors, and their places in its files."""
+"""The one table of KerasHub's weights: the place of each of Hugging Face's tensors in its files."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -11,7 +11,7 @@ Transform = Callable[[np.ndarray, AlbertConfig], np.ndarray]
 
 
 class Form(NamedTuple):
-    """How a tensor is turned on its way to KerasHub, and on its way back."""
+    """Converts a tensor to KerasHub's shape, and back."""
 
     there: Transform
     back: Transform
@@ -36,7 +36,7 @@ def _flat(array: np.ndarray, config: AlbertConfig) -> np.ndarray:
 
 _SAME: Final = Form(lambda array, _: array, lambda array, _: array)
 _TURNED: Final = Form(lambda array, _: array.T, lambda array, _: array.T)
-# KerasHub's attention keeps the heads on an axis of their own: [H, A, H/A] and [A, H/A, H].
+# KerasHub's attention has an axis for the heads: [H, A, H/A] and [A, H/A, H].
 _TO_HEADS: Final = Form(
     lambda array, config: array.T.reshape(config.hidden_size, *_heads(config)),
     lambda array, config: array.reshape(config.hidden_size, config.hidden_size).T,
@@ -81,7 +81,7 @@ _TASKS: Final[tuple[tuple[str, str, tuple[str, ...], Any], ...]] = (
 
 
 def backbone(config: AlbertConfig) -> dict[str, Place]:
-    """The place of each of the backbone's tensors in `model.weights.h5`."""
+    """Returns the place of each of the backbone's tensors in `model.weights.h5`."""
     rows = list(_BACKBONE)
     for group in range(config.stored_groups):
         for inner in range(config.inner_group_num):
@@ -92,12 +92,12 @@ def backbone(config: AlbertConfig) -> dict[str, Place]:
 
 
 def tasks() -> dict[str, Place]:
-    """The place of each head's tensors in `task.weights.h5`."""
+    """Returns the place of each head's tensors in `task.weights.h5`."""
     return _places(list(_TASKS))
 
 
 def layer_path(layer: str, config: AlbertConfig) -> str:
-    """Where Keras keeps a layer: by its class, numbered in the order of the model's graph."""
+    """Returns a layer's path: its class, numbered in the order of the model's graph."""
     if not layer.startswith("group_"):
         return _PATHS[layer]
     _, group, *_, inner = layer.split("_")

@@ -1,13 +1,15 @@
-"""The one table of weight names: ours by attribute, Hugging Face's tensors, Google's variables."""
+"""The one table of weights: our attribute, Hugging Face's tensor, Google's variable, the shape."""
 
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from albert_tf.config import AlbertConfig
 
+Value = TypeVar("Value")
+
 
 class _Form(NamedTuple):
-    """How one weight of a layer is called, and whether it is Hugging Face's transpose."""
+    """The endings of one weight's names, and whether it is the transpose of Hugging Face's."""
 
     ours: str
     hugging_face: str
@@ -16,7 +18,7 @@ class _Form(NamedTuple):
     google_transposed: bool = False
 
 
-_FORMS: Final = {
+_FORMS: Final[dict[str, tuple[_Form, ...]]] = {
     "table": (_Form("", ".weight", ""),),
     "dense": (
         _Form(".kernel", ".weight", "/kernel", ours_transposed=True, google_transposed=True),
@@ -37,88 +39,63 @@ _FORMS: Final = {
 _OURS: Final = "encoder.blocks.{block}"
 _LAYER: Final = "encoder.albert_layer_groups.{group}.albert_layers.{inner}"
 _SCOPE: Final = "bert/encoder/transformer/group_{group}/inner_group_{inner}"
-# Kind, our attribute, Hugging Face's tensor, Google's variable.
+# Kind, our attribute, Hugging Face's tensor, Google's variable, and the axes in Hugging Face's
+# orientation: V vocabulary, P positions, T types, E embedding, H hidden, I intermediate, C classes.
+# A bias and a norm have the first axis.
 _BACKBONE: Final = (
-    (
-        "table",
-        "embedding.word_embeddings",
-        "embeddings.word_embeddings",
-        "bert/embeddings/word_embeddings",
+    *(
+        (
+            "table",
+            f"embedding.{table}_embeddings",
+            f"embeddings.{table}_embeddings",
+            f"bert/embeddings/{table}_embeddings",
+            axes,
+        )
+        for table, axes in (("word", "V E"), ("position", "P E"), ("token_type", "T E"))
     ),
-    (
-        "table",
-        "embedding.position_embeddings",
-        "embeddings.position_embeddings",
-        "bert/embeddings/position_embeddings",
-    ),
-    (
-        "table",
-        "embedding.token_type_embeddings",
-        "embeddings.token_type_embeddings",
-        "bert/embeddings/token_type_embeddings",
-    ),
-    ("norm", "embedding.layer_norm", "embeddings.LayerNorm", "bert/embeddings/LayerNorm"),
+    ("norm", "embedding.layer_norm", "embeddings.LayerNorm", "bert/embeddings/LayerNorm", "E"),
     (
         "dense",
         "embedding.projection",
         "encoder.embedding_hidden_mapping_in",
         "bert/encoder/embedding_hidden_mapping_in",
+        "H E",
     ),
     *(
-        (
-            "dense",
-            f"{_OURS}.attention.{part}",
-            f"{_LAYER}.attention.{part}",
-            f"{_SCOPE}/attention_1/self/{part}",
+        (kind, f"{_OURS}.{ours}", f"{_LAYER}.{theirs}", f"{_SCOPE}/{google}", axes)
+        for kind, ours, theirs, google, axes in (
+            ("dense", "attention.query", "attention.query", "attention_1/self/query", "H H"),
+            ("dense", "attention.key", "attention.key", "attention_1/self/key", "H H"),
+            ("dense", "attention.value", "attention.value", "attention_1/self/value", "H H"),
+            ("dense", "attention.dense", "attention.dense", "attention_1/output/dense", "H H"),
+            ("norm", "attention.layer_norm", "attention.LayerNorm", "LayerNorm", "H"),
+            ("dense", "ffn.intermediate", "ffn", "ffn_1/intermediate/dense", "I H"),
+            ("dense", "ffn.output_dense", "ffn_output", "ffn_1/intermediate/output/dense", "H I"),
+            ("norm", "ffn.layer_norm", "full_layer_layer_norm", "LayerNorm_1", "H"),
         )
-        for part in ("query", "key", "value")
     ),
-    (
-        "dense",
-        f"{_OURS}.attention.dense",
-        f"{_LAYER}.attention.dense",
-        f"{_SCOPE}/attention_1/output/dense",
-    ),
-    (
-        "norm",
-        f"{_OURS}.attention.layer_norm",
-        f"{_LAYER}.attention.LayerNorm",
-        f"{_SCOPE}/LayerNorm",
-    ),
-    ("dense", f"{_OURS}.ffn.intermediate", f"{_LAYER}.ffn", f"{_SCOPE}/ffn_1/intermediate/dense"),
-    (
-        "dense",
-        f"{_OURS}.ffn.output_dense",
-        f"{_LAYER}.ffn_output",
-        f"{_SCOPE}/ffn_1/intermediate/output/dense",
-    ),
-    (
-        "norm",
-        f"{_OURS}.ffn.layer_norm",
-        f"{_LAYER}.full_layer_layer_norm",
-        f"{_SCOPE}/LayerNorm_1",
-    ),
-    ("dense", "pooler", "pooler", "bert/pooler/dense"),
+    ("dense", "pooler", "pooler", "bert/pooler/dense", "H H"),
 )
 _HEADS: Final = (
-    ("dense", "predictions.dense", "predictions.dense", "cls/predictions/transform/dense"),
+    ("dense", "predictions.dense", "predictions.dense", "cls/predictions/transform/dense", "E H"),
     (
         "norm",
         "predictions.layer_norm",
         "predictions.LayerNorm",
         "cls/predictions/transform/LayerNorm",
+        "E",
     ),
-    ("bias", "predictions.bias", "predictions.bias", "cls/predictions/output_bias"),
-    ("output", "sop_classifier", "sop_classifier.classifier", "cls/seq_relationship/"),
-    ("output", "classifier.dense", "classifier", ""),
-    ("output", "qa_outputs.dense", "qa_outputs", "cls/squad/"),
+    ("bias", "predictions.bias", "predictions.bias", "cls/predictions/output_bias", "V"),
+    ("output", "sop_classifier", "sop_classifier.classifier", "cls/seq_relationship/", "2 H"),
+    ("output", "classifier.dense", "classifier", "", "C H"),
+    ("output", "qa_outputs.dense", "qa_outputs", "cls/squad/", "2 H"),
     # SQuAD 2.0's head; Hugging Face's names for it are those of its XLNet model.
-    ("dense", "answer_spans.start", "start_logits.dense", "start_logits/dense"),
-    ("dense", "answer_spans.end_0", "end_logits.dense_0", "end_logits/dense_0"),
-    ("norm", "answer_spans.layer_norm", "end_logits.LayerNorm", "end_logits/LayerNorm"),
-    ("dense", "answer_spans.end_1", "end_logits.dense_1", "end_logits/dense_1"),
-    ("dense", "answer_spans.answer_0", "answer_class.dense_0", "answer_class/dense_0"),
-    ("matrix", "answer_spans.answer_1", "answer_class.dense_1", "answer_class/dense_1"),
+    ("dense", "answer_spans.start", "start_logits.dense", "start_logits/dense", "1 H"),
+    ("dense", "answer_spans.end_0", "end_logits.dense_0", "end_logits/dense_0", "H 2H"),
+    ("norm", "answer_spans.layer_norm", "end_logits.LayerNorm", "end_logits/LayerNorm", "H"),
+    ("dense", "answer_spans.end_1", "end_logits.dense_1", "end_logits/dense_1", "1 H"),
+    ("dense", "answer_spans.answer_0", "answer_class.dense_0", "answer_class/dense_0", "H 2H"),
+    ("matrix", "answer_spans.answer_1", "answer_class.dense_1", "answer_class/dense_1", "1 H"),
 )
 BACKBONE: Final = "albert"  # the attribute of a task model, and the prefix of its tensors
 POOLER: Final = "pooler"
@@ -128,17 +105,28 @@ HEADS: Final = tuple(dict.fromkeys(row[2].split(".", 1)[0] for row in _HEADS))
 REDUNDANT: Final = frozenset(
     {"embeddings.position_ids", "predictions.decoder.weight", "predictions.decoder.bias"}
 )
+# The field of the configuration that decides an axis.
+FIELDS: Final = {
+    "V": "vocab_size",
+    "P": "max_position_embeddings",
+    "T": "type_vocab_size",
+    "E": "embedding_size",
+    "H": "hidden_size",
+    "2H": "hidden_size",
+    "I": "intermediate_size",
+    "C": "num_labels",
+}
 
 
 class Weight(NamedTuple):
-    """One variable of a model, and how its tensor looks on disk."""
+    """One variable of a model, and whether its tensor on disk is the transpose."""
 
     variable: Any
     transposed: bool
 
 
 def weights(model: Any) -> dict[str, Weight]:
-    """Every variable of a model by Hugging Face's tensor name, without the prefix "albert.".
+    """Returns every variable of a model by Hugging Face's tensor name without "albert.".
 
     A variable that several layers share has one name for each where the format has no other way to
     say so (`config.stored_groups`).
@@ -151,34 +139,56 @@ def weights(model: Any) -> dict[str, Weight]:
 
 
 def google(config: AlbertConfig) -> dict[str, tuple[str, bool]]:
-    """Hugging Face's tensor name by Google's variable name, and whether it is the transpose."""
+    """Returns Hugging Face's tensor name by Google's variable name, and if it is the transpose."""
     return {
         scope + form.google: (tensor + form.hugging_face, form.google_transposed)
-        for form, _, tensor, scope in _rows(config, (*_BACKBONE, *_HEADS))
+        for form, _, tensor, scope, _ in _rows(config, (*_BACKBONE, *_HEADS))
+    }
+
+
+def axes(config: AlbertConfig) -> dict[str, list[str]]:
+    """Returns the axes of every tensor that the encoder, the pooler and all heads may have."""
+    return {
+        tensor + form.hugging_face: sizes[:1] if form.hugging_face == ".bias" else sizes
+        for form, _, tensor, _, sizes in _rows(config, (*_BACKBONE, *_HEADS))
+    }
+
+
+def shapes(config: AlbertConfig) -> dict[str, tuple[int | None, ...]]:
+    """Returns the shape of every tensor of `axes`; None stands for any number of classes."""
+    lengths = {letter: getattr(config, field) for letter, field in FIELDS.items()}
+    lengths |= {"C": None, "1": 1, "2": 2, "2H": 2 * config.hidden_size}
+    return {
+        name: tuple(lengths[letter] for letter in letters) for name, letters in axes(config).items()
     }
 
 
 def part(name: str) -> str | None:
-    """The part that may be absent on one side, "pooler" or a head; None for the encoder."""
+    """Returns the part that one side may lack, "pooler" or a head; None for the encoder."""
     first = name.split(".", 1)[0]
     return first if first in (POOLER, *HEADS) else None
 
 
 def stored_name(name: str) -> str:
-    """The name of a task model's tensor in a file: the backbone's have the prefix "albert."."""
+    """Returns the name of a task model's tensor in a file: the backbone's begin with "albert."."""
     return name if part(name) not in (None, POOLER) else f"{BACKBONE}.{name}"
+
+
+def without_prefix(tensors: Mapping[str, Value]) -> dict[str, Value]:
+    """Returns tensors by their names without "albert."."""
+    return {name.removeprefix(f"{BACKBONE}."): tensor for name, tensor in tensors.items()}
 
 
 def _of_model(owner: Any, config: AlbertConfig, table: Any) -> Iterator[tuple[str, Weight]]:
     present = [row for row in table if getattr(owner, row[1].split(".", 1)[0], None) is not None]
-    for form, layer, tensor, _ in _rows(config, present):
+    for form, layer, tensor, *_ in _rows(config, present):
         variable = _resolve(owner, layer + form.ours)
         yield tensor + form.hugging_face, Weight(variable, form.ours_transposed)
 
 
-def _rows(config: AlbertConfig, table: Any) -> Iterator[tuple[_Form, str, str, str]]:
-    """Each weight's form, our layer, Hugging Face's and Google's, for every block there is."""
-    for kind, ours, theirs, scope in table:
+def _rows(config: AlbertConfig, table: Any) -> Iterator[tuple[_Form, str, str, str, list[str]]]:
+    """Yields the form and the four other columns of each weight, for every block there is."""
+    for kind, ours, theirs, scope, sizes in table:
         blocks = config.stored_groups * config.inner_group_num if "{block}" in ours else 1
         for block in range(blocks):
             group, inner = divmod(block, config.inner_group_num)
@@ -188,6 +198,7 @@ def _rows(config: AlbertConfig, table: Any) -> Iterator[tuple[_Form, str, str, s
                     ours.format(block=block),
                     theirs.format(group=group, inner=inner),
                     scope.format(group=group, inner=inner),
+                    sizes.split(),
                 )
 
 

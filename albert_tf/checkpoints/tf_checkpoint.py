@@ -1,4 +1,4 @@
-"""TensorFlow's checkpoint files, in and out; the one place that asks TensorFlow for them."""
+"""TensorFlow's checkpoint files: finds, reads and writes them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,19 +10,44 @@ import numpy as np
 from albert_tf.errors import UserError
 
 _OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
-# What optimizers and training loops keep beside the weights.
+STATE: Final = "checkpoint"  # the file that names a folder's latest checkpoint
+# Variables of optimizers and training loops.
 _BOOKKEEPING: Final = re.compile(
     r"(^|/)(adam_[mv]|(Adam|LAMB|Momentum|Adagrad)(_\d+)?|ExponentialMovingAverage|global_step"
     r"|beta[12]_power(_\d+)?|(current_)?loss_scale|good_steps|save_counter)(/|$)"
     r"|OPTIMIZER_SLOT|^optimizer/"
 )
-_SHARD: Final = re.compile(r"\.data-(\d{5})-of-(\d{5})$")
+_ENDING: Final = re.compile(r"\.(index|meta|data-(\d{5})-of-(\d{5}))$")
+
+
+def find_prefix(path: Path) -> Path | None:
+    """Returns the path of a checkpoint's files without their endings; None if there is none.
+
+    Args:
+        path: that path, one of the files, or their folder: its only checkpoint, or the one that
+            its file `checkpoint` names.
+    Raises:
+        UserError: the folder holds several, and no file says which is the latest.
+    """
+    if not path.is_dir():
+        prefix = path.with_name(_ENDING.sub("", path.name))
+        return prefix if prefix.name in _prefixes(path.parent) else None
+    found = _prefixes(path)
+    latest = _latest(path)
+    if latest in found:
+        return path / latest
+    if len(found) > 1:
+        raise UserError(
+            f"A directory must hold one checkpoint, or a file {STATE!r} that names one of them. "
+            f"Received: {path} with {', '.join(found)}. Give one of these paths without its ending."
+        )
+    return path / found[0] if found else None
 
 
 def read_variables(prefix: Path) -> dict[str, np.ndarray]:
-    """The weights of a checkpoint by variable name, as TensorFlow 1 and 2 write it.
+    """Returns the weights of a checkpoint of TensorFlow 1 or 2 by variable name.
 
-    Optimizer slots, moving averages, counters and whatever isn't floating-point are left out.
+    Skips optimizer slots, moving averages, counters and whatever isn't floating-point.
 
     Args:
         prefix: the path of the files without ".index" and ".data-00000-of-00001".
@@ -71,7 +96,7 @@ def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
 
 
 def _by_full_name(graph: bytes) -> Iterator[tuple[str, str]]:
-    """Variable name and key of each variable of TensorFlow 2's checkpoint, whose keys are paths."""
+    """Yields the name and key of each variable of TensorFlow 2, whose keys are paths."""
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     for node in trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph).nodes:
@@ -82,16 +107,16 @@ def _by_full_name(graph: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _check_files(prefix: Path) -> None:
-    """Refuses a checkpoint of which a file is missing: TensorFlow's own words name none."""
+    """Raises an error that names the files that a checkpoint lacks; TensorFlow's names none."""
     if not prefix.with_name(f"{prefix.name}.index").is_file():
         raise UserError(
             f"A checkpoint needs its .index file. Received: {prefix}, and there is no "
             f"{prefix.name}.index. Copy it there too."
         )
     shards = {
-        match.groups()
+        match.group(2, 3)
         for path in prefix.parent.glob(f"{prefix.name}.data-*")
-        if (match := _SHARD.search(path.name))
+        if (match := _ENDING.search(path.name))
     }
     total = max((count for _, count in shards), default="00001")
     missing = [
@@ -104,3 +129,22 @@ def _check_files(prefix: Path) -> None:
             f"A checkpoint needs all its .data files. Received: {prefix}, without "
             f"{', '.join(missing)}. Copy them there too."
         )
+
+
+def _prefixes(folder: Path) -> list[str]:
+    """Returns the names of the checkpoints in a folder; one without .index counts too."""
+    files = folder.iterdir() if folder.is_dir() else ()
+    matches = ((file, _ENDING.search(file.name)) for file in files if file.is_file())
+    return sorted(
+        {file.name[: match.start()] for file, match in matches if match and match[1] != "meta"}
+    )
+
+
+def _latest(folder: Path) -> str | None:
+    """Returns the name in the file `checkpoint`, without its folder: files get moved."""
+    path = folder / STATE
+    if not path.is_file():
+        return None
+    text = path.read_text(encoding="utf-8", errors="replace")
+    match = re.search(r'^\s*model_checkpoint_path:\s*"([^"]*)"', text, re.MULTILINE)
+    return re.split(r"[/\\]", match.group(1))[-1] if match else None

@@ -1,20 +1,39 @@
-"""Moves tensors between a model and a mapping of names to arrays, all or nothing."""
+"""Checkpoints in memory: compared with a configuration, and moved into and out of models."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from keras import ops
 
-from albert_tf.checkpoints import names, shapes
+from albert_tf.checkpoints import names
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 
 logger = logging.getLogger(__name__)
+Shape = Sequence[int | None]  # None: any length
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint of any format in memory.
+
+    Attributes:
+        config: of the model that was saved.
+        tensors: by Hugging Face's names without the prefix "albert.", in its orientation.
+        sources: the name of each tensor in its file.
+        origin: place and format, for messages.
+    """
+
+    config: AlbertConfig
+    tensors: dict[str, np.ndarray]
+    sources: dict[str, str]
+    origin: str
 
 
 def extract(model: Any) -> dict[str, np.ndarray]:
-    """A model's weights under transformers' names, with the prefix "albert." where it has one."""
+    """Returns a model's weights by transformers' names; a task's backbone begins with "albert."."""
+    from keras import ops
+
     is_task = hasattr(model, names.BACKBONE)
     tensors = {}
     for name, (variable, transposed) in names.weights(model).items():
@@ -36,53 +55,35 @@ def assign(
     source: str,
     ignore_mismatched_sizes: bool = False,
 ) -> list[str]:
-    """Gives a model the weights of a checkpoint; nothing is assigned unless everything fits.
+    """Gives a model the weights of a checkpoint, or raises before any of them changes.
 
-    A whole part that may be absent (the pooler, a head) may be missing, and keeps its fresh
-    weights, or be left over, and is ignored; either is logged.
+    The pooler and the heads may be absent from either side. The model's own keep their new weights,
+    the checkpoint's are ignored; both are logged.
 
     Args:
         model: the model to fill.
         tensors: arrays by Hugging Face's names, with or without the prefix "albert.".
-        source: where they come from, for errors.
-        ignore_mismatched_sizes: a head that has other shapes counts as absent.
+        source: their origin, for errors.
+        ignore_mismatched_sizes: whether a head of another shape counts as absent.
     Returns:
-        the parts that keep fresh weights, for example `["classifier"]`.
+        the parts that keep new weights, for example `["classifier"]`.
     Raises:
-        UserError: a weight is missing, left over, not finite, or has another shape; both sides are
-            listed.
+        UserError: lists every weight that is missing, unknown, not finite or of another shape.
     """
-    wanted = names.weights(model)
-    given = {name.removeprefix(f"{names.BACKBONE}."): tensor for name, tensor in tensors.items()}
+    variables = names.weights(model)
+    wanted = {name: _stored_shape(weight) for name, weight in variables.items()}
+    given = names.without_prefix(tensors)
     given = {name: tensor for name, tensor in given.items() if name not in names.REDUNDANT}
     if ignore_mismatched_sizes:
         differing = {names.part(name) for name in _misshapen(wanted, given)} - {None, names.POOLER}
         given = {name: given[name] for name in given if names.part(name) not in differing}
-    fresh = _absent_parts(wanted, given)
-    ignored = _absent_parts(given, wanted)
-    missing = [name for name in wanted if name not in given and names.part(name) not in fresh]
-    unused = [name for name in given if name not in wanted and names.part(name) not in ignored]
-    common = {
-        name: given[name].T if wanted[name].transposed else given[name]
-        for name in wanted
-        if name in given
-    }
-    faults = [
-        *(f"missing from the checkpoint: {name} {_stored_shape(wanted[name])}" for name in missing),
-        *(f"unknown to the model: {name} {tuple(given[name].shape)}" for name in unused),
-        *_misshapen(wanted, given).values(),
-        *_unequal(wanted, common),
-        *(fault for name, tensor in common.items() if (fault := shapes.bad_values(name, tensor))),
-    ]
-    if faults:
-        listing = "\n  ".join(faults)
-        raise UserError(
-            f"The weights of {source} must fit its configuration; nothing was loaded. Received:\n  "
-            f"{listing}\n"
-            "Is the configuration the one that these weights were saved with?"
-        )
+    common = {name: given[name] for name in wanted if name in given}
+    faults = [*misfits(model.config, wanted, given), *_unequal(variables, common)]
+    require_fit([*faults, *bad_values(common)], source, "loaded")
     for name, tensor in common.items():
-        wanted[name].variable.assign(tensor.astype("float32"))
+        tensor = tensor.T if variables[name].transposed else tensor
+        variables[name].variable.assign(tensor.astype("float32"))
+    fresh, ignored = _absent_parts(wanted, given), _absent_parts(given, wanted)
     if fresh:
         logger.warning(
             "%s: not in the checkpoint, so newly initialized: %s.", source, ", ".join(fresh)
@@ -94,8 +95,64 @@ def assign(
     return fresh
 
 
+def misfits(
+    config: AlbertConfig, wanted: Mapping[str, Shape], given: Mapping[str, Any]
+) -> Iterator[str]:
+    """Describes every tensor that is missing, unknown or of another shape.
+
+    Args:
+        config: decides the shapes; errors name its fields.
+        wanted: the shape of each weight.
+        given: anything with a `shape`, by name. Whole parts may be absent on either side.
+    """
+    fresh, ignored = _absent_parts(wanted, given), _absent_parts(given, wanted)
+    for name, shape in wanted.items():
+        if name not in given and names.part(name) not in fresh:
+            yield f"missing from the checkpoint: {name} {_readable(shape)}"
+    for name, tensor in given.items():
+        if name not in wanted and names.part(name) not in ignored:
+            yield f"unknown to the model: {name} {tuple(tensor.shape)}"
+    axes = names.axes(config)
+    for name in _misshapen(wanted, given):
+        found, shape = given[name].shape, wanted[name]
+        letters = axes[name]
+        if len(found) == len(shape):
+            pairs = zip(letters, zip(found, shape, strict=True), strict=True)
+            letters = [letter for letter, (one, other) in pairs if other not in (None, one)]
+        fields = dict.fromkeys(names.FIELDS[letter] for letter in letters if letter in names.FIELDS)
+        decided = f" ({', '.join(fields)})" if fields else ""
+        yield (
+            f"another shape: {name} is {_readable(found)} in the checkpoint, {_readable(shape)} by "
+            f"the configuration{decided}"
+        )
+
+
+def bad_values(tensors: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """Describes every tensor that is not floating-point or not finite."""
+    for name, tensor in tensors.items():
+        if np.issubdtype(tensor.dtype, np.integer):
+            yield f"not floating-point: {name}, {tensor.dtype}"
+        elif not np.isfinite(tensor).all():
+            yield f"not finite: {name}"
+
+
+def require_fit(faults: Sequence[str], source: str, done: str) -> None:
+    """Raises one error that lists all faults.
+
+    Args:
+        done: what would have been done, "loaded" or "written".
+    """
+    if faults:
+        listing = "\n  ".join(faults)
+        raise UserError(
+            f"The weights of {source} must fit its configuration; nothing was {done}. Received:\n  "
+            f"{listing}\n"
+            "Is the configuration the one that these weights were saved with?"
+        )
+
+
 def _unequal(wanted: Mapping[str, names.Weight], common: Mapping[str, np.ndarray]) -> list[str]:
-    """Tensors that are one weight in the model, but not alike in the checkpoint."""
+    """Describes tensors that are one weight in the model and differ in the checkpoint."""
     first: dict[int, str] = {}
     return [
         f"shared, but differs from {first[key]}: {name}"
@@ -106,9 +163,21 @@ def _unequal(wanted: Mapping[str, names.Weight], common: Mapping[str, np.ndarray
 
 
 def _absent_parts(these: Mapping[str, Any], those: Mapping[str, Any]) -> list[str]:
-    """The optional parts of which `these` has tensors and `those` has none."""
+    """Returns the optional parts of which `these` has tensors and `those` has none."""
     present = {names.part(name) for name in those}
     return sorted({part for name in these if (part := names.part(name)) and part not in present})
+
+
+def _misshapen(wanted: Mapping[str, Shape], given: Mapping[str, Any]) -> list[str]:
+    def fits(found: Shape, shape: Shape) -> bool:
+        pairs = zip(found, shape, strict=False)
+        return len(found) == len(shape) and all(other in (None, one) for one, other in pairs)
+
+    return [
+        name
+        for name, shape in wanted.items()
+        if name in given and not fits(given[name].shape, shape)
+    ]
 
 
 def _stored_shape(weight: names.Weight) -> tuple[int, ...]:
@@ -116,13 +185,6 @@ def _stored_shape(weight: names.Weight) -> tuple[int, ...]:
     return shape[::-1] if weight.transposed else shape
 
 
-def _misshapen(
-    wanted: Mapping[str, names.Weight], given: Mapping[str, np.ndarray]
-) -> dict[str, str]:
-    """What is wrong with each tensor whose shape isn't the configuration's, by its name."""
-    faults = {
-        name: shapes.another_shape(name, given[name].shape, _stored_shape(weight))
-        for name, weight in wanted.items()
-        if name in given
-    }
-    return {name: fault for name, fault in faults.items() if fault}
+def _readable(shape: Shape) -> str:
+    sizes = ", ".join("any" if size is None else str(size) for size in shape)
+    return f"({sizes},)" if len(shape) == 1 else f"({sizes})"

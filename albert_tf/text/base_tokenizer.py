@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from albert_tf.checkpoints.directory import split_hub_options
+from albert_tf.checkpoints.finder import split_hub_options
 from albert_tf.text.call_arguments import (
     as_batch,
     as_lists,

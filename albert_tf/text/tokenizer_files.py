@@ -4,26 +4,21 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from albert_tf.checkpoints.directory import locate
+from albert_tf.checkpoints.finder import (
+    SENTENCEPIECE,
+    SENTENCEPIECE_ENDINGS,
+    SPECIAL_TOKENS_MAP,
+    TOKENIZER_CONFIG,
+    TOKENIZER_JSON,
+    WORDPIECE,
+    WORDPIECE_ENDINGS,
+    find,
+    find_vocabulary,
+)
 from albert_tf.errors import UserError
 from albert_tf.files import write_json, written_atomically
-
-TOKENIZER_CONFIG: Final = "tokenizer_config.json"
-TOKENIZER_JSON: Final = "tokenizer.json"
-SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
-# File names in order of precedence (Hugging Face, google-research/albert, TensorFlow Hub,
-# KerasHub); if none of them exists, the only file with one of the endings.
-SENTENCEPIECE: Final = (
-    "spiece.model",
-    "30k-clean.model",
-    "assets/30k-clean.model",
-    "assets/tokenizer/vocabulary.spm",
-)
-SENTENCEPIECE_ENDINGS: Final = ("*.model", "*.spm", "assets/*.model", "assets/*.spm")
-WORDPIECE: Final = ("vocab.txt", "vocab_chinese.txt", "assets/vocab.txt")
-WORDPIECE_ENDINGS: Final = ("vocab*.txt", "assets/vocab*.txt")
 
 
 def read_tokenizer(
@@ -41,26 +36,9 @@ def read_tokenizer(
     path = Path(name_or_path).expanduser()
     if path.is_file() and path.suffix != ".index":
         return path, {}
-    folder = locate(path.parent if _is_checkpoint(path) else name_or_path, **hub)
+    folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
     config = folder / TOKENIZER_CONFIG
     return _vocabulary(folder, str(name_or_path)), _json(config) if config.is_file() else {}
-
-
-def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> Path | None:
-    """Returns the vocabulary file of one kind in a folder, or None.
-
-    Raises:
-        UserError: there are several, and none has a name that takes precedence.
-    """
-    known = [folder / name for name in names if (folder / name).is_file()]
-    found = known[:1] or sorted({path for ending in endings for path in folder.glob(ending)})
-    if len(found) > 1:
-        raise UserError(
-            f"A folder must have one vocabulary. Received: {folder}, which has "
-            f"{', '.join(path.name for path in found)}. Rename the right one to {names[0]}, or "
-            "give its path."
-        )
-    return found[0] if found else None
 
 
 def is_wordpiece(vocabulary: Path) -> bool:
@@ -84,11 +62,6 @@ def write_tokenizer(
     for path, content in zip(paths, ({**settings, **special}, special), strict=True):
         write_json(path, content)
     return paths
-
-
-def _is_checkpoint(path: Path) -> bool:
-    """Whether a path is a TensorFlow 1 checkpoint's, which is a prefix of several file names."""
-    return path.suffix == ".index" or path.parent.joinpath(path.name + ".index").is_file()
 
 
 def _vocabulary(folder: Path, origin: str) -> Path:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from albert_tf.checkpoints import directory
+from albert_tf.checkpoints import finder
 from albert_tf.training.fresh import is_size
 
 
@@ -61,4 +61,4 @@ def recipe(task: str, model: str) -> Recipe:
     """
     if is_size(model):
         return FROM_RANDOM_WEIGHTS
-    return BUNDLED if directory.is_bundled(model) else TABLE_14.get(task, OWN_DATA)
+    return BUNDLED if finder.is_bundled(model) else TABLE_14.get(task, OWN_DATA)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import keras
 from keras import ops
 
-from albert_tf.checkpoints.tensors import read_tensors, write_tensors
+from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import UserError
 
 SETTINGS: Final = "settings"

@@ -1,0 +1,244 @@
+"""Converts a checkpoint of any format into another one, and compares what it wrote."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from albert_tf.checkpoints import finder, google, hugging_face, keras_hub, names
+from albert_tf.checkpoints.finder import (
+    SENTENCEPIECE,
+    SENTENCEPIECE_ENDINGS,
+    SPECIAL_TOKENS_MAP,
+    TOKENIZER_CONFIG,
+    TOKENIZER_JSON,
+    WORDPIECE,
+    WORDPIECE_ENDINGS,
+    Found,
+)
+from albert_tf.checkpoints.weights import Checkpoint, bad_values, misfits, require_fit
+from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.errors import UserError
+from albert_tf.files import check_apart, written_atomically
+
+_WRITERS: Final[dict[str, Callable[..., None]]] = {
+    "hf": hugging_face.write,
+    "tf1": google.write,
+    "keras-hub": keras_hub.write,
+}
+FORMATS: Final = tuple(_WRITERS)
+_VOCABULARY: Final = SENTENCEPIECE[0]
+_JSON: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, TOKENIZER_JSON, "added_tokens.json")
+# The vocabulary's name in formats that have another one than Hugging Face.
+_VOCABULARY_NAMES: Final = {"tf1": "30k-clean.model", "keras-hub": keras_hub.VOCABULARY}
+
+
+def convert(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    format: str,
+    *,
+    without: Sequence[str] = (),
+    dtype: str | None = None,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Converts a checkpoint into another format, with its tokenizer's files.
+
+    Reads the result again and compares it before it replaces anything.
+
+    Args:
+        source: a checkpoint, as `from_pretrained` takes it.
+        output: the folder to write; written atomically.
+        format: one of `FORMATS`.
+        without: heads to leave out, or "pooler".
+        dtype: "float32" or "float16" for the weights in "hf"; the checkpoint's if None.
+        force: whether to replace an existing folder.
+    Returns:
+        `input`, `output`; `tensors`, a row each with its name there (`in`) and here (`out`), shape,
+        dtype and SHA-256; `digest`, the same in every format; `files`, which were copied;
+        `left_out`, for which the format has no place.
+    Raises:
+        UserError: the source can't be read, doesn't fit its configuration, or the format can't
+            express it; or the output exists.
+    """
+    if format not in FORMATS:
+        raise UserError(f"The format must be one of {', '.join(FORMATS)}. Received: {format!r}.")
+    found = finder.find(source, tokenizer=True)
+    output = Path(output).expanduser()
+    check_apart(found.weights or found.folder, output)
+    checkpoint = _select(finder.read(found), without)
+    if dtype is not None:
+        checkpoint = _cast(checkpoint, dtype, format)
+    companions = find_companions(found)
+    copies = destinations(companions, format)
+    _write(checkpoint, copies, output, format, force)
+    left_out = sorted(name for name, file in companions.items() if file not in copies)
+    if format != "hf":
+        left_out += _only_in_hugging_face(checkpoint.config)
+    return {
+        **_report(checkpoint, format),
+        "input": checkpoint.origin,
+        "output": str(output),
+        "files": sorted(copies.values()),
+        "left_out": left_out,
+    }
+
+
+def stored_names(format: str, checkpoint: Checkpoint) -> dict[str, str]:
+    """Returns the name of each tensor of a checkpoint in a format."""
+    if format == "hf":
+        return hugging_face.stored_names(checkpoint.tensors)
+    if format == "keras-hub":
+        table = keras_hub.places(checkpoint.config)
+    else:
+        variables = names.google(checkpoint.config).items()
+        table = {tensor: variable for variable, (tensor, _) in variables}
+    return {name: table.get(name, name) for name in checkpoint.tensors}
+
+
+def checksum(tensor: np.ndarray) -> str:
+    """Returns the SHA-256 of a tensor's values as little-endian float32 in row-major order."""
+    return hashlib.sha256(_content(tensor)).hexdigest()
+
+
+def digest(tensors: Mapping[str, np.ndarray]) -> str:
+    """Returns a SHA-256 over all tensors: the same for the same weights in every format.
+
+    Goes over the names (Hugging Face's, without "albert.") in alphabetical order: the JSON text of
+    `[name, [length, …]]` without spaces, a zero byte, then the values as in `checksum`.
+    """
+    total = hashlib.sha256()
+    for name in sorted(tensors):
+        head = json.dumps([name, list(tensors[name].shape)], separators=(",", ":"))
+        total.update(head.encode() + b"\0")
+        total.update(_content(tensors[name]))
+    return total.hexdigest()
+
+
+def find_companions(found: Found) -> dict[str, Path]:
+    """Returns the tokenizer's files beside a checkpoint, by Hugging Face's names.
+
+    Raises:
+        UserError: there are several vocabularies, and none has a known name.
+    """
+    folders = (found.folder, *((found.folder.parent,) if found.format == "tf1" else ()))
+    wanted: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+        _VOCABULARY: (SENTENCEPIECE, SENTENCEPIECE_ENDINGS)
+    }
+    if found.format != "keras-hub":  # whose tokenizer.json is something else
+        wanted[WORDPIECE[0]] = (WORDPIECE, WORDPIECE_ENDINGS)
+        wanted |= {name: ((name,), ()) for name in _JSON}
+    files = {name: _first(folders, *wanted[name]) for name in wanted}
+    return {name: file for name, file in files.items() if file is not None}
+
+
+def destinations(files: Mapping[str, Path], format: str) -> dict[Path, str]:
+    """Returns the place of each file in a folder of a format, for those that have one."""
+    return {
+        file: _VOCABULARY_NAMES.get(format, name) if name == _VOCABULARY else name
+        for name, file in files.items()
+        if format != "keras-hub" or name == _VOCABULARY
+    }
+
+
+def _first(
+    folders: tuple[Path, ...], known: tuple[str, ...], endings: tuple[str, ...]
+) -> Path | None:
+    """Returns a file by its name, or the only one with an ending in the first folder."""
+    for folder in folders:
+        named = [folder / name for name in known if (folder / name).is_file()]
+        similar = sorted({file for ending in endings for file in folder.glob(ending)})
+        similar = similar if folder == folders[0] else []
+        if not named and len(similar) > 1:
+            raise UserError(
+                f"There must be one vocabulary beside a checkpoint. Received: "
+                f"{', '.join(map(str, similar))}. Name the right one {known[0]}."
+            )
+        if found := named or similar:
+            return found[0]
+    return None
+
+
+def _select(checkpoint: Checkpoint, without: Sequence[str]) -> Checkpoint:
+    """Returns the tensors to write, without duplicates and unwanted parts; checks that they fit."""
+    parts = {part for name in checkpoint.tensors if (part := names.part(name))}
+    if strangers := set(without) - parts:
+        raise UserError(
+            f"--without must name a part of the checkpoint: {', '.join(sorted(parts)) or 'none'}. "
+            f"Received: {', '.join(sorted(strangers))}."
+        )
+    tensors = {
+        name: tensor
+        for name, tensor in checkpoint.tensors.items()
+        if name not in names.REDUNDANT and names.part(name) not in without
+    }
+    config, wanted = checkpoint.config, names.shapes(checkpoint.config)
+    known = {name: tensor for name, tensor in tensors.items() if name in wanted}
+    faults = [*misfits(config, wanted, tensors), *bad_values(known)]
+    require_fit(faults, checkpoint.origin, "written")
+    if config.answerability and "start_logits" in without:
+        config = dataclasses.replace(config, answerability=False)
+    return checkpoint._replace(config=config, tensors=tensors)
+
+
+def _cast(checkpoint: Checkpoint, dtype: str, format: str) -> Checkpoint:
+    if format != "hf":
+        raise UserError(f"--dtype goes with --format hf; others are float32. Received: {format}.")
+    with np.errstate(over="ignore"):
+        tensors = {name: tensor.astype(dtype) for name, tensor in checkpoint.tensors.items()}
+    if lost := [name for name, tensor in tensors.items() if not np.isfinite(tensor).all()]:
+        raise UserError(
+            f"Weights must lie within the range of {dtype}. Received: {', '.join(lost)}. Leave "
+            "--dtype out."
+        )
+    return checkpoint._replace(tensors=tensors)
+
+
+def _write(
+    checkpoint: Checkpoint, copies: Mapping[Path, str], output: Path, format: str, force: bool
+) -> None:
+    """Writes everything, reads it again and compares."""
+    with written_atomically(output, force=force) as folder:
+        more = {}
+        if format == "keras-hub":
+            vocabulary = [file for file in copies if copies[file] == keras_hub.VOCABULARY]
+            more = {"vocabulary": vocabulary[0].read_bytes()} if vocabulary else {}
+        _WRITERS[format](folder, checkpoint.config, checkpoint.tensors, **more)
+        for file, name in copies.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, folder / name)
+        again = finder.read(finder.find(folder)).tensors
+        if digest(again) != digest(checkpoint.tensors):
+            raise RuntimeError("The written checkpoint differs from its source.")
+
+
+def _report(checkpoint: Checkpoint, format: str) -> dict[str, Any]:
+    stored = stored_names(format, checkpoint)
+    rows = [
+        {
+            "name": name,
+            "in": checkpoint.sources.get(name),
+            "out": stored[name],
+            "shape": list(tensor.shape),
+            "dtype": str(tensor.dtype),
+            "sha256": checksum(tensor),
+        }
+        for name, tensor in sorted(checkpoint.tensors.items())
+    ]
+    return {"tensors": rows, "digest": digest(checkpoint.tensors)}
+
+
+def _only_in_hugging_face(config: AlbertConfig) -> list[str]:
+    named = config.labels != tuple(unnamed_labels(config.num_labels).values())
+    shares = config.share != "all"
+    return named * ["labels' names"] + shares * [f"share={config.share}"]
+
+
+def _content(tensor: np.ndarray) -> bytes:
+    return np.asarray(tensor, "<f4").tobytes()

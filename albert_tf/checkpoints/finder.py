@@ -1,0 +1,229 @@
+"""Finds a checkpoint, once: a directory, a bundled model or a name on the hub; and its format."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from albert_tf import assets
+from albert_tf.checkpoints import google, hub, hub_module, hugging_face, keras_hub, tf_checkpoint
+from albert_tf.checkpoints.hugging_face import CONFIG, INDEX, WEIGHT_FILES, WEIGHTS
+from albert_tf.checkpoints.weights import Checkpoint
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
+
+# Files of a tokenizer. Of each kind of vocabulary the first name that exists counts: Hugging
+# Face's, google-research/albert's, TensorFlow Hub's, KerasHub's; then the only file with an ending.
+SENTENCEPIECE: Final = (
+    "spiece.model",
+    "30k-clean.model",
+    "assets/30k-clean.model",
+    keras_hub.VOCABULARY,
+)
+SENTENCEPIECE_ENDINGS: Final = ("*.model", "*.spm", "assets/*.model", "assets/*.spm")
+WORDPIECE: Final = ("vocab.txt", "vocab_chinese.txt", "assets/vocab.txt")
+WORDPIECE_ENDINGS: Final = ("vocab*.txt", "assets/vocab*.txt")
+TOKENIZER_JSON: Final = "tokenizer.json"
+TOKENIZER_CONFIG: Final = "tokenizer_config.json"
+SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
+
+_READERS: Final[dict[str, Callable[[Path, Path], Checkpoint]]] = {
+    "keras-hub": keras_hub.read,
+    "hf": hugging_face.read,
+    "tf1": google.read,
+    "tf-hub": hub_module.read,
+}
+
+
+class Found(NamedTuple):
+    """The place of a checkpoint on this machine.
+
+    Attributes:
+        folder: the directory.
+        format: "hf", "keras-hub", "tf1" or "tf-hub"; empty if weights weren't asked for.
+        weights: the file of weights, the index of its shards, or the path of a TensorFlow
+            checkpoint's files without their endings.
+        bundled: whether it is a model that ships with the package.
+    """
+
+    folder: Path
+    format: str = ""
+    weights: Path | None = None
+    bundled: bool = False
+
+    def architectures(self) -> list[str]:
+        """Returns the classes that `config.json` names; none if it is missing or damaged."""
+        names = _config_json(self.folder).get("architectures")
+        return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def find(
+    name_or_path: str | os.PathLike[str],
+    *,
+    weights: bool = True,
+    tokenizer: bool = False,
+    **hub_options: Any,
+) -> Found:
+    """Finds a checkpoint; downloads the files that are asked for if it is a name on the hub.
+
+    Args:
+        name_or_path: a directory; the path of a TensorFlow 1 checkpoint without its ending; a name
+            on the hub such as "albert/albert-base-v2"; or "small", the model that ships with the
+            package.
+        weights: whether to find the weights, in the preferred format of those that exist.
+        tokenizer: whether to download the tokenizer's files.
+        **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` as
+            huggingface_hub takes them; `subfolder` of a directory or a repository.
+    Raises:
+        UserError: nothing is there, nothing of a known format, or the hub can't be reached.
+    """
+    if not str(name_or_path):
+        raise UserError("A model is a directory, or a name on the hub. Received: an empty one.")
+    path = Path(name_or_path).expanduser() / (hub_options.get("subfolder") or "")
+    found = Found(path)
+    if not path.is_dir():
+        if prefix := tf_checkpoint.find_prefix(path):
+            return Found(prefix.parent, "tf1", prefix)
+        if is_bundled(name_or_path):
+            found = Found(assets.model(str(name_or_path)), bundled=True)
+        else:
+            repository = hub.Repository(_repository_name(str(name_or_path), path), **hub_options)
+            found = Found(_download(repository, weights, tokenizer))
+    return _with_format(found) if weights else found
+
+
+def is_bundled(name_or_path: str | os.PathLike[str]) -> bool:
+    """Whether a name is that of a bundled model, and of no directory or checkpoint here."""
+    path = Path(name_or_path)
+    known = str(name_or_path) in assets.MODELS
+    return known and not path.is_dir() and tf_checkpoint.find_prefix(path) is None
+
+
+def read(found: Found) -> Checkpoint:
+    """Reads a checkpoint of any format.
+
+    Raises:
+        UserError: a file is missing or damaged, or it is another model's.
+    """
+    assert found.weights is not None, "found with weights=False"
+    return _READERS[found.format](found.folder, found.weights)
+
+
+def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> AlbertConfig:
+    """Reads a configuration; reads weights only in formats that need them for it.
+
+    Raises:
+        UserError: see `find` and `read`.
+    """
+    found = find(name_or_path, weights=False, **hub_options)
+    path = found.folder / CONFIG
+    if found.weights is None and path.is_file() and not _is_preset(found.folder):
+        return AlbertConfig.from_json_file(path)
+    return read(find(name_or_path, **hub_options)).config
+
+
+def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> Path | None:
+    """Returns the vocabulary file of one kind in a folder, or None.
+
+    Raises:
+        UserError: there are several, and none has a name that takes precedence.
+    """
+    known = [folder / name for name in names if (folder / name).is_file()]
+    found = known[:1] or sorted({path for ending in endings for path in folder.glob(ending)})
+    if len(found) > 1:
+        raise UserError(
+            f"A folder must have one vocabulary. Received: {folder}, which has "
+            f"{', '.join(path.name for path in found)}. Rename the right one to {names[0]}, or "
+            "give its path."
+        )
+    return found[0] if found else None
+
+
+def split_hub_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Splits the options of a `from_pretrained` into the hub's and the others."""
+    chosen = {name: value for name, value in options.items() if name in hub.OPTIONS}
+    return chosen, {name: value for name, value in options.items() if name not in hub.OPTIONS}
+
+
+def _with_format(found: Found) -> Found:
+    folder = found.folder
+    if (folder / keras_hub.WEIGHTS).is_file() or _is_preset(folder):
+        return found._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
+    files = (folder / name for name in hugging_face.weight_names())
+    file = next((file for file in files if file.is_file()), None)
+    if file and (folder / CONFIG).is_file():
+        return found._replace(format="hf", weights=file)
+    if not file and (folder / hub_module.GRAPH).is_file():
+        return found._replace(format="tf-hub", weights=folder / hub_module.VARIABLES)
+    if not file and (prefix := tf_checkpoint.find_prefix(folder)):
+        return found._replace(format="tf1", weights=prefix)
+    has_config = (folder / CONFIG).is_file()
+    raise UserError(
+        f"A model directory must hold {WEIGHTS if has_config else CONFIG}. Received {folder}, "
+        f"which holds {_listing(folder)}. Weights are also read from {', '.join(WEIGHT_FILES[1:])};"
+        f" from a KerasHub preset ({keras_hub.WEIGHTS}), a TensorFlow 1 checkpoint (*.index with "
+        f"{google.CONFIG}) and a TF-Hub module ({hub_module.GRAPH})."
+    )
+
+
+def _repository_name(name: str, path: Path) -> str:
+    if path.exists():
+        raise UserError(
+            f"A model is a directory with {CONFIG} and {WEIGHTS}. Received a file: {path}."
+        )
+    found = hub.repository(name)
+    if found is None:
+        raise UserError(
+            "A model is a directory, or a hub name of the form owner/name. "
+            f"Received: {path}, which is neither a directory here nor such a name."
+        )
+    return found
+
+
+def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Path:
+    """Returns the folder of the downloaded files."""
+    config = repository.file(CONFIG)
+    preset = config is not None and _is_preset(config.parent)
+    if config is None and (weights or not tokenizer):
+        raise repository.failure(repository.unreachable, CONFIG)
+    if weights:
+        names = (keras_hub.WEIGHTS,) if preset else tuple(hugging_face.weight_names())
+        file = repository.first(names)
+        if file is None:
+            raise repository.failure(repository.unreachable, "its weights")
+        for name in keras_hub.TASK_FILES if preset else ():
+            repository.file(name)
+        for name in hugging_face.shard_names(file) if file.name.endswith(INDEX) else ():
+            if repository.file(name) is None:
+                raise repository.failure(repository.unreachable, f"{name}, which {file.name} names")
+    vocabulary = _download_tokenizer(repository, preset) if tokenizer else None
+    if config is None and vocabulary is None:
+        raise repository.failure(repository.unreachable)
+    return (config or vocabulary).parent  # type: ignore[union-attr]
+
+
+def _download_tokenizer(repository: hub.Repository, preset: bool) -> Path | None:
+    names = (SENTENCEPIECE[0], WORDPIECE[0], TOKENIZER_JSON)
+    vocabulary = repository.first((keras_hub.VOCABULARY,) if preset else names)
+    for name in (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP):
+        repository.file(name)
+    return vocabulary
+
+
+def _is_preset(folder: Path) -> bool:
+    """Whether `config.json` is KerasHub's, which names one of its classes."""
+    return "class_name" in _config_json(folder)
+
+
+def _config_json(folder: Path) -> dict[str, Any]:
+    try:
+        content = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _listing(folder: Path) -> str:
+    found = sorted(entry.name for entry in folder.iterdir())
+    return ", ".join(found[:8]) + (", …" if len(found) > 8 else "") if found else "nothing"

@@ -1,0 +1,227 @@
+"""Files of weights: safetensors, PyTorch's, HDF5 and Flax's. Reading one never runs code in it.
+
+torch, h5py and msgpack are imported when the first file of their kind is read.
+"""
+
+import contextlib
+import errno
+import importlib
+import os
+import pickle
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import ml_dtypes  # also gives NumPy the name "bfloat16", which safetensors asks it for
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from albert_tf.errors import UserError
+from albert_tf.files import written_atomically
+
+_OPTIMIZERS: Final = ("optimizer", "optimizer_weights")  # groups of an HDF5 file
+# flax.serialization: type 1 of msgpack's extensions is an array as (shape, dtype, bytes).
+_FLAX_ARRAY: Final = 1
+_FLAX_CHUNKED: Final = "__msgpack_chunked_array__"  # an array over 1 GiB, in pieces
+_FLAX_DTYPES: Final = frozenset({"float16", "bfloat16", "float32", "float64", "int32", "int64"})
+
+
+def is_floating(array: np.ndarray) -> bool:
+    """Whether an array holds floating-point numbers, bfloat16 included."""
+    return array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
+
+
+def as_float32(array: np.ndarray) -> np.ndarray:
+    """Converts floating-point numbers to float32; returns others unchanged."""
+    return array.astype("float32", copy=False) if is_floating(array) else array
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
+) -> None:
+    """Writes a safetensors file atomically; replaces an existing one.
+
+    Raises:
+        OSError: it can't be written; an existing file stays.
+    """
+    with written_atomically(path, force=True) as target:
+        try:
+            safetensors.numpy.save_file(dict(tensors), target, metadata=dict(metadata))
+        except safetensors.SafetensorError as error:
+            code = re.search(r"os error (\d+)", str(error))  # a full disk comes as this class too
+            number = int(code.group(1)) if code else 0
+            raise OSError(number, os.strerror(number) if code else str(error), str(path)) from error
+
+
+def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Returns the tensors of a safetensors file by name, and its metadata.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return tensors, file.metadata() or {}
+    except safetensors.SafetensorError as error:
+        raise _damaged(path, "safetensors", error) from error
+
+
+def read_pytorch(path: Path) -> dict[str, np.ndarray]:
+    """Returns the tensors of a state dict by name, float32 where they are floating-point.
+
+    Maps zip files into memory; reads the older format of torch before 1.6 whole.
+
+    Raises:
+        UserError: torch isn't installed; the file is damaged, holds code, or isn't a state dict.
+    """
+    torch = _imported("torch", "PyTorch's", path, "albert_tf[torch], or save it as safetensors")
+    content = _load_pytorch(torch, path)
+    received = None if isinstance(content, Mapping) and content else type(content).__name__
+    for name, value in () if received else content.items():
+        if not isinstance(value, torch.Tensor):
+            received = f"{name} with {type(value).__name__}"
+    if received:
+        raise UserError(
+            f"{path} must be a model's state dict, names with tensors. Received: {received}. "
+            "Save model.state_dict(), or use save_pretrained."
+        )
+    tensors = {str(name): tensor.detach() for name, tensor in content.items()}
+    return {
+        name: (tensor.to(torch.float32) if tensor.is_floating_point() else tensor).numpy()
+        for name, tensor in tensors.items()
+    }
+
+
+def _load_pytorch(torch: Any, path: Path) -> Any:
+    try:
+        return torch.load(
+            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
+        )
+    except Exception as error:  # damage shows in every way: EOFError, KeyError, AssertionError, …
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # torch's, of a cut zip file
+            raise
+        code = re.search(r".*(?:nsupported (?:global|class)|GLOBAL).*", str(error))
+        if isinstance(error, pickle.UnpicklingError) and code:
+            raise UserError(
+                f"{path} must hold tensors alone. Received a pickle with code in it, which was not "
+                f"run ({code.group().strip()[:120]}). Get the weights as safetensors from someone "
+                "you trust."
+            ) from error
+        raise _damaged(path, "PyTorch", error) from error
+
+
+@contextlib.contextmanager
+def opened_hdf5(path: Path) -> Iterator[Any]:
+    """Yields an `h5py.File` for reading.
+
+    Raises:
+        UserError: h5py isn't installed, or the file is damaged.
+    """
+    h5py = _imported("h5py", "HDF5", path, "h5py")
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, RuntimeError, KeyError) as error:
+        if not path.is_file():
+            raise
+        raise _damaged(path, "HDF5", error) from error
+
+
+def read_hdf5(path: Path) -> dict[str, np.ndarray]:
+    """Returns every weight of a file by its path, float32.
+
+    Raises:
+        UserError: h5py isn't installed, the file is damaged, or its weights are quantized.
+    """
+    with opened_hdf5(path) as file:
+        return hdf5_datasets(file)
+
+
+def hdf5_datasets(group: Any) -> dict[str, np.ndarray]:
+    """Returns every dataset of a file or group by its path, except an optimizer's."""
+    found: dict[str, np.ndarray] = {}
+
+    def visit(name: str, item: Any) -> None:
+        if hasattr(item, "shape") and name.split("/")[0] not in _OPTIMIZERS:
+            found[name] = hdf5_array(item)
+
+    group.visititems(visit)
+    return found
+
+
+def hdf5_array(dataset: Any) -> np.ndarray:
+    """Returns a dataset's values as float32.
+
+    Raises:
+        UserError: quantized weights, or a type that isn't a number.
+    """
+    array = np.asarray(dataset[()])
+    if array.dtype.kind == "V" and dataset.attrs.get("dtype") == "bfloat16":  # as Keras stores it
+        array = array.view(ml_dtypes.bfloat16)
+    if not is_floating(array):
+        raise UserError(
+            f"Weights must be floating-point numbers. Received {dataset.name} as {array.dtype}. "
+            "Is the model quantized? Save it before that."
+        )
+    return as_float32(array)
+
+
+def read_flax(path: Path) -> dict[str, np.ndarray]:
+    """Returns the arrays of a file by their path, float32 where they are floating-point.
+
+    Raises:
+        UserError: msgpack isn't installed, the file is damaged, or holds something else.
+    """
+    msgpack = _imported("msgpack", "Flax's", path, "msgpack, or save it as safetensors")
+
+    def array(code: int, data: bytes) -> np.ndarray:
+        if code != _FLAX_ARRAY:
+            raise ValueError(f"extension {code}, where arrays have {_FLAX_ARRAY}")
+        shape, name, content = msgpack.unpackb(data)
+        if name not in _FLAX_DTYPES:
+            raise ValueError(f"an array of {name}")
+        dtype = np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+        return as_float32(np.frombuffer(content, dtype).reshape(shape))
+
+    try:
+        content = msgpack.unpackb(path.read_bytes(), ext_hook=array, strict_map_key=True)
+        return dict(_flat(content, ()))
+    except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
+        raise _damaged(path, "Flax", error) from error
+
+
+def _flat(tree: Any, path: tuple[str, ...]) -> Iterator[tuple[str, np.ndarray]]:
+    if isinstance(tree, dict) and tree.get(_FLAX_CHUNKED):
+        # Tuples are written as dicts by "0", "1", …
+        pieces, shape = tree["chunks"], tree["shape"]
+        flat = np.concatenate([pieces[str(index)] for index in range(len(pieces))])
+        tree = flat.reshape([shape[str(index)] for index in range(len(shape))])
+    if isinstance(tree, dict):
+        for name, branch in tree.items():
+            yield from _flat(branch, (*path, name))
+    elif isinstance(tree, np.ndarray) and path:
+        yield "/".join(path), tree
+    else:
+        raise ValueError(f"{'/'.join(path) or 'the file'} is {type(tree).__name__}, not an array")
+
+
+def _imported(package: str, whose: str, path: Path, way_out: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise UserError(
+            f"{whose} files are read with {package}, which isn't installed. Received: {path}. "
+            f"pip install {way_out}."
+        ) from error
+
+
+def _damaged(path: Path, kind: str, error: Exception) -> UserError:
+    reason = next(iter(str(error).splitlines()), "")[:160]  # torch explains in many lines
+    return UserError(
+        f"{path} must be a whole {kind} file. Received {path.stat().st_size:,} bytes that don't "
+        f"read as one ({type(error).__name__}: {reason}). Copy it again from its source."
+    )
