@@ -72,7 +72,7 @@ def convert(
     found = finder.find(source, tokenizer=True)
     output = Path(output).expanduser()
     check_apart(found.weights or found.folder, output)
-    checkpoint = _select(finder.read(found), without)
+    checkpoint = _select(found.read(), without)
     if dtype is not None:
         checkpoint = _cast(checkpoint, dtype, format)
     companions = find_companions(found)
@@ -127,14 +127,16 @@ def find_companions(found: Found) -> dict[str, Path]:
     Raises:
         UserError: there are several vocabularies, and none has a known name.
     """
-    folders = (found.folder, *((found.folder.parent,) if found.format == "tf1" else ()))
     wanted: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         _VOCABULARY: (SENTENCEPIECE, SENTENCEPIECE_ENDINGS)
     }
     if found.format != "keras-hub":  # whose tokenizer.json is something else
         wanted[WORDPIECE[0]] = (WORDPIECE, WORDPIECE_ENDINGS)
         wanted |= {name: ((name,), ()) for name in _JSON}
-    files = {name: _first(folders, *wanted[name]) for name in wanted}
+    files = {name: finder.find_vocabulary(found.folder, *wanted[name]) for name in wanted}
+    if found.format == "tf1":
+        for name, (known, _) in wanted.items():
+            files[name] = files[name] or finder.find_vocabulary(found.folder.parent, known, ())
     return {name: file for name, file in files.items() if file is not None}
 
 
@@ -145,24 +147,6 @@ def destinations(files: Mapping[str, Path], format: str) -> dict[Path, str]:
         for name, file in files.items()
         if format != "keras-hub" or name == _VOCABULARY
     }
-
-
-def _first(
-    folders: tuple[Path, ...], known: tuple[str, ...], endings: tuple[str, ...]
-) -> Path | None:
-    """Returns a file by its name, or the only one with an ending in the first folder."""
-    for folder in folders:
-        named = [folder / name for name in known if (folder / name).is_file()]
-        similar = sorted({file for ending in endings for file in folder.glob(ending)})
-        similar = similar if folder == folders[0] else []
-        if not named and len(similar) > 1:
-            raise UserError(
-                f"There must be one vocabulary beside a checkpoint. Received: "
-                f"{', '.join(map(str, similar))}. Name the right one {known[0]}."
-            )
-        if found := named or similar:
-            return found[0]
-    return None
 
 
 def _select(checkpoint: Checkpoint, without: Sequence[str]) -> Checkpoint:
@@ -213,7 +197,7 @@ def _write(
         for file, name in copies.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / name)
-        again = finder.read(finder.find(folder)).tensors
+        again = finder.find(folder).read().tensors
         if digest(again) != digest(checkpoint.tensors):
             raise RuntimeError("The written checkpoint differs from its source.")
 

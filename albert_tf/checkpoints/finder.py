@@ -52,6 +52,15 @@ class Found(NamedTuple):
     weights: Path | None = None
     bundled: bool = False
 
+    def read(self) -> Checkpoint:
+        """Reads the checkpoint.
+
+        Raises:
+            UserError: a file is missing or damaged, or it is another model's.
+        """
+        assert self.weights is not None, "found with weights=False"
+        return _READERS[self.format](self.folder, self.weights)
+
     def architectures(self) -> list[str]:
         """Returns the classes that `config.json` names; none if it is missing or damaged."""
         names = _config_json(self.folder).get("architectures")
@@ -83,10 +92,10 @@ def find(
     path = Path(name_or_path).expanduser() / (hub_options.get("subfolder") or "")
     found = Found(path)
     if not path.is_dir():
-        if prefix := tf_checkpoint.find_prefix(path):
-            return Found(prefix.parent, "tf1", prefix)
         if is_bundled(name_or_path):
             found = Found(assets.model(str(name_or_path)), bundled=True)
+        elif prefix := tf_checkpoint.find_prefix(path):
+            return Found(prefix.parent, "tf1", prefix)
         else:
             repository = hub.Repository(_repository_name(str(name_or_path), path), **hub_options)
             found = Found(_download(repository, weights, tokenizer))
@@ -96,31 +105,21 @@ def find(
 def is_bundled(name_or_path: str | os.PathLike[str]) -> bool:
     """Whether a name is that of a bundled model, and of no directory or checkpoint here."""
     path = Path(name_or_path)
-    known = str(name_or_path) in assets.MODELS
-    return known and not path.is_dir() and tf_checkpoint.find_prefix(path) is None
-
-
-def read(found: Found) -> Checkpoint:
-    """Reads a checkpoint of any format.
-
-    Raises:
-        UserError: a file is missing or damaged, or it is another model's.
-    """
-    assert found.weights is not None, "found with weights=False"
-    return _READERS[found.format](found.folder, found.weights)
+    is_here = path.is_dir() or path.with_name(f"{path.name}.index").exists()
+    return str(name_or_path) in assets.MODELS and not is_here
 
 
 def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> AlbertConfig:
     """Reads a configuration; reads weights only in formats that need them for it.
 
     Raises:
-        UserError: see `find` and `read`.
+        UserError: see `find` and `Found.read`.
     """
     found = find(name_or_path, weights=False, **hub_options)
     path = found.folder / CONFIG
     if found.weights is None and path.is_file() and not _is_preset(found.folder):
         return AlbertConfig.from_json_file(path)
-    return read(find(name_or_path, **hub_options)).config
+    return find(name_or_path, **hub_options).read().config
 
 
 def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> Path | None:

@@ -94,11 +94,11 @@ def run(options: OPTIONS) -> int:
 
 def _check_apart(name_or_path: str, output: Path) -> None:
     """Refuses an output that would replace the model, if that is not a name on the hub."""
-    from albert_tf.checkpoints import google
+    from albert_tf.checkpoints import tf_checkpoint
     from albert_tf.files import check_apart
 
     source = Path(name_or_path).expanduser()
-    if source.exists() or google.matches(source):
+    if source.exists() or tf_checkpoint.find_prefix(source):
         check_apart(source, output)
 
 

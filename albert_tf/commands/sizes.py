@@ -80,19 +80,14 @@ def _long_enough(configs: Mapping[str, AlbertConfig], length: int) -> dict[str, 
 
 def _config(name: str) -> AlbertConfig:
     """What a size, a JSON file, a directory or a hub name says of its model."""
-    from albert_tf.checkpoints import directory, formats, google
+    from albert_tf.checkpoints import finder
 
     path = Path(name).expanduser()
     if name in SIZES:
         return AlbertConfig.from_size(name)
     if path.suffix == ".json" and path.is_file():
         return AlbertConfig.from_json_file(path)
-    config = path / directory.CONFIG
-    if directory.is_preset(config) or (path.is_dir() and not config.is_file()):
-        return formats.read(path).config
-    if not path.is_dir() and google.matches(path):
-        return formats.read(path).config
-    return directory.read_config(directory.locate(name))
+    return finder.read_config(name)
 
 
 def _report(configs: Mapping[str, AlbertConfig], options: OPTIONS) -> dict[str, Any]:

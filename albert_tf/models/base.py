@@ -3,16 +3,14 @@
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import keras
 
-from albert_tf.checkpoints import directory, formats, weights
+from albert_tf.checkpoints import finder, hugging_face, weights
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.ids import checked_ids
-from albert_tf.models.overrides import overridden
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
@@ -125,15 +123,15 @@ class PreTrainedModel(keras.Model):
         ignore_mismatched_sizes: bool = False,
         **options: Any,
     ) -> Model:
-        """A model with the configuration and weights of a checkpoint, in any published format.
+        """Returns a model with the configuration and weights of a checkpoint of any format.
 
         Args:
             name_or_path: a directory of Hugging Face (safetensors, PyTorch, TensorFlow, Flax), a
                 TensorFlow 1 checkpoint of Google's with its `albert_config.json`, a TF-Hub module,
                 a KerasHub preset, a hub name such as "albert/albert-base-v2", or "small", the
-                model that comes with the package.
+                model that ships with the package.
             dtype: Keras dtype policy; the global one if None.
-            ignore_mismatched_sizes: start a head afresh whose shapes differ (other labels).
+            ignore_mismatched_sizes: whether to initialize a head whose shapes differ.
             **options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` and
                 `subfolder` for the hub; anything else overrides a field of the configuration
                 (`num_labels=3`, `hidden_dropout_prob=0.1`).
@@ -141,18 +139,29 @@ class PreTrainedModel(keras.Model):
             UserError: there is no such model, it is damaged, or its weights don't fit its
                 configuration.
         """
-        hub_options, options = directory.split_hub_options(options)
-        checkpoint = formats.read(name_or_path, **hub_options)
-        model = cls(overridden(checkpoint.config, options), dtype=dtype)
+        hub_options, fields = finder.split_hub_options(options)
+        checkpoint = finder.find(name_or_path, **hub_options).read()
+        return cls.from_checkpoint(checkpoint, dtype, ignore_mismatched_sizes, **fields)
+
+    @classmethod
+    def from_checkpoint(
+        cls: type[Model],
+        checkpoint: weights.Checkpoint,
+        dtype: Any = None,
+        ignore_mismatched_sizes: bool = False,
+        **fields: Any,
+    ) -> Model:
+        """Returns a model of a checkpoint in memory; see `from_pretrained`."""
+        model = cls(checkpoint.config.replace(**fields), dtype=dtype)
         model.fresh_parts = weights.assign(
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )
         return model
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the `config.json` and `model.safetensors` that transformers reads."""
-        config = {**self.config.to_dict(), "architectures": [type(self).__name__]}
-        directory.write(Path(folder).expanduser(), config, weights.extract(self))
+        """Writes `config.json` and `model.safetensors` as transformers reads them."""
+        tensors, name = weights.extract(self), type(self).__name__
+        hugging_face.write_directory(folder, self.config, tensors, name)
 
 
 def named_inputs(arguments: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Tensor]:

@@ -1,11 +1,9 @@
 """`pipeline(task, model)`: the tasks by name, and their models from files."""
 
-import json
 import os
-from pathlib import Path
 from typing import Any, Final
 
-from albert_tf.checkpoints import directory, formats
+from albert_tf.checkpoints.finder import Found, find, split_hub_options
 from albert_tf.errors import UserError
 from albert_tf.models import (
     AlbertForMaskedLM,
@@ -77,12 +75,13 @@ def pipeline(
     name = ALIASES.get(task, task)
     if name not in TASKS:
         raise UserError(f"A task is one of {', '.join([*TASKS, *ALIASES])}. Received: {task!r}.")
-    hub_options, options = directory.split_hub_options(options)
+    hub_options, options = split_hub_options(options)
     kind, model_class = TASKS[name]
     if isinstance(model, str | os.PathLike):
         tokenizer = model if tokenizer is None else tokenizer
-        _refuse_other_tasks(name, model_class, formats.locate(model, **hub_options))
-        model = model_class.from_pretrained(model, **hub_options)
+        found = find(model, **hub_options)
+        _refuse_other_tasks(name, model_class, found)
+        model = model_class.from_checkpoint(found.read())
     if tokenizer is None or model is None:
         raise UserError(
             "A pipeline needs a model, and a tokenizer where the model isn't read from files. "
@@ -95,21 +94,14 @@ def pipeline(
     return made
 
 
-def _refuse_other_tasks(task: str, model_class: type[PreTrainedModel], path: Path) -> None:
-    """Refuses a checkpoint whose classifier is another kind of model's, by its configuration."""
-    config = path / directory.CONFIG
-    if model_class not in _CLASSIFIERS or not config.is_file():
-        return
-    try:
-        architectures = json.loads(config.read_text(encoding="utf-8")).get("architectures") or []
-    except (ValueError, AttributeError):
-        return  # from_pretrained says what is wrong with it
-    told = {name.removeprefix("TF").removeprefix("Flax") for name in architectures}
-    known = told & {each.__name__ for each in _CLASSIFIERS}
-    if known and model_class.__name__ not in known:
+def _refuse_other_tasks(task: str, model_class: type[PreTrainedModel], found: Found) -> None:
+    """Raises an error for a checkpoint whose configuration names another kind of classifier."""
+    names = {name.removeprefix("TF").removeprefix("Flax") for name in found.architectures()}
+    known = names & {each.__name__ for each in _CLASSIFIERS}
+    if model_class in _CLASSIFIERS and known and model_class.__name__ not in known:
         raise UserError(
             f"The checkpoint of {task!r} must be of {model_class.__name__}. "
-            f"Received: {path}, of {', '.join(sorted(known))}."
+            f"Received: {found.folder}, of {', '.join(sorted(known))}."
         )
 
 

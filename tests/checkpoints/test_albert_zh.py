@@ -3,7 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import albert_zh, google, names, tf_checkpoint, weights
+from albert_tf.checkpoints import google_variants, names, tf_checkpoint, weights
+from albert_tf.checkpoints.finder import find
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
 
@@ -118,7 +119,7 @@ def test_outputs_equal_that_code_written_out(variables, small_features, tmp_path
     """The reference follows brightmart/albert_zh's modeling.py and run_pretraining.py, float64."""
     tf_checkpoint.write_variables(tmp_path / "albert_model.ckpt", variables)
     (tmp_path / "albert_config_tiny.json").write_text(json.dumps(CONFIG))
-    found = google.read(tmp_path)
+    found = find(tmp_path).read()
     model = AlbertForPreTraining(found.config)
     assert weights.assign(model, found.tensors, found.origin) == []
     output = model(small_features)
@@ -148,8 +149,10 @@ def test_published_layouts(golden, layout):
     variables = {
         variable["name"]: np.zeros(variable["shape"], "float32") for variable in facts["variables"]
     }
-    assert albert_zh.matches(variables)
-    config, renamed = albert_zh.to_google(AlbertConfig.from_dict(facts["config"]), variables)
+    assert google_variants.is_albert_zh(variables)
+    config, renamed = google_variants.from_albert_zh(
+        AlbertConfig.from_dict(facts["config"]), variables
+    )
     table = names.google(config)
     assert config.embedding_size == config.hidden_size == 312
     expected = [name for name in table if name.startswith(("bert/", "cls/pred", "cls/seq"))]
@@ -158,4 +161,4 @@ def test_published_layouts(golden, layout):
 
 
 def test_googles_own_are_no_such_checkpoint(small_config, google_variables):
-    assert not albert_zh.matches(google_variables(small_config))
+    assert not google_variants.is_albert_zh(google_variables(small_config))

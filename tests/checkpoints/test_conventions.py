@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import conventions
+from albert_tf.checkpoints import hugging_face
 from albert_tf.errors import UserError
 
 WORDS = np.arange(12, dtype="float32").reshape(4, 3)
@@ -22,7 +22,7 @@ KERNEL = np.arange(10, dtype="float32").reshape(2, 5)
     ],
 )
 def test_pytorch(source, name):
-    named = conventions.from_pytorch({source: WORDS})
+    named = hugging_face.from_pytorch({source: WORDS})
     np.testing.assert_array_equal(named.tensors[name], WORDS)
     assert named.sources == {name: source}
 
@@ -43,13 +43,13 @@ def test_pytorch(source, name):
     ],
 )
 def test_kernels_of_keras_are_transposed(source, groups, name):
-    named = conventions.from_keras({source: KERNEL}, groups)
+    named = hugging_face.from_keras({source: KERNEL}, groups)
     np.testing.assert_array_equal(named.tensors[name], KERNEL.T)
     assert named.sources == {name: source}
 
 
 def test_tables_and_norms_are_not():
-    named = conventions.from_keras(
+    named = hugging_face.from_keras(
         {
             "albert/embeddings/word_embeddings/weight:0": WORDS,
             "albert/embeddings/token_type_embeddings/embeddings:0": KERNEL,
@@ -67,26 +67,26 @@ def test_flax(separator):
     given = dict(
         zip((name.replace("/", separator) for name in names), (WORDS, KERNEL), strict=True)
     )
-    found = conventions.from_flax(given, separator).tensors
+    found = hugging_face.from_flax(given, separator).tensors
     np.testing.assert_array_equal(found["embeddings.word_embeddings.weight"], WORDS)
     np.testing.assert_array_equal(found["pooler.weight"], KERNEL.T)
 
 
 def test_a_stranger_keeps_its_name():
-    assert list(conventions.from_keras({"other/kernel:0": KERNEL}).tensors) == ["other/kernel:0"]
+    assert list(hugging_face.from_keras({"other/kernel:0": KERNEL}).tensors) == ["other/kernel:0"]
 
 
 def test_one_weight_twice():
     twice = {"albert.pooler.bias": WORDS[0], "pooler.bias": WORDS[0].copy()}
-    assert list(conventions.from_pytorch(twice).tensors) == ["pooler.bias"]
+    assert list(hugging_face.from_pytorch(twice).tensors) == ["pooler.bias"]
     twice["pooler.bias"] += 1
     with pytest.raises(UserError, match="each weight once. Received pooler.bias as albert.pooler"):
-        conventions.from_pytorch(twice)
+        hugging_face.from_pytorch(twice)
 
 
 def test_the_decoders_bias_is_the_one_that_counts():
     # transformers' TFAlbertMLMHead adds `decoder_bias` and never `bias`; in PyTorch they are one.
-    named = conventions.from_keras(
+    named = hugging_face.from_keras(
         {"predictions/bias:0": WORDS[0], "predictions/decoder/bias:0": WORDS[1]}
     )
     assert list(named.tensors) == ["predictions.bias"]
@@ -96,7 +96,7 @@ def test_the_decoders_bias_is_the_one_that_counts():
 
 def test_a_decoder_that_is_not_tied():
     tied = {"embeddings.word_embeddings.weight": WORDS, "predictions.decoder.weight": WORDS}
-    assert "predictions.decoder.weight" in conventions.from_pytorch(tied).tensors
+    assert "predictions.decoder.weight" in hugging_face.from_pytorch(tied).tensors
     tied["predictions.decoder.weight"] = WORDS + 1
     with pytest.raises(UserError, match="must use the word table itself"):
-        conventions.from_pytorch(tied)
+        hugging_face.from_pytorch(tied)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf.checkpoints import directory
+from albert_tf.checkpoints import hugging_face
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 
@@ -17,17 +17,17 @@ def saved(small_config, scrambled, tmp_path):
 
 
 def rewrite(folder, change):
-    tensors = safetensors.numpy.load_file(folder / directory.WEIGHTS)
+    tensors = safetensors.numpy.load_file(folder / hugging_face.WEIGHTS)
     change(tensors)
-    safetensors.numpy.save_file(tensors, folder / directory.WEIGHTS)
+    safetensors.numpy.save_file(tensors, folder / hugging_face.WEIGHTS)
 
 
 def test_round_trip_is_bit_equal(saved, tmp_path, small_features):
     model = AlbertForSequenceClassification.from_pretrained(saved)
     model.save_pretrained(tmp_path / "again")
-    for name in (directory.CONFIG, directory.WEIGHTS):
+    for name in (hugging_face.CONFIG, hugging_face.WEIGHTS):
         assert (saved / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
-    assert json.loads((saved / directory.CONFIG).read_text())["architectures"] == [
+    assert json.loads((saved / hugging_face.CONFIG).read_text())["architectures"] == [
         "AlbertForSequenceClassification"
     ]
 
@@ -62,7 +62,7 @@ def test_overrides(saved):
     )
     assert model.config.hidden_dropout_prob == 0.3
     assert model.dtype_policy.name == "mixed_bfloat16"
-    with pytest.raises(TypeError, match="fields of AlbertConfig. Received: colour"):
+    with pytest.raises(TypeError, match="a field of AlbertConfig. Received: colour"):
         AlbertForSequenceClassification.from_pretrained(saved, colour="blue")
 
 
@@ -114,8 +114,8 @@ def test_weights_that_do_not_fit(saved, change, message):
 
 
 def test_a_configuration_that_does_not_fit_lists_both_sides(saved):
-    config = json.loads((saved / directory.CONFIG).read_text())
-    (saved / directory.CONFIG).write_text(
+    config = json.loads((saved / hugging_face.CONFIG).read_text())
+    (saved / hugging_face.CONFIG).write_text(
         json.dumps({**config, "vocab_size": 40, "num_hidden_groups": 2})
     )
     with pytest.raises(UserError) as raised:
@@ -128,13 +128,13 @@ def test_a_configuration_that_does_not_fit_lists_both_sides(saved):
 
 
 def test_a_truncated_file(saved):
-    path = saved / directory.WEIGHTS
+    path = saved / hugging_face.WEIGHTS
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(UserError, match="must be a whole safetensors file. Received .* bytes"):
         AlbertModel.from_pretrained(saved)
 
 
-@pytest.mark.parametrize("missing", [directory.CONFIG, directory.WEIGHTS])
+@pytest.mark.parametrize("missing", [hugging_face.CONFIG, hugging_face.WEIGHTS])
 def test_a_directory_that_is_no_model(saved, missing):
     (saved / missing).unlink()
     with pytest.raises(UserError, match=f"must hold {missing}. Received .*, which holds "):
@@ -156,7 +156,7 @@ def test_a_path_that_is_not_there(name, message):
 
 def test_a_file_in_place_of_a_directory(saved):
     with pytest.raises(UserError, match="A model is a directory .*Received a file"):
-        AlbertModel.from_pretrained(saved / directory.CONFIG)
+        AlbertModel.from_pretrained(saved / hugging_face.CONFIG)
 
 
 def test_a_hub_name_without_network_names_the_cache(tmp_path):
@@ -169,7 +169,7 @@ def test_a_hub_name_without_network_names_the_cache(tmp_path):
 
 
 def test_a_full_disk_leaves_the_old_model(saved, small_config, monkeypatch):
-    before = (saved / directory.WEIGHTS).read_bytes()
+    before = (saved / hugging_face.WEIGHTS).read_bytes()
 
     def full(tensors, path, metadata):
         path.write_bytes(b"half")
@@ -178,5 +178,8 @@ def test_a_full_disk_leaves_the_old_model(saved, small_config, monkeypatch):
     monkeypatch.setattr(safetensors.numpy, "save_file", full)
     with pytest.raises(OSError, match="No space left"):
         AlbertForSequenceClassification(small_config).save_pretrained(saved)
-    assert (saved / directory.WEIGHTS).read_bytes() == before
-    assert sorted(path.name for path in saved.iterdir()) == [directory.CONFIG, directory.WEIGHTS]
+    assert (saved / hugging_face.WEIGHTS).read_bytes() == before
+    assert sorted(path.name for path in saved.iterdir()) == [
+        hugging_face.CONFIG,
+        hugging_face.WEIGHTS,
+    ]

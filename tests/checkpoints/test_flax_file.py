@@ -3,7 +3,7 @@ import sys
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import flax_file
+from albert_tf.checkpoints.weight_files import read_flax
 from albert_tf.errors import UserError
 
 msgpack = pytest.importorskip("msgpack", reason="needs msgpack")
@@ -27,7 +27,7 @@ def path(tmp_path):
 
 def test_nested_names(path):
     path.write_bytes(packed({"albert": {"pooler": {"kernel": VALUES, "bias": VALUES[0]}}}))
-    found = flax_file.read(path)
+    found = read_flax(path)
     assert sorted(found) == ["albert/pooler/bias", "albert/pooler/kernel"]
     np.testing.assert_array_equal(found["albert/pooler/kernel"], VALUES)
 
@@ -38,7 +38,7 @@ def test_other_floats_come_as_float32(path, dtype):
 
     values = VALUES.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     path.write_bytes(packed({"x": values}))
-    found = flax_file.read(path)["x"]
+    found = read_flax(path)["x"]
     assert found.dtype == "float32"
     np.testing.assert_array_equal(found, VALUES)
 
@@ -48,15 +48,15 @@ def test_an_array_in_pieces(path):
     pieces = {str(index): VALUES.reshape(-1)[index : index + 1] for index in range(6)}
     tree = {"__msgpack_chunked_array__": True, "shape": {"0": 2, "1": 3}, "chunks": pieces}
     path.write_bytes(packed({"x": tree}))
-    np.testing.assert_array_equal(flax_file.read(path)["x"], VALUES)
+    np.testing.assert_array_equal(read_flax(path)["x"], VALUES)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (packed({"a": {"x": VALUES}})[:-5], "whole file of Flax's"),
-        (b"", "whole file of Flax's"),
-        (b"\xc1not msgpack", "whole file of Flax's"),
+        (packed({"a": {"x": VALUES}})[:-5], "whole Flax file"),
+        (b"", "whole Flax file"),
+        (b"\xc1not msgpack", "whole Flax file"),
         (packed({"a": 3}), "a is int, not an array"),
         (packed([VALUES]), "the file is list, not an array"),
         (msgpack.packb({"a": msgpack.ExtType(7, b"x")}), "extension 7, where arrays have 1"),
@@ -71,10 +71,10 @@ def test_an_array_in_pieces(path):
 def test_damaged_or_strange(path, content, message):
     path.write_bytes(content)
     with pytest.raises(UserError, match=message):
-        flax_file.read(path)
+        read_flax(path)
 
 
 def test_without_msgpack(monkeypatch, path):
     monkeypatch.setitem(sys.modules, "msgpack", None)
     with pytest.raises(UserError, match="pip install msgpack"):
-        flax_file.read(path)
+        read_flax(path)

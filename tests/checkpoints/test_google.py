@@ -8,6 +8,7 @@ import safetensors.numpy
 import tensorflow as tf
 
 from albert_tf.checkpoints import google, names, tf_checkpoint
+from albert_tf.checkpoints.finder import find
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
 
@@ -43,7 +44,7 @@ def converted(golden, name):
 def test_the_originals_checkpoints_equal_transformers_conversion(golden, reference):
     folder = reference.parent
     expected = converted(golden, folder.name)
-    found = google.read(reference)
+    found = find(reference).read()
     assert found.config == AlbertConfig.from_json_file(folder / "albert_config.json")
     assert_equal(found.tensors, expected)
 
@@ -51,7 +52,7 @@ def test_the_originals_checkpoints_equal_transformers_conversion(golden, referen
 @pytest.mark.references(*(f"B_original_tf1/*/{head}" for head in HEADS[1:]))
 def test_the_body_below_the_originals_heads(golden, reference):
     expected = converted(golden, reference.parent.name)
-    tensors = google.read(reference).tensors
+    tensors = find(reference).read().tensors
     body = {tensor: array for tensor, array in expected.items() if tensor in tensors}
     assert len(body) == len(expected) - 7, "all but the heads of pretraining"
     assert_equal({tensor: tensors[tensor] for tensor in body}, body)
@@ -84,7 +85,7 @@ def test_the_body_below_the_originals_heads(golden, reference):
     ],
 )
 def test_the_originals_heads(golden, head, labels, tensors):
-    found = google.read(golden / "B_original_tf1" / "c1_base_gelu" / head)
+    found = find(golden / "B_original_tf1" / "c1_base_gelu" / head).read()
     assert {
         name: array.shape
         for name, array in found.tensors.items()
@@ -99,10 +100,10 @@ def test_a_training_checkpoint_without_its_slots(golden, tmp_path):
     for path in folder.iterdir():
         shutil.copy(path, tmp_path)
     shutil.copy(golden / "B_original_tf1" / "c1_base_gelu" / "albert_config.json", tmp_path)
-    found = google.read(tmp_path).tensors
+    found = find(tmp_path).read().tensors
     assert found.keys() == converted(golden, "c1_base_gelu").keys()
     stored = tf.train.load_checkpoint(folder)
-    for variable, (name, transposed) in names.google(google.read(tmp_path).config).items():
+    for variable, (name, transposed) in names.google(find(tmp_path).read().config).items():
         if name in found:
             after = stored.get_tensor(variable)
             np.testing.assert_array_equal(found[name], after.T if transposed else after)
@@ -122,7 +123,7 @@ def test_published_layouts(golden, layout, tmp_path):
     }
     tf_checkpoint.write_variables(tmp_path / "model.ckpt-best", variables)
     (tmp_path / "albert_config.json").write_text(json.dumps(facts["config"]))
-    found = google.read(tmp_path)
+    found = find(tmp_path).read()
     table = names.google(found.config)
     weights = {
         table[name][0]: array
@@ -136,7 +137,7 @@ def test_published_layouts(golden, layout, tmp_path):
 
 
 def test_round_trip_is_bit_equal(model, written):
-    found = google.read(written)
+    found = find(written).read()
     assert_equal(found.tensors, model.tensors)
     assert found.config == model.config
     assert found.config.num_labels == 3
@@ -178,7 +179,7 @@ def test_equal_widths_need_no_projection(small_config, google_variables, tmp_pat
     assert tf_checkpoint.read_variables(tmp_path / "model" / "model.ckpt").keys() == (
         variables.keys()
     )
-    assert_equal(google.read(tmp_path / "model").tensors, found.tensors)
+    assert_equal(find(tmp_path / "model").read().tensors, found.tensors)
     found.tensors[f"{projection}.bias"][3] = 0.5
     with pytest.raises(UserError, match="no projection where embedding_size equals hidden_size"):
         google.write(tmp_path / "other", config, found.tensors)
@@ -190,7 +191,7 @@ def test_layers_that_share_less_become_groups(small_config, google_variables, sh
     config = dataclasses.replace(small_config, share=share, id2label=None)
     given = google.as_checkpoint(config, google_variables(config), "made here")
     google.write(tmp_path / "model", config, given.tensors)
-    found = google.read(tmp_path / "model")
+    found = find(tmp_path / "model").read()
     assert found.config == dataclasses.replace(config, share="all", num_hidden_groups=3)
     assert_equal(found.tensors, given.tensors)
 
@@ -201,8 +202,8 @@ def test_the_prefix_of_a_task_models_tensors(small_config, google_variables, tmp
     stored = {names.stored_name(name): array for name, array in tensors.items()}
     assert "albert.pooler.weight" in stored
     google.write(tmp_path / "model", config, stored, prefix="model.ckpt-7")
-    assert google.matches(tmp_path / "model" / "model.ckpt-7")
-    assert_equal(google.read(tmp_path / "model").tensors, tensors)
+    assert tf_checkpoint.find_prefix(tmp_path / "model" / "model.ckpt-7")
+    assert_equal(find(tmp_path / "model").read().tensors, tensors)
 
 
 def test_a_scope_around_a_module(small_config, google_variables, tmp_path, written):
@@ -212,14 +213,14 @@ def test_a_scope_around_a_module(small_config, google_variables, tmp_path, writt
     tf_checkpoint.write_variables(tmp_path / "model.ckpt", scoped)
     shutil.copy(written / "albert_config.json", tmp_path)
     expected = google.as_checkpoint(config, variables, "")
-    assert_equal(google.read(tmp_path / "model.ckpt").tensors, expected.tensors)
+    assert_equal(find(tmp_path / "model.ckpt").read().tensors, expected.tensors)
 
 
 def test_unknown_variables_keep_their_names(model, tmp_path, written):
     variables = tf_checkpoint.read_variables(written / "model.ckpt")
     variables["bert/encoder/layer_0/output/dense/bias"] = np.ones(20, "float32")
     tf_checkpoint.write_variables(written / "model.ckpt", variables)
-    found = google.read(written).tensors
+    found = find(written).read().tensors
     assert found.keys() - model.tensors.keys() == {"bert/encoder/layer_0/output/dense/bias"}
 
 
@@ -254,8 +255,8 @@ def test_groups_that_the_original_rounds_otherwise(
         tmp_path / "m", config, google.as_checkpoint(config, google_variables(config), "").tensors
     )
     path = tmp_path / "m" / "albert_config.json"
-    google.read(tmp_path / "m")
+    find(tmp_path / "m").read()
     assert "rounds layers" not in caplog.text
     path.write_text(json.dumps({**json.loads(path.read_text()), "num_hidden_groups": 22}))
-    google.read(tmp_path / "m")
+    find(tmp_path / "m").read()
     assert "rounds layers into other groups" in caplog.text

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from albert_tf.checkpoints.google_config import layers_in_other_groups, to_google
+from albert_tf.checkpoints.google import layers_in_other_groups, to_google
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 

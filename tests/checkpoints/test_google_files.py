@@ -2,8 +2,9 @@ import json
 
 import pytest
 
-from albert_tf.checkpoints import google_files
-from albert_tf.checkpoints.google_config import to_google
+from albert_tf.checkpoints import google, tf_checkpoint
+from albert_tf.checkpoints.finder import find
+from albert_tf.checkpoints.google import to_google
 from albert_tf.errors import UserError
 
 
@@ -31,8 +32,7 @@ def names_latest(folder, text):
     ],
 )
 def test_a_prefix_and_its_files(folder, name):
-    assert google_files.is_checkpoint(folder / name)
-    assert google_files.find_prefix(folder / name) == folder / "model.ckpt-best"
+    assert tf_checkpoint.find_prefix(folder / name) == folder / "model.ckpt-best"
 
 
 @pytest.mark.parametrize(
@@ -40,36 +40,33 @@ def test_a_prefix_and_its_files(folder, name):
 )
 def test_a_directory_whose_latest_is_named(folder, latest):
     names_latest(folder, latest.replace("\\", "\\\\"))
-    assert google_files.is_checkpoint(folder)
-    assert google_files.find_prefix(folder) == folder / "model.ckpt-3"
+    assert tf_checkpoint.find_prefix(folder) == folder / "model.ckpt-3"
 
 
 def test_a_directory_of_several_lists_them(folder):
     with pytest.raises(UserError, match=r"with model.ckpt-3, model.ckpt-best. Give one of these"):
-        google_files.find_prefix(folder)
+        tf_checkpoint.find_prefix(folder)
     names_latest(folder, "model.ckpt-9")
     with pytest.raises(UserError, match="or a file 'checkpoint' that names one of them"):
-        google_files.find_prefix(folder)
+        tf_checkpoint.find_prefix(folder)
 
 
 def test_a_directory_of_one(folder):
     for path in folder.glob("model.ckpt-3*"):
         path.unlink()
     names_latest(folder, "model.ckpt-3")
-    assert google_files.find_prefix(folder) == folder / "model.ckpt-best"
+    assert tf_checkpoint.find_prefix(folder) == folder / "model.ckpt-best"
 
 
 @pytest.mark.parametrize("name", ["model.ckpt", "model.ckpt-best.txt", "missing/model.ckpt-3"])
 def test_what_is_no_checkpoint(folder, name):
-    assert not google_files.is_checkpoint(folder / name)
+    assert not tf_checkpoint.find_prefix(folder / name)
 
 
 def test_folders_that_are_no_checkpoint(folder):
     (folder / "empty").mkdir()
-    assert not google_files.is_checkpoint(folder / "empty")
-    assert not google_files.is_checkpoint(folder / "missing")
-    (folder / "saved_model.pb").touch()
-    assert not google_files.is_checkpoint(folder)
+    assert not tf_checkpoint.find_prefix(folder / "empty")
+    assert not tf_checkpoint.find_prefix(folder / "missing")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +78,7 @@ def test_a_configuration_beside_or_one_folder_up(folder, small_config, name, up)
     inner.mkdir()
     (folder / "tokenizer_config.json").write_text("{}")
     (folder / "albert_config.json").rename((folder if up else inner) / name)
-    found = google_files.read_config((inner, folder))
+    found = google.read_config(google.find_config((inner, folder)))
     assert found.hidden_size == small_config.hidden_size
     assert found.hidden_act == "gelu_new", "Google's gelu is the tanh approximation"
 
@@ -92,16 +89,16 @@ def test_several_configurations(folder):
     with pytest.raises(
         UserError, match=r"albert_config_base.json, .*albert_config_tiny.json. Name"
     ):
-        google_files.read_config((folder,))
+        google.read_config(google.find_config((folder,)))
     (folder / "albert_config.json").write_text((folder / "albert_config_base.json").read_text())
-    assert google_files.read_config((folder,)).hidden_size == 20
+    assert google.read_config(google.find_config((folder,))).hidden_size == 20
 
 
 def test_no_configuration(folder):
     (folder / "albert_config.json").unlink()
     (folder / "tokenizer_config.json").write_text("{}")
     with pytest.raises(UserError, match=f"albert_config.json, beside it .* Received: {folder}"):
-        google_files.read_config((folder, folder / "inner"))
+        find(folder / "model.ckpt-best").read()
 
 
 def test_berts_configuration(folder, small_config):
@@ -109,4 +106,4 @@ def test_berts_configuration(folder, small_config):
     del values["embedding_size"]
     (folder / "albert_config.json").write_text(json.dumps(values))
     with pytest.raises(UserError, match="has embedding_size. Received: .* as BERT's are"):
-        google_files.read_config((folder,))
+        google.read_config(google.find_config((folder,)))

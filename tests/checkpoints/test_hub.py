@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from albert_tf.checkpoints import directory, formats, hub, hugging_face
+from albert_tf.checkpoints import hub, hugging_face
+from albert_tf.checkpoints.finder import find
 from albert_tf.errors import UserError
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
@@ -90,7 +91,7 @@ def test_names(name, repository):
 @pytest.mark.parametrize("name", ["albert-base-v2", "albert/albert-base-v2"])
 def test_from_the_cache_alone(snapshot, files, name):
     cache = snapshot("albert/albert-base-v2", files)
-    checkpoint = formats.read(name, cache_dir=cache, local_files_only=True)
+    checkpoint = find(name, cache_dir=cache, local_files_only=True).read()
     assert checkpoint.config.hidden_size == 20
     assert checkpoint.tensors["pooler.weight"].shape == (20, 20)
     assert f"snapshots/{COMMIT} (model.safetensors)" in checkpoint.origin
@@ -101,9 +102,9 @@ def test_offline_by_environment(snapshot, files, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
     # The client binds its default when it is imported, so the cache is given.
-    assert formats.read("albert-base-v2", cache_dir=cache).config.hidden_size == 20
+    assert find("albert-base-v2", cache_dir=cache).read().config.hidden_size == 20
     with pytest.raises(UserError, match="HF_HUB_OFFLINE is set.*cache .*doesn't hold it"):
-        formats.read("albert-large-v2", cache_dir=cache)
+        find("albert-large-v2", cache_dir=cache).read()
 
 
 def test_a_revision(snapshot, files):
@@ -113,9 +114,9 @@ def test_a_revision(snapshot, files):
     other = {**files, "config.json": json.dumps(changed).encode()}
     cache = snapshot("albert/albert-base-v2", other, OTHER, "old")
     read = {
-        revision: formats.read(
-            "albert-base-v2", cache_dir=cache, local_files_only=True, revision=revision
-        ).config.hidden_dropout_prob
+        revision: find("albert-base-v2", cache_dir=cache, local_files_only=True, revision=revision)
+        .read()
+        .config.hidden_dropout_prob
         for revision in ("main", "old", OTHER)
     }
     assert read == {"main": 0.0, "old": 0.25, OTHER: 0.25}
@@ -124,7 +125,7 @@ def test_a_revision(snapshot, files):
 def test_just_what_is_needed_is_brought(remote, files):
     more = dict.fromkeys(("pytorch_model.bin", "tf_model.h5", "tokenizer.json"), b"")
     asked = remote({**files, **more})
-    formats.read("albert-base-v2", revision="main", token="secret", force_download=True)
+    find("albert-base-v2", revision="main", token="secret", force_download=True).read()
     assert [each[1] for each in asked] == ["config.json", "model.safetensors"]
     assert asked[0][2:] == ("main", {"token": "secret", "force_download": True})
     assert asked[1][2] == COMMIT  # both from one commit, whatever is uploaded meanwhile
@@ -134,9 +135,9 @@ def test_the_preferred_weights_that_exist(remote, files):
     asked = remote(
         {"config.json": files["config.json"], "tf_model.h5": b"x", "flax_model.msgpack": b"x"}
     )
-    folder = directory.locate("albert-base-v2", weights=True)
-    assert asked[-1][1] == "tf_model.h5"
-    assert hugging_face.matches(folder)
+    found = find("albert-base-v2")
+    assert asked[-1][1] == found.weights.name == "tf_model.h5"
+    assert found.format == "hf"
 
 
 def test_shards(remote, files):
@@ -148,11 +149,11 @@ def test_shards(remote, files):
     }
     served["model.safetensors.index.json"] = json.dumps(index).encode()
     asked = remote(served)
-    directory.locate("albert-base-v2", weights=True)
+    find("albert-base-v2")
     assert [each[1] for each in asked][-2:] == ["model-1.safetensors", "model-2.safetensors"]
     del served["model-2.safetensors"]
     with pytest.raises(UserError, match="couldn't give model-2.safetensors, which model.safe"):
-        directory.locate("albert-base-v2", weights=True)
+        find("albert-base-v2")
 
 
 def test_a_preset(remote):
@@ -160,44 +161,44 @@ def test_a_preset(remote):
     served = {"config.json": config, "model.weights.h5": b"", "task.json": b""}
     served["assets/tokenizer/vocabulary.spm"] = b"vocabulary"
     asked = remote(served)
-    directory.locate("keras/albert_base_en_uncased", weights=True)
+    find("keras/albert_base_en_uncased")
     assert {each[1] for each in asked} == {
         "config.json",
         "model.weights.h5",
         "task.json",
         "task.weights.h5",
     }
-    folder = directory.locate("keras/albert_base_en_uncased")
+    folder = find("keras/albert_base_en_uncased", weights=False, tokenizer=True).folder
     assert (folder / "assets/tokenizer/vocabulary.spm").read_bytes() == b"vocabulary"
 
 
 def test_tokenizers_bring_no_weights(remote, files):
     asked = remote(files)
-    folder = directory.locate("albert-base-v2")
+    folder = find("albert-base-v2", weights=False, tokenizer=True).folder
     assert (folder / "spiece.model").read_bytes() == b"vocabulary"
     assert not {"model.safetensors", "vocab.txt", "tokenizer.json"} & {each[1] for each in asked}
     del files["spiece.model"]
     asked.clear()
     remote({**files, "tokenizer.json": b"{}"})
-    directory.locate("albert-base-v2")
+    find("albert-base-v2", weights=False, tokenizer=True)
     assert "tokenizer.json" in {each[1] for each in asked}
 
 
 def test_a_subfolder(remote, files, tmp_path):
     remote(files)
-    folder = directory.locate("someone/models", weights=True, subfolder="small")
+    folder = find("someone/models", subfolder="small").folder
     assert folder.name == "small"
-    assert formats.read("someone/models", subfolder="small").config.hidden_size == 20
-    assert formats.read(tmp_path, subfolder="model").config.hidden_size == 20
+    assert find("someone/models", subfolder="small").read().config.hidden_size == 20
+    assert find(tmp_path, subfolder="model").read().config.hidden_size == 20
 
 
 def test_nothing_to_read_there(remote, files):
     remote({"config.json": files["config.json"], "README.md": b""})
     with pytest.raises(UserError, match=r"couldn't give its weights \(which has none\)"):
-        formats.read("albert-base-v2")
+        find("albert-base-v2").read()
     remote({"README.md": b""})
     with pytest.raises(UserError, match="couldn't give config.json"):
-        formats.read("albert-base-v2")
+        find("albert-base-v2").read()
 
 
 @pytest.mark.parametrize(
@@ -215,7 +216,7 @@ def test_errors_of_the_hub(monkeypatch, name, way_out):
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
     with pytest.raises(UserError, match=rf"\({name}\).*{way_out}"):
-        formats.read("someone/model")
+        find("someone/model").read()
 
 
 def test_without_a_network_the_cache_is_asked_once(monkeypatch, snapshot, files):
@@ -228,7 +229,7 @@ def test_without_a_network_the_cache_is_asked_once(monkeypatch, snapshot, files)
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     with pytest.raises(UserError, match=r"its weights \(LocalEntryNotFoundError\)"):
-        formats.read("albert-base-v2", cache_dir=cache)
+        find("albert-base-v2", cache_dir=cache).read()
     assert asked[:3] == [False, False, True]  # the configuration, the first weights, the others
 
 
@@ -241,11 +242,11 @@ def test_a_damaged_index(tmp_path, content):
     with pytest.raises(
         UserError, match='must be JSON with a "weight_map"|must name files beside it'
     ):
-        hub.shard_names(path)
+        hugging_face.shard_names(path)
 
 
 def test_home(monkeypatch, files, tmp_path):
     monkeypatch.setenv("HOME", os.fspath(tmp_path))
-    assert formats.read("~/model").config.hidden_size == 20
+    assert find("~/model").read().config.hidden_size == 20
     with pytest.raises(UserError, match=f"Received: {tmp_path}/none, which is neither"):
-        formats.read("~/none")
+        find("~/none").read()

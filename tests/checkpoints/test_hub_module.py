@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints import google, hub_module, tf_checkpoint
-from albert_tf.checkpoints.google_config import to_google
-from albert_tf.checkpoints.saved_model_graph import Facts
+from albert_tf.checkpoints.finder import find
+from albert_tf.checkpoints.google import to_google
+from albert_tf.checkpoints.hub_module import Facts
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 
@@ -29,9 +30,8 @@ def assert_equal(found, expected):
 def test_a_module_of_tensorflow_1(tf1_module, google_variables, config, tmp_path, scope):
     variables = google_variables(config, "pretraining")
     folder = tf1_module(tmp_path / "albert_base", config, variables, scope)
-    assert hub_module.matches(folder)
-    assert not google.matches(folder)
-    found = hub_module.read(folder)
+    assert find(folder).format == "tf-hub"
+    found = find(folder).read()
     assert found.config == config, "measured: this module has no configuration"
     assert_equal(found.tensors, google.as_checkpoint(config, variables, "").tensors)
     assert found.origin == f"{folder} (TF-Hub module)"
@@ -42,7 +42,7 @@ def test_groups_and_equal_widths(tf1_module, google_variables, config, tmp_path)
         config, num_hidden_groups=3, inner_group_num=2, embedding_size=20, hidden_act="relu"
     )
     folder = tf1_module(tmp_path / "module", config, google_variables(config))
-    assert hub_module.read(folder).config == config
+    assert find(folder).read().config == config
 
 
 @pytest.mark.parametrize("place", ["assets", "."])
@@ -50,14 +50,14 @@ def test_a_configuration_goes_first(tf1_module, google_variables, config, tmp_pa
     folder = tf1_module(tmp_path / "module", config, google_variables(config))
     stated = dataclasses.replace(config, num_hidden_layers=7, hidden_dropout_prob=0.1)
     (folder / place / "albert_config.json").write_text(json.dumps(to_google(stated)))
-    assert hub_module.read(folder).config == stated
+    assert find(folder).read().config == stated
 
 
 @pytest.mark.parametrize("with_mlm", [False, True])
 def test_a_saved_model_of_model_garden(garden_module, garden_variables, config, tmp_path, with_mlm):
     variables = garden_variables(config, with_mlm)
     folder = garden_module(tmp_path / "albert_en_base", config, variables)
-    found = hub_module.read(folder)
+    found = find(folder).read()
     assert found.config == config
     block = "encoder.albert_layer_groups.0.albert_layers.0"
     for name, expected in {
@@ -93,7 +93,7 @@ def test_nothing_of_the_graph_is_loaded(
     monkeypatch.setattr(tf.saved_model, "load", refuse)
     monkeypatch.setattr(tf, "import_graph_def", refuse)
     monkeypatch.setattr(tf.compat.v1.saved_model, "load", refuse)
-    hub_module.read(folder)
+    find(folder).read()
 
 
 @pytest.mark.parametrize("size", ["base", "large", "xlarge", "xxlarge"])
@@ -138,7 +138,7 @@ def test_another_kind_of_model(tmp_path):
         UserError,
         match="hold an ALBERT's weights. Received: .*word_embeddings', but .*layer_0/kern",
     ):
-        hub_module.read(tmp_path)
+        find(tmp_path).read()
 
 
 def test_missing_and_damaged_variables(garden_module, garden_variables, config, tmp_path):
@@ -146,10 +146,10 @@ def test_missing_and_damaged_variables(garden_module, garden_variables, config, 
     data = folder / "variables" / "variables.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-500])
     with pytest.raises(UserError, match="must be whole. Received: .*variables"):
-        hub_module.read(folder)
+        find(folder).read()
     shutil.rmtree(folder / "variables")
     with pytest.raises(UserError, match="needs its .index file"):
-        hub_module.read(folder)
+        find(folder).read()
 
 
 def test_an_object_checkpoint_of_model_garden(garden_variables, config, tmp_path):
@@ -159,7 +159,7 @@ def test_an_object_checkpoint_of_model_garden(garden_variables, config, tmp_path
     module.kept = [tf.Variable(a, name=name) for name, a in garden_variables(config).items()]
     tf.train.Checkpoint(model=module).write(tmp_path / "bert_model.ckpt")
     (tmp_path / "albert_config.json").write_text(json.dumps(to_google(config)))
-    found = google.read(tmp_path)
+    found = find(tmp_path).read()
     assert "pooler.weight" in found.tensors
     assert not [name for name in found.tensors if "/" in name]
     assert tf_checkpoint.read_variables(tmp_path / "bert_model.ckpt").keys() == (

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf.checkpoints import hugging_face, shapes
+from albert_tf.checkpoints import hugging_face, names
+from albert_tf.checkpoints.finder import find
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.models import (
@@ -28,7 +29,7 @@ def tensors(small_config):
     generator = np.random.default_rng(2)
     return {
         name: generator.standard_normal(shape, "float32")
-        for name, shape in shapes.expected(small_config).items()
+        for name, shape in names.shapes(small_config).items()
         if name.startswith(("embeddings", "encoder", "pooler", "predictions", "sop"))
     }
 
@@ -76,7 +77,7 @@ def write_h5(folder, tensors):
 
 def write_bin(folder, tensors):
     torch = pytest.importorskip("torch", reason="needs torch (pip install albert_tf[torch])")
-    state = {hugging_face.names.stored_name(name): torch.tensor(tensors[name]) for name in tensors}
+    state = {names.stored_name(name): torch.tensor(tensors[name]) for name in tensors}
     torch.save(state, folder / "pytorch_model.bin")
 
 
@@ -111,11 +112,11 @@ def write_safetensors_of(kind):
 
 
 def write_shards(folder, tensors):
-    names = sorted(tensors)
+    ordered = sorted(tensors)
     weight_map = {}
-    for number, part in enumerate((names[::2], names[1::2])):
+    for number, part in enumerate((ordered[::2], ordered[1::2])):
         file = f"model-{number}.safetensors"
-        stored = {hugging_face.names.stored_name(name): tensors[name] for name in part}
+        stored = {names.stored_name(name): tensors[name] for name in part}
         safetensors.numpy.save_file(stored, folder / file)
         weight_map |= dict.fromkeys(stored, file)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
@@ -140,7 +141,7 @@ WRITERS = {
 def test_each_file_gives_the_same(folder, small_config, tensors, file):
     WRITERS[file](folder, tensors)
     assert (folder / file).is_file()
-    checkpoint = hugging_face.read(folder)
+    checkpoint = find(folder).read()
     assert checkpoint.config == small_config
     assert checkpoint.origin == f"{folder} ({file})"
     assert checkpoint.tensors.keys() == tensors.keys()
@@ -152,7 +153,7 @@ def test_each_file_gives_the_same(folder, small_config, tensors, file):
 def test_safetensors_of_tensorflow_and_flax(folder, tensors, kind):
     # transformers 4 wrote these with safe_serialization=True, by their own names.
     write_safetensors_of(kind)(folder, tensors)
-    found = hugging_face.read(folder).tensors
+    found = find(folder).read().tensors
     assert found.keys() == tensors.keys()
     for name in tensors:
         np.testing.assert_array_equal(found[name], tensors[name], err_msg=name)
@@ -163,7 +164,7 @@ def test_the_order_of_preference(folder, tensors):
     order += ["model.safetensors.index.json", "model.safetensors"]
     for number, file in enumerate(order):
         WRITERS[file](folder, {**tensors, "pooler.bias": np.full(20, number, "float32")})
-        assert hugging_face.read(folder).tensors["pooler.bias"][0] == number
+        assert find(folder).read().tensors["pooler.bias"][0] == number
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -173,7 +174,7 @@ def test_half_precision_comes_as_float32(folder, tensors, dtype):
     stored = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     half = {name: array.astype(stored) for name, array in tensors.items()}
     write_safetensors(folder, half)
-    found = hugging_face.read(folder).tensors
+    found = find(folder).read().tensors
     for name in tensors:
         assert found[name].dtype == "float32"
         np.testing.assert_array_equal(found[name], half[name].astype("float32"))
@@ -187,8 +188,8 @@ def test_bfloat16_without_keras(folder, tensors):
     import ml_dtypes
 
     write_safetensors(folder, {name: tensors[name].astype(ml_dtypes.bfloat16) for name in tensors})
-    code = "import sys; from albert_tf.checkpoints import formats\n"
-    code += f"print(formats.read({str(folder)!r}).tensors['pooler.bias'].dtype)\n"
+    code = "import sys; from albert_tf.checkpoints.finder import find\n"
+    code += f"print(find({str(folder)!r}).read().tensors['pooler.bias'].dtype)\n"
     code += "assert not {'keras', 'tensorflow', 'torch', 'h5py'} & sys.modules.keys()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "float32\n", done.stderr
@@ -197,7 +198,7 @@ def test_bfloat16_without_keras(folder, tensors):
 def test_old_names_and_a_prefix_of_data_parallel(folder, tensors):
     old = {
         "module."
-        + hugging_face.names.stored_name(name)
+        + names.stored_name(name)
         .replace("LayerNorm.weight", "LayerNorm.gamma")
         .replace("LayerNorm.bias", "LayerNorm.beta"): array
         for name, array in tensors.items()
@@ -215,14 +216,14 @@ def test_another_models_configuration(folder, tensors):
     write_safetensors(folder, tensors)
     (folder / "config.json").write_text(json.dumps({"model_type": "bert", "hidden_size": 20}))
     with pytest.raises(UserError, match="model_type must be 'albert'.*Received: 'bert'"):
-        hugging_face.read(folder)
+        find(folder).read()
 
 
 def test_a_missing_shard(folder, tensors):
     write_shards(folder, tensors)
     (folder / "model-1.safetensors").unlink()
     with pytest.raises(UserError, match="must lie beside it. Missing: model-1.safetensors"):
-        hugging_face.read(folder)
+        find(folder).read()
 
 
 @pytest.mark.parametrize("file", [file for file in WRITERS if "index" not in file])
@@ -230,7 +231,7 @@ def test_a_truncated_file(folder, tensors, file):
     WRITERS[file](folder, tensors)
     (folder / file).write_bytes((folder / file).read_bytes()[:-50])
     with pytest.raises(UserError, match=f"{file} must be a whole .*Received .* bytes"):
-        hugging_face.read(folder)
+        find(folder).read()
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ def test_a_truncated_file(folder, tensors, file):
 )
 def test_written_as_the_model_itself_writes(small_config, tmp_path, cls, options):
     cls(dataclasses.replace(small_config, **options)).save_pretrained(tmp_path / "model")
-    checkpoint = hugging_face.read(tmp_path / "model")
+    checkpoint = find(tmp_path / "model").read()
     hugging_face.write(tmp_path / "again", checkpoint.config, checkpoint.tensors)
     for name in ("config.json", "model.safetensors"):
         found, expected = ((tmp_path / each / name).read_bytes() for each in ("again", "model"))

@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import formats, keras_hub, shapes
+from albert_tf.checkpoints import keras_hub, names
+from albert_tf.checkpoints.finder import find
 from albert_tf.errors import UserError
 
 h5py = pytest.importorskip("h5py", reason="needs h5py, which Keras brings")
@@ -18,7 +19,7 @@ def draw(config, *heads):
     generator = np.random.default_rng(6)
     parts = ("embeddings", "encoder", "pooler", *heads)
     drawn = {}
-    for name, shape in shapes.expected(config).items():
+    for name, shape in names.shapes(config).items():
         if name.split(".")[0] in parts:
             shape = [config.num_labels if size is None else size for size in shape]
             drawn[name] = 0.3 * generator.standard_normal(shape, "float32")
@@ -32,8 +33,8 @@ def test_round_trip_is_bit_equal(small_config, tmp_path, heads, groups, inner):
     config = config if heads == ("classifier",) else dataclasses.replace(config, id2label=None)
     tensors = draw(config, *heads)
     keras_hub.write(tmp_path, config, tensors)
-    assert keras_hub.matches(tmp_path)
-    found = keras_hub.read(tmp_path)
+    assert find(tmp_path).format == "keras-hub"
+    found = find(tmp_path).read()
     assert found.config == config
     assert found.tensors.keys() == tensors.keys()
     for name in tensors:
@@ -46,7 +47,7 @@ def test_layers_of_their_own_are_groups_there(small_config, tmp_path):
     keras_hub.write(tmp_path, config, draw(config))
     content = json.loads((tmp_path / "config.json").read_text())["config"]
     assert (content["num_groups"], content["num_layers"]) == (3, 3)
-    assert keras_hub.read(tmp_path).config.num_hidden_groups == 3
+    assert find(tmp_path).read().config.num_hidden_groups == 3
 
 
 def test_what_it_can_not_express_leaves_nothing(small_config, tmp_path):
@@ -89,7 +90,7 @@ def change(path, edit):
 
 
 def test_names_of_earlier_releases(preset, small_config):
-    expected = keras_hub.read(preset).tensors
+    expected = find(preset).read().tensors
     for name in ("config.json", "task.json"):
         text = (preset / name).read_text()
         (preset / name).write_text(text.replace('"AlbertBackbone"', '"keras_nlp>AlbertBackbone"'))
@@ -99,7 +100,7 @@ def test_names_of_earlier_releases(preset, small_config):
         attention.move("query_dense", "_query_dense")
         for layer in file["_layer_checkpoint_dependencies"].values():
             del layer["vars"].attrs["name"]
-    found = keras_hub.read(preset)
+    found = find(preset).read()
     assert found.config == small_config
     for name in expected:
         np.testing.assert_array_equal(found.tensors[name], expected[name])
@@ -108,7 +109,7 @@ def test_names_of_earlier_releases(preset, small_config):
 def test_a_variable_that_is_unknown_keeps_its_name(preset):
     with h5py.File(preset / "model.weights.h5", "a") as file:
         file["layers/adapter/vars/0"] = np.zeros(2, "float32")
-    assert keras_hub.read(preset).tensors["layers/adapter/vars/0"].shape == (2,)
+    assert find(preset).read().tensors["layers/adapter/vars/0"].shape == (2,)
 
 
 def test_weights_of_another_shape_are_left_to_loading_to_list(preset):
@@ -125,17 +126,17 @@ def test_weights_of_another_shape_are_left_to_loading_to_list(preset):
 def test_a_truncated_file(preset, file):
     (preset / file).write_bytes((preset / file).read_bytes()[:-9])
     with pytest.raises(UserError, match=f"{file} must be .*Received"):
-        formats.read(preset)
+        find(preset).read()
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.weights.h5"])
 def test_a_missing_file(preset, file):
     (preset / file).unlink()
-    with pytest.raises(UserError, match=f"must hold {file}. Received .*, which holds"):
-        formats.read(preset)
+    with pytest.raises(UserError, match=f"must hold {file}. Received .*, without it"):
+        find(preset).read()
     (preset / "model.weights.json").write_text("{}")
     with pytest.raises(UserError, match="Presets in shards are not read"):
-        keras_hub.read(preset)
+        find(preset).read()
 
 
 @pytest.fixture
@@ -223,7 +224,7 @@ def test_both_ways(
     ours = pair(cls).from_pretrained(tmp_path / "theirs")
     assert_alike(ours, model, cls, small_features, features)
 
-    checkpoint = formats.read(tmp_path / "theirs")
+    checkpoint = find(tmp_path / "theirs").read()
     keras_hub.write(tmp_path / "ours", checkpoint.config, checkpoint.tensors)
     options = {} if cls == "AlbertBackbone" else {"preprocessor": None}
     again = getattr(itself.models, cls).from_preset(str(tmp_path / "ours"), **options)
@@ -245,7 +246,7 @@ def test_bfloat16(itself, tmp_path, theirs):
         dtype="bfloat16",
     )
     model.save_to_preset(str(tmp_path))
-    found = keras_hub.read(tmp_path).tensors
+    found = find(tmp_path).read().tensors
     table = model.token_embedding.embeddings
     np.testing.assert_array_equal(
         found["embeddings.word_embeddings.weight"], np.asarray(table).astype("float32")

@@ -2,13 +2,13 @@ import dataclasses
 
 import numpy as np
 
-from albert_tf.checkpoints import keras_hub_names, shapes
+from albert_tf.checkpoints import keras_hub_names, names
 
 
 def test_every_weight_of_the_backbone_has_a_place(small_config):
     config = dataclasses.replace(small_config, num_hidden_groups=3, inner_group_num=2)
     parts = ("embeddings", "encoder", "pooler")
-    expected = {name for name in shapes.expected(config) if name.split(".")[0] in parts}
+    expected = {name for name in names.shapes(config) if name.split(".")[0] in parts}
     places = keras_hub_names.backbone(config)
     assert places.keys() == expected
     assert len({place[:3] for place in places.values()}) == len(places)
@@ -35,7 +35,7 @@ def test_shapes_there_and_back(small_config):
         "ffn.weight": (20, 24),
     }
     prefix = "encoder.albert_layer_groups.0.albert_layers.0."
-    wanted = shapes.expected(small_config)
+    wanted = names.shapes(small_config)
     for name, place in keras_hub_names.backbone(small_config).items():
         array = np.arange(np.prod(wanted[name]), dtype="float32").reshape(wanted[name])
         there = place.form.there(array, small_config)

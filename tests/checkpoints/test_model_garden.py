@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import model_garden
+from albert_tf.checkpoints import google_variants
 
 BLOCK = "bert/encoder/transformer/group_0/inner_group_0/attention_1/"
 
@@ -19,13 +19,13 @@ BLOCK = "bert/encoder/transformer/group_0/inner_group_0/attention_1/"
     ],
 )
 def test_names(prefix, theirs, googles):
-    (name,) = model_garden.to_google({prefix + theirs: np.ones((3, 2))})
+    (name,) = google_variants.from_model_garden({prefix + theirs: np.ones((3, 2))})
     assert name == googles
 
 
 def test_unknown_names_stay():
     given = {"transformer/layer_0/output/bias": np.ones(3), "pooler/extra": np.ones(2)}
-    assert model_garden.to_google(given) == given
+    assert google_variants.from_model_garden(given) == given
 
 
 @pytest.mark.parametrize("output", ["self_attention/attention_output", "self_attention_output"])
@@ -44,12 +44,14 @@ def test_kernels_by_head_give_the_same_attention(output):
     query = np.einsum("BTH,HAD->BTAD", hidden, query_kernel) + query_bias
     expected = np.einsum("BTAD,ADH->BTH", query, kernel) + bias
 
-    found = model_garden.to_google(variables)
+    found = google_variants.from_model_garden(variables)
     flat = hidden @ found[f"{BLOCK}self/query/kernel"] + found[f"{BLOCK}self/query/bias"]
     result = flat @ found[f"{BLOCK}output/dense/kernel"] + found[f"{BLOCK}output/dense/bias"]
     np.testing.assert_allclose(result, expected, rtol=1e-10)
-    assert model_garden.heads(variables) == 5
+    assert google_variants.model_garden_heads(variables) == 5
 
 
 def test_heads_of_other_variables():
-    assert model_garden.heads({f"{BLOCK}self/query/kernel": np.ones((20, 20))}) is None
+    assert (
+        google_variants.model_garden_heads({f"{BLOCK}self/query/kernel": np.ones((20, 20))}) is None
+    )

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import pytorch_file
+from albert_tf.checkpoints.weight_files import read_pytorch
 from albert_tf.errors import UserError
 
 torch = pytest.importorskip("torch", reason="needs torch (pip install albert_tf[torch])")
@@ -26,7 +26,7 @@ def state():
 def test_a_state_dict(state, zipped, tmp_path):
     path = tmp_path / "pytorch_model.bin"
     torch.save(state, path, _use_new_zipfile_serialization=zipped)
-    found = pytorch_file.read(path)
+    found = read_pytorch(path)
     assert found.keys() == state.keys()
     for name, tensor in state.items():
         np.testing.assert_array_equal(found[name], tensor.detach().numpy())
@@ -37,7 +37,7 @@ def test_a_state_dict(state, zipped, tmp_path):
 def test_other_floats_come_as_float32(state, dtype, tmp_path):
     value = state["albert.pooler.weight"].to(getattr(torch, dtype))
     torch.save({"x": value}, tmp_path / "x.bin")
-    found = pytorch_file.read(tmp_path / "x.bin")["x"]
+    found = read_pytorch(tmp_path / "x.bin")["x"]
     assert found.dtype == "float32"
     np.testing.assert_array_equal(found, value.float().numpy())
 
@@ -56,7 +56,7 @@ def test_code_is_refused_and_not_run(kind, tmp_path):
     else:
         torch.save({"x": Harmful()}, path, _use_new_zipfile_serialization=kind == "zip")
     with pytest.raises(UserError, match="pickle with code in it, which was not run"):
-        pytorch_file.read(path)
+        read_pytorch(path)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
@@ -67,17 +67,17 @@ def test_a_truncated_file(state, zipped, kept, tmp_path):
     torch.save(state, path, _use_new_zipfile_serialization=zipped)
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(UserError, match="must be a whole PyTorch file. Received .* bytes"):
-        pytorch_file.read(path)
+        read_pytorch(path)
 
 
 @pytest.mark.parametrize("content", [[1, 2], {}, {"x": 3}, {"model": {"x": 3}}], ids=repr)
 def test_no_state_dict(content, tmp_path):
     torch.save(content, tmp_path / "x.bin")
     with pytest.raises(UserError, match="must be a model's state dict"):
-        pytorch_file.read(tmp_path / "x.bin")
+        read_pytorch(tmp_path / "x.bin")
 
 
 def test_without_torch(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UserError, match=r"pip install albert_tf\[torch\]"):
-        pytorch_file.read(tmp_path / "pytorch_model.bin")
+        read_pytorch(tmp_path / "pytorch_model.bin")

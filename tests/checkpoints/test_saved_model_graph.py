@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from albert_tf.checkpoints.saved_model_graph import Facts, read_facts
+from albert_tf.checkpoints.hub_module import Facts, read_facts
 from albert_tf.errors import UserError
 
 

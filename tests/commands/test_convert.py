@@ -5,7 +5,9 @@ import pytest
 import safetensors.numpy
 
 from albert_tf import cli
-from albert_tf.checkpoints import formats, google, report
+from albert_tf.checkpoints import google
+from albert_tf.checkpoints.conversion import FORMATS, checksum, digest
+from albert_tf.checkpoints.finder import find
 from albert_tf.models import (
     AlbertForMaskedLM,
     AlbertForPreTraining,
@@ -91,7 +93,7 @@ def test_the_report(convert, saved, tmp_path):
     status, output, _ = convert(folder, tmp_path / "tf1", "--format", "tf1", "--json")
     found = json.loads(output)
     assert status == 0
-    assert found["digest"] == report.digest(plain)
+    assert found["digest"] == digest(plain)
     assert [row["name"] for row in found["tensors"]] == sorted(plain)
     rows = {row["name"]: row for row in found["tensors"]}
     assert rows["embeddings.word_embeddings.weight"] == {
@@ -100,7 +102,7 @@ def test_the_report(convert, saved, tmp_path):
         "out": "bert/embeddings/word_embeddings",
         "shape": [31, 6],
         "dtype": "float32",
-        "sha256": report.checksum(plain["embeddings.word_embeddings.weight"]),
+        "sha256": checksum(plain["embeddings.word_embeddings.weight"]),
     }
     assert found["files"] == ["30k-clean.model", "tokenizer.json", "tokenizer_config.json"]
     assert found["output"] == str(tmp_path / "tf1")
@@ -108,15 +110,15 @@ def test_the_report(convert, saved, tmp_path):
     _, output, _ = convert(tmp_path / "tf1", tmp_path / "hf", "--format", "hf")
     lines = [line.split("\t") for line in output.splitlines()]
     row = next(line for line in lines if line[0] == "cls/seq_relationship/output_weights")
-    checksum = report.checksum(plain["sop_classifier.classifier.weight"])[:12]
-    assert row[1:] == ["sop_classifier.classifier.weight", "2x20", "float32", checksum]
+    expected = checksum(plain["sop_classifier.classifier.weight"])[:12]
+    assert row[1:] == ["sop_classifier.classifier.weight", "2x20", "float32", expected]
     assert ["digest", found["digest"]] in lines  # the same in every format
     assert ["copied", "spiece.model"] in lines
 
 
 def test_a_path_without_its_ending(convert, saved, small_config, tmp_path):
     folder = saved(AlbertModel)
-    checkpoint = formats.read(folder)
+    checkpoint = find(folder).read()
     google.write(tmp_path / "google", small_config, checkpoint.tensors, "model.ckpt-best")
     (tmp_path / "google" / "30k-clean.model").write_bytes(b"vocabulary")
     status, _, errors = convert(
@@ -205,7 +207,7 @@ def test_without_a_head(convert, saved, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda tensors: tensors.update(extra=np.zeros(2)), "unknown to every model: extra (2,)"),
+        (lambda tensors: tensors.update(extra=np.zeros(2)), "unknown to the model: extra (2,)"),
         (
             lambda tensors: tensors.pop("albert.pooler.bias"),
             "missing from the checkpoint: pooler.bias",
@@ -217,7 +219,7 @@ def test_without_a_head(convert, saved, tmp_path):
         (lambda tensors: tensors["classifier.bias"].fill(np.nan), "not finite: classifier.bias"),
     ],
 )
-@pytest.mark.parametrize("kind", formats.WRITERS)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_every_tensor_is_accounted_for(convert, saved, tmp_path, change, message, kind):
     folder = saved(AlbertForSequenceClassification)
     tensors = safetensors.numpy.load_file(folder / "model.safetensors")
@@ -252,7 +254,7 @@ def test_the_input_is_never_replaced(convert, saved, tmp_path, output):
 
 def test_a_full_disk_leaves_nothing(convert, saved, tmp_path, files_of_at_most):
     folder = saved(AlbertModel)
-    for kind in formats.WRITERS:
+    for kind in FORMATS:
         with files_of_at_most(4000):
             status = cli.main(["convert", str(folder), str(tmp_path / "out"), "--format", kind])
         assert status == 2, kind

@@ -92,7 +92,8 @@ def test_unknown_task(tmp_path):
         load_pretrained(tmp_path, "poetry")
 
 
-def test_a_configuration_that_is_damaged(tmp_path):
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(UserError, match="config.json must be JSON. Received: Expecting"):
-        load_pretrained(tmp_path)
+def test_a_configuration_that_is_damaged(saved):
+    _, folder = saved("encoder")
+    (folder / "config.json").write_text("{")
+    with pytest.raises(UserError, match="must be JSON. Received .*config.json: Expecting"):
+        load_pretrained(folder)

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import formats, keras_hub
+from albert_tf.checkpoints import keras_hub
+from albert_tf.checkpoints.finder import find
 from albert_tf.checkpoints.weights import extract
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 
@@ -50,7 +51,7 @@ def test_same_outputs_and_weights(cls, theirs, config, drawn_features, scrambled
         other = expected if key is None else expected[key]
         np.testing.assert_allclose(found[name], other, atol=2e-5, rtol=0, err_msg=name)
     peer.save_to_preset(str(tmp_path / "theirs"))
-    again = formats.read(tmp_path / "theirs").tensors
+    again = find(tmp_path / "theirs").read().tensors
     assert again.keys() == tensors.keys()
     for name in tensors:
         np.testing.assert_array_equal(again[name], tensors[name], err_msg=name)

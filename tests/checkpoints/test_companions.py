@@ -1,6 +1,7 @@
 import pytest
 
-from albert_tf.commands import companions
+from albert_tf.checkpoints.conversion import destinations, find_companions
+from albert_tf.checkpoints.finder import Found
 from albert_tf.errors import UserError
 
 
@@ -30,32 +31,30 @@ def files(tmp_path):
 )
 def test_a_vocabulary_by_its_places(files, kind, place):
     folder = files(place, "model.ckpt.index")
-    assert companions.find(folder, kind) == {"spiece.model": folder / place}
-    if kind == "tf1":
-        assert companions.find(folder / "model.ckpt", kind) == {"spiece.model": folder / place}
+    assert find_companions(Found(folder, kind)) == {"spiece.model": folder / place}
 
 
 def test_all_files_of_a_directory(files):
     names = ["tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"]
     folder = files(*names, "config.json", "README.md")
-    assert companions.find(folder, "hf") == {name: folder / name for name in names}
+    assert find_companions(Found(folder, "hf")) == {name: folder / name for name in names}
 
 
 def test_one_folder_up(files):
     folder = files("30k-clean.model", "run/model.ckpt-5.index")
-    found = companions.find(folder / "run" / "model.ckpt-5", "tf1")
+    found = find_companions(Found(folder / "run", "tf1"))
     assert found == {"spiece.model": folder / "30k-clean.model"}
 
 
 def test_several_vocabularies(files):
-    with pytest.raises(UserError, match="must have one vocabulary. Received: .*a.model"):
-        companions.find(files("a.model", "b.model"), "hf")
+    with pytest.raises(UserError, match="A folder must have one vocabulary. Received: .*a.model"):
+        find_companions(Found(files("a.model", "b.model"), "hf"))
 
 
 def test_destinations(files):
     folder = files("spiece.model", "vocab.txt", "tokenizer.json")
-    found = companions.find(folder, "hf")
+    found = find_companions(Found(folder, "hf"))
     model, text, fast = (folder / name for name in ("spiece.model", "vocab.txt", "tokenizer.json"))
-    assert companions.destinations(found, "hf") == {each: each.name for each in (model, text, fast)}
-    assert companions.destinations(found, "tf1")[model] == "30k-clean.model"
-    assert companions.destinations(found, "keras-hub") == {model: "assets/tokenizer/vocabulary.spm"}
+    assert destinations(found, "hf") == {each: each.name for each in (model, text, fast)}
+    assert destinations(found, "tf1")[model] == "30k-clean.model"
+    assert destinations(found, "keras-hub") == {model: "assets/tokenizer/vocabulary.spm"}

@@ -2,7 +2,7 @@ import hashlib
 
 import numpy as np
 
-from albert_tf.checkpoints import report
+from albert_tf.checkpoints import conversion
 
 TENSORS = {
     "b": np.array([[1.0, 2.0, 3.0]], "float32"),
@@ -13,7 +13,7 @@ TENSORS = {
 def test_digest_is_what_it_says():
     text = b'["a",[1]]\0' + bytes.fromhex("00008040")  # 4.0
     text += b'["b",[1,3]]\0' + bytes.fromhex("0000803f0000004000004040")
-    assert report.digest(TENSORS) == hashlib.sha256(text).hexdigest()
+    assert conversion.digest(TENSORS) == hashlib.sha256(text).hexdigest()
 
 
 def test_order_layout_and_dtype_do_not_matter():
@@ -21,13 +21,13 @@ def test_order_layout_and_dtype_do_not_matter():
         "a": TENSORS["a"].astype("float16"),
         "b": np.asfortranarray(TENSORS["b"]).astype(">f4"),
     }
-    assert report.digest(other) == report.digest(TENSORS)
-    assert report.checksum(other["b"]) == report.checksum(TENSORS["b"])
+    assert conversion.digest(other) == conversion.digest(TENSORS)
+    assert conversion.checksum(other["b"]) == conversion.checksum(TENSORS["b"])
 
 
 def test_names_shapes_and_values_do():
     digests = {
-        report.digest(tensors)
+        conversion.digest(tensors)
         for tensors in (
             TENSORS,
             {**TENSORS, "b": TENSORS["b"].T},
@@ -37,4 +37,4 @@ def test_names_shapes_and_values_do():
         )
     }
     assert len(digests) == 5
-    assert report.checksum(TENSORS["b"]) == report.checksum(TENSORS["b"].T)
+    assert conversion.checksum(TENSORS["b"]) == conversion.checksum(TENSORS["b"].T)

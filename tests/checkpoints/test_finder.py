@@ -3,7 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import formats, google, hugging_face, shapes
+from albert_tf.checkpoints import conversion, google, hugging_face, names
+from albert_tf.checkpoints.finder import find
+from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
 
@@ -13,35 +15,36 @@ def tensors(small_config):
     generator = np.random.default_rng(9)
     return {
         name: generator.standard_normal(shape, "float32")
-        for name, shape in shapes.expected(small_config).items()
+        for name, shape in names.shapes(small_config).items()
         if name.split(".")[0] in ("embeddings", "encoder", "pooler")
     }
 
 
-@pytest.mark.parametrize("kind", formats.WRITERS)
+@pytest.mark.parametrize("kind", conversion._WRITERS)
 def test_what_is_written_is_found_and_read(small_config, tensors, tmp_path, kind):
-    formats.WRITERS[kind](tmp_path / "out", small_config, tensors)
-    assert formats.detect(tmp_path / "out") == kind
-    found = formats.read(tmp_path / "out")
+    conversion._WRITERS[kind](tmp_path / "out", small_config, tensors)
+    assert find(tmp_path / "out").format == kind
+    found = find(tmp_path / "out").read()
     assert str(tmp_path / "out") in found.origin
     assert found.config.hidden_size == 20
     assert found.tensors.keys() == tensors.keys()
     for name in tensors:
         np.testing.assert_array_equal(found.tensors[name], tensors[name], err_msg=name)
-    _, sources = formats.load(tmp_path / "out")
-    assert sources == formats.stored_names(kind, found)
+    assert found.sources == conversion.stored_names(kind, found)
 
 
 def test_a_prefix_of_tensorflow_1(small_config, tensors, tmp_path):
     google.write(tmp_path / "out", small_config, tensors, prefix="model.ckpt-best")
     for name in ("model.ckpt-best", "model.ckpt-best.index"):
-        assert formats.read(tmp_path / "out" / name).tensors.keys() == tensors.keys()
+        assert find(tmp_path / "out" / name).read().tensors.keys() == tensors.keys()
 
 
 def test_names_in_each_format(small_config, tensors):
-    checkpoint = formats.Checkpoint(small_config, tensors, "here")
+    checkpoint = Checkpoint(small_config, tensors, {}, "here")
     name = "encoder.albert_layer_groups.0.albert_layers.0.attention.query.bias"
-    assert {kind: formats.stored_names(kind, checkpoint)[name] for kind in formats.WRITERS} == {
+    assert {
+        kind: conversion.stored_names(kind, checkpoint)[name] for kind in conversion._WRITERS
+    } == {
         "hf": name,
         "tf1": "bert/encoder/transformer/group_0/inner_group_0/attention_1/self/query/bias",
         "keras-hub": "/layers/transformer_encoder/_self_attention_layer/query_dense/vars/1",
@@ -50,7 +53,7 @@ def test_names_in_each_format(small_config, tensors):
 
 def test_models_load_any_of_them(small_config, tensors, tmp_path, small_features):
     outputs = []
-    for kind, write in formats.WRITERS.items():
+    for kind, write in conversion._WRITERS.items():
         write(tmp_path / kind, small_config, tensors)
         model = AlbertModel.from_pretrained(tmp_path / kind)
         outputs.append(np.asarray(model(small_features).last_hidden_state))
@@ -61,7 +64,7 @@ def test_models_load_any_of_them(small_config, tensors, tmp_path, small_features
 def test_hugging_face_beside_others(small_config, tensors, tmp_path):
     google.write(tmp_path, small_config, tensors)
     hugging_face.write(tmp_path, small_config, tensors)
-    assert formats.detect(tmp_path) == "hf"
+    assert find(tmp_path).format == "hf"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_nothing_to_read(tmp_path, files, message):
     for name in files:
         (tmp_path / name).write_text(json.dumps({"model_type": "albert"}))
     with pytest.raises(UserError, match=message) as raised:
-        formats.read(tmp_path)
+        find(tmp_path).read()
     for other in ("pytorch_model.bin", "KerasHub", "TensorFlow 1", "TF-Hub", "flax_model.msgpack"):
         assert other in str(raised.value)
 
@@ -88,14 +91,14 @@ def test_nothing_to_read(tmp_path, files, message):
 def test_a_file(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(UserError, match="A model is a directory with .*Received a file"):
-        formats.read(tmp_path / "model.safetensors")
+        find(tmp_path / "model.safetensors").read()
 
 
 def test_the_originals_checkpoint_as_transformers_converted_it(golden):
     """C_hf: transformers 4.57.6's load_tf_weights_in_albert on the original code's checkpoints."""
     for name in ("c1_base_gelu", "c2_groups2_L4", "c3_inner2", "c4_e_eq_h", "c5_relu"):
-        ours = formats.read(golden / "B_original_tf1" / name / "pretrain")
-        theirs = formats.read(golden / "C_hf" / "converted_from_tf1" / name)
+        ours = find(golden / "B_original_tf1" / name / "pretrain").read()
+        theirs = find(golden / "C_hf" / "converted_from_tf1" / name).read()
         assert ours.config.hidden_act == theirs.config.hidden_act
         assert ours.tensors.keys() == theirs.tensors.keys()
         for tensor in theirs.tensors:
