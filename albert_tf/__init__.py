@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from albert_tf_export import export_tflite as export_tflite
 
     from albert_tf.config import AlbertConfig as AlbertConfig
+    from albert_tf.data.jobs.build import build_data as build_data
     from albert_tf.data.pretraining.batches import pretraining_batches as pretraining_batches
     from albert_tf.errors import UserError as UserError
     from albert_tf.evaluation.judge import evaluate as evaluate
@@ -55,6 +56,7 @@ _HOMES = {
     "UserError": "albert_tf.errors",
     "WarmupPolynomialDecay": "albert_tf.training.schedules",
     "WordPieceTokenizer": "albert_tf.text.wordpiece.tokenizer",
+    "build_data": "albert_tf.data.jobs.build",
     "evaluate": "albert_tf.evaluation.judge",
     "export_saved_model": "albert_tf_export",
     "export_tflite": "albert_tf_export",

@@ -149,20 +149,24 @@ def check_options(options: Any) -> None:
         object.__setattr__(options, name, option.converted(getattr(options, name)))
 
 
-def part(cls: type[Options], options: Any) -> Options:
+def part(cls: type[Options], options: Any, **changes: Any) -> Options:
     """Returns the options that `cls` has, taken from options that have them among others."""
     names = cls.__dataclass_fields__  # type: ignore[attr-defined]
-    return cls(**{name: getattr(options, name) for name in names})
+    return cls(**{**{name: getattr(options, name) for name in names}, **changes})
 
 
-def save_options(options: Any, folder: Path) -> None:
-    """Writes `options.yaml`, which `--config` reads; without `force`, which is for one run."""
+def as_yaml(options: Any) -> str:
+    """Returns text that `--config` reads; without `force`, which is for one run."""
     import yaml
 
     values = {name: getattr(options, name) for name in declared(type(options)) if name != "force"}
     plain = {name: _plain(value) for name, value in values.items() if value is not None}
-    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
-    (folder / FILE).write_text(text, encoding="utf-8")
+    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
+
+
+def save_options(options: Any, folder: Path) -> None:
+    """Writes `options.yaml`, which `--config` reads."""
+    (folder / FILE).write_text(as_yaml(options), encoding="utf-8")
 
 
 def accepts_keywords(cls: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from albert_tf.commands.corpus_options import add_option
 from albert_tf.data.pretraining.options import PairTask
 from albert_tf.errors import UserError
 from albert_tf.training.ablations import ABLATIONS, Ablation
@@ -39,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text.add_argument("--input", nargs="+", metavar="FILE", help="to learn from")
     text.add_argument("--eval-input", nargs="+", metavar="FILE", help="held-out, to be scored on")
     text.add_argument("--vocab", metavar="FILE", help="vocabulary file, or a model's folder")
-    add_option(
-        text, "--max-seq-length", type=int, default=64, metavar="N", help="default: %(default)s"
+    text.add_argument(
+        "--max-seq-length", type=int, default=64, metavar="N", help="default: %(default)s"
     )
     training = parser.add_argument_group("training")
     for name, default, help in (
@@ -131,10 +130,14 @@ def _records(
 
 def _built(options: argparse.Namespace, kind: str, task: PairTask, inputs: list[str]) -> str:
     """The directory of records of text, built unless it is there."""
-    from albert_tf.data.jobs.build import BuildDataOptions, build_data
-    from albert_tf.data.pretraining.options import ExampleOptions
+    from albert_tf.data.jobs.build import build_data
 
     output = str(options.output / kind / task)
-    examples = ExampleOptions(max_seq_length=options.max_seq_length, pair_task=task)
-    build_data(BuildDataOptions(tuple(inputs), output, options.vocab, examples))
+    build_data(
+        input=inputs,
+        output=output,
+        vocab=options.vocab,
+        max_seq_length=options.max_seq_length,
+        pair_task=task,
+    )
     return output

@@ -1,6 +1,5 @@
 """`albert-tf build-data`"""
 
-import argparse
 import contextlib
 import signal
 import threading
@@ -9,8 +8,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Final
 
-from albert_tf.commands.corpus_options import add_corpus_options, corpus_options
-from albert_tf.commands.example_options import add_example_options, example_options
+from albert_tf.data.jobs.options import BuildDataOptions
 
 SUMMARY = "turn text into examples for pretraining"
 EXAMPLES = """examples:
@@ -23,63 +21,17 @@ the vocabulary, the options and the seed, not on the number of workers, nor on t
 Ctrl-C or a crash the same command resumes. On a finished folder it checks every file, and makes
 damaged ones again. --input and --output may be URLs: gs://, s3://, hdfs://.
 """
+OPTIONS = BuildDataOptions
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `build-data`."""
-    add_corpus_options(parser)
-    parser.add_argument(
-        "--output", required=True, metavar="DIR", help="folder to write, or its URL"
-    )
-    parser.add_argument(
-        "--vocab",
-        required=True,
-        metavar="FILE",
-        help="vocabulary file (spiece.model), model folder, or name on the hub",
-    )
-    add_example_options(parser)
-    running = parser.add_argument_group("the run", "The result depends on --shard-bytes alone.")
-    running.add_argument("--workers", type=int, metavar="N", help="processes; default: all cores")
-    running.add_argument(
-        "--shard-bytes",
-        type=int,
-        metavar="N",
-        help="text in a shard, about; default: 8 MiB, less for a small corpus",
-    )
-    running.add_argument("--force", action="store_true", help="start anew in the output")
-    running.add_argument(
-        "--engine",
-        choices=("local", "spark", "beam"),
-        default="local",
-        help="processes of this machine, Spark or Beam; default: %(default)s",
-    )
-    running.add_argument(
-        "--master", metavar="URL", help="Spark's master; default: as Spark is configured"
-    )
-    running.add_argument("--runner", metavar="NAME", help="Beam's runner; default: its local one")
-    running.add_argument(
-        "--engine-option",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="setting of Spark (NAME=VALUE) or Beam (=--NAME=VALUE); may be repeated",
-    )
-
-
-def run(options: argparse.Namespace) -> int:
+def run(options: BuildDataOptions) -> int:
     """Makes the examples; 130 if interrupted."""
-    from albert_tf.data.jobs.build import BuildDataOptions, build_data
+    from albert_tf.data.jobs.build import build_data
 
     started = time.monotonic()
-    names = BuildDataOptions.__dataclass_fields__.keys() - {"examples", "corpus"}
-    given = {name: getattr(options, name) for name in names}
-    given |= {name: tuple(given[name]) for name in ("input", "engine_option")}
-    build_options = BuildDataOptions(
-        **given, examples=example_options(options), corpus=corpus_options(options)
-    )
     try:
         with _terminated_as_interrupted():
-            outcome = build_data(build_options)
+            outcome = build_data(options)
     except KeyboardInterrupt:
         command = "The same command without --force" if options.force else "The same command"
         print(f"\nInterrupted; finished shards are in {options.output}. {command} resumes.")

@@ -15,10 +15,11 @@ SPAN_PROBABILITY: Final = 0.2  # of ending a span after a word; SpanBERT, arXiv 
 LONGEST_SPAN: Final = 10  # words; as there
 NUMBER_BITS: Final = 11  # for a position, beside the 53 of a draw
 LONGEST: Final = 2**NUMBER_BITS
+COPIES: Final = 40  # the original's dupe_factor
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
 
 
-_GROUP: Final = (
+EXAMPLE_GROUP: Final = (
     "examples (names and defaults are those of the original's create_pretraining_data.py, where it "
     "has them)"
 )
@@ -33,72 +34,75 @@ class ExampleOptions:
         "dynamic",
         help="time of masking: dynamic masks anew in every epoch, as the files are read; static "
         "masks dupe_factor copies now",
-        group=_GROUP,
+        group=EXAMPLE_GROUP,
     )
-    dupe_factor: int = option(
-        40, help="differently masked copies in static mode", range=COUNT, group=_GROUP
+    dupe_factor: int | None = option(
+        None,
+        help=f"differently masked copies in static mode; default: {COPIES}",
+        range=COUNT,
+        group=EXAMPLE_GROUP,
     )
     max_seq_length: int = option(
         512,
         help="pieces of an example, [CLS] and two [SEP] included",
         range=Range(minimum=8, maximum=LONGEST),
-        group=_GROUP,
+        group=EXAMPLE_GROUP,
     )
     # The original's 20 masks a sequence of 512 to 4 % alone.
     max_predictions_per_seq: int | None = option(
         None,
         help="most pieces to predict; default: masked_lm_prob of max_seq_length",
         range=COUNT,
-        group=_GROUP,
+        group=EXAMPLE_GROUP,
     )
     masked_lm_prob: float = option(
-        0.15, help="share of pieces to predict", range=SHARE, group=_GROUP
+        0.15, help="share of pieces to predict", range=SHARE, group=EXAMPLE_GROUP
     )
     short_seq_prob: float = option(
         0.1,
         help="share of documents that are cut into shorter examples of random length",
         range=SHARE,
-        group=_GROUP,
+        group=EXAMPLE_GROUP,
     )
     ngram: int = option(
         3,
         help="longest n-gram to mask, in words",
         range=Range(minimum=1, maximum=10),
-        group=_GROUP,
+        group=EXAMPLE_GROUP,
     )
     favor_shorter_ngram: bool = option(
         True,
         help="probability 1/n of an n-gram (ALBERT, section 4.1); false reverses the order",
-        group=_GROUP,
+        group=EXAMPLE_GROUP,
         metavar=_FLAG,
     )
     do_whole_word_mask: bool = option(
-        True, help="masking of words, not of single pieces", group=_GROUP, metavar=_FLAG
+        True, help="masking of words, not of single pieces", group=EXAMPLE_GROUP, metavar=_FLAG
     )
     do_permutation: bool = option(
         False,
         help="permutation of further n-grams, as many pieces again, which are predicted too",
-        group=_GROUP,
+        group=EXAMPLE_GROUP,
         metavar=_FLAG,
     )
     span_masking: bool = option(
         False,
         help="spans of up to 10 words instead of n-grams, with SpanBERT's lengths; [MASK], random "
         "or unchanged as a whole",
-        group=_GROUP,
+        group=EXAMPLE_GROUP,
         metavar=_FLAG,
     )
     pair_task: PairTask = option(
         "sop",
         help="task of a pair: sop swaps half of them, nsp takes half of the second segments from "
         "another document, none leaves them in order (ALBERT, table 5)",
-        group=_GROUP,
+        group=EXAMPLE_GROUP,
     )
     random_seed: int = option(
         12345,
         help="seed of all draws, together with the document's name and place",
         range=NOT_NEGATIVE,
-        group=_GROUP,
+        group=EXAMPLE_GROUP,
         original=("seed",),
     )
 
@@ -125,7 +129,7 @@ class ExampleOptions:
     @property
     def copies(self) -> int:
         """Times that each document is used."""
-        return self.dupe_factor if self.mode == "static" else 1
+        return (self.dupe_factor or COPIES) if self.mode == "static" else 1
 
     @property
     def ngram_probabilities(self) -> np.ndarray:

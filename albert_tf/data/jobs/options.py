@@ -1,0 +1,119 @@
+"""The options of `build_data`."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from albert_tf.data.corpus.options import CorpusInput, CorpusOptions
+from albert_tf.data.pretraining.options import EXAMPLE_GROUP, ExampleOptions, PairTask
+from albert_tf.errors import UserError
+from albert_tf.options import COUNT, option, part
+
+# Options that only some engines take.
+_ENGINES: Final = {
+    "workers": ("local",),
+    "master": ("spark",),
+    "runner": ("beam",),
+    "engine_option": ("spark", "beam"),
+}
+_RUN: Final = "the run (of these options the result depends on --shard-bytes alone)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildDataOptions(CorpusInput, ExampleOptions):
+    """The options of `build_data`.
+
+    The original's options may be spelled as in create_pretraining_data.py: --max_seq_length,
+    --nodo_whole_word_mask.
+    """
+
+    output: str = option(help="folder to write, or its URL", metavar="DIR")
+    vocab: str = option(
+        help="vocabulary file (spiece.model), model folder, or name on the hub", metavar="FILE"
+    )
+    do_lower_case: bool | None = option(
+        None,
+        help="lower-casing of the text; default: the vocabulary's",
+        group=EXAMPLE_GROUP,
+        metavar="true|false",
+    )
+    pair_task: PairTask | None = option(  # type: ignore[assignment]
+        None,
+        help="task of a pair: sop (default) swaps half of them, nsp takes half of the second "
+        "segments from another document, none leaves them in order (ALBERT, table 5)",
+        group=EXAMPLE_GROUP,
+    )
+    random_next_sentence: bool | None = option(
+        None,
+        help="the original's name for --pair-task nsp",
+        group=EXAMPLE_GROUP,
+        metavar="true|false",
+    )
+    shard_bytes: int | None = option(
+        None,
+        help="text in a shard, about; default: 8 MiB, less for a small corpus",
+        range=COUNT,
+        group=_RUN,
+    )
+    force: bool = option(False, help="replacement of an earlier or unfinished output", group=_RUN)
+    engine: Literal["local", "spark", "beam"] = option(
+        "local", help="processes of this machine, Spark or Beam", group=_RUN
+    )
+    workers: int | None = option(
+        None, help="processes; default: all cores", range=COUNT, group=_RUN
+    )
+    master: str | None = option(
+        None, help="Spark's master; default: as Spark is configured", group=_RUN, metavar="URL"
+    )
+    runner: str | None = option(
+        None, help="Beam's runner; default: its local one", group=_RUN, metavar="NAME"
+    )
+    engine_option: tuple[str, ...] = option(
+        (),
+        help="setting of Spark (NAME=VALUE) or Beam (=--NAME=VALUE); may be repeated",
+        group=_RUN,
+        metavar="OPTION",
+        repeated=True,
+    )
+
+    def __post_init__(self) -> None:
+        CorpusInput.__post_init__(self)
+        ExampleOptions.__post_init__(self)
+        self._check_examples()
+        self._check_engine()
+
+    @property
+    def examples(self) -> ExampleOptions:
+        """The options of examples."""
+        pair_task = "nsp" if self.random_next_sentence else self.pair_task or "sop"
+        return part(ExampleOptions, self, pair_task=pair_task)
+
+    @property
+    def corpus(self) -> CorpusOptions:
+        """The options of reading a corpus."""
+        return part(CorpusOptions, self)
+
+    def _check_examples(self) -> None:
+        if self.random_next_sentence and self.pair_task not in ("nsp", None):
+            raise UserError(
+                "--random-next-sentence is --pair-task nsp. Received: --random-next-sentence and "
+                f"--pair-task {self.pair_task}. Give one of them."
+            )
+        if self.dupe_factor is not None and self.mode != "static":
+            raise UserError(
+                "--dupe-factor goes with --mode static, which masks ahead as the original does. "
+                f"Received: --dupe-factor {self.dupe_factor} --mode {self.mode}, which masks every "
+                "epoch anew. Leave it out, or add --mode static."
+            )
+
+    def _check_engine(self) -> None:
+        for name, engines in _ENGINES.items():
+            if getattr(self, name) not in (None, ()) and self.engine not in engines:
+                raise UserError(
+                    f"--{name.replace('_', '-')} needs --engine {' or '.join(engines)}. "
+                    f"Received: --engine {self.engine}."
+                )
+        if self.engine == "spark" and not all("=" in each for each in self.engine_option):
+            raise UserError(
+                "--engine-option must be NAME=VALUE for Spark. "
+                f"Received: {' '.join(self.engine_option)}."
+            )
