@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# What random tests draw from: another seed every day, the same one in all workers.
+# Seed of the random tests: another one every day, the same one in all workers.
 os.environ.setdefault("ALBERT_TF_SEED", datetime.date.today().strftime("%Y%m%d"))
 
 import pytest
@@ -34,7 +34,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--packages-required",
         action="store_true",
-        help="a test whose package is missing fails, instead of being skipped",
+        help="fail tests whose package is missing instead of skipping them",
     )
 
 
@@ -71,7 +71,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session", autouse=True)
 def numpy_reads_what_models_return():
-    """torch hides the values of a tensor that a gradient may flow through; tests compare values."""
+    """Lets NumPy read torch tensors that require a gradient."""
     if os.environ.get("KERAS_BACKEND") != "torch":
         yield
         return
@@ -89,7 +89,7 @@ def numpy_reads_what_models_return():
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_functions_are_forgotten():
-    """JAX keeps what it compiles, gigabytes over all modules."""
+    """Clears JAX's caches of compiled functions, which would grow to gigabytes."""
     yield
     if os.environ.get("KERAS_BACKEND") == "jax":
         import jax
@@ -173,7 +173,7 @@ def tiny_tokenizer(tiny_vocabulary, tmp_path):
 
 @pytest.fixture(scope="session")
 def small_config():
-    """Sizes that cannot stand in for one another: V=31, E=6, H=20, L=3, A=5, I=24, …"""
+    """Sizes that all differ: V=31, E=6, H=20, L=3, A=5, I=24, …"""
     from albert_tf.config import AlbertConfig, unnamed_labels
 
     return AlbertConfig(
@@ -190,7 +190,7 @@ def small_config():
 
 @pytest.fixture(scope="session")
 def small_features():
-    """Two sequences of seven ids, the second one padded after its fourth."""
+    """Two sequences of seven ids, the second one with three of padding."""
     import numpy as np
 
     generator = np.random.default_rng(5)
@@ -204,7 +204,7 @@ def small_features():
 
 @pytest.fixture(scope="session")
 def scrambled():
-    """A function that moves every weight of a model, so that no bias or norm hides at 0 or 1."""
+    """Returns a function that changes every weight of a model, so that none stays at 0 or 1."""
     import numpy as np
 
     def scramble(model, seed=3):
@@ -219,7 +219,7 @@ def scrambled():
 
 @pytest.fixture
 def ctrl_c_is_heard():
-    """A shell that runs tests in the background has them, and what they start, ignore Ctrl-C."""
+    """Restores the handler of Ctrl-C, which a shell disables for background processes."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -227,9 +227,9 @@ def ctrl_c_is_heard():
 
 @pytest.fixture(scope="session")
 def files_of_at_most():
-    """A context in which writing more bytes to a file fails, as on a full disk.
+    """Returns a context in which files cannot grow beyond a size, as on a full disk.
 
-    It must not last longer than the call under test: pytest's own output may go to a file.
+    Wrap only the call under test, because pytest's own output may go to a file.
     """
     import resource
 
