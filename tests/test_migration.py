@@ -1,9 +1,6 @@
 """What the page about migration shows runs, on tiny models of every origin."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,13 +24,16 @@ def blocks(text, language="python"):
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def run(code, folder):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Runs code in the test's folder; returns what it prints."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(code):
+        exec(code, {})
+        return capsys.readouterr().out
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +80,11 @@ def write_tf4(folder, model):
 
 
 @pytest.mark.slow
-def test_from_transformers_4(config, tokenizer, tmp_path):
+def test_from_transformers_4(config, tokenizer, tmp_path, run):
     model = AlbertForSequenceClassification(config)
     write_tf4(tmp_path / "my-tf4-model", model)
     tokenizer.save_pretrained(tmp_path / "my-tf4-model")
-    output = run("\n".join(blocks(section("From `TFAlbert*`"))), tmp_path)
+    output = run("\n".join(blocks(section("From `TFAlbert*`"))))
     assert "['classifier']" in output
     assert "'score'" in output
     assert (tmp_path / "my-model" / "model.safetensors").is_file()
@@ -104,8 +104,8 @@ def googles(config, tokenizer, tmp_path):
 
 
 @pytest.mark.slow
-def test_from_google(googles, config):
-    output = run("\n".join(blocks(section("From google-research/albert"))), googles)
+def test_from_google(googles, config, run):
+    output = run("\n".join(blocks(section("From google-research/albert"))))
     assert f"(1, 1, {config.vocab_size}) (1, 2)" in output.replace("TensorShape", "")
 
 
@@ -127,13 +127,13 @@ def test_commands_from_google(googles, monkeypatch, capsys):
 
 @pytest.mark.peers
 @pytest.mark.slow
-def test_from_keras_hub(config, tokenizer, tmp_path):
+def test_from_keras_hub(config, tokenizer, tmp_path, run):
     model = AlbertForSequenceClassification(config)
     keras_hub.write(
         tmp_path / "my-preset", config, tensors(model), vocabulary=tokenizer.model_bytes
     )
     before, after = blocks(section("From KerasHub"))
-    output = run(after + "print(new.count_params(), new.fresh_parts)", tmp_path)
+    output = run(after + "print(new.count_params(), new.fresh_parts)")
     assert f"{model.count_params()} []" in output
     pytest.importorskip("keras_hub", reason="the page's other block needs keras-hub")
     compare = """
@@ -144,7 +144,7 @@ theirs = old({"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": mask})
 ours = new({"input_ids": ids, "token_type_ids": 0 * ids, "attention_mask": mask}).logits
 print("difference", np.abs(np.array(theirs) - np.array(ours)).max() < 1e-5)
 """
-    assert "difference True" in run(before + after + compare, tmp_path)
+    assert "difference True" in run(before + after + compare)
 
 
 def test_every_flag_of_the_original_has_its_line():
