@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from keras import ops
@@ -46,3 +48,41 @@ def test_what_is_masked_does_not_matter(small_config, small_features, scrambled)
     np.testing.assert_allclose(
         layer(hidden, bias)[0][1, :4], layer(changed, bias)[0][1, :4], atol=1e-6
     )
+
+
+def test_attention_in_numpy(small_config, small_features, scrambled):
+    layer = SelfAttention(small_config)
+    layer.build()
+    scrambled(layer)
+    hidden = np.random.default_rng(1).standard_normal((B, T, H)).astype("float32")
+    bias = ops.convert_to_numpy(attention_bias(small_features["attention_mask"], "float32"))
+
+    def affine(part, inputs):
+        kernel, shift = (ops.convert_to_numpy(each) for each in (part.kernel, part.bias))
+        return inputs @ kernel + shift
+
+    query, key, value = (
+        affine(part, hidden).reshape(B, T, A, H // A).transpose(0, 2, 1, 3)
+        for part in (layer.query, layer.key, layer.value)
+    )
+    scores = query @ key.transpose(0, 1, 3, 2) / np.sqrt(H // A) + bias
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    joined = (weights @ value).transpose(0, 2, 1, 3).reshape(B, T, H)
+    output, probabilities = layer(hidden, bias)
+    np.testing.assert_allclose(ops.convert_to_numpy(probabilities), weights, atol=1e-5)
+    expected = layer.layer_norm(hidden + affine(layer.dense, joined))
+    np.testing.assert_allclose(output, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["attention_probs_dropout_prob", "hidden_dropout_prob"])
+def test_dropout_of_probabilities_and_of_the_output(small_config, small_features, name):
+    """With a rate near 1 each of them leaves only the input; biases are 0 at the start."""
+    rates = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0, name: 0.999999}
+    layer = SelfAttention(dataclasses.replace(small_config, **rates))
+    layer.build()
+    hidden = np.random.default_rng(1).standard_normal((B, T, H)).astype("float32")
+    bias = attention_bias(small_features["attention_mask"], "float32")
+    trained, used = (layer(hidden, bias, training=training)[0] for training in (True, False))
+    np.testing.assert_allclose(trained, layer.layer_norm(hidden), atol=1e-6)
+    assert np.abs(ops.convert_to_numpy(used) - ops.convert_to_numpy(trained)).max() > 1e-4
