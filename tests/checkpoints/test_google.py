@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints import google, names, tf_checkpoint
 from albert_tf.checkpoints.finder import find
+from albert_tf.checkpoints.google import layers_in_other_groups, to_google
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
 
@@ -260,3 +261,100 @@ def test_groups_that_the_original_rounds_otherwise(
     path.write_text(json.dumps({**json.loads(path.read_text()), "num_hidden_groups": 22}))
     find(tmp_path / "m").read()
     assert "rounds layers into other groups" in caplog.text
+
+
+@pytest.mark.parametrize("hidden_act", ["gelu_new", "relu", "tanh"])
+def test_configurations_round_trip(small_config, hidden_act):
+    config = dataclasses.replace(small_config, hidden_act=hidden_act, id2label=None)
+    assert AlbertConfig.from_dict(to_google(config)) == config
+
+
+def test_keys_are_those_of_published_files(golden, small_config):
+    published = golden / "B2_google_exported_graph" / "albert_config.json"
+    assert to_google(small_config).keys() == json.loads(published.read_text()).keys()
+
+
+def test_the_tanh_approximation_is_googles_gelu(small_config):
+    assert to_google(small_config)["hidden_act"] == "gelu"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden_act": "gelu"}, "activations gelu_new, relu, tanh. Received: hidden_act='gelu'"),
+        ({"hidden_act": "silu"}, "Received: hidden_act='silu'. Keep this model in another format"),
+        ({"layer_norm_eps": 1e-6}, "has layer_norm_eps=1e-12. Received: 1e-06"),
+        (
+            {"num_hidden_layers": 22, "num_hidden_groups": 22},
+            "num_hidden_layers=22 in 22 groups, where its rounding gives layer 15 another",
+        ),
+        ({"num_hidden_layers": 22, "share": "ffn"}, "22 in 22 groups"),
+    ],
+)
+def test_configurations_that_the_original_can_not_express(small_config, change, message):
+    with pytest.raises(UserError, match=message):
+        to_google(dataclasses.replace(small_config, **change))
+
+
+def test_rounding_agrees_with_both_formulas_run_apart(golden):
+    facts = json.loads((golden / "B_original_tf1" / "group_index_rounding.json").read_text())
+    for pair in facts["pairs_where_original_or_hf_deviates_from_exact"]:
+        layers, groups = pair["L"], pair["G"]
+        exact = [layer * groups // layers for layer in range(layers)]
+        original, theirs = (
+            exact if pair[who] == "exact" else pair[who] for who in ("original", "hf")
+        )
+        config = AlbertConfig(num_hidden_layers=layers, num_hidden_groups=groups)
+        assert layers_in_other_groups(config) == [
+            layer for layer in range(layers) if original[layer] != theirs[layer]
+        ]
+    assert layers_in_other_groups(AlbertConfig(num_hidden_layers=17, num_hidden_groups=13)) == []
+
+
+@pytest.fixture
+def folder(tmp_path, small_config):
+    """The files of a checkpoint, empty, and a configuration."""
+    for ending in ("index", "data-00000-of-00001"):
+        (tmp_path / f"model.ckpt-best.{ending}").touch()
+    (tmp_path / "albert_config.json").write_text(json.dumps(to_google(small_config)))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name", ["albert_config.json", "bert_config.json", "config.json", "albert_config_tiny.json"]
+)
+@pytest.mark.parametrize("up", [False, True])
+def test_a_configuration_beside_or_one_folder_up(folder, small_config, name, up):
+    inner = folder / "inner"
+    inner.mkdir()
+    (folder / "tokenizer_config.json").write_text("{}")
+    (folder / "albert_config.json").rename((folder if up else inner) / name)
+    found = google.read_config(google.find_config((inner, folder)))
+    assert found.hidden_size == small_config.hidden_size
+    assert found.hidden_act == "gelu_new", "Google's gelu is the tanh approximation"
+
+
+def test_several_configurations(folder):
+    (folder / "albert_config.json").rename(folder / "albert_config_base.json")
+    (folder / "albert_config_tiny.json").write_text("{}")
+    with pytest.raises(
+        UserError, match=r"albert_config_base.json, .*albert_config_tiny.json. Name"
+    ):
+        google.read_config(google.find_config((folder,)))
+    (folder / "albert_config.json").write_text((folder / "albert_config_base.json").read_text())
+    assert google.read_config(google.find_config((folder,))).hidden_size == 20
+
+
+def test_no_configuration(folder):
+    (folder / "albert_config.json").unlink()
+    (folder / "tokenizer_config.json").write_text("{}")
+    with pytest.raises(UserError, match=f"albert_config.json, beside it .* Received: {folder}"):
+        find(folder / "model.ckpt-best").read()
+
+
+def test_berts_configuration(folder, small_config):
+    values = to_google(small_config)
+    del values["embedding_size"]
+    (folder / "albert_config.json").write_text(json.dumps(values))
+    with pytest.raises(UserError, match="has embedding_size. Received: .* as BERT's are"):
+        google.read_config(google.find_config((folder,)))

@@ -8,7 +8,7 @@ import pytest
 from albert_tf.checkpoints import google, hub_module, tf_checkpoint
 from albert_tf.checkpoints.finder import find
 from albert_tf.checkpoints.google import to_google
-from albert_tf.checkpoints.hub_module import Facts
+from albert_tf.checkpoints.hub_module import Facts, read_facts
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 
@@ -45,12 +45,12 @@ def test_groups_and_equal_widths(tf1_module, google_variables, config, tmp_path)
     assert find(folder).read().config == config
 
 
-@pytest.mark.parametrize("place", ["assets", "."])
-def test_a_configuration_goes_first(tf1_module, google_variables, config, tmp_path, place):
+def test_a_configuration_takes_precedence(tf1_module, google_variables, config, tmp_path):
     folder = tf1_module(tmp_path / "module", config, google_variables(config))
-    stated = dataclasses.replace(config, num_hidden_layers=7, hidden_dropout_prob=0.1)
-    (folder / place / "albert_config.json").write_text(json.dumps(to_google(stated)))
-    assert find(folder).read().config == stated
+    for place, layers in ((".", 7), ("assets", 8)):
+        stated = dataclasses.replace(config, num_hidden_layers=layers, hidden_dropout_prob=0.1)
+        (folder / place / "albert_config.json").write_text(json.dumps(to_google(stated)))
+        assert find(folder).read().config == stated
 
 
 @pytest.mark.parametrize("with_mlm", [False, True])
@@ -165,3 +165,42 @@ def test_an_object_checkpoint_of_model_garden(garden_variables, config, tmp_path
     assert tf_checkpoint.read_variables(tmp_path / "bert_model.ckpt").keys() == (
         garden_variables(config).keys()
     )
+
+
+@pytest.mark.parametrize(
+    ("hidden_act", "layers", "inner"), [("gelu_new", 3, 1), ("relu", 4, 2), ("tanh", 3, 1)]
+)
+def test_a_graph_of_tensorflow_1(
+    tf1_module, google_variables, small_config, tmp_path, hidden_act, layers, inner
+):
+    config = dataclasses.replace(
+        small_config, hidden_act=hidden_act, num_hidden_layers=layers, inner_group_num=inner
+    )
+    folder = tf1_module(tmp_path / "module", config, google_variables(config))
+    assert read_facts(folder) == Facts(layers * inner, 5, hidden_act)
+
+
+@pytest.mark.parametrize("approximate", [True, False])
+def test_functions_of_tensorflow_2(
+    garden_module, garden_variables, small_config, tmp_path, approximate
+):
+    variables = garden_variables(small_config)
+    folder = garden_module(tmp_path / "module", small_config, variables, approximate)
+    assert read_facts(folder) == Facts(3, None, "gelu_new" if approximate else "gelu")
+
+
+def test_a_graph_without_attention(tmp_path):
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.double = tf.function(lambda x: 2 * x, input_signature=[tf.TensorSpec([None])])
+    tf.saved_model.save(module, tmp_path)
+    assert read_facts(tmp_path) == Facts(None, None, None)
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    assert read_facts(tmp_path) == Facts(None, None, None)
+
+
+def test_a_damaged_file(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff\xff")
+    with pytest.raises(UserError, match="must be a whole SavedModel. Received: .* Copy it again"):
+        read_facts(tmp_path)

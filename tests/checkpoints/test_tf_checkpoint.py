@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.tf_checkpoint import read_variables, write_variables
+from albert_tf.checkpoints.tf_checkpoint import find_prefix, read_variables, write_variables
 from albert_tf.errors import UserError
 
 VARIABLES = {
@@ -92,3 +92,63 @@ def test_a_folder_that_can_not_be(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="can't be written"):
         write_variables(tmp_path / "file" / "model.ckpt", VARIABLES)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two checkpoints by name."""
+    for name in ("model.ckpt-3", "model.ckpt-best"):
+        for ending in ("index", "meta", "data-00000-of-00001"):
+            (tmp_path / f"{name}.{ending}").touch()
+    return tmp_path
+
+
+def names_latest(folder, text):
+    (folder / "checkpoint").write_text(f'model_checkpoint_path: "{text}"\nall_model_checkpoint')
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model.ckpt-best",
+        "model.ckpt-best.index",
+        "model.ckpt-best.meta",
+        "model.ckpt-best.data-00000-of-00001",
+    ],
+)
+def test_a_prefix_and_its_files(folder, name):
+    assert find_prefix(folder / name) == folder / "model.ckpt-best"
+
+
+@pytest.mark.parametrize(
+    "latest", ["model.ckpt-3", "/gone/since/model.ckpt-3", r"C:\gone\model.ckpt-3"]
+)
+def test_a_directory_whose_latest_is_named(folder, latest):
+    names_latest(folder, latest.replace("\\", "\\\\"))
+    assert find_prefix(folder) == folder / "model.ckpt-3"
+
+
+def test_a_directory_of_several_lists_them(folder):
+    with pytest.raises(UserError, match=r"with model.ckpt-3, model.ckpt-best. Give one of these"):
+        find_prefix(folder)
+    names_latest(folder, "model.ckpt-9")
+    with pytest.raises(UserError, match="or a file 'checkpoint' that names one of them"):
+        find_prefix(folder)
+
+
+def test_a_directory_of_one(folder):
+    for path in folder.glob("model.ckpt-3*"):
+        path.unlink()
+    names_latest(folder, "model.ckpt-3")
+    assert find_prefix(folder) == folder / "model.ckpt-best"
+
+
+@pytest.mark.parametrize("name", ["model.ckpt", "model.ckpt-best.txt", "missing/model.ckpt-3"])
+def test_what_is_no_checkpoint(folder, name):
+    assert not find_prefix(folder / name)
+
+
+def test_folders_that_are_no_checkpoint(folder):
+    (folder / "empty").mkdir()
+    assert not find_prefix(folder / "empty")
+    assert not find_prefix(folder / "missing")

@@ -1,0 +1,199 @@
+import os
+import pickle
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from albert_tf.checkpoints import weight_files
+from albert_tf.errors import UserError
+
+h5py = pytest.importorskip("h5py", reason="needs h5py, which Keras brings")
+msgpack = pytest.importorskip("msgpack", reason="needs msgpack")
+VALUES = np.arange(6, dtype="float32").reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("package", "way_out"), [("torch", r"albert_tf\[torch\]"), ("h5py", "h5py"), ("msgpack", "msg")]
+)
+def test_without_its_package(monkeypatch, tmp_path, package, way_out):
+    monkeypatch.setitem(sys.modules, package, None)
+    kind = {"torch": "pytorch", "h5py": "hdf5", "msgpack": "flax"}[package]
+    with pytest.raises(UserError, match=f"read with {package}, .*pip install {way_out}"):
+        getattr(weight_files, f"read_{kind}")(tmp_path / "weights")
+
+
+@pytest.fixture
+def hdf5(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["layer/scope/kernel:0"] = VALUES
+        file["layer/half"] = VALUES.astype("float16")
+        # Keras 3's H5IOStore: opaque bytes, and the type in an attribute.
+        file["layer/brain"] = VALUES.astype(ml_dtypes.bfloat16).view("V2")
+        file["layer/brain"].attrs["dtype"] = "bfloat16"
+        file["optimizer/vars/0"] = np.array(3)
+        file["optimizer_weights/x"] = np.array(3)
+    return tmp_path / "x.h5"
+
+
+def test_datasets_of_hdf5_except_the_optimizers(hdf5):
+    found = weight_files.read_hdf5(hdf5)
+    assert sorted(found) == ["layer/brain", "layer/half", "layer/scope/kernel:0"]
+    for array in found.values():
+        assert array.dtype == "float32"
+        np.testing.assert_array_equal(array, VALUES)
+
+
+def test_quantized_weights(hdf5):
+    with h5py.File(hdf5, "a") as file:
+        file["layer/int8"] = VALUES.astype("int8")
+    with pytest.raises(UserError, match="floating-point numbers. Received /layer/int8 as int8"):
+        weight_files.read_hdf5(hdf5)
+
+
+@pytest.mark.parametrize("size", [0, 9, -30])
+def test_a_truncated_hdf5_file(hdf5, size):
+    hdf5.write_bytes(hdf5.read_bytes()[:size])
+    with pytest.raises(UserError, match="must be a whole HDF5 file. Received .* bytes"):
+        weight_files.read_hdf5(hdf5)
+
+
+def test_a_missing_hdf5_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="none"):
+        weight_files.read_hdf5(tmp_path / "none.h5")
+
+
+def packed(tree):
+    """flax.serialization's layout: arrays are extension 1 with (shape, dtype's name, bytes)."""
+
+    def extension(array):
+        content = msgpack.packb((array.shape, array.dtype.name, array.tobytes()))
+        return msgpack.ExtType(1, content)
+
+    return msgpack.packb(tree, default=extension)
+
+
+@pytest.fixture
+def flax(tmp_path):
+    """A function that reads a Flax file of the given bytes."""
+
+    def read(content):
+        path = tmp_path / "flax_model.msgpack"
+        path.write_bytes(content)
+        return weight_files.read_flax(path)
+
+    return read
+
+
+def test_nested_names_of_flax(flax):
+    found = flax(packed({"albert": {"pooler": {"kernel": VALUES, "bias": VALUES[0]}}}))
+    assert sorted(found) == ["albert/pooler/bias", "albert/pooler/kernel"]
+    np.testing.assert_array_equal(found["albert/pooler/kernel"], VALUES)
+
+
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16, "float64"])
+def test_other_floats_of_flax_become_float32(flax, dtype):
+    found = flax(packed({"x": VALUES.astype(dtype)}))["x"]
+    assert found.dtype == "float32"
+    np.testing.assert_array_equal(found, VALUES)
+
+
+def test_a_flax_array_in_pieces(flax):
+    # flax.serialization cuts arrays over 1 GiB so; tuples become dicts by number.
+    pieces = {str(index): VALUES.reshape(-1)[index : index + 1] for index in range(6)}
+    tree = {"__msgpack_chunked_array__": True, "shape": {"0": 2, "1": 3}, "chunks": pieces}
+    np.testing.assert_array_equal(flax(packed({"x": tree}))["x"], VALUES)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (packed({"a": {"x": VALUES}})[:-5], "whole Flax file"),
+        (b"", "whole Flax file"),
+        (b"\xc1not msgpack", "whole Flax file"),
+        (packed({"a": 3}), "a is int, not an array"),
+        (packed([VALUES]), "the file is list, not an array"),
+        (msgpack.packb({"a": msgpack.ExtType(7, b"x")}), "extension 7, where arrays have 1"),
+        (packed({"a": np.array(["text"])}), "an array of str"),
+        (packed({"a": VALUES}) + b"\x00", "ExtraData"),
+        (
+            msgpack.packb({"a": msgpack.ExtType(1, msgpack.packb(((9, 9), "float32", b"")))}),
+            "reshape",
+        ),
+    ],
+)
+def test_a_damaged_flax_file(flax, content, message):
+    with pytest.raises(UserError, match=message):
+        flax(content)
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="needs torch (pip install albert_tf[torch])")
+
+
+@pytest.fixture
+def state(torch):
+    generator = torch.Generator().manual_seed(4)
+    return {
+        "albert.pooler.weight": torch.randn(3, 5, generator=generator).T,  # not contiguous
+        "albert.pooler.bias": torch.randn(5, generator=generator, requires_grad=True),
+        "half": torch.ones(2, dtype=torch.bfloat16),
+        "albert.embeddings.position_ids": torch.arange(7)[None],
+    }
+
+
+ZIPPED = pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before-1.6"])
+
+
+@pytest.mark.peers
+@ZIPPED
+def test_a_state_dict(torch, state, zipped, tmp_path):
+    path = tmp_path / "pytorch_model.bin"
+    torch.save(state, path, _use_new_zipfile_serialization=zipped)
+    found = weight_files.read_pytorch(path)
+    assert found.keys() == state.keys()
+    for name, tensor in state.items():
+        integer = name.endswith("position_ids")
+        assert found[name].dtype == ("int64" if integer else "float32")
+        np.testing.assert_array_equal(found[name], tensor.detach().to(torch.float32).numpy())
+
+
+class Harmful:
+    def __reduce__(self):
+        return os.mkdir, (Harmful.target,)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("kind", ["zip", "before-1.6", "pickle"])
+def test_code_is_refused_and_not_run(torch, kind, tmp_path):
+    Harmful.target = str(tmp_path / "made by the file")
+    path = tmp_path / "pytorch_model.bin"
+    if kind == "pickle":
+        path.write_bytes(pickle.dumps(Harmful(), protocol=2))
+    else:
+        torch.save({"x": Harmful()}, path, _use_new_zipfile_serialization=kind == "zip")
+    with pytest.raises(UserError, match="pickle with code in it, which was not run"):
+        weight_files.read_pytorch(path)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.peers
+@ZIPPED
+@pytest.mark.parametrize("size", [0, 3, 40, -30])
+def test_a_truncated_pytorch_file(torch, state, zipped, size, tmp_path):
+    path = tmp_path / "pytorch_model.bin"
+    torch.save(state, path, _use_new_zipfile_serialization=zipped)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(UserError, match="must be a whole PyTorch file. Received .* bytes") as error:
+        weight_files.read_pytorch(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("content", [[1, 2], {}, {"x": 3}, {"model": {"x": 3}}], ids=repr)
+def test_a_file_without_a_state_dict(torch, content, tmp_path):
+    torch.save(content, tmp_path / "x.bin")
+    with pytest.raises(UserError, match="must be a model's state dict"):
+        weight_files.read_pytorch(tmp_path / "x.bin")
