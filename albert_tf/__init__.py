@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from albert_tf_export import export_saved_model as export_saved_model
     from albert_tf_export import export_tflite as export_tflite
 
+    from albert_tf.checkpoints.conversion import convert as convert
     from albert_tf.config import AlbertConfig as AlbertConfig
     from albert_tf.data.jobs.build import build_data as build_data
     from albert_tf.data.pretraining.batches import pretraining_batches as pretraining_batches
@@ -57,6 +58,7 @@ _HOMES = {
     "WarmupPolynomialDecay": "albert_tf.training.schedules",
     "WordPieceTokenizer": "albert_tf.text.wordpiece.tokenizer",
     "build_data": "albert_tf.data.jobs.build",
+    "convert": "albert_tf.checkpoints.conversion",
     "evaluate": "albert_tf.evaluation.judge",
     "export_saved_model": "albert_tf_export",
     "export_tflite": "albert_tf_export",

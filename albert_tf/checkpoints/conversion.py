@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,67 +21,53 @@ from albert_tf.checkpoints.finder import (
     WORDPIECE_ENDINGS,
     Found,
 )
+from albert_tf.checkpoints.options import ConversionOptions
 from albert_tf.checkpoints.weights import Checkpoint, bad_values, misfits, require_fit
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
 from albert_tf.files import check_apart, written_atomically
+from albert_tf.options import accepts_keywords, save_options
 
 _WRITERS: Final[dict[str, Callable[..., None]]] = {
     "hf": hugging_face.write,
     "tf1": google.write,
     "keras-hub": keras_hub.write,
 }
-FORMATS: Final = tuple(_WRITERS)
 _VOCABULARY: Final = SENTENCEPIECE[0]
 _JSON: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, TOKENIZER_JSON, "added_tokens.json")
 # The vocabulary's name in formats that have another one than Hugging Face.
 _VOCABULARY_NAMES: Final = {"tf1": "30k-clean.model", "keras-hub": keras_hub.VOCABULARY}
 
 
-def convert(
-    source: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    format: str,
-    *,
-    without: Sequence[str] = (),
-    dtype: str | None = None,
-    force: bool = False,
-) -> dict[str, Any]:
+@accepts_keywords(ConversionOptions)
+def convert(options: ConversionOptions) -> dict[str, Any]:
     """Converts a checkpoint into another format, with its tokenizer's files.
 
     Reads the result again and compares it before it replaces anything.
 
-    Args:
-        source: a checkpoint, as `from_pretrained` takes it.
-        output: the folder to write; written atomically.
-        format: one of `FORMATS`.
-        without: heads to leave out, or "pooler".
-        dtype: "float32" or "float16" for the weights in "hf"; the checkpoint's if None.
-        force: whether to replace an existing folder.
     Returns:
         `input`, `output`; `tensors`, a row each with its name there (`in`) and here (`out`), shape,
         dtype and SHA-256; `digest`, the same in every format; `files`, which were copied;
         `left_out`, for which the format has no place.
     Raises:
-        UserError: the source can't be read, doesn't fit its configuration, or the format can't
+        UserError: the input can't be read, doesn't fit its configuration, or the format can't
             express it; or the output exists.
     """
-    if format not in FORMATS:
-        raise UserError(f"The format must be one of {', '.join(FORMATS)}. Received: {format!r}.")
-    found = finder.find(source, tokenizer=True)
-    output = Path(output).expanduser()
+    found = finder.find(options.input, tokenizer=True)
+    output = options.output.expanduser()
     check_apart(found.weights or found.folder, output)
-    checkpoint = _select(found.read(), without)
-    if dtype is not None:
-        checkpoint = _cast(checkpoint, dtype, format)
+    checkpoint = _select(found.read(), options.without)
+    if options.dtype is not None:
+        checkpoint = _cast(checkpoint, options.dtype, options.format)
     companions = find_companions(found)
-    copies = destinations(companions, format)
-    _write(checkpoint, copies, output, format, force)
+    copies = destinations(companions, options.format)
+    _write(checkpoint, copies, output, options.format, options.force)
+    save_options(options, output)
     left_out = sorted(name for name, file in companions.items() if file not in copies)
-    if format != "hf":
+    if options.format != "hf":
         left_out += _only_in_hugging_face(checkpoint.config)
     return {
-        **_report(checkpoint, format),
+        **_report(checkpoint, options.format),
         "input": checkpoint.origin,
         "output": str(output),
         "files": sorted(copies.values()),

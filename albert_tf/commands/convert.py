@@ -1,14 +1,15 @@
 """`albert-tf convert`"""
 
-import argparse
 import json
 import math
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
+from albert_tf.checkpoints.options import ConversionOptions
+from albert_tf.options import option, part
+
 SUMMARY = "turn a checkpoint of any format into another format"
-FORMATS = ("hf", "tf1", "keras-hub")
 EXAMPLES = """examples:
   albert-tf convert albert_base_v2/model.ckpt-best my-model --format hf
   albert-tf convert my-model my-half --format hf --dtype float16
@@ -24,39 +25,18 @@ over all of them, which is the same in every format. Reads the output again and 
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `convert`."""
-    parser.add_argument("input", metavar="IN", help="checkpoint, or name on the hub")
-    parser.add_argument("output", metavar="OUT", type=Path, help="folder to write")
-    parser.add_argument("--format", required=True, choices=FORMATS, help="format of the output")
-    parser.add_argument(
-        "--without",
-        action="append",
-        default=[],
-        metavar="PART",
-        help="head to leave out, e.g. sop_classifier, or pooler; may be repeated",
-    )
-    parser.add_argument(
-        "--dtype",
-        choices=("float32", "float16"),
-        help="dtype of the weights in hf; default: the input's",
-    )
-    parser.add_argument("--force", action="store_true", help="replace an existing folder")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+@dataclass(frozen=True)
+class OPTIONS(ConversionOptions):
+    """The options of `albert-tf convert`."""
+
+    json: bool = option(False, help="output as one JSON object")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: OPTIONS) -> int:
     """Converts, and prints the report."""
     from albert_tf.checkpoints.conversion import convert
 
-    report = convert(
-        options.input,
-        options.output,
-        options.format,
-        without=options.without,
-        dtype=options.dtype,
-        force=options.force,
-    )
+    report = convert(part(ConversionOptions, options))
     print(json.dumps(report) if options.json else _readable(report))
     return 0
 

@@ -1,0 +1,33 @@
+"""The options of `convert`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from albert_tf.options import check_options, option
+
+
+@dataclass(frozen=True)
+class ConversionOptions:
+    """The options of `convert`."""
+
+    input: str = option(
+        help="checkpoint as from_pretrained takes it, or name on the hub",
+        metavar="IN",
+        positional=True,
+    )
+    output: Path = option(help="folder to write", metavar="OUT", positional=True)
+    format: Literal["hf", "tf1", "keras-hub"] = option(help="format of the output")
+    without: tuple[str, ...] = option(
+        (),
+        help="head to leave out, e.g. sop_classifier, or pooler; may be repeated",
+        metavar="PART",
+        repeated=True,
+    )
+    dtype: Literal["float32", "float16"] | None = option(
+        None, help="dtype of the weights in hf; default: the input's"
+    )
+    force: bool = option(False, help="replacement of an existing folder")
+
+    def __post_init__(self) -> None:
+        check_options(self)
