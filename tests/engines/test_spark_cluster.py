@@ -24,16 +24,16 @@ LIBC = ctypes.CDLL(None)
 
 
 def test_a_killed_worker_changes_nothing(fresh, expected, read, spark_settings, cluster, gate):
-    """The one that is in the middle of a bucket, when other files are there already."""
+    """Kills the one that is in the middle of a part, when other shards are there already."""
     there = []
 
     def kill():
         waiting = until(lambda: [*gate.glob("waiting-*")], "a process at the gate")
-        until(lambda: [*fresh.folder.glob("examples-*")], "the first files")
+        until(lambda: [*Path(fresh.output).glob("examples-*")], "the first files")
         session = os.getsid(int(waiting[0].name.split("-")[1]))
         (victim,) = [worker for worker in cluster.workers if worker.pid == session]
         kill_session(victim)
-        there.extend(fresh.folder.glob("examples-*"))
+        there.extend(Path(fresh.output).glob("examples-*"))
         (gate / "open").touch()
 
     for path in (gate / "open", *gate.glob("waiting-*")):
@@ -45,10 +45,10 @@ def test_a_killed_worker_changes_nothing(fresh, expected, read, spark_settings, 
     finally:
         (gate / "open").touch()
         killer.join()
-    assert 0 < len(there) < fresh.files
-    assert len([*gate.glob("waiting-*")]) == 2, "the bucket was begun again, by another process"
-    assert outcome.manifest.totals["documents"] == 160, "though some were read twice"
-    assert read(fresh.folder) == expected
+    assert 0 < len(there) < len(outcome.made)
+    assert len([*gate.glob("waiting-*")]) == 2, "another process made the part again"
+    assert outcome.manifest.totals["documents"] == 160, "although some were read twice"
+    assert read(fresh.output) == expected
 
 
 @pytest.fixture
