@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import importlib
 import io
+import logging
 import os
 import signal
 from pathlib import Path
@@ -153,6 +154,25 @@ def published_vocabulary(rebuilt_vocabulary, tmp_path_factory) -> Path:
 def books() -> list[Path]:
     """Books in plain English, gzipped, where they lie beside the checkout; else none."""
     return sorted((SHARED / "data" / "corpus").glob("*.gz"))
+
+
+@pytest.fixture(scope="session")
+def s3():
+    """The URL of an empty bucket of an S3 server on this machine; child processes see it too."""
+    moto_server = pytest.importorskip("moto.server")
+    s3fs = pytest.importorskip("s3fs")
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        patch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        s3fs.S3FileSystem().mkdir("albert")
+        yield "s3://albert"
+    server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -43,10 +43,10 @@ class Output:
         """Writes a file; replaces an existing one.
 
         Raises:
-            UserError: no space left.
+            UserError: no space left, or a store that refuses.
         """
         if not self.is_local:
-            self._files.pipe_file(self._path(name), content)  # one upload: whole or absent
+            self._upload(name, content)
             return
         temporary = Path(self._root, WORK, f"{Path(name).name}.{uuid.uuid4().hex}")
         try:
@@ -61,6 +61,15 @@ class Output:
             ) from error
         finally:
             temporary.unlink(missing_ok=True)
+
+    def _upload(self, name: str, content: bytes) -> None:
+        try:
+            self._files.pipe_file(self._path(name), content)
+        except Exception as error:  # each protocol has its own
+            raise UserError(
+                f"The output must be writable. Received: {self.place}: {type(error).__name__}: "
+                f"{str(error).rstrip('.')}. To resume, give the same command again."
+            ) from error
 
     def read(self, name: str) -> bytes:
         """The content of a file."""

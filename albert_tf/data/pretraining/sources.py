@@ -1,17 +1,20 @@
 """Files of pretraining records: those of `build-data`, and those of the original code."""
 
+import hashlib
 import json
 import os
+import pathlib
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
+import fsspec
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from albert_tf.data.corpus.files import find_inputs, is_remote
+from albert_tf.data.corpus.files import file_system, find_inputs, is_remote
 from albert_tf.data.pretraining.masking import WordTable, word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.records import MANIFEST
@@ -19,19 +22,20 @@ from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 Path = str | os.PathLike[str]
-_AT_ONCE: Final = 16  # files that are asked for their size side by side; buckets answer slowly
+CACHE: Final = pathlib.Path("~/.cache/albert_tf/records").expanduser()
+_AT_ONCE: Final = 16  # parallel requests for sizes: object stores answer slowly
 
 
 @dataclass(frozen=True)
 class RecordFiles:
-    """Files of records, all of one kind.
+    """Files of records, all in one mode.
 
     Attributes:
-        paths: where they are.
-        counts: records of each.
+        paths: paths or URLs.
+        counts: number of records of each.
         max_seq_length, predictions: T and P of an example.
-        dynamic: how examples are masked while they are read; None if they were masked ahead.
-        table: what masking needs of the vocabulary; None like `dynamic`.
+        dynamic: options by which examples are masked while they are read; None in static mode.
+        table: the vocabulary's words, for masking; None in static mode.
     """
 
     paths: tuple[str, ...]
@@ -42,7 +46,7 @@ class RecordFiles:
     table: WordTable | None = None
 
     def steps_per_epoch(self, batch_size: int, workers: int = 1) -> int:
-        """Full batches of each worker in an epoch.
+        """Returns the number of full batches of each worker in an epoch.
 
         Raises:
             UserError: there is none.
@@ -58,20 +62,35 @@ class RecordFiles:
 
 
 def find_records(source: Path | Sequence[Path]) -> RecordFiles:
-    """The files of a directory of `build-data`; or of paths and globs, as the original code wrote.
+    """Finds the files of a directory of `build-data`; or paths and globs of the original code's.
 
-    The latter are read once, to count their records.
+    Reads the latter once, to count their records. A path may be a URL: TensorFlow reads `gs://`,
+    other files are downloaded to `CACHE` first.
 
     Raises:
-        UserError: the directory isn't finished; a file is missing, cut short, damaged, or of
+        UserError: the directory isn't finished; a file is missing, truncated, damaged, or contains
             something else.
     """
-    if isinstance(source, str | os.PathLike):
-        folder = os.fspath(source)
-        if tf.io.gfile.isdir(folder):
-            return _of_directory(folder)
-        source = [source]
-    return _of_files([file.path for file in find_inputs(source)])
+    sources = [source] if isinstance(source, str | os.PathLike) else source
+    paths = [path for each in sources for path in _reachable(os.fspath(each))]
+    if len(paths) == 1 and tf.io.gfile.isdir(paths[0]):
+        return _of_directory(paths[0])
+    return _of_files([file.path for file in find_inputs(paths)])
+
+
+def _reachable(source: str) -> list[str]:
+    """The source itself, or its copies if TensorFlow doesn't know the protocol of its URL."""
+    if not is_remote(source) or source.split("://")[0] in tf.io.gfile.get_registered_schemes():
+        return [source]
+    files, place = file_system(source)
+    is_folder = files.isdir(place)
+    if is_folder and not files.exists(f"{place}/{MANIFEST}"):
+        raise _unfinished(source)
+    folder = CACHE / hashlib.sha256(source.encode()).hexdigest()[:16]
+    settings = {"cache_storage": str(folder), "same_names": True, "check_files": True}
+    urls = [f"filecache::{file.path}" for file in find_inputs([source])]
+    copies = fsspec.open_local(urls, mode="rb", filecache=settings)
+    return [str(folder)] if is_folder else copies
 
 
 def _of_directory(folder: str) -> RecordFiles:
@@ -95,11 +114,7 @@ def _of_directory(folder: str) -> RecordFiles:
 def _manifest(folder: str) -> dict[str, Any]:
     path = f"{folder}/{MANIFEST}"
     if not tf.io.gfile.exists(path):
-        raise UserError(
-            f"A directory of records must be finished. Received: {folder}, without {MANIFEST}. "
-            "Give the build-data command again and it goes on; or, for files of the original "
-            f"code, a glob: {folder}/*.tfrecord."
-        )
+        raise _unfinished(folder)
     with tf.io.gfile.GFile(path) as file:
         content = file.read()
     try:
@@ -108,10 +123,18 @@ def _manifest(folder: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict) or not {"settings", "shards"} <= found.keys():
         raise UserError(
-            f"{MANIFEST} must be that of build-data. Received: {path}, which is damaged or another "
-            "one. Copy it again."
+            f"{MANIFEST} must be build-data's. Received: {path}, which is damaged or another one. "
+            "Copy it again."
         )
     return found
+
+
+def _unfinished(folder: str) -> UserError:
+    return UserError(
+        f"A directory of records must be finished. Received: {folder}, without {MANIFEST}. "
+        "Resume it with its build-data command; or, for files of the original code, give a glob: "
+        f"{folder}/*.tfrecord."
+    )
 
 
 def _check_size(path: str, size: int) -> None:
@@ -123,7 +146,7 @@ def _check_size(path: str, size: int) -> None:
         raise UserError(
             f"A file of records must be as build-data wrote it: {size} bytes. Received: {path}, "
             f"{'which is missing' if found is None else f'{found} bytes'}. Copy it again, or give "
-            f"the build-data command again without {MANIFEST}: it makes what is missing."
+            "the build-data command again: it makes missing and damaged files."
         )
 
 
@@ -138,7 +161,7 @@ def _tokenizer(folder: str) -> Any:
 
 
 def _of_files(paths: list[str]) -> RecordFiles:
-    """Files without a manifest: records that were masked ahead."""
+    """Files without a manifest: records in static mode."""
     counts = tuple(map(_count, paths))
     if not any(counts):
         raise UserError(f"There must be records. Received: none in {', '.join(paths)}.")

@@ -1,8 +1,10 @@
 import json
+from pathlib import Path
 
+import fsspec
 import pytest
 
-from albert_tf.data.pretraining import records
+from albert_tf.data.pretraining import records, sources
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.sources import find_records
 from albert_tf.errors import UserError
@@ -38,6 +40,30 @@ def test_a_directory_is_read_as_in_a_bucket(static, dynamic):
         assert remote.paths == tuple(f"file://{path}" for path in local.paths)
 
 
+def test_other_protocols_are_downloaded(s3, dynamic, tmp_path, monkeypatch):
+    """TensorFlow has no file system for s3://; its own ones are read in place."""
+    monkeypatch.setattr(sources, "CACHE", tmp_path)
+    store, local = fsspec.filesystem("s3"), find_records(dynamic.path)
+    url = f"{s3}/records"
+    store.put(str(dynamic.path), url, recursive=True)
+    remote = find_records(url)
+    assert (remote.counts, remote.dynamic) == (local.counts, local.dynamic)
+    for path, copy in zip(local.paths, remote.paths, strict=True):
+        assert copy.startswith(str(tmp_path))
+        assert Path(copy).read_bytes() == Path(path).read_bytes()
+    times = [Path(copy).stat().st_mtime_ns for copy in remote.paths]
+    assert [Path(path).stat().st_mtime_ns for path in find_records(url).paths] == times
+    store.rm_file(f"{url}/manifest.json")
+    with pytest.raises(UserError, match=f"must be finished. Received: {url}, without manifest"):
+        find_records(url)
+
+
+def test_files_of_the_original_at_other_protocols_are_downloaded(s3, static, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "CACHE", tmp_path)
+    fsspec.filesystem("s3").put(str(static.path), f"{s3}/masked", recursive=True)
+    assert find_records(f"{s3}/masked/*.tfrecord").counts == COUNTS
+
+
 def test_files_of_the_original_code_are_found(golden):
     files = find_records(golden / "F_pretraining_data" / "sample_seq64_pred10.tfrecord")
     assert (files.counts, files.max_seq_length, files.predictions) == ((150,), 64, 10)
@@ -59,7 +85,7 @@ def test_an_unfinished_directory_is_refused(tmp_path):
 @pytest.mark.parametrize("content", ["{}", "[]", '{"settings": {"exa'])
 def test_a_strange_manifest_is_refused(tmp_path, content):
     (tmp_path / "manifest.json").write_text(content)
-    with pytest.raises(UserError, match="must be that of build-data. Received: .*manifest.json"):
+    with pytest.raises(UserError, match="must be build-data's. Received: .*manifest.json"):
         find_records(tmp_path)
 
 

@@ -1,0 +1,75 @@
+"""Corpora and outputs in an object store: a real S3 interface on the loopback."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from albert_tf.data.jobs.local import run_local
+from albert_tf.data.jobs.output import WORK
+from albert_tf.errors import UserError
+
+s3fs = pytest.importorskip("s3fs")
+
+
+@pytest.fixture(scope="session")
+def store(s3, corpus):
+    """The file system of a bucket with the corpus."""
+    files = s3fs.S3FileSystem()
+    files.put(f"{corpus}/", f"{s3}/corpus/", recursive=True)
+    return files
+
+
+@pytest.fixture
+def expected(finished):
+    """The files of the job that was made on a local disk, by name."""
+    return {path.name: path.read_bytes() for path in finished.iterdir()}
+
+
+def content(store, url):
+    store.invalidate_cache()
+    return {path.rsplit("/")[-1]: store.cat_file(path) for path in store.find(url)}
+
+
+def test_the_same_bytes_as_on_a_local_disk(store, s3, make, expected):
+    output = f"{s3}/same"
+    job = make(output, inputs=[f"{s3}/corpus"])
+    assert len(run_local(job, 1).made) == 24
+    assert content(store, output) == expected
+    assert run_local(job, 1).made == ()
+    store.rm_file(f"{output}/examples-000002-00001.tfrecord")
+    assert {name.split("-")[1] for name in run_local(job, 1).made} == {"000002"}
+    assert content(store, output) == expected
+
+
+def test_a_killed_run_resumes_and_the_manifest_comes_last(
+    store, s3, make, vocabulary, expected, tmp_path
+):
+    output = f"{s3}/killed"
+    command = [sys.executable, "-m", "albert_tf.cli", "build-data", "--input", f"{s3}/corpus"]
+    command += ["--output", output, "--vocab", vocabulary, "--max-seq-length", "40"]
+    command += ["--mode", "static", "--dupe-factor", "3", "--shard-bytes", "9000"]
+    process = subprocess.Popen(
+        [*command, "--workers", "2"], start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    while not store.exists(f"{output}/{WORK}/reports/000001.json"):
+        store.invalidate_cache()
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    there = content(store, output)
+    assert "settings.json" in there and "manifest.json" not in there
+    made = run_local(make(output, inputs=[f"{s3}/corpus"]), 1).made
+    assert 0 < len(made) < 24
+    assert content(store, output) == expected
+
+
+def test_a_bucket_that_does_not_exist_is_an_error(store, make):
+    with pytest.raises(UserError, match=r"output must be writable. Received: s3://nowhere/out: "):
+        run_local(make("s3://nowhere/out"), 1)
+    with pytest.raises(UserError, match=r"matches no file|must be readable"):
+        make("s3://albert/out", inputs=["s3://nowhere/corpus"])
