@@ -1,11 +1,14 @@
 """Spark makes the files that one machine makes, whatever happens to its own machines."""
 
+import dataclasses
 import os
 import sys
 from pathlib import Path
 
+import fsspec
 import pytest
 
+from albert_tf.data.corpus.files import find_inputs
 from albert_tf.data.jobs import run, spark
 from albert_tf.data.jobs.spark import run_spark
 from albert_tf.errors import UserError
@@ -18,6 +21,17 @@ def test_the_same_files_as_on_one_machine(fresh, expected, read, spark_settings)
     outcome = run_spark(fresh, "local[2]", spark_settings)
     assert read(fresh.output) == expected
     assert outcome.made == tuple(sorted(name for name in expected if name.startswith("examples")))
+
+
+def test_a_corpus_and_an_output_in_an_object_store(fresh, corpus, s3, expected, spark_settings):
+    store = fsspec.filesystem("s3")
+    store.put(f"{corpus}/", f"{s3}/corpus/", recursive=True)
+    inputs = tuple(find_inputs([f"{s3}/corpus"]))
+    job = dataclasses.replace(fresh, inputs=inputs, output=f"{s3}/examples")
+    run_spark(job, "local[2]", spark_settings)
+    store.invalidate_cache()
+    found = {path.rsplit("/")[-1]: store.cat_file(path) for path in store.find(job.output)}
+    assert found == expected
 
 
 def test_resumes(fresh, expected, read, spark_settings, monkeypatch):
