@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import albert_tf
 from albert_tf.commands import (
-    ablate,
     answer,
     build_data,
     build_vocab,
@@ -32,7 +31,6 @@ COMMANDS: Final[dict[str, Any]] = {
     "build-data": build_data,
     "inspect-data": inspect_data,
     "pretrain": pretrain,
-    "ablate": ablate,
     "finetune": finetune,
     "predict": predict,
     "fill-mask": fill_mask,

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,40 @@ def check_apart(source: str | os.PathLike[str], output: str | os.PathLike[str]) 
             "The output must not be the input's folder or one around it: it would be replaced. "
             f"Received: {source} and {output}. Choose another folder."
         )
+
+
+def require_same(place: Any, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuses to resume a job with other settings than it began with.
+
+    Args:
+        place: of the job's output.
+        then, now: settings; nested dicts are compared by their items.
+    Raises:
+        UserError: settings differ; each is named with both values, up to `_SHOWN`.
+    """
+    different = _differences(then, json.loads(json.dumps(now)))
+    if different:
+        more = f" and {len(different) - _SHOWN} more" * (len(different) > _SHOWN)
+        raise UserError(
+            "An interrupted job resumes with the settings that it began with. "
+            f"Received for {place}: {'; '.join(different[:_SHOWN])}{more}. "
+            "Give the same settings, choose another output, or start again with --force."
+        )
+
+
+def _differences(then: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> list[str]:
+    found = []
+    for name in sorted({*then, *now}):
+        old, new = then.get(name), now.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += _differences(old, new, f"{within}{name} ")
+        elif old != new or (name in then) != (name in now):
+            values = (repr(each[name]) if name in each else "nothing" for each in (then, now))
+            found.append(f"{within}{name}: {next(values)} then, {next(values)} now")
+    return found
+
+
+_SHOWN = 5  # differences in a message
 
 
 @contextlib.contextmanager

@@ -68,17 +68,18 @@ def tensorflow_trainer(options, features, labels):
     """Trains as `albert-tf pretrain` does on TensorFlow."""
     import tensorflow as tf
 
-    from albert_tf.training.pretraining.metrics import reported
-    from albert_tf.training.pretraining.step import TrainingStep
+    from albert_tf.training.runtime import strategy_for
+    from albert_tf.training.steps import TrainingStep
+    from albert_tf.training.sums import pretraining_means
 
     model = keras_model(options)
-    step = TrainingStep(model, tf.distribute.get_strategy(), jit_compile="xla" in options.contender)
+    step = TrainingStep(model, strategy_for("none"), jit_compile="xla" in options.contender)
     batch = tf.nest.map_structure(tf.constant, (features, labels))
 
     def train(count):
         for _ in range(count):
             sums = step(batch)
-        return reported(tf.nest.map_structure(lambda each: each.numpy(), sums))["loss"]
+        return pretraining_means(sums)["loss"]
 
     return train
 

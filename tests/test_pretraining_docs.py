@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.sources import find_records
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training import pretrain as pretraining
-from albert_tf.training.interruption import Interrupted
+from albert_tf.training.loop import Interrupted
 from tests.conftest import SENTENCES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "pretraining.md"
@@ -81,7 +81,7 @@ def prepare_the_original(folder):
 
 def stopped(loop, *_):
     """In the place of the training: all before it was fine."""
-    assert loop.options.steps > loop.step == 0
+    assert loop.plan.steps > loop.step == 0
     raise Interrupted
 
 

@@ -19,7 +19,7 @@ OPTIONS = FinetuningOptions
 def run(options: FinetuningOptions) -> int:
     """Trains; 130 if interrupted."""
     from albert_tf.training.finetune import finetune
-    from albert_tf.training.interruption import Interrupted
+    from albert_tf.training.loop import Interrupted
 
     try:
         report = finetune(options)

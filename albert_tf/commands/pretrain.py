@@ -25,7 +25,7 @@ OPTIONS = PretrainingOptions
 
 def run(options: PretrainingOptions) -> int:
     """Trains; 130 if interrupted."""
-    from albert_tf.training.interruption import Interrupted
+    from albert_tf.training.loop import Interrupted
     from albert_tf.training.pretrain import pretrain
 
     try:
@@ -55,7 +55,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def _print_summary(report: dict[str, Any], output: Path) -> None:
-    from albert_tf.training.pretraining.progress import in_words
+    from albert_tf.training.progress import in_words
 
     for part, name in (("history", "In training"), ("evaluation", "Held out")):
         if report[part]:

@@ -48,6 +48,18 @@ def _mean(term: Term, sample_weight: Any) -> Any:
     return ops.sum(weighted) / count
 
 
+def is_class(labels: Any) -> bool:
+    """Whether labels are integers, numbers of classes, of which `IGNORED` doesn't count."""
+    return "int" in keras.backend.standardize_dtype(labels.dtype)
+
+
+def count(labels: Any) -> Any:
+    """Returns how many of a batch's labels count: the sum of the weights of their loss's term."""
+    if is_class(labels):
+        return ops.sum(ops.cast(ops.not_equal(labels, IGNORED), "float32"))
+    return ops.cast(ops.shape(labels)[0], "float32")
+
+
 def cross_entropy(labels: Any, logits: Any, share: float = 1.0) -> Term:
     """Of int `labels` `[B, …]`, where `IGNORED` doesn't count, from `logits` `[B, …, C]`."""
     if len(labels.shape) == len(logits.shape):  # with an axis of 1 at the end

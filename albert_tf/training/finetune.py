@@ -1,55 +1,46 @@
 """Fine-tunes a classifier or regressor on a task, from files to a model directory."""
 
-import hashlib
-import json
-import shutil
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from albert_tf.data.labels import Labels, task_labels
-from albert_tf.data.pipeline import EncodedExamples, steps_per_epoch
+from albert_tf.data.pipeline import EncodedExamples, steps_per_epoch, training_batches
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks import GLUE, train_and_dev
-from albert_tf.errors import UserError
 from albert_tf.evaluation.judge import own_metrics, score
-from albert_tf.files import written_atomically
-from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.options import accepts_keywords, save_options
-from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
-from albert_tf.text.vocabulary import train_vocabulary
-from albert_tf.training.fresh import is_size, size_config
+from albert_tf.training import runtime, steps
+from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepare_output, versions
+from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.options import FinetuningOptions
-from albert_tf.training.output import REPORT, check_output, versions
+from albert_tf.training.progress import Interval, ProgressLine
 from albert_tf.training.recipes import Recipe
-from albert_tf.training.run import BEST, STATE, Run
+from albert_tf.training.scalars import Scalars
 from albert_tf.training.schedules import WarmupPolynomialDecay
-
-UNFINISHED: Final = ".training"  # the run's own folder in the output, until it is done
+from albert_tf.training.start import finetuning_model
+from albert_tf.training.sums import classifier_means, regressor_means
 
 
 @accepts_keywords(FinetuningOptions)
 def finetune(options: FinetuningOptions) -> dict[str, Any]:
     """Trains, keeps the best version on dev, and writes a model directory with a report.
 
-    Calling it again with the same options after an interruption goes on exactly where it stopped.
+    The same call after an interruption resumes at the newest checkpoint and ends with the same
+    weights.
 
     Returns:
         the report: settings, versions, scores after each epoch, the best ones.
     Raises:
-        UserError: data, model or output are not as they must be.
-        Interrupted: SIGINT or SIGTERM came; the same call goes on.
+        UserError: data, model or output are not usable; the loss is not finite.
+        Interrupted: SIGINT or SIGTERM came; the same call resumes.
     """
     plan = options.plan()
-    unfinished = options.output / UNFINISHED
-    if options.force:
-        for part in (unfinished, options.output / "logs"):
-            shutil.rmtree(part, ignore_errors=True)
-    else:
-        check_output(options.output, unfinished)
+    prepare_output(options.output, options.force)
     task = GLUE.get(options.task)
     train, dev = train_and_dev(
         options.data,
@@ -62,99 +53,79 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
     )
     labels = task_labels(options.task, train, options.regression)
     keras.utils.set_random_seed(options.seed)
-    model, tokenizer = _model_and_tokenizer(options, plan, labels, train, unfinished)
+    model, tokenizer = finetuning_model(options, plan, labels, train)
     encoded, held_out = (
         EncodedExamples(part, tokenizer, tokenizer.model_max_length, labels.number)
         for part in (train, dev)
     )
-    steps = plan.steps or plan.epochs * steps_per_epoch(len(train), plan.batch_size)
-    warmup = int(plan.warmup if plan.warmup >= 1 else plan.warmup * steps)
+    epoch = steps_per_epoch(len(train), plan.batch_size)
+    total = plan.steps or plan.epochs * epoch
+    warmup = int(plan.warmup if plan.warmup >= 1 else plan.warmup * total)
     schedule = WarmupPolynomialDecay(
-        plan.learning_rate, min(warmup, steps - 1), steps, form="usual"
+        plan.learning_rate, min(warmup, total - 1), total, form="usual"
     )
     # Short runs need the correction of the moments' bias, which the original leaves out.
-    optimizer = AlbertAdamW(schedule, bias_correction=True)
-    accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")  # by name, it would trace twice
-    model.compile(optimizer, metrics=[accuracy] if labels.numbers else None)
-    metrics = task.metrics if task else own_metrics(labels)
-    settings = _settings(options, plan, steps, [*train, *dev], labels)
-    run = Run(
-        unfinished,
-        settings,
-        lambda trained: score(trained, held_out, metrics),
-        total_steps=steps,
-        batch_size=plan.batch_size,
-        seed=options.seed,
-        save_steps=options.save_steps,
-        patience=options.patience,
+    model.compile(AlbertAdamW(schedule, bias_correction=True))
+    settings = _settings(options, plan, total, [*train, *dev], labels)
+    checkpoints = Checkpoints(options.output, tokenizer, settings, keep=1)
+    means = classifier_means if labels.numbers else regressor_means
+    loop = Loop(
+        model,
+        Plan(
+            total,
+            options.save_steps,
+            eval_steps=epoch,
+            point_steps=epoch,
+            keep_best=True,
+            patience=options.patience,
+        ),
+        schedule,
+        means,
+        checkpoints,
+        partial(score, model, held_out, task.metrics if task else own_metrics(labels)),
     )
-    progress = run.train(model, encoded, [keras.callbacks.TensorBoard(options.output / "logs")])
+    loop.progress.update(checkpoints.load(model))
+    checkpoints.folder.mkdir(parents=True, exist_ok=True)  # marks a run that can be resumed
+    save_options(options, options.output)
+    loop.reporters = (
+        ProgressLine("fine-tuning", total, Interval(means), loop.step),
+        Scalars(options.output / LOGS, Interval(means), loop.step),
+    )
+    _train(loop, encoded, plan.batch_size, options.seed)
     report = {
         "settings": settings,
         "parameters": model.count_params(),
         "examples": {"train": len(train), "dev": len(dev)},
-        **progress,
+        **_results(loop.progress),
         "versions": versions(),
     }
-    save_options(options, options.output)
-    _finish(options.output, report)
+    checkpoints.publish(report)
     return report
 
 
-def _model_and_tokenizer(
-    options: FinetuningOptions, plan: Recipe, labels: Labels, train: list[Example], unfinished: Path
-) -> tuple[AlbertForSequenceClassification, BaseTokenizer]:
-    """A model with the task's labels and its tokenizer, which an interrupted run has kept."""
-    changes: dict[str, Any] = {
-        "id2label": dict(enumerate(labels.names)),
-        "problem_type": "single_label_classification" if labels.numbers else "regression",
-        "hidden_dropout_prob": plan.dropout,
-        "attention_probs_dropout_prob": plan.dropout,
-    }
-    kept = unfinished / "tokenizer"
-    if is_size(options.model):
-        goes_on = (unfinished / STATE).exists()
-        tokenizer = AlbertTokenizer.from_pretrained(kept) if goes_on else _new(options, train)
-        config = size_config(options.model, tokenizer, **changes)
-        model = AlbertForSequenceClassification(config, dtype=options.dtype_policy)
-    else:
-        model = AlbertForSequenceClassification.from_pretrained(
-            options.model,
-            dtype=options.dtype_policy,
-            ignore_mismatched_sizes=True,  # a model of another task gets a new classifier
-            **changes,
-        )
-        tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.model)
-    limit = min(plan.max_length, model.config.max_position_embeddings)
-    tokenizer.model_max_length = options.max_length or limit  # predictions, exports cut there too
-    check_fit(tokenizer, model.config, tokenizer.model_max_length)
-    with written_atomically(kept, force=True) as path:
-        path.mkdir()
-        tokenizer.save_pretrained(path)
-    return model, tokenizer
+def _train(loop: Loop, data: EncodedExamples, batch_size: int, seed: int) -> None:
+    strategy = runtime.strategy_for("none")
+    batches = training_batches(data, batch_size, seed, start=loop.step).map(_with_name)
+    step = steps.TrainingStep(loop.model, strategy, signature=batches.element_spec)
+    loop.run(step, steps.batches(batches, strategy, batch_size))
 
 
-def _new(options: FinetuningOptions, train: list[Example]) -> BaseTokenizer:
-    """The tokenizer of a new model: of the vocabulary file given, or made from the texts."""
-    if options.vocab is not None:
-        if not options.vocab.exists():
-            raise UserError(
-                "The vocabulary must be a file (spiece.model, vocab.txt) or a folder with one. "
-                f"Received: {options.vocab}, which is not there."
-            )
-        return AlbertTokenizer.from_pretrained(options.vocab)
-    texts = [text for example in train for text in (example.text, example.text_pair) if text]
-    return AlbertTokenizer(train_vocabulary(texts, options.vocab_size))
+def _with_name(features: Any, labels: tf.Tensor) -> tuple[Any, dict[str, tf.Tensor]]:
+    return features, {"labels": labels}
 
 
 def _settings(
-    options: FinetuningOptions, plan: Recipe, steps: int, examples: list[Example], labels: Labels
+    options: FinetuningOptions,
+    plan: Recipe,
+    steps: int,
+    examples: Sequence[Example],
+    labels: Labels,
 ) -> dict[str, Any]:
-    """All that decides what the run computes, for the report and for going on."""
+    """Returns all that decides what the run computes."""
     return {
         "task": options.task,
         "data": str(options.data),
-        "examples_sha256": _digest(examples),
+        "examples_sha256": digest(examples),
         "labels": list(labels.names),
         "model": options.model,
         "vocab": None if options.vocab is None else str(options.vocab),
@@ -167,18 +138,16 @@ def _settings(
     }
 
 
-def _digest(examples: list[Example]) -> str:
-    """SHA-256 of what the examples say, in hexadecimal."""
-    return hashlib.sha256(json.dumps(examples).encode()).hexdigest()
-
-
-def _finish(output: Path, report: dict[str, Any]) -> None:
-    """Makes a model directory of the unfinished run, which stays until that is whole."""
-    unfinished = output / UNFINISHED
-    for folder in (unfinished / BEST, unfinished / "tokenizer"):
-        for path in folder.iterdir():
-            with written_atomically(output / path.name, force=True) as target:
-                shutil.copyfile(path, target)
-    with written_atomically(output / REPORT, force=True) as path:
-        path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    shutil.rmtree(unfinished)
+def _results(progress: dict[str, Any]) -> dict[str, Any]:
+    """Returns the best scores, and for each epoch the means of training and the scores on dev."""
+    history = [
+        {**point, **{f"val_{name}": value for name, value in scores.items() if name != "step"}}
+        for point, scores in zip(progress["history"], progress["evaluation"], strict=True)
+    ]
+    best = dict(progress["best"])
+    return {
+        "step": progress["step"],
+        "seconds": progress["seconds"],
+        "history": history,
+        "best": {"epoch": best.pop("evaluation"), **best},
+    }

@@ -1,6 +1,7 @@
 """The optimizers of google-research/albert, on every backend: AdamW and LAMB."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import keras
@@ -106,3 +107,41 @@ class Lamb(AlbertAdamW):
         weight_norm, update_norm = ops.norm(variable), ops.norm(update)
         known = ops.logical_and(weight_norm > 0, update_norm > 0)
         return ops.where(known, weight_norm / ops.where(known, update_norm, 1.0), 1.0)
+
+
+def inner(optimizer: Any) -> Any:
+    """Returns the optimizer that a `LossScaleOptimizer` wraps, or the optimizer itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def build_optimizer(model: keras.Model) -> None:
+    """Creates the optimizer's variables for the model's weights.
+
+    Raises:
+        ValueError: the optimizer accumulates gradients itself.
+    """
+    if not model.optimizer.built:  # a loss scaler would build itself anew
+        model.optimizer.build(model.trainable_variables)
+    accumulated = inner(model.optimizer).gradient_accumulation_steps
+    if accumulated:
+        raise ValueError(
+            "Gradients are accumulated within a step: an optimizer that accumulates too counts "
+            f"micro-batches as steps. Received: gradient_accumulation_steps={accumulated}. "
+            "Give micro_batches instead."
+        )
+
+
+@contextlib.contextmanager
+def averaged_weights(model: keras.Model) -> Iterator[None]:
+    """Gives the model its optimizer's average of the weights within the block, if there is one."""
+    optimizer = inner(model.optimizer)
+    if not optimizer.use_ema:
+        yield
+        return
+    own = [keras.ops.convert_to_numpy(weight) for weight in model.trainable_variables]
+    optimizer.finalize_variable_values(model.trainable_variables)
+    try:
+        yield
+    finally:
+        for weight, value in zip(model.trainable_variables, own, strict=True):
+            weight.assign(value)

@@ -1,10 +1,11 @@
 """How long and how fast to fine-tune: the paper's table 14, and defaults where it has none."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from albert_tf.checkpoints import finder
-from albert_tf.training.fresh import is_size
+from albert_tf.sizes import SIZES
 
 
 class Recipe(NamedTuple):
@@ -62,3 +63,8 @@ def recipe(task: str, model: str) -> Recipe:
     if is_size(model):
         return FROM_RANDOM_WEIGHTS
     return BUNDLED if finder.is_bundled(model) else TABLE_14.get(task, OWN_DATA)
+
+
+def is_size(model: str) -> bool:
+    """Whether `model` names random weights: a size or a configuration file."""
+    return model in SIZES or (model.endswith(".json") and not Path(model).is_dir())

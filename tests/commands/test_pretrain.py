@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from albert_tf import cli
 from albert_tf.training import pretrain as training
-from albert_tf.training.interruption import Interrupted
+from albert_tf.training.loop import Interrupted
 from albert_tf.training.pretraining.options import PretrainingOptions
 
 LEAST = ["pretrain", "--data", "examples", "--output", "made", "--size", "tiny"]

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import shutil
@@ -9,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.assets import reviews
 from albert_tf.errors import UserError
+from albert_tf.evaluation.judge import evaluate
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.finetune import finetune
+from albert_tf.training.loop import Interrupted, Loop
 from albert_tf.training.options import FinetuningOptions
-from albert_tf.training.run import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = ("warm", "funny", "clever", "kind", "fresh", "wonderful", "generous", "quiet")
@@ -44,14 +45,6 @@ def data(tmp_path):
     return write(tmp_path / "data")
 
 
-@pytest.fixture(scope="module")
-def first(tmp_path_factory):
-    """A model that was fine-tuned on such sentences: its directory, which stays as it is."""
-    folder = tmp_path_factory.mktemp("first")
-    finetune(options(write(folder / "data"), folder / "model", epochs=1))
-    return folder / "model"
-
-
 def options(data, output, **others):
     given = {"model": "tiny", "epochs": 2, "batch_size": 8, "vocab_size": 120, "max_length": 16}
     return FinetuningOptions(
@@ -59,12 +52,69 @@ def options(data, output, **others):
     )
 
 
-def test_what_is_left_is_a_model_directory(tmp_path):
-    given = {"epochs": 3, "batch_size": 16, "vocab_size": 2000, "max_length": 48}
-    given |= {"model": "mini", "text_column": "sentence"}
-    report = finetune(options(reviews(), tmp_path / "out", **given))
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {
+class Crash(Exception):
+    """The process dies, as far as files are concerned."""
+
+
+@contextlib.contextmanager
+def at_step(number, act):
+    """Does something right after a step, before anything that is due then."""
+    after = Loop.after
+
+    def acts(loop, sums):
+        if loop.step + 1 == number:
+            act()
+        after(loop, sums)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Loop, "after", acts)
+        yield
+
+
+@contextlib.contextmanager
+def patched(name, function):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(name, function)
+        yield
+
+
+def crash(*_, **__):
+    raise Crash
+
+
+def ask_to_stop():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture(scope="module")
+def shared_data(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("shared") / "data")
+
+
+def three_epochs(data, output, **others):
+    """7 steps an epoch, with dropout, so that its seeds matter."""
+    given = {"epochs": 3, "dropout": 0.1, "learning_rate": 3e-3, "save_steps": 4}
+    return options(data, output, **{**given, **others})
+
+
+@pytest.fixture(scope="module")
+def undisturbed(shared_data, tmp_path_factory):
+    """A run from its beginning to its end: the report and the output."""
+    output = tmp_path_factory.mktemp("undisturbed") / "out"
+    return finetune(three_epochs(shared_data, output)), output
+
+
+def assert_same_end(report, output, undisturbed):
+    """Every bit of the best weights, and every score and loss."""
+    for name in ("best", "history", "step"):
+        assert report[name] == undisturbed[0][name]
+    expected = undisturbed[1] / "model.safetensors"
+    assert (output / "model.safetensors").read_bytes() == expected.read_bytes()
+
+
+def test_the_output_is_a_model_directory(undisturbed, shared_data):
+    report, output = undisturbed
+    assert {path.name for path in output.iterdir()} == {
         "config.json",
         "model.safetensors",
         "options.yaml",
@@ -74,22 +124,48 @@ def test_what_is_left_is_a_model_directory(tmp_path):
         "report.json",
         "logs",
     }
-    assert report == json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report == json.loads((output / "report.json").read_text())
+    assert [row["step"] for row in report["history"]] == [7, 14, 21]
+    assert {"loss", "accuracy", "val_accuracy", "val_macro_f1"} < report["history"][0].keys()
+    assert report["history"][-1]["loss"] < report["history"][0]["loss"]
     assert report["best"]["accuracy"] == max(row["val_accuracy"] for row in report["history"])
-    assert report["best"]["accuracy"] > 0.75
-    assert report["step"] == report["settings"]["steps"] == 3 * 27
+    assert report["step"] == report["settings"]["steps"] == 21
+    assert 0 < report["seconds"] < 600
     assert report["versions"].keys() >= {"python", "tensorflow", "keras"}
-    assert list((tmp_path / "out" / "logs").rglob("events*"))
-    model = AlbertForSequenceClassification.from_pretrained(tmp_path / "out")
-    assert model.config.id2label == {0: "negative", 1: "positive"}
-    tokenizer = AlbertTokenizer.from_pretrained(tmp_path / "out")
+    assert list((output / "logs").glob("events*"))
+    model = AlbertForSequenceClassification.from_pretrained(output)
+    assert model.config.id2label == {0: "bad", 1: "good"}
+    tokenizer = AlbertTokenizer.from_pretrained(output)
     assert tokenizer.vocab_size == model.config.vocab_size
-    assert tokenizer.model_max_length == 48
+    assert tokenizer.model_max_length == 16
+    scores = evaluate(model=str(output), data=shared_data, task="classify")
+    assert scores["accuracy"] == report["best"]["accuracy"] and scores["examples"] == 13
 
 
-def test_a_finished_model_can_be_fine_tuned_on(data, first, tmp_path):
-    report = finetune(options(data, tmp_path / "second", model=str(first), steps=3))
-    assert report["step"] == 3
+@pytest.mark.parametrize(
+    "disturb",
+    [
+        lambda: at_step(6, crash),
+        lambda: at_step(6, ask_to_stop),
+        lambda: at_step(7, ask_to_stop),  # an epoch's last step
+        lambda: patched("albert_tf.training.finetune.score", crash),
+        lambda: patched("albert_tf.training.checkpoints.write_json", crash),
+    ],
+    ids=["crash", "signal", "signal at an epoch's end", "crash in an evaluation", "at the end"],
+)
+def test_a_resumed_run_ends_as_an_undisturbed_one(
+    shared_data, undisturbed, tmp_path, disturb, ctrl_c_is_heard
+):
+    given = three_epochs(shared_data, tmp_path / "out")
+    with disturb(), pytest.raises((Crash, Interrupted)):
+        finetune(given)
+    assert_same_end(finetune(given), tmp_path / "out", undisturbed)
+    assert not (tmp_path / "out" / "checkpoints").exists()
+
+
+def test_a_finished_model_can_be_fine_tuned_further(data, undisturbed, tmp_path):
+    report = finetune(options(data, tmp_path / "second", model=str(undisturbed[1]), steps=3))
+    assert report["step"] == 3 and report["history"][0]["val_accuracy"] > 0.5
 
 
 def test_regression(tmp_path):
@@ -111,17 +187,17 @@ def test_regression(tmp_path):
     assert model.problem_type == "regression"
 
 
-def test_other_examples_do_not_go_on_with_a_run(data, tmp_path):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "on_epoch_end", stop)
-        with pytest.raises(KeyboardInterrupt):
-            finetune(options(data, tmp_path / "out", save_steps=3))
+def test_other_examples_are_refused(data, tmp_path):
+    with at_step(5, crash), pytest.raises(Crash):
+        finetune(options(data, tmp_path / "out", save_steps=3))
     (data / "dev.tsv").write_text((data / "dev.tsv").read_text() + "The soup was cold.\tbad\n")
     with pytest.raises(UserError, match="examples_sha256: '.*' then, '.*' now"):
         finetune(options(data, tmp_path / "out", save_steps=3))
+
+
+def test_a_loss_that_is_no_number_ends_the_run(data, tmp_path):
+    with pytest.raises(UserError, match="The loss must be a number. .* --learning-rate"):
+        finetune(options(data, tmp_path / "out", learning_rate=1e38))
 
 
 def test_early_stopping(data, tmp_path):
@@ -140,8 +216,8 @@ def run(arguments, **others):
     return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, **others)
 
 
-def written_at(path):
-    return path.stat().st_mtime_ns if path.exists() else None
+def written(output):
+    return sorted(output.glob("checkpoints/step-*"))
 
 
 @pytest.mark.slow
@@ -150,20 +226,19 @@ def test_a_run_that_is_killed_and_then_stopped_ends_as_an_undisturbed_one(data, 
     assert undisturbed.returncode == 0, undisturbed.stderr
     expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
     output = tmp_path / "disturbed"
-    state = output / ".training" / "state.safetensors"
-    saved = None
+    saved = []
     for number, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
         process = subprocess.Popen(
             command(data, output), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        while written_at(state) == saved and process.poll() is None:
+        while written(output) == saved and process.poll() is None:
             time.sleep(0.01)
         os.kill(process.pid, number)
         _, stderr = process.communicate()
         assert process.returncode == status, stderr.decode()
         assert b"Traceback" not in stderr
-        assert state.exists() and not (output / "model.safetensors").exists()
-        saved = written_at(state)
+        assert written(output) != saved and not (output / "model.safetensors").exists()
+        saved = written(output)
     resumed = run(command(data, output))
     assert resumed.returncode == 0, resumed.stderr
     assert (output / "model.safetensors").read_bytes() == expected
@@ -195,8 +270,8 @@ def test_bad_options(data, tmp_path, others, message):
     assert not (tmp_path / "out" / "config.json").exists()
 
 
-def test_a_vocabulary_that_is_not_the_models(data, first, tmp_path, tiny_vocabulary):
-    model = shutil.copytree(first, tmp_path / "first")
+def test_a_vocabulary_that_is_not_the_models(data, undisturbed, tmp_path, tiny_vocabulary):
+    model = shutil.copytree(undisturbed[1], tmp_path / "first")
     (model / "spiece.model").write_bytes(tiny_vocabulary)
     with pytest.raises(
         UserError, match=r"\d+ pieces in the tokenizer, vocab_size=\d+ in the model"

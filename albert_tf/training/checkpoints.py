@@ -1,0 +1,173 @@
+"""The output of a run: checkpoints while it lasts, a model directory with a report at its end."""
+
+import hashlib
+import json
+import platform
+import shutil
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import keras
+from keras import ops
+
+from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
+from albert_tf.errors import UserError
+from albert_tf.files import require_same, write_json, written_atomically
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.training.optimizers import build_optimizer, inner
+
+CHECKPOINTS: Final = "checkpoints"  # folder within the output
+LOGS: Final = "logs"
+REPORT: Final = "report.json"
+STATE: Final = "state.safetensors"
+BEST: Final = "best"
+_SETTINGS: Final = "settings"
+_PROGRESS: Final = "progress"
+
+
+class Checkpoints:
+    """The checkpoints of one run: model directories with the run's state beside, the newest ones.
+
+    Args:
+        output: of the run; the checkpoints are in its folder `CHECKPOINTS`.
+        tokenizer: saved with each.
+        settings: a run resumes only with the settings that it began with.
+        keep: how many checkpoints stay.
+    """
+
+    def __init__(
+        self, output: Path, tokenizer: BaseTokenizer, settings: Mapping[str, Any], keep: int
+    ):
+        self.output, self.folder = output, output / CHECKPOINTS
+        self.tokenizer, self.settings, self.keep = tokenizer, settings, keep
+
+    def save(self, model: PreTrainedModel, progress: Mapping[str, Any]) -> Path:
+        """Writes a checkpoint at `progress["step"]`, then removes the oldest ones."""
+        path = self.folder / f"step-{progress['step']:08d}"
+        with written_atomically(path, force=True) as made:
+            self._write(model, made)
+            save_state(made / STATE, model, self.settings, progress)
+        for old in self.found()[: -self.keep]:
+            shutil.rmtree(old)
+        return path
+
+    def save_best(self, model: PreTrainedModel) -> None:
+        """Writes the best version so far."""
+        with written_atomically(self.folder / BEST, force=True) as made:
+            self._write(model, made)
+
+    def _write(self, model: PreTrainedModel, folder: Path) -> None:
+        model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    def load(self, model: PreTrainedModel) -> dict[str, Any]:
+        """Restores a compiled model from the newest checkpoint.
+
+        Returns:
+            the progress; empty if there is no checkpoint.
+        Raises:
+            UserError: the newest is damaged, or was saved with other settings.
+        """
+        found = self.found()
+        return load_state(found[-1] / STATE, model, self.settings) if found else {}
+
+    def found(self) -> list[Path]:
+        """Returns the checkpoints, oldest first."""
+        return found_checkpoints(self.output)
+
+    def publish(self, report: Mapping[str, Any]) -> None:
+        """Moves the best version to the output; the checkpoints stay until that is whole."""
+        for path in (self.folder / BEST).iterdir():
+            with written_atomically(self.output / path.name, force=True) as target:
+                shutil.copyfile(path, target)
+        write_json(self.output / REPORT, report)
+        shutil.rmtree(self.folder)
+
+
+def found_checkpoints(output: Path) -> list[Path]:
+    """Returns the checkpoints of an interrupted run, oldest first."""
+    return sorted((output / CHECKPOINTS).glob("step-*"))
+
+
+def prepare_output(output: Path, force: bool) -> None:
+    """Refuses an output with something else than an interrupted run; `force` restarts that.
+
+    Raises:
+        UserError: it is a file, or holds something else.
+    """
+    if force:
+        for part in (CHECKPOINTS, LOGS):
+            shutil.rmtree(output / part, ignore_errors=True)
+        return
+    if output.exists() and not output.is_dir():
+        raise UserError(f"The output must be a folder. Received: {output}, a file.")
+    if output.is_dir() and any(output.iterdir()) and not (output / CHECKPOINTS).is_dir():
+        raise UserError(
+            "The output must be new, or hold an interrupted run. Received: "
+            f"{output}, which holds something else. Choose another folder, or give --force to "
+            "replace its model."
+        )
+
+
+def versions() -> dict[str, Any]:
+    """Returns the versions of Python and of the packages that decide what a run computes."""
+    packages = ("albert_tf", "tensorflow", "keras", "jax", "torch", "sentencepiece")
+    installed = {dist.metadata["Name"]: dist.version for dist in metadata.distributions()}
+    found = {name: installed[name] for name in packages if name in installed}
+    return {"python": platform.python_version(), **found}
+
+
+def digest(content: Any) -> str:
+    """Returns the SHA-256 of an object's JSON, in hexadecimal."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def save_state(
+    path: Path, model: keras.Model, settings: Mapping[str, Any], progress: Mapping[str, Any]
+) -> None:
+    """Writes every variable of a compiled model, its dropout seeds and its optimizer included.
+
+    Args:
+        path: a safetensors file, written atomically.
+        settings: compared when the run is resumed.
+        progress: JSON.
+    """
+    tensors = {name: ops.convert_to_numpy(variable) for name, variable in _variables(model).items()}
+    write_tensors(path, tensors, {_SETTINGS: json.dumps(settings), _PROGRESS: json.dumps(progress)})
+
+
+def load_state(path: Path, model: keras.Model, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Restores a compiled model from `save_state`'s file; returns the progress.
+
+    Raises:
+        UserError: the state is damaged, or was saved with other settings; each is named.
+    """
+    try:
+        tensors, saved = read_tensors(path)
+    except UserError as error:
+        raise UserError(
+            f"The state of the run must be a whole file. Received: {path} ({error.__cause__}). "
+            "Start again with --force."
+        ) from error
+    require_same(path.parent, json.loads(saved[_SETTINGS]), settings)
+    variables = _variables(model)
+    if variables.keys() != tensors.keys():
+        raise UserError(
+            f"{path} belongs to another model or Keras version. Start again with --force."
+        )
+    for name, variable in variables.items():
+        variable.assign(tensors[name])
+    return json.loads(saved[_PROGRESS])
+
+
+def _variables(model: keras.Model) -> dict[str, Any]:
+    """Model and optimizer variables by place, without metrics."""
+    build_optimizer(model)
+    optimizer = model.optimizer
+    all_of_them = [*model.variables, *optimizer.variables, *inner(optimizer).variables]
+    metrics = {id(variable) for variable in model.metrics_variables}
+    unique = {id(variable): variable for variable in all_of_them if id(variable) not in metrics}
+    return {f"{place:05d}": variable for place, variable in enumerate(unique.values())}

@@ -1,0 +1,260 @@
+"""The loop of a run: steps, and everything that is due after one. Pretraining and fine-tuning."""
+
+import contextlib
+import dataclasses
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+from keras.ops import convert_to_numpy
+
+from albert_tf.errors import UserError
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.optimizers import averaged_weights
+from albert_tf.training.schedules import WarmupPolynomialDecay
+from albert_tf.training.sums import Sums
+
+SECONDS: Final = 1.0  # between two reads of the steps' sums; a read waits for the device
+WINDOW: Final = 100  # steps whose mean loss shows whether a run diverges
+DIVERGED: Final = 2.0  # nats above the lowest such mean
+
+
+class Interrupted(Exception):
+    """SIGINT or SIGTERM ended a run; its state is saved."""
+
+
+class Reporter(Protocol):
+    """Receives what happens in a run."""
+
+    def on_step(self, step: int, sums: Sums, learning_rate: float, seconds: float) -> None:
+        """Step number `step`, counted from 1, took so long at that learning rate."""
+
+    def on_save(self, step: int, path: Path) -> None:
+        """A checkpoint was written."""
+
+    def on_evaluation(self, step: int, scores: Mapping[str, float]) -> None:
+        """The model was evaluated on held-out examples."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """When a run does what.
+
+    Attributes:
+        steps: length of the run.
+        save_steps: steps between checkpoints.
+        save_minutes: minutes between checkpoints; whichever comes first.
+        eval_steps: steps between evaluations; the last step has one, too.
+        point_steps: steps between points of the history; the last step has one, too.
+        keep_best: save the version with the best first score; each evaluation saves a checkpoint.
+        patience: evaluations without a better score after which the run ends.
+        stop_diverged: end the run if the loss rises by `DIVERGED` nats.
+    """
+
+    steps: int
+    save_steps: int
+    save_minutes: float | None = None
+    eval_steps: int | None = None
+    point_steps: int = 1
+    keep_best: bool = False
+    patience: int | None = None
+    stop_diverged: bool = False
+
+
+class Loop:
+    """Counts the steps of a run, and does what is due after each.
+
+    Args:
+        model: compiled.
+        plan: when what is due.
+        schedule: of the learning rate.
+        means: turns sums into the reported numbers, among them `loss`.
+        checkpoints: where to save; None on a host that leaves saving to another.
+        evaluate: scores the model on held-out examples; None if there are none.
+        reporters: receive what happens.
+
+    Attributes:
+        progress: all of the run's state outside the model, as JSON; each checkpoint has it.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        plan: Plan,
+        schedule: WarmupPolynomialDecay,
+        means: Callable[[Sums], dict[str, float]],
+        checkpoints: Checkpoints | None,
+        evaluate: Callable[[], Mapping[str, float]] | None = None,
+        reporters: Sequence[Reporter] = (),
+    ):
+        self.model, self.plan, self.schedule, self.means = model, plan, schedule, means
+        self.checkpoints, self.evaluate, self.reporters = checkpoints, evaluate, reporters
+        self.progress: dict[str, Any] = {
+            "step": 0,
+            "seconds": 0.0,
+            "history": [],
+            "evaluation": [],
+            "best": None,
+            "since_point": 0.0,  # sums of the steps since the last point of the history
+            "window": 0.0,
+            "lowest": None,
+        }
+        self._pending: list[Sums] = []
+        self._request = _Request()
+        self._looked = self._saved = self._counted = time.monotonic()
+
+    @property
+    def step(self) -> int:
+        """Steps trained so far."""
+        return self.progress["step"]
+
+    @property
+    def ended(self) -> bool:
+        """Whether all steps are trained, or patience ran out."""
+        best = self.progress["best"]
+        late = best and len(self.progress["evaluation"]) - best["evaluation"]
+        return self.step >= self.plan.steps or bool(
+            self.plan.patience and best and late >= self.plan.patience
+        )
+
+    def run(self, update: Callable[[Any], Sums], batches: Iterator[Any]) -> None:
+        """Trains to the end; closes the reporters.
+
+        Args:
+            update: a training step.
+            batches: from batch number `step` on.
+        Raises:
+            Interrupted: SIGINT or SIGTERM came; the state is saved.
+            UserError: the loss is not finite or diverges; the last checkpoint stays.
+        """
+        self._looked = self._saved = self._counted = time.monotonic()
+        try:
+            with _requested() as self._request:
+                while not self.ended:
+                    self.after(update(next(batches)))
+        finally:
+            for reporter in self.reporters:
+                reporter.close()
+
+    def after(self, sums: Sums) -> None:
+        """Does what is due after a step with these sums."""
+        self.progress["step"] += 1
+        self._pending.append(sums)
+        now, plan = time.monotonic(), self.plan
+        last = self.step == plan.steps
+        evaluates = bool(self.evaluate) and (last or self._every(plan.eval_steps))
+        late = now - self._saved >= 60 * (plan.save_minutes or math.inf)
+        saves = last or late or self._request.made or self._every(plan.save_steps)
+        saves = saves or (evaluates and plan.keep_best)
+        if saves or evaluates or now - self._looked >= SECONDS:
+            self._read()
+        if evaluates:
+            self._evaluate()
+        if saves:
+            self._save()
+        if saves or evaluates:
+            self._looked = time.monotonic()  # the next steps' time begins here
+        if self._request.made and not self.ended:
+            raise Interrupted
+
+    def _every(self, steps: int | None) -> bool:
+        return steps is not None and self.step % steps == 0
+
+    def _read(self) -> None:
+        """Reads the sums of the last steps, which waits for the device."""
+        first = self.step - len(self._pending)
+        rates = np.asarray(self.schedule(np.arange(first, self.step)))
+        read = [np.asarray(convert_to_numpy(sums), "float64") for sums in self._pending]
+        seconds = (time.monotonic() - self._looked) / len(read)
+        self._pending.clear()
+        for number, sums in enumerate(read):
+            self._note(first + number + 1, sums, float(rates[number]), seconds)
+        self._looked = time.monotonic()
+
+    def _note(self, step: int, sums: Sums, rate: float, seconds: float) -> None:
+        loss = self.means(sums)["loss"]
+        if not math.isfinite(loss):
+            raise self._failure("The loss must be a number", f"{loss}", step)
+        for reporter in self.reporters:
+            reporter.on_step(step, sums, rate, seconds)
+        for part in ("since_point", "window"):
+            self.progress[part] = (np.asarray(self.progress[part]) + sums).tolist()
+        if step % self.plan.point_steps == 0 or step == self.plan.steps:
+            means = self.means(self.progress["since_point"])
+            self.progress["history"].append({"step": step, "learning_rate": rate, **means})
+            self.progress["since_point"] = 0.0
+        if step % WINDOW == 0:
+            self._check_window(step)
+
+    def _check_window(self, step: int) -> None:
+        mean, lowest = self.means(self.progress["window"])["loss"], self.progress["lowest"]
+        if self.plan.stop_diverged and lowest is not None and mean > lowest + DIVERGED:
+            received = f"a mean of {mean:.2f} over {WINDOW} steps after one of {lowest:.2f}"
+            raise self._failure("The loss must not rise", received, step)
+        self.progress["lowest"] = mean if lowest is None else min(lowest, mean)
+        self.progress["window"] = 0.0
+
+    def _failure(self, rule: str, received: str, step: int) -> UserError:
+        found = self.checkpoints.found() if self.checkpoints else []
+        last = f"The last good checkpoint is {found[-1]}. " if found else ""
+        return UserError(
+            f"{rule}. Received: {received}, at step {step}. {last}Give a lower --learning-rate, a "
+            "longer warm-up or a lower --clip-norm, and a new --output or --force."
+        )
+
+    def _evaluate(self) -> None:
+        assert self.evaluate is not None
+        evaluation, best = self.progress["evaluation"], self.progress["best"]
+        with averaged_weights(self.model):
+            scores = dict(self.evaluate())
+            evaluation.append({"step": self.step, **scores})
+            leading = next(iter(scores.values()))
+            if self.plan.keep_best and (best is None or leading > best["score"]):
+                if self.checkpoints:
+                    self.checkpoints.save_best(self.model)
+                best = {"evaluation": len(evaluation), "score": leading, **scores}
+                self.progress["best"] = best
+        for reporter in self.reporters:
+            reporter.on_evaluation(self.step, scores)
+
+    def _save(self) -> None:
+        now = time.monotonic()
+        self.progress["seconds"] += now - self._counted
+        self._saved = self._counted = now
+        if self.checkpoints is None:
+            return
+        path = self.checkpoints.save(self.model, self.progress)
+        for reporter in self.reporters:
+            reporter.on_save(self.step, path)
+
+
+class _Request:
+    """Whether a signal asked the run to stop."""
+
+    made: bool = False
+
+
+@contextlib.contextmanager
+def _requested() -> Iterator[_Request]:
+    """Turns a first SIGINT or SIGTERM within the block into a request; a second one interrupts."""
+    request = _Request()
+
+    def stop(number: int, frame: Any) -> None:
+        request.made = True
+        signal.signal(number, before[number])
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before: dict[int, Any] = {number: signal.signal(number, stop) for number in signals}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,130 @@
+"""The model and the tokenizer that a run starts with."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data.labels import Labels
+from albert_tf.data.readers import Example
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.sizes import SIZES
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
+from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.training.checkpoints import found_checkpoints
+from albert_tf.training.options import FinetuningOptions
+from albert_tf.training.pretraining.options import PretrainingOptions
+from albert_tf.training.recipes import Recipe, is_size
+
+
+def size_config(size: str, tokenizer: BaseTokenizer, **changes: Any) -> AlbertConfig:
+    """Returns the configuration of a named size for a vocabulary, or of a JSON file.
+
+    Args:
+        **changes: fields to override.
+    Raises:
+        UserError: there is no such size or file, or the file isn't an ALBERT configuration.
+    """
+    if size in SIZES:
+        ids = {
+            "vocab_size": tokenizer.vocab_size,
+            "pad_token_id": tokenizer.pad_token_id,
+            "bos_token_id": tokenizer.cls_token_id,
+            "eos_token_id": tokenizer.sep_token_id,
+        }
+        return AlbertConfig.from_size(size, **{**ids, **changes})
+    if not Path(size).is_file():
+        raise UserError(
+            f"A size must be one of {', '.join(SIZES)}, or a configuration file (JSON). "
+            f"Received: {size!r}."
+        )
+    return dataclasses.replace(AlbertConfig.from_json_file(size), **changes)
+
+
+def pretraining_model(
+    options: PretrainingOptions, length: int
+) -> tuple[AlbertForPreTraining, BaseTokenizer]:
+    """Returns the model to pretrain, and the tokenizer of its records.
+
+    Args:
+        length: positions of the records' rows.
+    """
+    tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.data)
+    rates = {} if options.dropout is None else _dropout(options.dropout)
+    if options.init_checkpoint is None:
+        assert options.size is not None  # one of the two is given
+        config = size_config(options.size, tokenizer, **rates)
+        model = AlbertForPreTraining(config, dtype=options.dtype_policy)
+    else:
+        model = AlbertForPreTraining.from_pretrained(
+            options.init_checkpoint, dtype=options.dtype_policy, **rates
+        )
+        _check_same_pieces(options.data, options.init_checkpoint, tokenizer)
+    check_fit(tokenizer, model.config, length)
+    tokenizer.model_max_length = model.config.max_position_embeddings
+    model.gradient_checkpointing_enable(options.gradient_checkpointing)
+    return model, tokenizer
+
+
+def finetuning_model(
+    options: FinetuningOptions, plan: Recipe, labels: Labels, train: Sequence[Example]
+) -> tuple[AlbertForSequenceClassification, BaseTokenizer]:
+    """Returns a model with the task's labels, and its tokenizer."""
+    changes: dict[str, Any] = {
+        "id2label": dict(enumerate(labels.names)),
+        "problem_type": "single_label_classification" if labels.numbers else "regression",
+        **_dropout(plan.dropout),
+    }
+    if is_size(options.model):
+        tokenizer = _tokenizer_of_new_model(options, train)
+        config = size_config(options.model, tokenizer, **changes)
+        model = AlbertForSequenceClassification(config, dtype=options.dtype_policy)
+    else:
+        model = AlbertForSequenceClassification.from_pretrained(
+            options.model,
+            dtype=options.dtype_policy,
+            ignore_mismatched_sizes=True,  # a model of another task gets a new classifier
+            **changes,
+        )
+        tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.model)
+    limit = min(plan.max_length, model.config.max_position_embeddings)
+    tokenizer.model_max_length = options.max_length or limit  # predictions, exports truncate there
+    check_fit(tokenizer, model.config, tokenizer.model_max_length)
+    return model, tokenizer
+
+
+def _dropout(rate: float) -> dict[str, Any]:
+    return {"hidden_dropout_prob": rate, "attention_probs_dropout_prob": rate}
+
+
+def _check_same_pieces(data: str, checkpoint: str, tokenizer: BaseTokenizer) -> None:
+    """Refuses records whose ids stand for other pieces than the weights were trained with."""
+    try:
+        own = AlbertTokenizer.from_pretrained(checkpoint)
+    except UserError:  # weights without a vocabulary, such as the original's checkpoints
+        return
+    if own.get_vocab() != tokenizer.get_vocab():
+        raise UserError(
+            "Records must be made with the vocabulary of the weights. Received: "
+            f"{data} and {checkpoint}, whose pieces differ. Build the data again with --vocab "
+            f"{checkpoint}."
+        )
+
+
+def _tokenizer_of_new_model(options: FinetuningOptions, train: Sequence[Example]) -> BaseTokenizer:
+    """Returns the tokenizer of an interrupted run, of a vocabulary file, or made from the texts."""
+    found = [] if options.force else found_checkpoints(options.output)
+    if found:
+        return AlbertTokenizer.from_pretrained(found[-1])
+    if options.vocab is not None:
+        if not options.vocab.exists():
+            raise UserError(
+                "The vocabulary must be a file (spiece.model, vocab.txt) or a folder with one. "
+                f"Received: {options.vocab}, which is not there."
+            )
+        return AlbertTokenizer.from_pretrained(options.vocab)
+    texts = [text for example in train for text in (example.text, example.text_pair) if text]
+    return AlbertTokenizer(train_vocabulary(texts, options.vocab_size))

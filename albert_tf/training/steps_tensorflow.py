@@ -1,0 +1,164 @@
+"""Training and evaluation steps on TensorFlow, under any `tf.distribute` strategy."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+import tensorflow as tf
+
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.training.optimizers import build_optimizer, inner
+from albert_tf.training.sums import Batch, Sums, batch_loss, counts, sums
+
+FAR: Final = 1_000_000_007  # between replicas' dropout seeds, which Keras draws below 1e9
+
+
+def batches(
+    dataset: tf.data.Dataset, strategy: tf.distribute.Strategy, batch_size: int
+) -> Iterator[Batch]:
+    """Iterates over batches, split among the replicas if there are several.
+
+    Args:
+        dataset: this host's part of each global batch.
+        batch_size: examples of a global batch.
+    """
+    replicas = strategy.num_replicas_in_sync
+    if replicas == 1:
+        return iter(dataset)
+    per_replica = dataset.rebatch(batch_size // replicas, drop_remainder=True)
+    return iter(strategy.distribute_datasets_from_function(lambda context: per_replica))
+
+
+class TrainingStep:
+    """See `steps`.
+
+    Args:
+        model: created and compiled in `strategy`'s scope.
+        micro_batches: parts of a replica's batch, computed in turn to save memory; a divisor of
+            its examples.
+        jit_compile: whether to compile with XLA; on one replica only.
+        signature: specs of a batch whose shapes vary, so that the step is traced once.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        strategy: tf.distribute.Strategy,
+        micro_batches: int = 1,
+        jit_compile: bool = False,
+        signature: Any = None,
+    ):
+        self.model, self.strategy, self.micro_batches = model, strategy, micro_batches
+        with strategy.scope():
+            build_optimizer(model)
+        one = strategy.num_replicas_in_sync == 1
+        self._run = tf.function(
+            self._update if one else self._on_replicas,
+            jit_compile=jit_compile if one else None,
+            input_signature=[signature] if signature else None,
+            autograph=False,
+        )
+
+    def __call__(self, batch: Batch) -> Sums:
+        return self._run(batch)
+
+    def _on_replicas(self, batch: Batch) -> Sums:
+        return self.strategy.reduce("SUM", self.strategy.run(self._update, (batch,)), axis=None)
+
+    def _update(self, batch: Batch) -> Sums:
+        count = self._all_reduced(counts(self.model, batch[1]))
+        with self._own_seeds():
+            total, gradients = self._accumulated(batch, count)
+        gradients = self._for_optimizer(self._all_reduced(gradients))
+        variables = self.model.trainable_variables
+        self.model.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        return total
+
+    @contextlib.contextmanager
+    def _own_seeds(self) -> Iterator[None]:
+        """Gives each replica its own dropout: Keras' seeds are copies of one."""
+        seeds = [
+            variable
+            for variable in self.model.non_trainable_variables
+            if variable.name == "seed_generator_state"
+        ]
+        if self.strategy.num_replicas_in_sync == 1 or not seeds:
+            yield
+            return
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        shift = tf.stack([tf.cast(replica, seeds[0].dtype) * FAR, 0])
+        for seed in seeds:
+            seed.assign_add(shift)
+        yield
+        for seed in seeds:
+            seed.assign_sub(shift)
+
+    def _accumulated(self, batch: Batch, count: tf.Tensor) -> tuple[Sums, list[tf.Tensor]]:
+        """Returns the sums and gradients of this replica's micro-batches."""
+        if self.micro_batches == 1:
+            return self._gradients(batch, count)
+        parts = tf.nest.map_structure(self._split, batch)
+        at = lambda number: tf.nest.map_structure(lambda part: part[number], parts)  # noqa: E731
+        total, gradients = self._gradients(at(0), count)
+
+        def add(number: tf.Tensor, total: Sums, gradients: list[tf.Tensor]) -> Any:
+            more, new = self._gradients(at(number), count)
+            both = [old + other for old, other in zip(gradients, new, strict=True)]
+            return number + 1, total + more, both
+
+        _, total, gradients = tf.while_loop(
+            lambda number, *_: number < self.micro_batches,
+            add,
+            (tf.constant(1), total, gradients),
+            maximum_iterations=self.micro_batches,
+        )
+        return total, gradients
+
+    def _split(self, values: tf.Tensor) -> tf.Tensor:
+        """`[B, …]` to `[micro_batches, B / micro_batches, …]`."""
+        shape = tf.concat([[self.micro_batches, -1], tf.shape(values)[1:]], 0)
+        split = tf.reshape(values, shape)
+        size = values.shape[0] and values.shape[0] // self.micro_batches
+        return tf.ensure_shape(split, [self.micro_batches, size, *values.shape[1:]])
+
+    def _gradients(self, batch: Batch, count: tf.Tensor) -> tuple[Sums, list[tf.Tensor]]:
+        features, labels = batch
+        with tf.GradientTape() as tape:
+            found = sums(self.model, labels, self.model(features, training=True))
+            scaled = self.model.optimizer.scale_loss(batch_loss(found, count))
+        variables = self.model.trainable_variables
+        return found, tape.gradient(
+            scaled, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+
+    def _all_reduced(self, values: Any) -> Any:
+        if self.strategy.num_replicas_in_sync == 1:
+            return values
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+    def _for_optimizer(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Clips and divides by the replicas: Keras' optimizer clips before it sums over them."""
+        replicas, optimizer = self.strategy.num_replicas_in_sync, self.model.optimizer
+        if replicas == 1:
+            return gradients
+        limit = inner(optimizer).global_clipnorm
+        if limit:
+            gradients, _ = tf.clip_by_global_norm(gradients, optimizer.scale_loss(limit))
+        return [gradient / replicas for gradient in gradients]
+
+
+class Evaluation:
+    """See `steps`."""
+
+    def __init__(self, model: PreTrainedModel, strategy: tf.distribute.Strategy):
+        self.model, self.strategy = model, strategy
+        self._run = tf.function(self._on_replicas, autograph=False)
+
+    def __call__(self, dataset: tf.data.Dataset) -> Sums:
+        return sum(map(self._run, self.strategy.experimental_distribute_dataset(dataset)))
+
+    def _on_replicas(self, batch: Batch) -> Sums:
+        return self.strategy.reduce("SUM", self.strategy.run(self._sums, (batch,)), axis=None)
+
+    def _sums(self, batch: Batch) -> Sums:
+        return sums(self.model, batch[1], self.model(batch[0], training=False))

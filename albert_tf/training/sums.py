@@ -1,0 +1,96 @@
+"""Sums over examples: those of micro-batches, replicas and steps add up; means come last."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from keras import ops
+
+from albert_tf.layers.common import Tensor
+from albert_tf.models import losses
+from albert_tf.models.base import PreTrainedModel
+
+# Float32 `[K, 3]`: for each of the model's K targets its loss, its right answers and its count.
+Sums: TypeAlias = Any
+LOSS, RIGHT, COUNT = range(3)
+Labels: TypeAlias = Mapping[str, Tensor]
+Batch: TypeAlias = tuple[Mapping[str, Tensor], Labels]  # features and labels, by name
+
+PRETRAINING: Final = ("masked_lm", "sentence_order")  # AlbertForPreTraining's targets, in order
+
+
+def sums(model: PreTrainedModel, labels: Labels, outputs: Mapping[str, Tensor]) -> Sums:
+    """Returns the sums of a batch; a target without a label has zeros.
+
+    Args:
+        labels: by the names of `model.targets`; integers of -100 don't count.
+        outputs: what the model returned for the batch's features.
+    """
+    given = {name: labels[name] for name in model.targets if name in labels}
+    terms = dict(zip(given, model.loss_terms(given, outputs), strict=True))
+    nothing = ops.zeros((3,), "float32")
+    rows = [
+        _row(terms[name], given[name], outputs[output]) if name in given else nothing
+        for name, output in model.targets.items()
+    ]
+    return ops.stack(rows)
+
+
+def counts(model: PreTrainedModel, labels: Labels) -> Tensor:
+    """Returns the column `COUNT` of `sums`, which needs no outputs."""
+    found = [losses.count(labels[name]) if name in labels else 0.0 for name in model.targets]
+    return ops.stack([ops.cast(each, "float32") for each in found])
+
+
+def batch_loss(part: Sums, counts: Tensor) -> Tensor:
+    """Returns a part's share of a batch's loss: the sum of the targets' means.
+
+    Args:
+        part: sums of a replica or a micro-batch.
+        counts: of the whole batch.
+    """
+    return ops.sum(part[:, LOSS] / ops.maximum(counts, 1.0))
+
+
+def pretraining_means(total: Sums) -> dict[str, float]:
+    """Returns `loss`, each task's loss and accuracy, and the masked pieces' `perplexity`.
+
+    A task without labels is left out.
+
+    Source: google-research/albert, run_pretraining.py, `metric_fn`.
+    """
+    found: dict[str, float] = {}
+    for task, row in zip(PRETRAINING, np.asarray(total, "float64"), strict=True):
+        if row[COUNT] or task == PRETRAINING[0]:
+            count = max(row[COUNT], 1.0)
+            found[f"{task}_loss"] = float(row[LOSS] / count)
+            found[f"{task}_accuracy"] = float(row[RIGHT] / count)
+    loss = sum(value for name, value in found.items() if name.endswith("_loss"))
+    known = min(found["masked_lm_loss"], _LARGEST)
+    return {"loss": loss, **found, "perplexity": math.exp(known)}
+
+
+_LARGEST: Final = 700.0  # its exponential is still a float
+
+
+def classifier_means(total: Sums) -> dict[str, float]:
+    """Returns `loss` and `accuracy` of a model with one target."""
+    ((loss, right, count),) = np.asarray(total, "float64")
+    return {"loss": float(loss / count), "accuracy": float(right / count)}
+
+
+def regressor_means(total: Sums) -> dict[str, float]:
+    """Returns `loss` of a model with one target."""
+    return {"loss": classifier_means(total)["loss"]}
+
+
+def _row(term: losses.Term, labels: Tensor, logits: Tensor) -> Tensor:
+    weights = ops.cast(term.weights, "float32")
+    loss = term.share * ops.sum(ops.cast(term.values, "float32") * weights)
+    right = ops.zeros((), "float32")
+    if losses.is_class(labels):
+        labels = ops.reshape(ops.cast(labels, "int32"), ops.shape(weights))
+        best = ops.cast(ops.argmax(logits, axis=-1), "int32")
+        right = ops.sum(ops.cast(ops.equal(best, labels), "float32") * weights)
+    return ops.stack([loss, right, ops.sum(weights)])

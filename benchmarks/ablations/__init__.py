@@ -1,0 +1,1 @@
+"""The comparisons of the ALBERT paper at small scale; see docs/ablations.md."""

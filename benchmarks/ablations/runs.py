@@ -1,0 +1,143 @@
+"""Trains and scores the models of a comparison, each once."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from albert_tf.data.pretraining.batches import evaluation_batches
+from albert_tf.files import require_same, write_json
+from albert_tf.models import AlbertForPreTraining
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training.checkpoints import REPORT
+from albert_tf.training.pretrain import EVALUATION_BATCH
+from albert_tf.training.pretraining.options import PretrainingOptions
+from albert_tf.training.runtime import strategy_for
+from albert_tf.training.steps import Evaluation
+from albert_tf.training.sums import pretraining_means
+from benchmarks.ablations.comparisons import COMPARISONS, Comparison, Row, configuration
+
+SETTINGS: Final = "settings.json"
+EVALUATIONS: Final = 10  # of a run whose table shows scores during training
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How the models of a comparison are trained.
+
+    Attributes:
+        output: folder for all of them; finished models are skipped.
+        data, eval_data: by pair task, directories of `build-data` to train on and to score on.
+        steps, batch_size, learning_rate, seed, jit_compile: of every run, see `PretrainingOptions`.
+    """
+
+    output: Path
+    data: Mapping[str, str]
+    eval_data: Mapping[str, str]
+    steps: int
+    batch_size: int
+    learning_rate: float
+    seed: int
+    jit_compile: bool = False
+
+
+Train = Callable[[PretrainingOptions], Mapping[str, Any]]
+Score = Callable[[Path, str], Mapping[str, float]]
+
+
+def compare(
+    name: str,
+    settings: Settings,
+    train: Train,
+    score: Score,
+    announce: Callable[[str], None] = print,
+) -> list[dict[str, Any]]:
+    """Trains and scores every model of a comparison that isn't finished.
+
+    Args:
+        name: a key of `COMPARISONS`.
+        train: `pretrain`, which resumes an interrupted run.
+        score: the function below.
+        announce: receives each row's name before its turn.
+    Returns:
+        for each row `name`, its `report`, and `scores` by pair task.
+    Raises:
+        UserError: the output was started with other settings, or `train` refuses something.
+    """
+    comparison, folder = COMPARISONS[name], settings.output / name
+    _check_settings(folder / SETTINGS, settings)
+    results = []
+    for number, row in enumerate(comparison.rows, 1):
+        announce(f"{name} {number}/{len(comparison.rows)}: {row.name}")
+        results.append(_result(folder, comparison, row, settings, train, score))
+    return results
+
+
+def score(model: Path, data: str) -> dict[str, float]:
+    """Returns the scores of a model directory on all the records of `data`."""
+    evaluation = Evaluation(AlbertForPreTraining.from_pretrained(model), strategy_for("none"))
+    return pretraining_means(np.asarray(evaluation(evaluation_batches(data, EVALUATION_BATCH))))
+
+
+def _result(
+    folder: Path, comparison: Comparison, row: Row, settings: Settings, train: Train, score: Score
+) -> dict[str, Any]:
+    """Returns a row's saved result, or makes and saves it."""
+    place = folder / f"{row.name}.json"
+    if place.is_file():
+        return json.loads(place.read_text(encoding="utf-8"))
+    report = _trained(folder / row.name, comparison, row, settings, train)
+    tasks = () if comparison.course else comparison.pair_tasks
+    scores = {task: score(folder / row.name, settings.eval_data[task]) for task in tasks}
+    result = {"name": row.name, "report": report, "scores": scores}
+    write_json(place, result)
+    return result
+
+
+def _trained(
+    output: Path, comparison: Comparison, row: Row, settings: Settings, train: Train
+) -> Mapping[str, Any]:
+    if (output / REPORT).is_file():
+        return json.loads((output / REPORT).read_text(encoding="utf-8"))
+    data = settings.data[row.pair_task]
+    tokenizer = AlbertTokenizer.from_pretrained(data)
+    config = configuration(
+        row,
+        tokenizer.vocab_size,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.cls_token_id,
+        eos_token_id=tokenizer.sep_token_id,
+    )
+    place = output.with_name(f"{row.name}-config.json")
+    write_json(place, config.to_dict())
+    course: dict[str, Any] = {}
+    if comparison.course:
+        every = max(1, settings.steps // EVALUATIONS)
+        course = {"eval_data": settings.eval_data[row.pair_task], "eval_steps": every}
+    return train(
+        PretrainingOptions(
+            data=data,
+            output=output,
+            size=str(place),
+            steps=settings.steps,
+            warmup_steps=settings.steps // 10,
+            batch_size=settings.batch_size,
+            learning_rate=settings.learning_rate,
+            seed=settings.seed,
+            jit_compile=settings.jit_compile,
+            **course,
+        )
+    )
+
+
+def _check_settings(path: Path, settings: Settings) -> None:
+    """Refuses other settings than those of the finished models; saves them the first time."""
+    now = dataclasses.asdict(settings)
+    del now["output"]
+    if path.is_file():
+        require_same(path.parent, json.loads(path.read_text(encoding="utf-8")), now)
+    else:
+        write_json(path, now)

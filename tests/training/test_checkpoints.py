@@ -1,0 +1,95 @@
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.training.checkpoints import load_state, save_state
+from albert_tf.training.optimizers import AlbertAdamW
+from albert_tf.training.schedules import WarmupPolynomialDecay
+
+SETTINGS = {"seed": 1, "labels": ["a", "b"], "learning_rate": 0.001}
+PROGRESS = {"step": 2, "best": None, "history": [{"loss": 0.5}], "seconds": 1.5}
+STEPS = 5
+
+
+def compiled(seed, dtype=None):
+    keras.utils.set_random_seed(seed)
+    config = AlbertConfig.from_size(
+        "tiny", vocab_size=31, num_hidden_layers=2, hidden_dropout_prob=0.2
+    )
+    model = AlbertForSequenceClassification(config, dtype=dtype)
+    accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
+    model.compile(AlbertAdamW(WarmupPolynomialDecay(1e-3, 1, STEPS)), metrics=[accuracy])
+    return model
+
+
+def train(model, steps):
+    generator = np.random.default_rng(0)
+    ids = generator.integers(5, 31, (STEPS, 4, 7)).astype("int32")
+    labels = generator.integers(0, 2, (STEPS, 4)).astype("int32")
+    for step in steps:
+        model.train_on_batch({"input_ids": ids[step]}, labels[step])
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "float32",
+        "mixed_bfloat16",
+        "mixed_float16",
+    ],
+)
+def test_a_restored_model_goes_on_exactly(tmp_path, dtype):
+    model = compiled(1, dtype)
+    train(model, range(2))
+    save_state(tmp_path / "state", model, SETTINGS, PROGRESS)
+    train(model, range(2, STEPS))
+
+    other = compiled(2, dtype)  # other weights, other dropout seeds
+    assert load_state(tmp_path / "state", other, SETTINGS) == PROGRESS
+    train(other, range(2, STEPS))
+    assert len(model.weights) == len(other.weights) == 27
+    for expected, found in zip(model.weights, other.weights, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert int(other.optimizer.iterations) == int(model.optimizer.iterations)
+
+
+def test_other_settings_are_listed(tmp_path):
+    model = compiled(1)
+    save_state(tmp_path / "state", model, SETTINGS, PROGRESS)
+    changed = {**SETTINGS, "seed": 2, "labels": ["a", "c"]}
+    with pytest.raises(
+        UserError,
+        match=r"labels: \['a', 'b'\] then, \['a', 'c'\] now; seed: 1 then, 2 now.*--force",
+    ):
+        load_state(tmp_path / "state", model, changed)
+    with pytest.raises(UserError, match="patience: nothing then, 3 now"):
+        load_state(tmp_path / "state", model, {**SETTINGS, "patience": 3})
+
+
+@pytest.mark.parametrize("kept", [0, 5, 1000])
+def test_a_state_cut_short(tmp_path, kept):
+    model, path = compiled(1), tmp_path / "state"
+    save_state(path, model, SETTINGS, PROGRESS)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(UserError, match="must be a whole file. Received: .*state.*--force"):
+        load_state(path, model, SETTINGS)
+
+
+def test_a_state_of_another_model(tmp_path, small_config):
+    save_state(tmp_path / "state", compiled(1), SETTINGS, PROGRESS)
+    other = AlbertForSequenceClassification(small_config)
+    other.compile("sgd")
+    with pytest.raises(UserError, match="belongs to another model"):
+        load_state(tmp_path / "state", other, SETTINGS)
+
+
+def test_a_full_disk_leaves_the_earlier_state(tmp_path, files_of_at_most):
+    model, path = compiled(1), tmp_path / "state"
+    save_state(path, model, SETTINGS, PROGRESS)
+    with pytest.raises(OSError, match="too large"), files_of_at_most(50_000):
+        save_state(path, model, SETTINGS, {**PROGRESS, "step": 3})
+    assert load_state(path, model, SETTINGS) == PROGRESS
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state"]

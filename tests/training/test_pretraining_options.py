@@ -1,0 +1,34 @@
+import dataclasses
+
+import pytest
+
+from albert_tf.errors import UserError
+from albert_tf.training.pretraining.options import PretrainingOptions
+
+
+def test_the_defaults_are_the_papers_recipe():
+    options = PretrainingOptions("data", "output", size="base")
+    assert (options.optimizer, options.batch_size, options.steps) == ("lamb", 4096, 125_000)
+    assert (options.learning_rate, options.warmup_steps) == (0.00176, 3125)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({}, "begins with a size .* Received: size=None, init_checkpoint=None"),
+        ({"size": "base", "init_checkpoint": "x"}, "Received: size=base, init_checkpoint=x"),
+        ({"size": "base", "steps": 10, "warmup_steps": 10}, "warmup_steps=10, steps=10"),
+        ({"size": "base", "learning_rate": 0.0}, "learning_rate must be above 0. Received: 0.0"),
+    ],
+)
+def test_what_can_not_be(given, message):
+    with pytest.raises(UserError, match=message):
+        PretrainingOptions("data", "output", **given)
+
+
+def test_options_that_do_not_decide_may_change(tmp_path):
+    options = PretrainingOptions("data", tmp_path, size="tiny")
+    again = dataclasses.replace(options, output=tmp_path / "b", save_steps=7, keep=9, eval_steps=3)
+    assert options.decisive() == again.decisive()
+    for change in ({"seed": 1}, {"learning_rate": 1e-4}, {"ema": 0.9}, {"dtype_policy": "x"}):
+        assert dataclasses.replace(options, **change).decisive() != options.decisive()

@@ -1,0 +1,121 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.training.sums import (
+    COUNT,
+    LOSS,
+    batch_loss,
+    classifier_means,
+    counts,
+    pretraining_means,
+    regressor_means,
+    sums,
+)
+
+B, P, V = 3, 4, 7
+LABELS = np.array([[5, 0, -100, -100], [1, -100, -100, -100], [6, 6, 2, -100]], "int32")
+ORDER = np.array([1, 0, 1], "int32")
+
+
+class Pretraining:
+    """The parts of `AlbertForPreTraining` that sums read, without weights."""
+
+    targets = AlbertForPreTraining.targets
+    loss_terms = AlbertForPreTraining.loss_terms
+
+
+def drawn():
+    generator = np.random.default_rng(1)
+    return {
+        "prediction_logits": ops.convert_to_tensor(
+            generator.standard_normal((B, P, V)).astype("float32")
+        ),
+        "sop_logits": ops.convert_to_tensor(generator.standard_normal((B, 2)).astype("float32")),
+    }
+
+
+def by_hand(labels, logits):
+    """Sums over labels that count, one at a time."""
+    loss = right = count = 0.0
+    for place in np.ndindex(labels.shape):
+        if labels[place] == -100:
+            continue
+        row = logits[place].astype("float64")
+        loss += math.log(np.exp(row).sum()) - row[labels[place]]
+        right += row.argmax() == labels[place]
+        count += 1
+    return loss, right, count
+
+
+def in_tensors(labels):
+    return {name: ops.convert_to_tensor(values) for name, values in labels.items()}
+
+
+def test_sums_cover_labels_that_count():
+    outputs = drawn()
+    labels = in_tensors({"sentence_order_label": ORDER, "labels": LABELS})  # in any order
+    found = ops.convert_to_numpy(sums(Pretraining(), labels, outputs))
+    expected = [
+        by_hand(LABELS, ops.convert_to_numpy(outputs["prediction_logits"])),
+        by_hand(ORDER, ops.convert_to_numpy(outputs["sop_logits"])),
+    ]
+    assert [row[COUNT] for row in expected] == [6, B]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    counted = counts(Pretraining(), labels)
+    np.testing.assert_array_equal(ops.convert_to_numpy(counted), found[:, COUNT])
+    mean = sum(row[LOSS] / row[COUNT] for row in expected)
+    assert float(batch_loss(sums(Pretraining(), labels, outputs), counted)) == pytest.approx(mean)
+
+
+def test_without_sentence_order_its_sums_are_0():
+    labels = in_tensors({"labels": LABELS})
+    found = sums(Pretraining(), labels, drawn())
+    np.testing.assert_array_equal(found[1], [0, 0, 0])
+    np.testing.assert_array_equal(counts(Pretraining(), labels), [6, 0])
+    means = pretraining_means(ops.convert_to_numpy(found))
+    assert set(means) == {"loss", "masked_lm_loss", "masked_lm_accuracy", "perplexity"}
+    assert means["loss"] == means["masked_lm_loss"]
+
+
+def test_means_are_of_all_predictions_not_of_parts():
+    """Two parts with 1 and 9 predictions: the mean of their means would be 3."""
+    few, many = [[1.0, 1.0, 1.0], [0.5, 0.0, 1.0]], [[45.0, 0.0, 9.0], [0.7, 1.0, 1.0]]
+    means = pretraining_means(np.add(few, many))
+    assert means["masked_lm_loss"] == pytest.approx(4.6)
+    assert means["masked_lm_accuracy"] == pytest.approx(0.1)
+    assert means["sentence_order_loss"] == pytest.approx(0.6)
+    assert means["sentence_order_accuracy"] == pytest.approx(0.5)
+    assert means["loss"] == pytest.approx(5.2)
+    assert means["perplexity"] == pytest.approx(math.exp(4.6))
+
+
+def test_means_without_predictions_and_of_a_huge_loss():
+    assert pretraining_means(np.zeros((2, 3)))["loss"] == 0
+    assert pretraining_means([[1e6, 0.0, 1.0], [0.0] * 3])["perplexity"] > 1e300
+    assert math.isnan(pretraining_means([[math.nan, 0.0, 1.0], [0.0] * 3])["loss"])
+
+
+def test_sums_of_classes_and_of_scores(small_config):
+    """An example of a classifier may be left out; scores all count and have no right answers."""
+    classifier = AlbertForSequenceClassification(small_config)
+    numbers, logits = np.array([1, 1, -100], "int32"), np.array([[0, 2, 1], [3, 1, 0], [5, 0, 0]])
+    labels = in_tensors({"labels": numbers})
+    outputs = in_tensors({"logits": logits.astype("float32")})
+    found = ops.convert_to_numpy(sums(classifier, labels, outputs))
+    np.testing.assert_allclose(found, [by_hand(numbers, logits)], 1e-5)
+    assert classifier_means(found) == {"loss": pytest.approx(found[0, LOSS] / 2), "accuracy": 0.5}
+    np.testing.assert_array_equal(counts(classifier, labels), [2])
+
+    config = dataclasses.replace(small_config, id2label={0: "score"}, problem_type="regression")
+    regressor = AlbertForSequenceClassification(config)
+    labels = in_tensors({"labels": np.array([1.5, 2.0], "float32")})
+    outputs = in_tensors({"logits": np.array([[1.0], [4.0]], "float32")})
+    found = ops.convert_to_numpy(sums(regressor, labels, outputs))
+    np.testing.assert_allclose(found, [[0.25 + 4.0, 0, 2]])
+    np.testing.assert_array_equal(counts(regressor, labels), [2])
+    assert regressor_means(found) == {"loss": 2.125}
