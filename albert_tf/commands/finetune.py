@@ -25,7 +25,7 @@ def run(options: FinetuningOptions) -> int:
         report = finetune(options)
     except Interrupted:
         command = "The same command without --force" if options.force else "The same command"
-        print(f"\nStopped; the state is in {options.output}. {command} goes on from there.")
+        print(f"\nInterrupted; a checkpoint is in {options.output}. {command} resumes there.")
         return 130
     best = {name: f"{value:.4f}" for name, value in report["best"].items() if name not in _PLACE}
     scores = ", ".join(f"{name} {value}" for name, value in best.items())

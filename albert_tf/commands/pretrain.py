@@ -14,8 +14,8 @@ EXAMPLES = """examples:
       --batch-size 256 --learning-rate 1e-4 --steps 10000 --warmup-steps 500
 
 The output is a model directory of Hugging Face's layout, with report.json, curves.png and logs for
-TensorBoard beside. Stopped by Ctrl-C or killed, the same command again goes on exactly where the
-newest checkpoint is. Options of the original's run_pretraining.py may be written as there:
+TensorBoard. After Ctrl-C or a crash the same command resumes exactly at the newest checkpoint. The
+command also accepts the flags of the original's run_pretraining.py:
 --train_batch_size, --num_train_steps, --poly_power, and so on.
 """
 
@@ -32,7 +32,7 @@ def run(options: PretrainingOptions) -> int:
         report = pretrain(options)
     except Interrupted:
         command = "The same command without --force" if options.force else "The same command"
-        print(f"\nStopped; a checkpoint is in {options.output}. {command} goes on from there.")
+        print(f"\nInterrupted; a checkpoint is in {options.output}. {command} resumes there.")
         return 130
     except Exception as error:
         if not _is_out_of_memory(error):

@@ -97,9 +97,9 @@ def test_a_mistake_is_a_line_and_status_2(tmp_path, monkeypatch, capsys, argumen
 def test_an_interruption_says_what_to_do_next(run):
     status, printed, _ = run(Interrupted())
     assert status == 130
-    assert "made. The same command goes on from there." in printed
+    assert "made. The same command resumes there." in printed
     status, printed, _ = run(Interrupted(), "--force")
-    assert "The same command without --force goes on from there." in printed
+    assert "The same command without --force resumes there." in printed
 
 
 @pytest.mark.tensorflow

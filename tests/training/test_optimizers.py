@@ -8,6 +8,7 @@ from keras import ops
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training.optimizers import EXCLUDED, AlbertAdamW, Lamb
 
+NAMES = {AlbertAdamW: "adamw", Lamb: "lamb"}  # of the references
 BOTH = pytest.mark.parametrize("kind", [AlbertAdamW, Lamb])
 
 
@@ -27,9 +28,7 @@ def named(values):
 @BOTH
 def test_five_steps_of_the_original(golden, kind):
     """With a zero weight, a zero gradient, and every excluded name; to the last bits."""
-    run = np.load(
-        golden / "D_optimizers" / f"unit_{kind.__name__.removeprefix('Albert').lower()}.npz"
-    )
+    run = np.load(golden / "D_optimizers" / f"unit_{NAMES[kind]}.npz")
     names = [name.removeprefix("init/") for name in run.files if name.startswith("init/")]
     assert len(names) == 9
     variables = named({name: run[f"init/{name}"] for name in names})
@@ -66,6 +65,21 @@ def test_excluded_weights_neither_decay_nor_adapt(small_config, kind):
     left = 1 - 0.1 * (1 if kind is Lamb else 0.5)
     for variable in decayed:
         np.testing.assert_allclose(ops.convert_to_numpy(variable), left, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [0.02, 0.5, 30.0])
+def test_an_update_of_lamb_has_the_norm_of_its_weight(size):
+    """Also for norms below 1; without decay a first update is a tenth of the root's inverse."""
+    weight = np.array([0.6, -0.8], "float32") * np.float32(size)
+    variable = keras.Variable(weight)
+    Lamb(0.1, weight_decay=0.0).apply([ops.convert_to_tensor([3.0, -4.0])], [variable])
+    moved = ops.convert_to_numpy(variable) - weight
+    assert np.linalg.norm(moved) == pytest.approx(0.1 * size, rel=1e-4)
+    np.testing.assert_array_equal(np.sign(moved), [-1, 1])
+    zero = keras.Variable(np.zeros(2, "float32"))
+    Lamb(0.1).apply([ops.convert_to_tensor([3.0, -4.0])], [zero])
+    step = ops.convert_to_numpy(zero)
+    assert np.linalg.norm(step) == pytest.approx(0.1 * np.sqrt(2 * 0.1**2 / 0.001), rel=1e-3)
 
 
 def test_names_are_matched_on_every_backend():

@@ -13,10 +13,11 @@ import pytest
 
 from albert_tf.errors import UserError
 from albert_tf.training import runtime
+from albert_tf.training.strategies import JAX_CLUSTER
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
-VARIABLES = ("TF_CONFIG", "TPU_NAME", *runtime.JAX_CLUSTER)
+VARIABLES = ("TF_CONFIG", "TPU_NAME", *JAX_CLUSTER)
 
 
 @pytest.fixture(autouse=True)
@@ -131,7 +132,7 @@ def test_another_host_is_gone(monkeypatch):
 
     monkeypatch.setenv("TF_CONFIG", tf_config(TWO, "worker", 1))
     gone = tf.errors.UnavailableError(None, None, "\nConnection reset by peer\nand so on")
-    said = r"another one is gone \(Connection reset by peer\). Give all of them the same command"
+    said = r"another one is gone \(Connection reset by peer\). Start the same command again on all"
     with pytest.raises(UserError, match=said), runtime.together(of_named_hosts()):
         raise gone
     with pytest.raises(tf.errors.UnavailableError), runtime.together(tf.distribute.get_strategy()):
@@ -158,7 +159,7 @@ def test_a_port_that_is_taken():
         "except ValueError as error: print(error)"
     )
     found = run(code)
-    assert "must be able to listen where TF_CONFIG places it. Received: 127.0.0.1:" in found
+    assert "must be able to listen at its address in TF_CONFIG. Received: 127.0.0.1:" in found
 
 
 @pytest.mark.tensorflow
@@ -207,7 +208,7 @@ def test_a_tpu_comes_before_hosts(sign, monkeypatch):
 
 @pytest.mark.tensorflow
 def test_keras_distribution_would_be_ignored():
-    refused = pytest.raises(UserError, match="on the JAX backend alone.*on tensorflow. Set KERAS_B")
+    refused = pytest.raises(UserError, match="on the JAX backend only.*on tensorflow. Set KERAS_B")
     with keras.distribution.DataParallel().scope(), refused:
         runtime.strategy_for("auto")
 

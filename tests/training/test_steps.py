@@ -18,6 +18,7 @@ from albert_tf.training.sums import COUNT, LOSS, pretraining_means
 
 B, T, P, V = 6, 9, 3, 31
 STEPS = 4
+NAMES = {AlbertAdamW: "adamw", Lamb: "lamb"}  # of the references
 # Keras' torch backend draws dropout from torch's own generator, which a state doesn't hold.
 DROPOUT = 0.0 if keras.backend.backend() == "torch" else 0.2
 
@@ -60,7 +61,7 @@ def test_ten_steps_of_the_original(golden, kind):
         attention_probs_dropout_prob=0.0,
     )
     recorded = np.load(golden / "D_optimizers" / "batches.npz")
-    run = np.load(golden / "D_optimizers" / f"run_{kind.__name__.lower()}_onehot_c1.npz")
+    run = np.load(golden / "D_optimizers" / f"run_{NAMES[kind]}_onehot_c1.npz")
     model.compile(kind(WarmupPolynomialDecay(0.01, 4, 20)))
     step = steps.TrainingStep(model, strategy_for("none"))
     for number in range(10):
