@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from albert_tf import cli
+from albert_tf.data.jobs.build import build_data
 from albert_tf.data.pretraining.options import PairTask
 from albert_tf.errors import UserError
 from albert_tf.training.loop import Interrupted
@@ -125,11 +125,13 @@ def _records(
 def _built(options: argparse.Namespace, kind: str, task: PairTask, inputs: list[str]) -> str:
     """Returns a directory of records; `build-data` keeps one that is complete."""
     output = str(options.output / kind / task)
-    command = ["build-data", "--output", output, "--vocab", options.vocab, "--pair-task", task]
-    command += ["--max-seq-length", str(options.max_seq_length), "--input", *inputs]
-    status = cli.main(command)
-    if status:
-        sys.exit(status)
+    build_data(
+        input=inputs,
+        output=output,
+        vocab=options.vocab,
+        max_seq_length=options.max_seq_length,
+        pair_task=task,
+    )
     return output
 
 
