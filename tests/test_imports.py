@@ -25,7 +25,16 @@ ALLOWED = {
     "data": {"text", *BASE},
     "pipelines": {"models", "text", "checkpoints", *BASE},
     "evaluation": {"data", "models", "text", *BASE},
-    "training": {"assets", "checkpoints", "config", "data", "evaluation", "models", "sizes"}
+    "training": {
+        "assets",
+        "checkpoints",
+        "config",
+        "data",
+        "evaluation",
+        "layers",
+        "models",
+        "sizes",
+    }
     | {"text", *BASE},
 }
 # The same within albert_tf.data, for its folders.
