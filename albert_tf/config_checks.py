@@ -162,4 +162,7 @@ def merged_labels(changes: Mapping[str, Any], count: int) -> dict[str, Any]:
                 f"Received: num_labels={number}, id2label={labels}."
             )
         return {**others, "id2label": labels}
-    return others if number in (None, count) else {**others, "id2label": unnamed_labels(number)}
+    if number not in (None, count):
+        return {**others, "id2label": unnamed_labels(number)}
+    is_removed = "id2label" in changes and number is None
+    return {**others, "id2label": None} if is_removed else others

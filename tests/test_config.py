@@ -89,6 +89,29 @@ def test_labels():
     assert read.to_dict()["label2id"] == {"bad": 0, "good": 1}
 
 
+@pytest.mark.parametrize(
+    ("changes", "labels"),
+    [
+        ({}, ("bad", "good")),
+        ({"num_labels": 2}, ("bad", "good")),
+        ({"num_labels": 3}, ("LABEL_0", "LABEL_1", "LABEL_2")),
+        ({"id2label": {"1": "b", "0": "a"}}, ("a", "b")),
+        ({"label2id": {"b": 1, "a": 0}}, ("a", "b")),
+        ({"id2label": None}, ("LABEL_0", "LABEL_1")),
+    ],
+)
+def test_labels_are_replaced(changes, labels):
+    config = AlbertConfig(id2label={0: "bad", 1: "good"})
+    assert config.replace(**changes).labels == labels
+
+
+def test_replacements_that_contradict():
+    with pytest.raises(ValueError, match="number of names in id2label. Received: num_labels=3"):
+        AlbertConfig().replace(num_labels=3, id2label={0: "a"})
+    with pytest.raises(TypeError, match="a field of AlbertConfig. Received: colour, size"):
+        AlbertConfig().replace(size=3, colour=2)
+
+
 def test_dropout_null_means_the_default():
     assert AlbertConfig.from_dict({"classifier_dropout_prob": None}).classifier_dropout_prob == 0.1
 

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -8,16 +9,29 @@ from albert_tf.errors import UserError
 from albert_tf.models.auto import TASKS, load_pretrained
 
 
+@pytest.fixture(scope="module")
+def models_by_task(small_config, tmp_path_factory):
+    """A model of each task and the directory that it was saved in, made when first asked for."""
+    made = {}
+
+    def make(task):
+        if task not in made:
+            made[task] = TASKS[task](small_config), tmp_path_factory.mktemp(task)
+            made[task][0].save_pretrained(made[task][1])
+        return made[task]
+
+    return make
+
+
 @pytest.fixture
-def saved(small_config, tmp_path):
-    """A function: a task -> a model of it and the directory that it was saved in."""
+def saved(models_by_task, tmp_path):
+    """A function: a task -> a model of it and a directory with it that may be changed."""
 
-    def save(task):
-        model = TASKS[task](small_config)
-        model.save_pretrained(tmp_path)
-        return model, tmp_path
+    def copy(task):
+        model, folder = models_by_task(task)
+        return model, shutil.copytree(folder, tmp_path / task)
 
-    return save
+    return copy
 
 
 def rename(folder, architectures):
@@ -27,26 +41,21 @@ def rename(folder, architectures):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_class_that_was_saved(task, saved):
+def test_the_class_that_was_saved_by_its_name_or_its_heads(task, saved):
     model, folder = saved(task)
     loaded = load_pretrained(folder)
     assert type(loaded) is type(model)
     assert loaded.fresh_parts == []
     for weight, expected in zip(loaded.weights, model.weights, strict=True):
         np.testing.assert_array_equal(weight, expected)
+    rename(folder, None)
+    assert type(load_pretrained(folder)) is type(model)
 
 
 def test_every_model_is_a_task():
     assert set(TASKS.values()) == {
         getattr(models, name) for name in models.__all__ if name.startswith("Albert")
     }
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_where_no_class_is_named_the_heads_tell(task, saved):
-    model, folder = saved(task)
-    rename(folder, None)
-    assert type(load_pretrained(folder)) is type(model)
 
 
 @pytest.mark.parametrize("prefix", ["TF", "Flax"])
@@ -63,7 +72,7 @@ def test_options_reach_from_pretrained(saved):
     assert model.config.hidden_dropout_prob == 0.25
 
 
-def test_a_named_task_goes_first(saved):
+def test_a_named_task_takes_precedence(saved):
     _, folder = saved("token-classification")
     model = load_pretrained(folder, "question-answering")
     assert type(model) is models.AlbertForQuestionAnswering
