@@ -64,6 +64,9 @@ def test_a_run_can_begin_in_the_middle(data):
     epoch = steps_per_epoch(N, BATCH)
     assert epoch == 6
     whole = list(itertools.islice(training_batches(data, BATCH, seed=1), 2 * epoch + 3))
+    order = [rows for number in (0, 1) for rows in batch_order(data.lengths, BATCH, 1, number)]
+    for rows, (_, found) in zip(order, whole, strict=False):
+        np.testing.assert_array_equal(found, data.labels[rows])
     for start in (1, epoch, epoch + 4):
         rest = itertools.islice(training_batches(data, BATCH, seed=1, start=start), 5)
         for (_, expected), (_, found) in zip(whole[start:], rest, strict=False):
