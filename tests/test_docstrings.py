@@ -29,7 +29,6 @@ WITHOUT_EXAMPLE = {
     "export_tflite",
     "finetune",
     "load_pretrained",
-    "pipeline",
     "pretrain",
     "pretraining_batches",
     "unshare",

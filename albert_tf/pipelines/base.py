@@ -1,38 +1,40 @@
-"""What all pipelines share: examples in, batches through the model, results out, in a stream."""
+"""The base of all pipelines: examples to windows, batches through the model, outputs to results."""
 
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.pipelines.batches import Row, outputs
+from albert_tf.pipelines.texts import FEATURES, Window, text_windows
+from albert_tf.text.encoding import pad
 from albert_tf.text.tokenizer import check_fit
 
 Options = TypeVar("Options")
 Outputs = Mapping[str, np.ndarray]
-_NESTED = ("tokenizer_kwargs", "tokenize_kwargs")  # Hugging Face's names for options in a dict
+MULTIPLE: Final = 8  # Rows are padded to multiples of it, so that few graphs are traced.
+POSITIONS: Final = "masked_lm_positions"
+_NESTED: Final = ("tokenizer_kwargs", "tokenize_kwargs")  # Hugging Face's dicts of options
 
 
 class Pipeline(ABC, Generic[Options]):
     """A task from raw text to results.
 
-    A list gives a list of results; a single example, its result; anything else that can be
-    iterated over (a generator, a `tf.data.Dataset`) an iterator, which reads `batch_size` examples
-    ahead at most. Texts are plain text: a special token that is written out in one is no special
-    token, except in "fill-mask".
+    A list gives a list of results; a single example gives its result; any other iterable (a
+    generator, a `tf.data.Dataset`) gives an iterator, which reads at most `batch_size` examples
+    ahead. A special token that is written out in a text is plain text, except in "fill-mask".
 
     Args:
         model: one of `models`.
-        tokenizer: the one that the model was trained with.
-        batch_size: rows that go through the model at once; a long text may be several rows.
-        **options: of the task; each can be given in a call instead.
+        tokenizer: the tokenizer that the model was trained with.
+        batch_size: number of rows in a batch; a long text may be several rows.
+        **options: options of the task; a call may override each.
     Raises:
         UserError: the model is another task's, or the tokenizer isn't the model's.
-        TypeError: an option that the task doesn't have.
+        TypeError: the task has no such option.
     """
 
     task: ClassVar[str]
@@ -41,9 +43,9 @@ class Pipeline(ABC, Generic[Options]):
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
         if not isinstance(model, self.models):
+            names = " or ".join(each.__name__ for each in self.models)
             raise UserError(
-                f"The model of {self.task!r} must be {_alternatives(self.models)}. "
-                f"Received: {type(model).__name__}."
+                f"The model of {self.task!r} must be {names}. Received: {type(model).__name__}."
             )
         self.model = model
         self.tokenizer = tokenizer
@@ -58,7 +60,7 @@ class Pipeline(ABC, Generic[Options]):
         chosen = self._chosen(options)
         if isinstance(inputs, list):
             return list(self._stream(inputs, chosen, size))
-        if inputs is None or self.is_example(inputs):
+        if inputs is None or isinstance(inputs, str | bytes | tuple | Mapping):
             return next(self._stream([inputs], chosen, size))
         if isinstance(inputs, Iterable):
             return self._stream(inputs, chosen, size)
@@ -67,36 +69,57 @@ class Pipeline(ABC, Generic[Options]):
             f"Received: {inputs!r} of type {type(inputs).__name__}."
         )
 
-    def is_example(self, inputs: Any) -> bool:
-        """Whether it is one example, and not several."""
-        return isinstance(inputs, str | bytes | tuple | Mapping)
-
     @abstractmethod
     def example(self, given: Any, options: Options) -> Any:
-        """A checked example from what a caller gave."""
+        """Returns a checked example from a caller's input."""
 
-    @abstractmethod
-    def encode(self, examples: Sequence[Any], options: Options) -> Iterable[list[Row]]:
-        """The rows of each example."""
+    def encode(self, examples: Sequence[Any], options: Any) -> Iterable[list[Window]]:
+        """Returns the windows of each example; the default takes `Texts` and `TextOptions`."""
+        return text_windows(self.tokenizer, examples, options, self.max_length)
 
     @abstractmethod
     def finish(
-        self, example: Any, rows: Sequence[Row], found: Sequence[Outputs], options: Options
+        self, example: Any, windows: Sequence[Window], found: Sequence[Outputs], options: Options
     ) -> Any:
-        """The result of an example from what the model says of its rows."""
+        """Returns the result of an example from the model's outputs for its windows."""
 
     def _stream(self, inputs: Iterable[Any], options: Options, batch_size: int) -> Iterator[Any]:
         stream = iter(inputs)
         while given := list(islice(stream, batch_size)):
             examples = [self.example(each, options) for each in given]
             encoded = list(self.encode(examples, options))
-            flat = (row for rows in encoded for row in rows)
-            found = outputs(self.model, flat, batch_size, self.tokenizer.pad_token_id)
-            for example, rows in zip(examples, encoded, strict=True):
-                yield self.finish(example, rows, list(islice(found, len(rows))), options)
+            found = self._outputs([each for windows in encoded for each in windows], batch_size)
+            for example, windows in zip(examples, encoded, strict=True):
+                yield self.finish(example, windows, list(islice(found, len(windows))), options)
+
+    def _outputs(self, windows: Iterable[Window], batch_size: int) -> Iterator[Outputs]:
+        """Yields the model's outputs for each window; computes a batch when its first is needed."""
+        stream = iter(windows)
+        while batch := list(islice(stream, batch_size)):
+            found = self.model.predict_on_batch(self._arrays(batch))
+            for row in range(len(batch)):
+                yield {name: values[row] for name, values in found.items()}
+
+    def _arrays(self, windows: Sequence[Window]) -> dict[str, np.ndarray]:
+        """Returns int32 `[B, T]` by name, padded on the right."""
+        length = -(-max(each.length for each in windows) // MULTIPLE) * MULTIPLE
+        arrays = dict(
+            self.tokenizer.pad(
+                {name: [each.features[name] for each in windows] for name in FEATURES},
+                "max_length",
+                max_length=min(length, self.model.config.max_position_embeddings),
+                padding_side="right",
+                return_tensors="np",
+            )
+        )
+        if POSITIONS in windows[0].features:
+            positions = [list(each.features[POSITIONS]) for each in windows]
+            most = max(map(len, positions))
+            arrays[POSITIONS] = np.array([pad(each, most, 0) for each in positions], "int32")
+        return arrays
 
     def _chosen(self, options: Mapping[str, Any]) -> Options:
-        """The pipeline's options with those of a call."""
+        """Returns the pipeline's options, overridden by those of a call."""
         given = dict(options)
         for name in _NESTED:
             given |= given.pop(name, None) or {}
@@ -113,7 +136,3 @@ def _checked_size(batch_size: int) -> int:
     if batch_size < 1:
         raise UserError(f"batch_size must be 1 or more. Received: {batch_size}.")
     return batch_size
-
-
-def _alternatives(models: Sequence[type]) -> str:
-    return " or ".join(model.__name__ for model in models)

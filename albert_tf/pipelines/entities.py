@@ -1,4 +1,4 @@
-"""Pieces with label scores to entities, as Hugging Face's token classification groups them."""
+"""Groups labelled pieces to entities, as Hugging Face's token classification does."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -10,21 +10,21 @@ STRATEGIES: Final = ("none", "simple", "first", "average", "max")
 
 
 class Piece(NamedTuple):
-    """A piece of a text, and what the model says of it.
+    """A piece of a text with its scores.
 
     Attributes:
         token: the piece.
         scores: `[C]`, the probability of each label.
-        start, end: its characters in the text.
-        place: its number among the pieces, `[CLS]` being 0.
-        continues: whether it belongs to the word of the piece before.
+        start, end: the piece's characters in the text.
+        position: the piece's position; `[CLS]` has 0.
+        continues: whether the piece belongs to the word of the one before.
     """
 
     token: str
     scores: np.ndarray
     start: int
     end: int
-    place: int
+    position: int
     continues: bool
 
 
@@ -45,12 +45,12 @@ _WORD_SCORES: Final[dict[str, Callable[[Sequence[Piece]], np.ndarray]]] = {
 
 
 def tokens(pieces: Iterable[Piece], labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Each piece with its likeliest label."""
+    """Returns each piece with its highest-scoring label."""
     return [
         {
             "entity": labels[best],
             "score": float(piece.scores[best]),
-            "index": piece.place,
+            "index": piece.position,
             "word": piece.token,
             "start": piece.start,
             "end": piece.end,
@@ -63,12 +63,12 @@ def tokens(pieces: Iterable[Piece], labels: Sequence[str]) -> list[dict[str, Any
 def entities(
     pieces: Sequence[Piece], labels: Sequence[str], strategy: str, text: str
 ) -> list[dict[str, Any]]:
-    """Neighbours of one kind as one entity.
+    """Groups neighbours of one kind to entities.
 
     Args:
-        strategy: "simple" takes every piece's own label; "first", "average" and "max" give all
-            pieces of a word one label: that of its first piece, of their mean, or of the piece that
-            is surest.
+        strategy: "simple" uses each piece's own label. The others give all pieces of a word one
+            label: "first" its first piece's, "average" the label of their mean scores, "max" the
+            label of the piece with the highest score.
     """
     if strategy == "simple":
         units = [[piece] for piece in pieces]
@@ -85,7 +85,7 @@ def entities(
 
 
 def words(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """The pieces of each word."""
+    """Returns the pieces of each word."""
     found: list[list[Piece]] = []
     for piece in pieces:
         if piece.continues and found:
@@ -96,7 +96,7 @@ def words(pieces: Iterable[Piece]) -> list[list[Piece]]:
 
 
 def grouped(tagged: Sequence[Tagged]) -> list[list[Tagged]]:
-    """Runs of one kind; "B-" starts a new one. A label without "B-" or "I-" counts as "I-"."""
+    """Returns runs of one kind. "B-" begins a new run; a label without prefix counts as "I-"."""
     groups = [[tagged[0]]] if tagged else []
     for last, each in pairwise(tagged):
         if kind(each.label) == kind(last.label) and not each.label.startswith("B-"):
@@ -107,13 +107,13 @@ def grouped(tagged: Sequence[Tagged]) -> list[list[Tagged]]:
 
 
 def kind(label: str) -> str:
-    """A label without its "B-" or "I-"."""
+    """Returns a label without its "B-" or "I-"."""
     return label[2:] if label.startswith(("B-", "I-")) else label
 
 
 def _entity(group: Sequence[Tagged], text: str) -> dict[str, Any]:
     start, end = group[0].start, group[-1].end
-    covered = text[start:end]  # a piece may be white space alone
+    covered = text[start:end]  # A piece may be white space alone.
     start += len(covered) - len(covered.lstrip())
     word = covered.strip()
     return {
@@ -126,17 +126,17 @@ def _entity(group: Sequence[Tagged], text: str) -> dict[str, Any]:
 
 
 def without_overlaps(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of what several windows found at one place, the longest, or the surest of equal length."""
-    kept: list[dict[str, Any]] = []
+    """Returns the longest of overlapping entities, or the highest-scoring of equal length."""
+    result: list[dict[str, Any]] = []
     for each in sorted(found, key=lambda one: one["start"]):
-        if kept and _same_place(kept[-1], each):
-            kept[-1] = max(kept[-1], each, key=_weight)
+        if result and _overlap(result[-1], each):
+            result[-1] = max(result[-1], each, key=_weight)
         else:
-            kept.append(each)
-    return kept
+            result.append(each)
+    return result
 
 
-def _same_place(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
     if "index" in one:
         return one["index"] == other["index"]
     return one["start"] <= other["start"] < one["end"]

@@ -1,4 +1,4 @@
-"""`pipeline(task, model)`: the tasks by name, and their models from files."""
+"""`pipeline(task, model)`: finds a task by name, and loads its model from files."""
 
 import os
 from typing import Any, Final
@@ -25,7 +25,7 @@ from albert_tf.pipelines.token_classification import TokenClassificationPipeline
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
-# What each task runs, and what it loads from files.
+# The class of each task, and of the model that it loads from files.
 TASKS: Final[dict[str, tuple[type[Pipeline], type[PreTrainedModel]]]] = {
     "fill-mask": (FillMaskPipeline, AlbertForMaskedLM),
     "text-classification": (TextClassificationPipeline, AlbertForSequenceClassification),
@@ -35,13 +35,13 @@ TASKS: Final[dict[str, tuple[type[Pipeline], type[PreTrainedModel]]]] = {
     "sentence-order": (SentenceOrderPipeline, AlbertForPreTraining),
 }
 ALIASES: Final = {"sentiment-analysis": "text-classification", "ner": "token-classification"}
-# Models whose heads have one name, "classifier", in checkpoints.
+# Models whose heads have the same name, "classifier", in checkpoints.
 _CLASSIFIERS: Final = (
     AlbertForMultipleChoice,
     AlbertForSequenceClassification,
     AlbertForTokenClassification,
 )
-_OPTIONAL: Final = {"pooler": (AlbertModel,)}  # parts that these models may do without
+_OPTIONAL: Final = {"pooler": (AlbertModel,)}  # Parts that these models can do without.
 
 
 def pipeline(
@@ -52,29 +52,34 @@ def pipeline(
     batch_size: int = 8,
     **options: Any,
 ) -> Pipeline:
-    """A task from raw text to results, with the calls and results of Hugging Face's `pipeline`.
+    """Returns a task from raw text to results, with the calls of Hugging Face's `pipeline`.
 
-    ```python
-    fill = pipeline("fill-mask", model="albert/albert-base-v2")
-    fill("The [MASK] is open.")  # [{"score": …, "token": …, "token_str": …, "sequence": …}, …]
-    ```
+    Example:
+
+    >>> from albert_tf import pipeline
+    >>> fill = pipeline("fill-mask", "small")  # or a directory, or "albert/albert-base-v2"
+    >>> list(fill("The [MASK] is open.")[0])
+    ['score', 'token', 'token_str', 'sequence']
 
     Args:
         task: "fill-mask", "text-classification" ("sentiment-analysis"), "token-classification"
             ("ner"), "question-answering", "feature-extraction" or "sentence-order".
-        model: a directory, a name on the hub, or whatever `from_pretrained` takes; or a model.
-        tokenizer: a directory or a tokenizer. Default: the one beside the model.
-        batch_size: rows that go through the model at once.
-        **options: of the task, see its class in `albert_tf.pipelines`; and `revision`, `token`,
-            `cache_dir`, `local_files_only` for the hub.
+        model: a model, or a directory, a name on the hub, or any other name that
+            `from_pretrained` takes.
+        tokenizer: a tokenizer or a directory. Default: the tokenizer beside the model.
+        batch_size: number of rows in a batch.
+        **options: options of the task, see its class in `albert_tf.pipelines`; and `revision`,
+            `token`, `cache_dir`, `local_files_only` for the hub.
     Raises:
-        UserError: no such task; no such model, or one for another task, whose head would be random;
-            or a tokenizer that isn't the model's.
-        TypeError: an option that the task doesn't have.
+        UserError: there is no such task or model, the model was not trained for the task, or the
+            tokenizer isn't the model's.
+        TypeError: the task has no such option.
     """
     name = ALIASES.get(task, task)
     if name not in TASKS:
-        raise UserError(f"A task is one of {', '.join([*TASKS, *ALIASES])}. Received: {task!r}.")
+        raise UserError(
+            f"A task must be one of {', '.join([*TASKS, *ALIASES])}. Received: {task!r}."
+        )
     hub_options, options = split_hub_options(options)
     kind, model_class = TASKS[name]
     if isinstance(model, str | os.PathLike):
@@ -100,18 +105,18 @@ def _refuse_other_tasks(task: str, model_class: type[PreTrainedModel], found: Fo
     known = names & {each.__name__ for each in _CLASSIFIERS}
     if model_class in _CLASSIFIERS and known and model_class.__name__ not in known:
         raise UserError(
-            f"The checkpoint of {task!r} must be of {model_class.__name__}. "
-            f"Received: {found.folder}, of {', '.join(sorted(known))}."
+            f"The checkpoint of {task!r} must have an {model_class.__name__}. "
+            f"Received: {found.folder}, which has {', '.join(sorted(known))}."
         )
 
 
 def _refuse_fresh_heads(task: str, model: PreTrainedModel) -> None:
-    """Refuses a model whose answers would be random, unless it was trained since."""
+    """Refuses a model with an untrained head."""
     fresh = [part for part in model.fresh_parts if not isinstance(model, _OPTIONAL.get(part, ()))]
     optimizer = getattr(model, "optimizer", None)
     if fresh and not (optimizer is not None and int(optimizer.iterations) > 0):
         raise UserError(
             f"The model of {task!r} must have been trained for it. Received: a checkpoint without "
-            f"{', '.join(fresh)}, so that its answers would be random. Fine-tune it first, or take "
+            f"{', '.join(fresh)}, so its results would be random. Fine-tune it first, or use "
             "another checkpoint."
         )

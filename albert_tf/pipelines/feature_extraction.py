@@ -1,7 +1,7 @@
-"""The encoder's states of texts, piece by piece or as one vector."""
+"""The encoder's states for each piece of a text, or one vector for a text."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -10,22 +10,20 @@ from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.pipelines.base import Outputs, Pipeline
-from albert_tf.pipelines.batches import Row
-from albert_tf.pipelines.inputs import Texts, as_text
-from albert_tf.pipelines.long_texts import LengthOptions, encode
+from albert_tf.pipelines.texts import TextOptions, Texts, Window, as_text
 
 POOLINGS: Final = (None, "mean", "cls", "pooler")
-EDGE: Final = 1  # special tokens at each end of a row
+EDGE: Final = 1  # number of special tokens at each end of a row
 
 
 @dataclasses.dataclass(frozen=True)
-class FeatureExtractionOptions(LengthOptions):
-    """What is given of a text.
+class FeatureExtractionOptions(TextOptions):
+    """The options of feature extraction.
 
     Attributes:
-        return_tensors: NumPy arrays instead of lists.
-        pooling: None for the states of all places; "mean" for their mean, special tokens included,
-            "cls" for the state of `[CLS]`, "pooler" for the pooler's output.
+        return_tensors: return NumPy arrays instead of lists.
+        pooling: None for the states of all positions, "mean" for their mean (special tokens
+            included), "cls" for the state of `[CLS]`, "pooler" for the pooler's output.
     """
 
     return_tensors: bool | str = False
@@ -41,14 +39,20 @@ class FeatureExtractionOptions(LengthOptions):
 
 
 class FeatureExtractionPipeline(Pipeline[FeatureExtractionOptions]):
-    """Nested lists `[1, T, H]` for a text, T places with `[CLS]` and `[SEP]`; `[H]` with `pooling`.
+    """Returns nested lists `[1, T, H]` for a text, special tokens included; `[H]` with `pooling`.
 
-    Of a text read in windows (`stride`) each piece's state is taken from the window that shows more
-    of what stands around it, so that T is the whole text's; "cls" and "pooler" are then the means
-    of the windows'.
+    With `stride`, each piece's state comes from the window in which it has more context, so that T
+    is the length of the whole text; "cls" and "pooler" are the means over the windows.
 
-    Args: see `Pipeline`, and `FeatureExtractionOptions` for the options. The model may be any: its
-        encoder is used.
+    Example:
+
+    >>> from albert_tf import pipeline
+    >>> embed = pipeline("feature-extraction", "small", pooling="mean", return_tensors=True)
+    >>> embed("A quiet delight.").shape
+    (256,)
+
+    Args: see `Pipeline`, and `FeatureExtractionOptions` for the options. The pipeline uses the
+        encoder of any task's model.
     """
 
     task = "feature-extraction"
@@ -62,24 +66,20 @@ class FeatureExtractionPipeline(Pipeline[FeatureExtractionOptions]):
         if options.pooling == "pooler" and not _has_pooler(self.model):
             raise UserError(
                 "pooling='pooler' needs a checkpoint with a pooler. Received: one without. "
-                "Take pooling='mean' or 'cls'."
+                "Use pooling='mean' or 'cls'."
             )
         return Texts(as_text(given))
-
-    def encode(
-        self, examples: Sequence[Texts], options: FeatureExtractionOptions
-    ) -> Iterable[list[Row]]:
-        return encode(self.tokenizer, examples, options, self.max_length)
 
     def finish(
         self,
         example: Texts,
-        rows: Sequence[Row],
+        windows: Sequence[Window],
         found: Sequence[Outputs],
         options: FeatureExtractionOptions,
     ) -> Any:
         states = [
-            each["last_hidden_state"][: row.length] for row, each in zip(rows, found, strict=True)
+            each["last_hidden_state"][: window.length]
+            for window, each in zip(windows, found, strict=True)
         ]
         if options.pooling == "cls":
             features = np.mean([each[0] for each in states], axis=0)
@@ -96,13 +96,13 @@ def _has_pooler(model: AlbertModel) -> bool:
 
 
 def _joined(windows: Sequence[np.ndarray], stride: int) -> np.ndarray:
-    """States `[T, H]` of a whole text from those of its windows, which share `stride` pieces."""
+    """Joins the states of windows that share `stride` pieces to a text's states `[T, H]`."""
     first_half = EDGE + stride // 2
     second_half = EDGE + stride - stride // 2
     last = len(windows) - 1
     return np.concatenate(
         [
-            states[first_half if place else 0 : len(states) - (second_half if place < last else 0)]
-            for place, states in enumerate(windows)
+            states[first_half if index else 0 : len(states) - (second_half if index < last else 0)]
+            for index, states in enumerate(windows)
         ]
     )

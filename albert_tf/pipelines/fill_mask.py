@@ -1,4 +1,4 @@
-"""The likeliest pieces in the place of `[MASK]`."""
+"""The most likely pieces for `[MASK]`."""
 
 import dataclasses
 import logging
@@ -11,10 +11,9 @@ from scipy.special import softmax
 
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
-from albert_tf.pipelines.base import Outputs, Pipeline
-from albert_tf.pipelines.batches import POSITIONS, Row
-from albert_tf.pipelines.inputs import as_text
-from albert_tf.pipelines.long_texts import FEATURES, LengthOptions, row_length
+from albert_tf.pipelines.base import POSITIONS, Outputs, Pipeline
+from albert_tf.pipelines.texts import FEATURES, TextOptions, Window, as_text, row_length
+from albert_tf.text.rows import special_count
 from albert_tf.text.tokenizer import SPACE
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 
@@ -22,13 +21,13 @@ logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class FillMaskOptions(LengthOptions):
-    """What is asked of a mask.
+class FillMaskOptions(TextOptions):
+    """The options of mask filling.
 
     Attributes:
-        top_k: how many pieces, best first.
-        targets: a piece of the vocabulary, or several, or their ids, to choose among. A word of a
-            SentencePiece vocabulary starts with "▁". What is no piece stands for its first one.
+        top_k: number of pieces, best first.
+        targets: pieces of the vocabulary, or their ids, to choose among. A word of a SentencePiece
+            vocabulary begins with "▁". A target that isn't a piece is replaced by its first piece.
     """
 
     top_k: int = 5
@@ -43,11 +42,18 @@ class FillMaskOptions(LengthOptions):
 
 
 class FillMaskPipeline(Pipeline[FillMaskOptions]):
-    """`[{"score": …, "token": …, "token_str": …, "sequence": …}]` for a text with `[MASK]`.
+    """Returns `[{"score": …, "token": …, "token_str": …, "sequence": …}]` for a text with `[MASK]`.
 
-    Several masks give a list of such lists, each mask filled for itself. A text that is too long is
-    not cut, unless `truncation` says so: each mask is filled from the window in whose middle it
-    stands, and "sequence" is the whole text.
+    Several masks give a list of such lists; each mask is filled independently. A long text is not
+    truncated unless `truncation` is set: each mask is filled from the window around it, and
+    "sequence" is the whole text.
+
+    Example:
+
+    >>> from albert_tf import pipeline
+    >>> fill = pipeline("fill-mask", "small", top_k=2)
+    >>> [sorted(each) for each in fill("The [MASK] is open.")]
+    [['score', 'sequence', 'token', 'token_str'], ['score', 'sequence', 'token', 'token_str']]
 
     Args: see `Pipeline`, and `FillMaskOptions` for the options.
     """
@@ -57,53 +63,64 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
     options_type = FillMaskOptions
 
     def example(self, given: Any, options: FillMaskOptions) -> list[int]:
-        """The ids of a text, special tokens included."""
+        """Returns the ids of a text, special tokens included."""
         text = as_text(given)
         ids = list(
             self.tokenizer(
                 text,
                 truncation=bool(options.truncation),
-                max_length=row_length(options, self.max_length),
+                max_length=row_length(options.max_length, self.max_length),
                 split_special_tokens=False,
             )["input_ids"]
         )
         if self.tokenizer.mask_token_id not in ids:
-            cut = " in what truncation leaves of it" if options.truncation else ""
+            cut = " after truncation" if options.truncation else ""
             raise UserError(
                 f"A text must have the mask token, {self.tokenizer.mask_token}. "
-                f"Received: {text[:60]!r}, without one{cut}."
+                f"Received: {text[:60]!r}, which has none{cut}."
             )
         return self._closed_up(ids)
 
     def encode(
         self, examples: Sequence[list[int]], options: FillMaskOptions
-    ) -> Iterable[list[Row]]:
-        length = row_length(options, self.max_length)
-        return [_rows(ids, self.tokenizer.mask_token_id, length) for ids in examples]
+    ) -> Iterable[list[Window]]:
+        length = row_length(options.max_length, self.max_length)
+        return [self._windows(ids, length) for ids in examples]
 
     def finish(
         self,
         example: list[int],
-        rows: Sequence[Row],
+        windows: Sequence[Window],
         found: Sequence[Outputs],
         options: FillMaskOptions,
     ) -> Any:
         targets = None if options.targets is None else np.array(options.targets)
         output = self.model.targets["labels"]
         results = []
-        for row, each in zip(rows, found, strict=True):
-            for place, logits in zip(row.details, each[output], strict=False):  # [P, V], padded
-                results.append(self._ranked(example, place, softmax(logits), targets, options))
-        if len(results) > 1:
-            return results
-        return results[0]
+        for window, each in zip(windows, found, strict=True):
+            for mask, logits in zip(window.details, each[output], strict=False):  # [P, V], padded
+                results.append(self._ranked(example, mask, softmax(logits), targets, options))
+        return results if len(results) > 1 else results[0]
+
+    def _windows(self, ids: list[int], length: int) -> list[Window]:
+        """Returns one window with all masks if `ids` fit, otherwise one for each mask."""
+        masks = [at for at, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
+        if len(ids) <= length:
+            return [_window(ids, masks, 0)]
+        text, room = ids[1:-1], length - special_count(False)
+        windows = []
+        for mask in masks:
+            start = min(max(mask - 1 - room // 2, 0), len(text) - room)
+            row = self.tokenizer.build_inputs_with_special_tokens(text[start : start + room])
+            windows.append(_window(row, [mask], start))
+        return windows
 
     def _closed_up(self, ids: list[int]) -> list[int]:
-        """`ids` without the lone "▁" between a mask and a full stop, bracket or dash.
+        """Drops the lone "▁" between a mask and a full stop, bracket or dash.
 
-        What stands after a special token is cut into pieces apart, and starts with "▁"; in
-        pretraining, where a mask took the place of a word's last piece, none came before such a
-        mark. transformers' tokenizer gives none either.
+        The text after a special token is encoded separately, and so begins with "▁". In
+        pretraining, where a mask replaced a word's last piece, no "▁" came before such a mark.
+        transformers' tokenizer adds none either.
         """
         number = self.tokenizer.convert_tokens_to_ids
         mask, space = self.tokenizer.mask_token_id, number(SPACE)
@@ -112,14 +129,14 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
             return ids
         return [
             token
-            for place, token in enumerate(ids)
-            if not (token == space and ids[place - 1] == mask and ids[place + 1] in marks)
+            for at, token in enumerate(ids)
+            if not (token == space and ids[at - 1] == mask and ids[at + 1] in marks)
         ]
 
     def _ranked(
         self,
         ids: Sequence[int],
-        place: int,
+        mask: int,
         odds: np.ndarray,
         targets: np.ndarray | None,
         options: FillMaskOptions,
@@ -129,7 +146,7 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
         is_only = list(ids).count(self.tokenizer.mask_token_id) == 1
         ranked = []
         for token in candidates[best].tolist():
-            filled = [*ids[:place], token, *ids[place + 1 :]]
+            filled = [*ids[:mask], token, *ids[mask + 1 :]]
             ranked.append(
                 {
                     "score": float(odds[token]),
@@ -150,7 +167,7 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
         return dataclasses.replace(chosen, targets=ids)
 
     def _space_id(self) -> int | None:
-        """The id of a lone "▁"; None if the vocabulary has none."""
+        """Returns the id of a lone "▁", or None if the vocabulary has none."""
         number = self.tokenizer.convert_tokens_to_ids(SPACE)
         return None if number == self.tokenizer.unk_token_id else number
 
@@ -169,15 +186,15 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
         start = SPACE + target
         if token == tokenizer.unk_token_id and target != tokenizer.unk_token:
             ids = tokenizer(target, add_special_tokens=False)["input_ids"]
-            # A lone "▁" is where a word starts whose pieces are unknown.
+            # A lone "▁" precedes a word without known pieces.
             if not ids or tokenizer.unk_token_id in ids[:1] or ids[0] == self._space_id():
                 raise UserError(
-                    "A target must be a piece of the vocabulary, or start with one. "
+                    "A target must be a piece of the vocabulary, or begin with one. "
                     f"Received: {target!r}."
                 )
             token = ids[0]
             logger.warning(
-                "The target %r is no piece of the vocabulary; %r stands for it.",
+                "The target %r isn't a piece of the vocabulary; %r replaces it.",
                 target,
                 tokenizer.convert_ids_to_tokens(token),
             )
@@ -186,21 +203,7 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
         return token
 
 
-def _rows(ids: list[int], mask_id: int, length: int) -> list[Row]:
-    """One row with all masks if `ids` fit, otherwise one for each mask."""
-    masks = [place for place, token in enumerate(ids) if token == mask_id]
-    if len(ids) <= length:
-        return [_row(ids, masks, 0)]
-    opening, text, closing = ids[:1], ids[1:-1], ids[-1:]
-    room = length - 2
-    rows = []
-    for mask in masks:
-        start = min(max(mask - 1 - room // 2, 0), len(text) - room)
-        rows.append(_row(opening + text[start : start + room] + closing, [mask], start))
-    return rows
-
-
-def _row(ids: list[int], masks: list[int], start: int) -> Row:
-    """A row that starts `start` pieces into a text, with the masks at `masks` of the text."""
+def _window(ids: list[int], masks: list[int], start: int) -> Window:
+    """Returns a window that begins `start` pieces into a text, with the text's `masks`."""
     features = {FEATURES[0]: ids, FEATURES[1]: [0] * len(ids)}
-    return Row({**features, POSITIONS: [mask - start for mask in masks]}, masks)
+    return Window({**features, POSITIONS: [mask - start for mask in masks]}, masks)

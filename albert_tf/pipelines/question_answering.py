@@ -1,4 +1,4 @@
-"""Answers to questions from texts that hold them."""
+"""Answers to questions from a context."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,30 +10,30 @@ from scipy.special import expit
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForQuestionAnswering
 from albert_tf.pipelines import spans
-from albert_tf.pipelines.answers import answer, places
 from albert_tf.pipelines.base import Outputs, Pipeline
-from albert_tf.pipelines.batches import Row
-from albert_tf.pipelines.inputs import as_text
-from albert_tf.pipelines.long_texts import features, windows
+from albert_tf.pipelines.texts import Window, as_text, encode_windows, row_length, window
+from albert_tf.text.rows import special_count
 
-SPECIAL: Final = 3  # [CLS] and two [SEP]
-SPARE: Final = 10  # spans of a window to look at beyond twice those wanted: some are one answer
+SPECIAL: Final = special_count(True)
+LENGTH, STRIDE = 384, 128  # pieces
+SPARE: Final = 10  # spans to examine beyond twice `top_k`, because several may be one answer
 
 
 @dataclasses.dataclass(frozen=True)
 class QuestionAnsweringOptions:
-    """How answers are looked for.
+    """The options of question answering.
 
     Attributes:
-        top_k: how many answers, best first; one is given without a list.
-        max_answer_len: pieces of an answer at most.
-        handle_impossible_answer: also consider that there is none: `""`, from 0 to 0.
-        align_to_words: extend an answer to whole words.
-        doc_stride: pieces of the context that its windows share. Default: 128, half a window at
-            most.
-        max_seq_len: pieces of a window with its question. Default: 384, if the model takes as many.
-        max_question_len: pieces of the question that are read, half a window at most.
-        padding: for those who come from Hugging Face. Rows are padded as needed, whatever it says.
+        top_k: number of answers, best first; 1 returns a dict instead of a list.
+        max_answer_len: maximum number of pieces in an answer.
+        handle_impossible_answer: allow "no answer" as a result: `""`, from 0 to 0.
+        align_to_words: extend answers to whole words.
+        doc_stride: number of pieces that the context's windows share. Default: 128, but at most
+            half a window.
+        max_seq_len: maximum number of pieces in a window, question included. Default: 384, or the
+            most that the model and the tokenizer support.
+        max_question_len: maximum number of pieces to read of the question; at most half a window.
+        padding: accepted for compatibility with Hugging Face, and ignored.
     """
 
     top_k: int = 1
@@ -52,22 +52,31 @@ class QuestionAnsweringOptions:
 
 
 class Question(NamedTuple):
-    """A question and the text to find its answer in."""
+    """A question and its context."""
 
     question: str
     context: str
 
 
 class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
-    """`{"score": …, "start": …, "end": …, "answer": …}`, `answer` being `context[start:end]`.
+    """Returns `{"score": …, "start": …, "end": …, "answer": …}`; `answer` is `context[start:end]`.
 
-    Called with `question=` and `context=` (texts, or lists of them), or with dicts that have these
-    keys. A long context is read in windows. An answer's score is its probability in its window;
-    answers of one window that read alike are one, with the sum of their scores.
+    Takes `question=` and `context=` (texts, or lists of them), or dicts with these keys. A long
+    context is read in windows. An answer's score is its probability in its window; answers of one
+    window with the same text are merged, and their scores added.
 
-    With the SQuAD 2.0 head the score of `""` is the probability that there is no answer, and `""`
-    comes first if that exceeds one half, which is what its authors' threshold of 0 means; otherwise
-    the head's beam of five starts and five ends each is all there is to choose from.
+    With the SQuAD 2.0 head, the score of `""` is the probability that there is no answer. `""`
+    comes first if its score exceeds one half, which corresponds to the authors' threshold of 0.
+    Other answers come from the head's beam of five starts with five ends each.
+
+    Example:
+
+    >>> from albert_tf import AlbertForQuestionAnswering, AlbertTokenizer
+    >>> from albert_tf.pipelines import QuestionAnsweringPipeline
+    >>> model = AlbertForQuestionAnswering.from_pretrained("small")  # not fine-tuned
+    >>> ask = QuestionAnsweringPipeline(model, AlbertTokenizer.from_pretrained("small"))
+    >>> sorted(ask(question="Where is it?", context="It is in the harbour."))
+    ['answer', 'end', 'score', 'start']
 
     Args: see `Pipeline`, and `QuestionAnsweringOptions` for the options.
     Source: google-research/albert, run_squad_v1.py and run_squad_v2.py.
@@ -87,10 +96,10 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
         **options: Any,
     ) -> Any:
         if inputs is None:
-            inputs = _asked(question, context)
+            inputs = _questions(question, context)
         elif question is not None or context is not None:
             raise TypeError(
-                "Questions come as question= and context=, or as dicts. Received: both."
+                "A question must be given as question= and context=, or as a dict. Received: both."
             )
         return super().__call__(inputs, batch_size=batch_size, **options)
 
@@ -98,7 +107,9 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
         if isinstance(given, tuple) and len(given) == 2:
             given = dict(zip(Question._fields, given, strict=True))
         if not isinstance(given, Mapping):
-            raise TypeError(f"A question is a dict with question and context. Received: {given!r}.")
+            raise TypeError(
+                f"A question must be a dict with question and context. Received: {given!r}."
+            )
         parts = []
         for name in Question._fields:
             if given.get(name) is None:
@@ -113,75 +124,77 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
 
     def encode(
         self, examples: Sequence[Question], options: QuestionAnsweringOptions
-    ) -> Iterable[list[Row]]:
+    ) -> Iterable[list[Window]]:
         return [self._windows(example, options) for example in examples]
 
     def finish(
         self,
         example: Question,
-        rows: Sequence[Row],
+        windows: Sequence[Window],
         found: Sequence[Outputs],
         options: QuestionAnsweringOptions,
     ) -> Any:
-        count = 2 * options.top_k + SPARE
         nulls, answers = [], []
-        for row, each in zip(rows, found, strict=True):
-            possible = row.details.possible
-            if self.model.config.answerability:
-                null = float(expit(each["cls_logits"]))
-                best = spans.beam_spans(each, possible, options.max_answer_len)[:count]
-            else:
-                starts, ends = (each[name][: row.length] for name in ("start_logits", "end_logits"))
-                best, null = spans.best_spans(starts, ends, possible, count, options.max_answer_len)
+        for each_window, outputs in zip(windows, found, strict=True):
+            best, null = self._spans(each_window, outputs, options)
             nulls.append(null)
             texts = [
-                answer(example.context, row.details, span, options.align_to_words) for span in best
+                spans.read_span(example.context, each_window.details, span, options.align_to_words)
+                for span in best
             ]
             texts = [each for each in texts if each["answer"]]  # not white space alone
-            answers.append(
-                spans.collected(texts[: None if options.align_to_words else options.top_k])
-            )
-        ranked = self._with_none(spans.surest(answers), min(nulls), options)
+            count = None if options.align_to_words else options.top_k
+            answers.append(spans.merge_same_text(texts[:count]))
+        ranked = self._with_none(spans.merge_windows(answers), min(nulls), options)
         return ranked[0] if options.top_k == 1 else ranked[: options.top_k]
+
+    def _spans(
+        self, window: Window, outputs: Outputs, options: QuestionAnsweringOptions
+    ) -> tuple[list[spans.Span], float]:
+        """Returns a window's best spans, and the probability of no answer."""
+        count, longest = 2 * options.top_k + SPARE, options.max_answer_len
+        possible = window.details.possible
+        if self.model.config.answerability:
+            null = float(expit(outputs["cls_logits"]))
+            return spans.beam_spans(outputs, possible, longest)[:count], null
+        starts, ends = (outputs[name][: window.length] for name in ("start_logits", "end_logits"))
+        return spans.best_spans(starts, ends, possible, count, longest)
 
     def _with_none(
         self, ranked: list[dict[str, Any]], null: float, options: QuestionAnsweringOptions
     ) -> list[dict[str, Any]]:
-        """The answers, with "" among them if it is asked for or there is no other."""
+        """Adds "" to the answers if the options allow it, or if there is no other answer."""
         none = {"score": null, "start": 0, "end": 0, "answer": ""}
         if not ranked:
             return [none if options.handle_impossible_answer else {**none, "score": 0.0}]
         if not options.handle_impossible_answer:
             return ranked
         if not self.model.config.answerability:
-            return sorted([*ranked, none], key=lambda answer: -answer["score"])
+            return sorted([*ranked, none], key=_by_score)
         if null > 0.5:
             return [none, *ranked]
-        return [ranked[0], *sorted([*ranked[1:], none], key=lambda answer: -answer["score"])]
+        return [ranked[0], *sorted([*ranked[1:], none], key=_by_score)]
 
-    def _windows(self, example: Question, options: QuestionAnsweringOptions) -> list[Row]:
-        length = min(self.max_length, 384) if options.max_seq_len is None else options.max_seq_len
-        if not SPECIAL < length <= self.max_length:
-            raise UserError(
-                f"max_seq_len must lie between {SPECIAL + 1} and {self.max_length}, the most that "
-                f"the model and the tokenizer take. Received: {length}."
-            )
+    def _windows(self, example: Question, options: QuestionAnsweringOptions) -> list[Window]:
+        length = min(self.max_length, LENGTH)
+        if options.max_seq_len is not None:
+            length = row_length(options.max_seq_len, self.max_length, "max_seq_len", SPECIAL + 1)
         longest = max(1, min(options.max_question_len, (length - SPECIAL) // 2))
         question = self._cut(example.question, longest)
         room = length - SPECIAL - len(self.tokenizer.tokenize(question))
         stride = options.doc_stride
-        encoding = windows(
+        encoding = encode_windows(
             self.tokenizer,
             question,
             example.context,
             truncation="only_second",
             max_length=length,
-            stride=max(0, min(128, room // 2)) if stride is None else stride,
+            stride=max(0, min(STRIDE, room // 2)) if stride is None else stride,
             return_offsets_mapping=True,
         )
         return [
-            features(encoding, place, places(encoding, place))
-            for place in range(len(encoding["input_ids"]))
+            window(encoding, index, spans.context_positions(encoding, index))
+            for index in range(len(encoding["input_ids"]))
         ]
 
     def _cut(self, question: str, length: int) -> str:
@@ -194,15 +207,19 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
         return question if len(offsets) <= length else question[: offsets[length - 1][1]]
 
 
-def _asked(question: Any, context: Any) -> Any:
-    """One question, or a list of them; one context may do for several questions."""
+def _by_score(found: dict[str, Any]) -> float:
+    return -found["score"]
+
+
+def _questions(question: Any, context: Any) -> Any:
+    """Returns one question, or a list; several questions may share one context."""
     if not isinstance(question, list) and not isinstance(context, list):
         return {"question": question, "context": context}
     questions = question if isinstance(question, list) else [question]
     contexts = context if isinstance(context, list) else repeat(context, len(questions))
     if isinstance(contexts, list) and len(questions) != len(contexts):
         raise UserError(
-            "There must be as many contexts as questions, or one for all. "
+            "There must be one context for each question, or one for all. "
             f"Received: {len(questions)} questions, {len(contexts)} contexts."
         )
     return [{"question": q, "context": c} for q, c in zip(questions, contexts, strict=True)]

@@ -1,21 +1,52 @@
-"""Start and end scores to answers, and answers of several windows to one list."""
+"""Start and end scores to answers in the words of the context."""
 
-from collections.abc import Iterable, Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
-NOWHERE: Final = -1e4  # the logit of a place that an answer can't start or end at
-CLS: Final = 0  # the place of [CLS], which stands for "no answer"
+NOWHERE: Final = -1e4  # logit of a position where no answer can start or end
+CLS: Final = 0  # position of [CLS], which stands for "no answer"
+CONTEXT: Final = 1  # index of the context in a pair of question and context
+MARKS: Final = frozenset("\"'.,;:!?…、。，；：！？ ")
+BRACKETS: Final = ("Ps", "Pe", "Pi", "Pf")  # Unicode's opening and closing ones
 
 
 class Span(NamedTuple):
-    """Places of a row, `end` included, with the probability that they are the answer."""
+    """First and last position of an answer, with its probability."""
 
     start: int
     end: int
     score: float
+
+
+class ContextPositions(NamedTuple):
+    """A window's positions.
+
+    Attributes:
+        offsets: the characters of each position, in its text.
+        words: the index of each position's word in the context; None outside of it.
+        possible: bool `[T]`, whether a position lies in the context.
+    """
+
+    offsets: Sequence[tuple[int, int]]
+    words: Sequence[int | None]
+    possible: np.ndarray
+
+
+def context_positions(encoding: Any, row: int) -> ContextPositions:
+    """Returns the positions of one row of an encoding of question and context."""
+    sequences = encoding.sequence_ids(row)
+    return ContextPositions(
+        encoding["offset_mapping"][row],
+        [
+            word if sequence == CONTEXT else None
+            for word, sequence in zip(encoding.word_ids(row), sequences, strict=True)
+        ],
+        np.array([sequence == CONTEXT for sequence in sequences]),
+    )
 
 
 def best_spans(
@@ -25,16 +56,16 @@ def best_spans(
     count: int,
     longest: int,
 ) -> tuple[list[Span], float]:
-    """The best spans of a row, best first, and the probability of none.
+    """Returns the best spans of a window, best first, and the probability of no answer.
 
-    A span's score is the product of its start's and its end's probability; the distributions are
-    over the places that are possible and `[CLS]`, whose product is that of no answer.
+    A span's score is the product of its start's and its end's probability. The distributions cover
+    the possible positions and `[CLS]`, whose product is the probability of no answer.
 
     Args:
         start_logits, end_logits: float `[T]`.
-        possible: bool `[T]`, where an answer can start and end.
-        count: how many spans at most.
-        longest: pieces of a span at most.
+        possible: bool `[T]`, positions where an answer can start and end.
+        count: maximum number of spans.
+        longest: maximum number of pieces in a span.
     """
     seen = possible.copy()
     seen[CLS] = True
@@ -46,17 +77,17 @@ def best_spans(
     products = np.outer(starts * possible, ends * possible)
     products = np.tril(np.triu(products), longest - 1)
     order = np.argsort(-products, axis=None, kind="stable")[:count]
-    places = zip(*np.unravel_index(order, products.shape), strict=True)
-    spans = [Span(int(start), int(end), float(products[start, end])) for start, end in places]
+    indices = zip(*np.unravel_index(order, products.shape), strict=True)
+    spans = [Span(int(start), int(end), float(products[start, end])) for start, end in indices]
     return [span for span in spans if span.score > 0], null
 
 
 def beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -> list[Span]:
-    """The spans of the SQuAD 2.0 head's beam that can be answers, best first.
+    """Returns the spans of the SQuAD 2.0 head's beam that can be answers, best first.
 
     Args:
-        outputs: of one row: `start_top_log_probs`, `start_top_index` `[K]`, and for each start in
-            turn its ends, `end_top_log_probs`, `end_top_index` `[K·K]`.
+        outputs: one window's `start_top_log_probs` and `start_top_index`, `[K]`; and for each start
+            in turn its ends, `end_top_log_probs` and `end_top_index`, `[K·K]`.
         possible, longest: see `best_spans`.
     """
     beam = len(outputs["start_top_index"])
@@ -71,21 +102,56 @@ def beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -
     return sorted(spans, key=lambda span: -span.score)
 
 
-def collected(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Answers of one window; those that read alike are one, and their scores add up."""
+def read_span(
+    context: str, positions: ContextPositions, span: Span, aligned: bool
+) -> dict[str, Any]:
+    """Returns a span as `{"score", "start", "end", "answer"}`; `answer` is `context[start:end]`.
+
+    Args:
+        aligned: extend the span to whole words.
+    """
+    start, end = _whole_words(context, positions, span) if aligned else span[:2]
+    first, last = positions.offsets[start][0], positions.offsets[end][1]
+    covered = context[first:last]  # A piece may be white space alone.
+    first += len(covered) - len(covered.lstrip())
+    text = covered.strip()
+    return {"score": span.score, "start": first, "end": first + len(text), "answer": text}
+
+
+def _whole_words(context: str, positions: ContextPositions, span: Span) -> tuple[int, int]:
+    """Extends a span to whole words, without the punctuation around them."""
+    words = positions.words
+    start = words.index(words[span.start])
+    end = len(words) - 1 - words[::-1].index(words[span.end])
+    while start < span.start and _is_punctuation(context[slice(*positions.offsets[start])]):
+        start += 1
+    while end > span.end and _is_punctuation(context[slice(*positions.offsets[end])]):
+        end -= 1
+    return start, end
+
+
+def _is_punctuation(text: str) -> bool:
+    """Whether a text has only brackets, quotation marks and stops."""
+    return all(
+        character in MARKS or unicodedata.category(character) in BRACKETS for character in text
+    )
+
+
+def merge_same_text(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Merges one window's answers with the same text, and adds up their scores."""
     by_text: dict[str, dict[str, Any]] = {}
-    for answer in answers:
-        known = by_text.setdefault(answer["answer"].lower(), answer)
-        if known is not answer:
-            known["score"] += answer["score"]
+    for each in answers:
+        known = by_text.setdefault(each["answer"].lower(), each)
+        if known is not each:
+            known["score"] += each["score"]
     return list(by_text.values())
 
 
-def surest(windows: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Answers of all windows, best first; of those that read alike the one of the surest window."""
+def merge_windows(windows: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Returns all windows' answers, best first; keeps the best of those with the same text."""
     by_text: dict[str, dict[str, Any]] = {}
-    for answer in (answer for window in windows for answer in window):
-        known = by_text.setdefault(answer["answer"].lower(), answer)
-        if answer["score"] > known["score"]:
-            by_text[answer["answer"].lower()] = answer
-    return sorted(by_text.values(), key=lambda answer: -answer["score"])
+    for each in (each for window in windows for each in window):
+        known = by_text.setdefault(each["answer"].lower(), each)
+        if each["score"] > known["score"]:
+            by_text[each["answer"].lower()] = each
+    return sorted(by_text.values(), key=lambda each: -each["score"])

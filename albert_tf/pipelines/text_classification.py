@@ -1,7 +1,7 @@
 """Labels for texts and pairs of texts."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -10,9 +10,7 @@ from scipy.special import expit, softmax
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.pipelines.base import Outputs, Pipeline
-from albert_tf.pipelines.batches import Row
-from albert_tf.pipelines.inputs import Texts, as_texts
-from albert_tf.pipelines.long_texts import LengthOptions, encode
+from albert_tf.pipelines.texts import TextOptions, Texts, Window, as_texts
 
 BEST: Final = "best"
 _FUNCTIONS: Final = {
@@ -23,14 +21,14 @@ _FUNCTIONS: Final = {
 
 
 @dataclasses.dataclass(frozen=True)
-class TextClassificationOptions(LengthOptions):
-    """How texts are labelled.
+class TextClassificationOptions(TextOptions):
+    """The options of text classification.
 
     Attributes:
-        top_k: how many labels, best first; None for all; "best" for the best one without a list.
-        function_to_apply: "softmax", "sigmoid" or "none", from logits to scores. Default: none for
-            regression, the sigmoid for several labels at once and for a single label, else the
-            softmax.
+        top_k: number of labels, best first; None for all; "best" for the best one without a list.
+        function_to_apply: function from logits to scores: "softmax", "sigmoid" or "none". Default:
+            "none" for regression, "sigmoid" for multi-label models and for a single label,
+            otherwise "softmax".
     """
 
     top_k: int | str | None = BEST
@@ -48,12 +46,21 @@ class TextClassificationOptions(LengthOptions):
 
 
 class TextClassificationPipeline(Pipeline[TextClassificationOptions]):
-    """Labels with their scores: `[{"label": …, "score": …}]`.
+    """Returns labels with their scores: `[{"label": …, "score": …}]`.
 
-    A text gives a list of one dict, or of `top_k`; a list of texts gives a list of dicts, or a list
-    of such lists given `top_k`, as in transformers. A pair is a tuple, or a dict with `text` and
-    `text_pair`, and gives its dict alone. The scores of a text read in windows (`stride`) are the
-    means of its windows'.
+    A text gives a list of one dict, or of `top_k`; a list of texts gives a list of dicts, or with
+    `top_k` a list of such lists, as in transformers. A pair is a tuple, or a dict with `text` and
+    `text_pair`, and gives only its dict. With `stride`, a text's scores are the means over its
+    windows.
+
+    Example:
+
+    >>> from albert_tf import AlbertForSequenceClassification, AlbertTokenizer
+    >>> from albert_tf.pipelines import TextClassificationPipeline
+    >>> model = AlbertForSequenceClassification.from_pretrained("small")  # not fine-tuned
+    >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+    >>> TextClassificationPipeline(model, tokenizer)("A quiet delight.")
+    [{'label': 'LABEL_...', 'score': ...}]
 
     Args: see `Pipeline`, and `TextClassificationOptions` for the options.
     """
@@ -69,23 +76,18 @@ class TextClassificationPipeline(Pipeline[TextClassificationOptions]):
     def example(self, given: Any, options: TextClassificationOptions) -> Texts:
         return as_texts(given)
 
-    def encode(
-        self, examples: Sequence[Texts], options: TextClassificationOptions
-    ) -> Iterable[list[Row]]:
-        return encode(self.tokenizer, examples, options, self.max_length)
-
     def finish(
         self,
         example: Texts,
-        rows: Sequence[Row],
+        windows: Sequence[Window],
         found: Sequence[Outputs],
         options: TextClassificationOptions,
     ) -> Any:
         function = _FUNCTIONS[self._function(options)]
         scores = np.mean([function(each["logits"]) for each in found], axis=0)
-        order = np.argsort(-scores, kind="stable")
         labels = self.model.config.labels
-        ranked = [{"label": labels[place], "score": float(scores[place])} for place in order]
+        order = np.argsort(-scores, kind="stable")
+        ranked = [{"label": labels[index], "score": float(scores[index])} for index in order]
         return ranked[0] if isinstance(options.top_k, str) else ranked[: options.top_k]
 
     def _function(self, options: TextClassificationOptions) -> str:

@@ -1,4 +1,4 @@
-"""Labels for the pieces of a text, and entities made of them."""
+"""Labels for the pieces of a text, and entities that group them."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,41 +10,42 @@ from scipy.special import softmax
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForTokenClassification
 from albert_tf.pipelines.base import Outputs, Pipeline
-from albert_tf.pipelines.batches import Row
 from albert_tf.pipelines.entities import STRATEGIES, Piece, entities, tokens, without_overlaps
-from albert_tf.pipelines.inputs import as_text
-from albert_tf.pipelines.long_texts import LengthOptions, features, row_length, windows
+from albert_tf.pipelines.texts import (
+    Window,
+    WindowOptions,
+    as_text,
+    default_stride,
+    encode_windows,
+    row_length,
+    window,
+)
+from albert_tf.text.rows import special_count
 
-STRIDE: Final = 64  # pieces that windows share if nothing is said, a quarter of a window at most
-SPECIAL: Final = 2  # [CLS] and [SEP]
+SPECIAL: Final = special_count(False)
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenClassificationOptions:
-    """What is made of the pieces.
+class TokenClassificationOptions(WindowOptions):
+    """The options of token classification.
 
     Attributes:
-        aggregation_strategy: "none" gives every piece; "simple" groups neighbours of one kind;
+        aggregation_strategy: "none" returns every piece; "simple" groups neighbours of one kind;
             "first", "average" and "max" do so after giving all pieces of a word one label.
-        ignore_labels: what isn't given. None for none.
-        stride: pieces that the windows of a long text share.
-        max_length: pieces of a window, special tokens included.
-        is_split_into_words: a text is a list of words.
-        delimiter: between words, in the text that `start` and `end` count in.
+        ignore_labels: labels to leave out of the result. None for none.
+        is_split_into_words: each text is a list of words.
+        delimiter: string between words, in the text that `start` and `end` refer to.
     """
 
     aggregation_strategy: str = "none"
     ignore_labels: Sequence[str] | None = ("O",)
-    stride: int | None = None
-    max_length: int | None = None
     is_split_into_words: bool = False
     delimiter: str = " "
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.ignore_labels is None:
             object.__setattr__(self, "ignore_labels", ())
-        if self.stride is not None and self.stride < 0:
-            raise UserError(f"stride must be 0 or more. Received: {self.stride}.")
         if self.aggregation_strategy not in STRATEGIES:
             raise UserError(
                 f"aggregation_strategy must be one of {', '.join(STRATEGIES)}. "
@@ -53,7 +54,7 @@ class TokenClassificationOptions:
 
 
 class _Text(NamedTuple):
-    """A text, or words; `starts` are their places in the text that they make."""
+    """A text, its words if it was split, and the character where each word starts."""
 
     text: str
     words: list[str] | None = None
@@ -61,12 +62,21 @@ class _Text(NamedTuple):
 
 
 class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
-    """Entities of a text, with `start` and `end` in its characters.
+    """Returns the entities of a text, with `start` and `end` in its characters.
 
     Without aggregation: `{"entity", "score", "index", "word", "start", "end"}` for every piece;
     with it: `{"entity_group", "score", "word", "start", "end"}`, where `word` is
-    `text[start:end]`. A long text is read in windows; of what several windows find at one place,
-    the longest counts.
+    `text[start:end]`. A long text is read in windows; where the entities of several windows
+    overlap, the longest is returned.
+
+    Example:
+
+    >>> from albert_tf import AlbertForTokenClassification, AlbertTokenizer
+    >>> from albert_tf.pipelines import TokenClassificationPipeline
+    >>> model = AlbertForTokenClassification.from_pretrained("small")  # not fine-tuned
+    >>> tag = TokenClassificationPipeline(model, AlbertTokenizer.from_pretrained("small"))
+    >>> [each["word"] for each in tag("Ada Lovelace", ignore_labels=None)][0]
+    '▁ada'
 
     Args: see `Pipeline`, and `TokenClassificationOptions` for the options.
     """
@@ -95,12 +105,11 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
 
     def encode(
         self, examples: Sequence[_Text], options: TokenClassificationOptions
-    ) -> Iterable[list[Row]]:
-        length = row_length(LengthOptions(max_length=options.max_length), self.max_length)
-        default = min(STRIDE, (length - SPECIAL) // 4)
-        stride = default if options.stride is None else options.stride
+    ) -> Iterable[list[Window]]:
+        length = row_length(options.max_length, self.max_length)
+        stride = default_stride(length) if options.stride is None else options.stride
         for example in examples:
-            encoding = windows(
+            encoding = encode_windows(
                 self.tokenizer,
                 example.text if example.words is None else example.words,
                 is_split_into_words=example.words is not None,
@@ -111,24 +120,24 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
             )
             first = range(0, len(encoding["input_ids"]) * length, length - SPECIAL - stride)
             yield [
-                features(encoding, place, list(self._pieces(encoding, place, start, example)))
-                for place, start in enumerate(first[: len(encoding["input_ids"])])
+                window(encoding, index, list(self._pieces(encoding, index, start, example)))
+                for index, start in enumerate(first[: len(encoding["input_ids"])])
             ]
 
     def finish(
         self,
         example: _Text,
-        rows: Sequence[Row],
+        windows: Sequence[Window],
         found: Sequence[Outputs],
         options: TokenClassificationOptions,
     ) -> list[dict[str, Any]]:
         labels, strategy = self.model.config.labels, options.aggregation_strategy
         results = []
-        for row, each in zip(rows, found, strict=True):
+        for each_window, each in zip(windows, found, strict=True):
             scores = softmax(each["logits"][1:], axis=-1)  # without [CLS]
             pieces = [
                 piece._replace(scores=odds)
-                for piece, odds in zip(row.details, scores, strict=False)
+                for piece, odds in zip(each_window.details, scores, strict=False)
             ]
             results += (
                 tokens(pieces, labels)
@@ -136,12 +145,12 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
                 else entities(pieces, labels, strategy, example.text)
             )
         name = "entity" if strategy == "none" else "entity_group"
-        kept = [each for each in results if each[name] not in (options.ignore_labels or ())]
-        return without_overlaps(kept) if len(rows) > 1 else kept
+        wanted = [each for each in results if each[name] not in (options.ignore_labels or ())]
+        return without_overlaps(wanted) if len(windows) > 1 else wanted
 
     def _chosen(self, options: Mapping[str, Any]) -> TokenClassificationOptions:
         chosen = super()._chosen(options)
-        length = row_length(LengthOptions(max_length=chosen.max_length), self.max_length)
+        length = row_length(chosen.max_length, self.max_length)
         if chosen.stride is not None and chosen.stride >= length - SPECIAL:
             raise UserError(
                 "stride must be smaller than the pieces of a window. "
@@ -150,22 +159,22 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
         return chosen
 
     def _pieces(self, encoding: Any, row: int, first: int, example: _Text) -> Iterator[Piece]:
-        """The pieces of a row, without scores; `first` is the row's place in the whole text."""
+        """Yields a row's pieces, without scores; `first` is the row's position in the text."""
         ids, words = encoding["input_ids"][row], encoding.word_ids(row)
-        for place in range(1, len(ids) - 1):
-            start, end = encoding["offset_mapping"][row][place]
-            shift = 0 if example.words is None else example.starts[words[place]]
+        for at in range(1, len(ids) - 1):
+            start, end = encoding["offset_mapping"][row][at]
+            shift = 0 if example.words is None else example.starts[words[at]]
             start, end = start + shift, end + shift
-            is_unknown = ids[place] == self.tokenizer.unk_token_id
+            is_unknown = ids[at] == self.tokenizer.unk_token_id
             yield Piece(
                 token=(
                     example.text[start:end]
                     if is_unknown
-                    else self.tokenizer.convert_ids_to_tokens(int(ids[place]))
+                    else self.tokenizer.convert_ids_to_tokens(int(ids[at]))
                 ),
                 scores=(),  # type: ignore[arg-type]
                 start=start,
                 end=end,
-                place=first + place,
-                continues=words[place] == words[place - 1] and not is_unknown,
+                position=first + at,
+                continues=words[at] == words[at - 1] and not is_unknown,
             )

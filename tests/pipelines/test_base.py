@@ -6,6 +6,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import FeatureExtractionPipeline, TextClassificationPipeline
+from albert_tf.pipelines.texts import Window
 
 TEXTS = ["the cat sat", "a dog", "ada lives near paris over france", "who barked"]
 
@@ -77,3 +78,36 @@ def test_the_tokenizer_must_be_the_models(config, tokenizer):
     other = AlbertModel(AlbertConfig.from_dict(values))
     with pytest.raises(UserError, match="must have the same vocabulary"):
         FeatureExtractionPipeline(other, tokenizer)
+
+
+def window(*ids, **more):
+    return Window({"input_ids": list(ids), "token_type_ids": [1] * len(ids), **more})
+
+
+def test_batches_are_padded_to_multiples_of_eight_within_the_model(pipe):
+    extract = pipe("feature-extraction")
+    arrays = extract._arrays([window(5, 6, 7), window(*range(1, 10))])
+    assert {name: array.shape for name, array in arrays.items()} == dict.fromkeys(
+        ("input_ids", "token_type_ids", "attention_mask"), (2, 16)
+    )
+    assert {array.dtype for array in arrays.values()} == {np.dtype("int32")}
+    np.testing.assert_array_equal(arrays["input_ids"][0], [5, 6, 7] + [0] * 13)
+    np.testing.assert_array_equal(arrays["token_type_ids"][0], [1] * 3 + [0] * 13)
+    np.testing.assert_array_equal(arrays["attention_mask"][1], [1] * 9 + [0] * 7)
+    assert extract._arrays([window(*range(1, 42))])["input_ids"].shape == (1, 43)
+
+
+def test_positions_are_padded_to_their_own_length(pipe):
+    windows = [window(5, 6, masked_lm_positions=[1]), window(5, 6, 7, masked_lm_positions=[0, 2])]
+    positions = pipe("fill-mask")._arrays(windows)["masked_lm_positions"]
+    np.testing.assert_array_equal(positions, [[1, 0], [0, 2]])
+
+
+def test_padding_does_not_change_outputs(pipe, model):
+    windows = [window(*range(5, 5 + length)) for length in (3, 11, 4)]
+    found = list(pipe("feature-extraction")._outputs(windows, batch_size=2))
+    for each, output in zip(windows, found, strict=True):
+        features = {name: np.array([values]) for name, values in each.features.items()}
+        expected = model("feature-extraction")(features)["last_hidden_state"][0]
+        states = output["last_hidden_state"][: each.length]
+        np.testing.assert_allclose(states, expected, atol=1e-5, rtol=0)

@@ -1,3 +1,4 @@
+import doctest
 import json
 import shutil
 
@@ -15,6 +16,7 @@ from albert_tf.pipelines import (
     TokenClassificationPipeline,
     pipeline,
 )
+from albert_tf.pipelines.factory import TASKS
 
 
 @pytest.mark.parametrize(
@@ -63,21 +65,21 @@ def test_a_checkpoint_without_the_tasks_head(saved, task, kind, missing):
     ],
 )
 def test_a_classifier_of_another_kind(saved, task, kind, name):
-    with pytest.raises(UserError, match=f"must be of AlbertFor.* Received: .*, of {name}"):
+    with pytest.raises(UserError, match=f"must have an AlbertFor.* Received: .*, which has {name}"):
         pipeline(task, saved(kind))
 
 
-@pytest.mark.parametrize("told", [["TFAlbertForSequenceClassification"], ["Mine"], [], None])
-def test_what_a_configuration_may_say_of_the_model(saved, tmp_path, told):
+@pytest.mark.parametrize("named", [["TFAlbertForSequenceClassification"], ["Mine"], [], None])
+def test_what_a_configuration_may_say_of_the_model(saved, tmp_path, named):
     folder = shutil.copytree(saved("text-classification"), tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "architectures": told}))
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": named}))
     assert pipeline("text-classification", folder)("the cat")
 
 
 def test_a_model_that_was_trained_since(saved, tokenizer):
     found = AlbertForSequenceClassification.from_pretrained(saved("fill-mask"))
-    with pytest.raises(UserError, match="without classifier, pooler, so that its answers would"):
+    with pytest.raises(UserError, match="without classifier, pooler, so its results would"):
         pipeline("text-classification", found, tokenizer)
     found.compile("adam")
     with pytest.raises(UserError, match="Fine-tune it first"):
@@ -96,8 +98,8 @@ def test_a_tokenizer_of_its_own(saved, model, tokenizer):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("poetry", "{fill-mask}"), "A task is one of fill-mask, .*, ner. Received: 'poetry'"),
-        ((None, "{fill-mask}"), "A task is one of .* Received: None"),
+        (("poetry", "{fill-mask}"), "A task must be one of fill-mask, .*, ner. Received: 'poetry'"),
+        ((None, "{fill-mask}"), "A task must be one of .* Received: None"),
         (("fill-mask", None), "needs a model, .* Received: model=NoneType, tokenizer=None"),
         (("fill-mask", "/nowhere/at/all"), "neither a directory here nor such a name"),
     ],
@@ -117,3 +119,14 @@ def test_options_reach_the_task(saved):
     assert pipeline("fill-mask", saved("fill-mask"), top_k=3, batch_size=5).options.top_k == 3
     with pytest.raises(TypeError, match="Received: colour"):
         pipeline("fill-mask", saved("fill-mask"), colour="red")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("kind", [kind for kind, _ in TASKS.values()])
+def test_the_example_of_each_class_runs(kind):
+    example = doctest.DocTestParser().get_doctest(kind.__doc__, {}, kind.__name__, None, None)
+    report = []
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    results = doctest.DocTestRunner(optionflags=options).run(example, out=report.append)
+    assert results.attempted > 0
+    assert results.failed == 0, "".join(report)

@@ -52,7 +52,7 @@ def test_targets(pipe, tokenizer, caplog):
 def test_targets_that_are_no_words(pipe, caplog):
     fill = pipe("fill-mask")
     assert fill("a [MASK]", targets="dogs")[0]["token_str"] == "dog"
-    assert "'dogs' is no piece of the vocabulary; '▁dog' stands for it" in caplog.text
+    assert "'dogs' isn't a piece of the vocabulary; '▁dog' replaces it" in caplog.text
     caplog.clear()
     fill("a [MASK]", targets="a")
     assert "The target 'a' continues a word; '▁a' is the word" in caplog.text
@@ -107,7 +107,7 @@ def test_no_mask(pipe, text):
 
 
 def test_a_mask_that_truncation_takes(pipe):
-    with pytest.raises(UserError, match="without one in what truncation leaves"):
+    with pytest.raises(UserError, match="which has none after truncation"):
         pipe("fill-mask")(LONG * 3 + "[MASK]", truncation=True)
 
 
@@ -134,7 +134,7 @@ def test_targets_out_of_the_vocabulary(pipe, tokenizer):
         with pytest.raises(UserError, match=f"between 0 and .* Received: {target}"):
             fill("a [MASK]", targets=[target])
     for target in ("🙂", "🙂zz"):
-        with pytest.raises(UserError, match="must be a piece of the vocabulary, or start with"):
+        with pytest.raises(UserError, match="must be a piece of the vocabulary, or begin with"):
             fill("a [MASK]", targets=target)
     with pytest.raises(TypeError, match="must be a piece or its id. Received: 1.5"):
         fill("a [MASK]", targets=[1.5])

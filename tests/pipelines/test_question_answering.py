@@ -193,7 +193,7 @@ def test_forms_of_calls(pipe):
         (
             {"inputs": {"question": "a", "context": "b"}, "question": "c"},
             TypeError,
-            "or as dicts. Received: both",
+            "or as a dict. Received: both",
         ),
         (
             {"question": ["a", "b"], "context": ["c"]},
@@ -201,7 +201,11 @@ def test_forms_of_calls(pipe):
             "Received: 2 questions, 1 contexts",
         ),
         ({"question": "a", "context": "b", "top_k": 0}, UserError, "top_k must be 1 or more"),
-        ({"question": "a", "context": "b", "max_seq_len": 33}, UserError, "between 4 and 32"),
+        (
+            {"question": "a", "context": "b", "max_seq_len": 33},
+            UserError,
+            "max_seq_len must be at least 4, and at most 32",
+        ),
         (
             {"question": "a", "context": LONG, "doc_stride": 31},
             UserError,

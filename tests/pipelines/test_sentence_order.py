@@ -25,5 +25,5 @@ def test_one_pair_gives_one_dict(pipe):
 
 
 def test_a_text_alone(pipe):
-    with pytest.raises(UserError, match="asked of a pair: .* Received: one text, 'the cat'"):
+    with pytest.raises(UserError, match="needs a pair of texts: .* Received: one text, 'the cat'"):
         pipe("sentence-order")("the cat")

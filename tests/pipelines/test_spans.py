@@ -1,7 +1,15 @@
 import numpy as np
 import pytest
 
-from albert_tf.pipelines.spans import Span, beam_spans, best_spans, collected, surest
+from albert_tf.pipelines.spans import (
+    Span,
+    beam_spans,
+    best_spans,
+    context_positions,
+    merge_same_text,
+    merge_windows,
+    read_span,
+)
 
 START = np.array([0.3, -1.2, 2.5, 0.7, 1.9, -0.4, 0.1])
 END = np.array([0.9, 0.2, -0.6, 1.4, 2.2, 1.1, -2.0])
@@ -60,11 +68,58 @@ def answer(text, score, start=0):
     return {"answer": text, "score": score, "start": start}
 
 
-def test_answers_that_read_alike_add_up_in_a_window():
-    found = collected([answer("The cat", 0.4), answer("a", 0.2), answer("the cat", 0.1, 9)])
+def test_scores_of_answers_with_the_same_text_add_up_in_a_window():
+    found = merge_same_text([answer("The cat", 0.4), answer("a", 0.2), answer("the cat", 0.1, 9)])
     assert found == [answer("The cat", pytest.approx(0.5)), answer("a", 0.2)]
 
 
-def test_the_surest_window_counts():
+def test_the_best_window_counts():
     windows = [[answer("a", 0.4), answer("b", 0.3)], [answer("A", 0.6, 7)], []]
-    assert surest(windows) == [answer("A", 0.6, 7), answer("b", 0.3)]
+    assert merge_windows(windows) == [answer("A", 0.6, 7), answer("b", 0.3)]
+
+
+CONTEXT = 'The CAT sat, "who barked" at (París) - it didn\'t cost £3.50!'
+
+
+@pytest.fixture(scope="module")
+def encoding(tokenizer):
+    return tokenizer(["who sat"], [CONTEXT], return_offsets_mapping=True)
+
+
+def test_context_positions(encoding):
+    found = context_positions(encoding, 0)
+    count = len(encoding["input_ids"][0])
+    first = encoding["token_type_ids"][0].index(1)
+    assert found.possible.tolist() == [False] * first + [True] * (count - first - 1) + [False]
+    assert [word is None for word in found.words] == (~found.possible).tolist()
+    assert found.offsets[first] == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("within", "expected"),
+    [
+        ("CAT", "CAT"),
+        ("sat", "sat"),
+        ("bark", "barked"),
+        ("ís", "París"),
+        ("n't", "didn't"),
+        ("50", "£3.50"),
+        ("-", "-"),
+        ("(París)", "(París)"),
+        ('barked" at (Par', 'barked" at (París'),
+        (",", "sat,"),
+    ],
+)
+def test_answers_are_whole_words_without_the_punctuation_around_them(encoding, within, expected):
+    """Keeps the punctuation inside of the span."""
+    start = CONTEXT.index(within)
+    first = encoding.char_to_token(0, start, sequence_index=1)
+    last = encoding.char_to_token(0, start + len(within) - 1, sequence_index=1)
+    positions, span = context_positions(encoding, 0), Span(first, last, 0.5)
+    found = read_span(CONTEXT, positions, span, aligned=True)
+    at = CONTEXT.index(expected)
+    assert found == {"score": 0.5, "start": at, "end": at + len(expected), "answer": expected}
+    plain = read_span(CONTEXT, positions, span, aligned=False)
+    assert CONTEXT[plain["start"] : plain["end"]] == plain["answer"]
+    assert within in plain["answer"]
+    assert plain["answer"] in found["answer"]

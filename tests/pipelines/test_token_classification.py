@@ -105,7 +105,7 @@ def test_word_pieces(model, pipe, config):
         ({"aggregation_strategy": "last"}, "one of none, simple, .* Received: 'last'"),
         ({"stride": 30}, "smaller than the pieces of a window. Received: stride=30, 30 pieces"),
         ({"stride": -1}, "0 or more"),
-        ({"max_length": 33}, "between 3 and 32, .* Received: 33"),
+        ({"max_length": 33}, "at least 3, and at most 32, .* Received: 33"),
     ],
 )
 def test_options_out_of_range(pipe, options, message):
