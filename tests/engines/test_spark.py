@@ -42,7 +42,7 @@ def test_resumes(fresh, expected, read, spark_settings, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(run, "_finished", stopped)
+        patch.setattr(run, "_finish", stopped)
         run_spark(fresh, "local[2]", spark_settings)
     lost, *others = sorted(Path(fresh.output).glob("examples-*"))
     lost.unlink()

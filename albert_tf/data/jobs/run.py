@@ -61,11 +61,18 @@ def run_job(
     output = Output(job.output)
     with output.locked(), progress or Progress() as shown:
         manifest = _begin(job, output, force)
-        whole = _whole_parts(output, manifest, shown)
-        todo = [part for part in job.parts() if part.number not in whole]
+        reports = _earlier_reports(output, manifest)
+        damaged = _damaged_parts(output, reports, shown)
+        whole = {report.part: report for report in reports if report.part not in damaged}
+        # A part of a finished output that has no shard has no document.
+        todo = [
+            part
+            for part in job.parts()
+            if (part.number in damaged if manifest else part.number not in whole)
+        ]
         made = list(engine(job.for_workers(), todo, shown)) if todo else []
         if manifest is None:
-            manifest = _finished(job, output, [*whole.values(), *made])
+            manifest = _finish(job, output, [*whole.values(), *made])
         else:
             _require_equal(job, manifest, made)
         output.remove_work()
@@ -92,7 +99,7 @@ def reports_of(job: Job, parts: Sequence[Part]) -> list[PartReport]:
     error = output.read_json(ERROR)
     if error:
         raise UserError(error["error"])
-    found = [output.read_json(report_file(part)) for part in parts]
+    found = output.read_all_json(map(report_file, parts))
     if not all(found):
         raise UserError(
             "All workers and this machine must see the output under the same path. Received: "
@@ -122,10 +129,6 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     if force:
         output.remove(MANIFEST)
         manifest = None
-    if manifest is None:
-        claimed = {shard.file for report in _read_reports(output) for shard in report.shards}
-        strangers = (name for name in names if name.endswith(".tfrecord") and name not in claimed)
-        output.remove(*strangers)
     for name, content in job.tokenizer:
         if names.get(name) != len(content) or output.read(name) != content:
             output.write(name, content)
@@ -152,38 +155,42 @@ def _with_skipping(then: dict[str, Any], now: Mapping[str, Any]) -> dict[str, An
     return {**then, "corpus": {**then["corpus"], "bad_lines": now["corpus"]["bad_lines"]}}
 
 
-def _read_reports(output: Output) -> list[PartReport]:
-    found = (output.read_json(f"{REPORTS}/{name}") for name in sorted(output.sizes(REPORTS)))
-    return [PartReport.from_json(report) for report in found if report]
-
-
-def _whole_parts(
-    output: Output, manifest: Manifest | None, progress: Progress
-) -> dict[int, PartReport]:
-    """The reports of parts whose shards all are as reported."""
-    reports = _read_reports(output)
+def _earlier_reports(output: Output, manifest: Manifest | None) -> list[PartReport]:
+    """The reports of finished parts; removes all other shards of an unfinished output."""
     if manifest:
         shards = defaultdict(list)
         for shard in manifest.shards:
             shards[shard.part].append(shard)
-        reports = [PartReport(part, tuple(each), {}) for part, each in shards.items()]
-    sizes, done = output.sizes(), 0
-    claimed = [shard for report in reports for shard in report.shards]
-    progress.phase("checking", sum(shard.bytes for shard in claimed))
-    damaged = set()
+        return [PartReport(part, tuple(each), {}) for part, each in shards.items()]
+    names = sorted(output.sizes(REPORTS))
+    found = output.read_all_json(f"{REPORTS}/{name}" for name in names)
+    reports = [PartReport.from_json(report) for report in found if report]
+    claimed = {shard.file for report in reports for shard in report.shards}
+    others = [name for name in output.sizes() if name.endswith(".tfrecord")]
+    output.remove(*(name for name in others if name not in claimed))
+    return reports
+
+
+def _damaged_parts(output: Output, reports: Iterable[PartReport], progress: Progress) -> set[int]:
+    """The parts with a shard that is missing or not as reported."""
+    shards = [shard for report in reports for shard in report.shards]
+    sizes, done, damaged = output.sizes(), 0, set()
+
+    def is_right(shard: ShardReport) -> bool:
+        right_size = sizes.get(shard.file) == shard.bytes
+        return right_size and output.has_digest(shard.file, shard.sha256)
+
+    progress.phase("checking", sum(shard.bytes for shard in shards))
     with ThreadPoolExecutor() as threads:  # reading and hashing release Python's lock
-        right = threads.map(
-            lambda shard: output.is_right(shard.content, sizes.get(shard.file)), claimed
-        )
-        for shard, is_right in zip(claimed, right, strict=True):
-            if not is_right:
+        for shard, right in zip(shards, threads.map(is_right, shards), strict=True):
+            if not right:
                 damaged.add(shard.part)
             done += shard.bytes
             progress.at(done)
-    return {report.part: report for report in reports if report.part not in damaged}
+    return damaged
 
 
-def _finished(job: Job, output: Output, reports: Iterable[PartReport]) -> Manifest:
+def _finish(job: Job, output: Output, reports: Iterable[PartReport]) -> Manifest:
     """Writes the manifest."""
     counts: Counter[str] = Counter()
     for report in reports:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from albert_tf.data.corpus.documents import Document, documents
 from albert_tf.data.corpus.sentences import sentence_splitter, sentences
 from albert_tf.data.jobs.job import Job, Part
-from albert_tf.data.jobs.output import WORK, FileReport, output_of
+from albert_tf.data.jobs.output import WORK, output_of
 from albert_tf.data.pretraining.examples import ExampleMaker
 from albert_tf.data.pretraining.records import frame
 from albert_tf.errors import UserError
@@ -35,11 +35,6 @@ class ShardReport(NamedTuple):
     def part(self) -> int:
         """The number of its part."""
         return int(self.file.split("-")[1])
-
-    @property
-    def content(self) -> FileReport:
-        """Everything that can be checked without parsing records."""
-        return FileReport(self.file, self.bytes, self.sha256)
 
 
 class PartReport(NamedTuple):

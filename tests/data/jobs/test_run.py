@@ -63,6 +63,16 @@ def test_a_finished_folder_is_checked_and_mended(make, finished, content, copied
     assert content(copied) == content(finished)
 
 
+def test_parts_within_a_long_document_have_no_shards(make, tmp_path):
+    text = tmp_path / "line.txt"
+    text.write_text("One film. " * 4000)
+    job = make(tmp_path / "examples", inputs=[text], corpus={"max_document_bytes": 5000})
+    manifest = run_local(job, 1).manifest
+    assert len(job.parts()) == 5
+    assert {shard.part for shard in manifest.shards} == {0}
+    assert run_job(job, unused) == (manifest, ())
+
+
 def test_mending_from_another_text_is_refused(make, finished, corpus, content, copied, tmp_path):
     moved = shutil.copytree(corpus, tmp_path / "corpus")
     (moved / "a.txt").write_text((corpus / "a.txt").read_text().replace("film", "book"))
