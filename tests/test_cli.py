@@ -153,7 +153,7 @@ def test_evaluate(run, model, tmp_path):
                 "--output",
                 "{tmp}/o",
             ),
-            "must hold one file train.tsv",
+            "must have one file train.tsv",
         ),
     ],
 )

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 
 class Feature(NamedTuple):
-    """One tensor of a batch. `None` in the shape stands for a size that differs by batch."""
+    """A tensor of a batch. `None` in the shape is a size that differs between batches."""
 
     name: str
     dtype: str

@@ -1,4 +1,4 @@
-"""What a file's labels mean: classes with names, or scores."""
+"""Labels of a task: classes with names, or scores."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,8 +12,8 @@ class Labels(NamedTuple):
     """The labels of a task.
 
     Attributes:
-        names: the name that a model gives each class, in order; one for a score.
-        numbers: the class of each label as files write it; None for a score.
+        names: the names of the classes in a model, in order; a single one for scores.
+        numbers: the class of each label in the files; None for scores.
     """
 
     names: tuple[str, ...]
@@ -23,7 +23,7 @@ class Labels(NamedTuple):
         """An example's class, or its score.
 
         Raises:
-            UserError: a label that isn't one of the task's, or no number where one is needed.
+            UserError: a label that the task doesn't have, or a score that isn't a number.
         """
         label = example.label or ""
         if self.numbers is not None:
@@ -43,10 +43,10 @@ class Labels(NamedTuple):
 
 
 def task_labels(task: str, examples: Sequence[Example], regression: bool = False) -> Labels:
-    """GLUE's labels in GLUE's order; those found in `examples`, sorted, for data of one's own.
+    """GLUE's labels in GLUE's order; for other data the labels of `examples`, sorted.
 
     Raises:
-        UserError: all examples have one label.
+        UserError: all examples have the same label.
     """
     if _is_score(task, regression):
         return Labels(("score",), None)
@@ -67,7 +67,7 @@ def _is_score(task: str, regression: bool) -> bool:
 
 
 def _sorted(labels: set[str]) -> list[str]:
-    """In the order of their values if all are numbers: "2" before "10"."""
+    """Sorts by value if all are numbers: "2" before "10"."""
     try:
         return sorted(labels, key=float)
     except ValueError:
@@ -75,17 +75,17 @@ def _sorted(labels: set[str]) -> list[str]:
 
 
 def model_labels(names: tuple[str, ...], task: str, regression: bool = False) -> Labels:
-    """The labels of a trained model, as the files of its task write them.
+    """The labels of a trained model, by their spelling in the files of its task.
 
     Raises:
-        UserError: the model has other labels than the task.
+        UserError: the model's labels aren't the task's.
     """
     if _is_score(task, regression):
         expected: tuple[str, ...] = ("score",)
         numbers = None
     elif task in GLUE:
         expected = tuple(name for _, name in GLUE[task].labels)
-        order = names if set(names) == set(expected) else expected  # by name, else by place
+        order = names if set(names) == set(expected) else expected
         numbers = {written: order.index(name) for written, name in GLUE[task].labels}
     else:
         expected, numbers = names, {name: number for number, name in enumerate(names)}

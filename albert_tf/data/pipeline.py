@@ -1,4 +1,4 @@
-"""Padded batches of like lengths, in an order that is a pure function of the seed and the epoch."""
+"""Padded batches of similar lengths, in an order that is a pure function of seed and epoch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -10,18 +10,18 @@ from albert_tf.data import features
 from albert_tf.data.readers import Example
 from albert_tf.text.base_tokenizer import BaseTokenizer
 
-WINDOW: Final = 50  # batches whose examples are sorted by length together
+WINDOW: Final = 50  # batches whose examples are sorted together by length
 MULTIPLE: Final = 8  # lengths are rounded up to it, so that few shapes are traced
 
 
 class EncodedExamples:
-    """Examples as ids, without padding, and their labels.
+    """Examples as ids without padding, and their labels.
 
     Args:
-        examples: texts or pairs.
-        tokenizer: turns them into ids.
+        examples: texts or pairs of texts.
+        tokenizer: encodes them.
         max_length: longest row in pieces, special tokens included.
-        label: the number of an example's label: its class, or its score.
+        label: returns the class or the score of an example.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class EncodedExamples:
 
 
 def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """The rows of each batch of an epoch: shuffled, with like lengths together.
+    """The rows of each batch of an epoch.
 
-    Rows are shuffled, sorted by length within windows of `WINDOW` batches, cut into batches, and
-    the batches are shuffled. The last one may be smaller.
+    Shuffles the rows, sorts windows of `WINDOW` batches by length, cuts them into batches, and
+    shuffles the batches. One batch may be smaller.
     """
     generator = np.random.default_rng((seed, epoch))
     order = generator.permutation(len(lengths))
@@ -81,7 +81,7 @@ def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> 
 def training_batches(
     data: EncodedExamples, batch_size: int, seed: int, start: int = 0
 ) -> tf.data.Dataset:
-    """Batches without end, epoch after epoch, from batch number `start` on."""
+    """Yields batches epoch after epoch, without end, beginning with batch number `start`."""
 
     def generate() -> Iterator[Any]:
         epoch, skip = divmod(start, steps_per_epoch(len(data), batch_size))
@@ -94,7 +94,7 @@ def training_batches(
 
 
 def evaluation_batches(data: EncodedExamples, batch_size: int) -> tf.data.Dataset:
-    """Every example once, in order of length; `evaluation_order` tells which row stands where."""
+    """Yields every example once, sorted by length: in `evaluation_order`."""
     order = evaluation_order(data)
     batches = np.split(order, range(batch_size, len(order), batch_size))
     dataset = _dataset(lambda: map(data.batch, batches), data)
@@ -102,12 +102,12 @@ def evaluation_batches(data: EncodedExamples, batch_size: int) -> tf.data.Datase
 
 
 def evaluation_order(data: EncodedExamples) -> np.ndarray:
-    """The rows in the order in which `evaluation_batches` gives them."""
+    """The rows in the order of `evaluation_batches`."""
     return np.argsort(data.lengths, kind="stable")
 
 
 def steps_per_epoch(examples: int, batch_size: int) -> int:
-    """Batches in an epoch, a smaller last one included."""
+    """Batches in an epoch, including a smaller one."""
     return -(-examples // batch_size)
 
 

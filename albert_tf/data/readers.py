@@ -1,4 +1,4 @@
-"""Labelled and unlabelled texts from TSV, CSV and JSONL files, a row at a time."""
+"""Texts, with or without labels, from TSV, CSV and JSONL files."""
 
 import csv
 import json
@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 from albert_tf.errors import UserError
 
 FORMATS: Final = (".tsv", ".csv", ".jsonl")
-csv.field_size_limit(2**31 - 1)  # a text may be a whole book; csv takes 131,072 characters
-_RAGGED: Final = None  # the key of a row that doesn't fit the header
+csv.field_size_limit(2**31 - 1)  # a text may be a whole book; the default is 131,072 characters
+_BAD_WIDTH: Final = None  # key of a row with more or fewer fields than the header
 logger = logging.getLogger(__name__)
 
 
 class Columns(NamedTuple):
-    """Where a file keeps what: column names, or positions in a file without header."""
+    """The columns of a file: their names, or their positions if the file has no header."""
 
     text: str | int
     label: str | int | None
@@ -24,7 +24,7 @@ class Columns(NamedTuple):
 
 
 class Example(NamedTuple):
-    """One row: a text, or a pair, and its label as written."""
+    """A text or a pair of texts, and its label as in the file."""
 
     text: str
     text_pair: str | None
@@ -32,21 +32,21 @@ class Example(NamedTuple):
 
 
 def read_examples(path: Path, columns: Columns, skip_bad_rows: bool = False) -> list[Example]:
-    """The examples of a `.tsv` (tabs, no quoting), `.csv` or `.jsonl` file.
+    """Reads a `.tsv` (tabs, no quoting), `.csv` or `.jsonl` file.
 
     Args:
         path: the file, in UTF-8.
-        columns: names of its columns; positions mean that it has no header.
-        skip_bad_rows: leave rows out that don't fit the header or have an empty text or label, and
-            log how many. GLUE's QQP has some.
+        columns: the columns to read.
+        skip_bad_rows: skips rows that don't fit the header or have an empty text or label, and
+            logs their number. GLUE's QQP has some.
     Raises:
-        UserError: no such file, another format, not UTF-8, a missing column, a bad row (its line
-            is named), or no row at all.
+        UserError: no such file, another format, not UTF-8, a missing column, a bad row (the
+            message names the line), or no row at all.
     """
     if not path.is_file():
-        raise UserError(f"Examples come from a file. Received: {path}, which isn't one.")
+        raise UserError(f"Examples must be in a file. Received: {path}, which isn't one.")
     if path.suffix not in FORMATS:
-        raise UserError(f"A file of examples ends in {', '.join(FORMATS)}. Received: {path}.")
+        raise UserError(f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}.")
     try:
         rows = _json_rows(path) if path.suffix == ".jsonl" else _table_rows(path, columns)
         examples, bad = [], []
@@ -65,7 +65,7 @@ def read_examples(path: Path, columns: Columns, skip_bad_rows: bool = False) -> 
     if not examples:
         raise UserError(f"A file of examples must have at least one row. Received: {path}.")
     if bad:
-        logger.warning("%s: %d bad rows left out; the first: %s", path, len(bad), bad[0])
+        logger.warning("%s: skipped %d bad rows; the first: %s", path, len(bad), bad[0])
     return examples
 
 
@@ -81,7 +81,7 @@ def _bad_line(path: Path) -> int:
 
 
 def _table_rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[Any, Any]]]:
-    """Rows of a TSV or CSV file as dicts, with the number of the line that they end on."""
+    """Yields the rows of a TSV or CSV file as dicts, with the number of their last line."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         if path.suffix == ".tsv":
             reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -97,7 +97,7 @@ def _table_rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[Any, A
                 if not row:
                     continue
                 fields = dict(zip(header, row, strict=False))
-                yield reader.line_num, fields if len(row) == len(header) else {_RAGGED: row}
+                yield reader.line_num, fields if len(row) == len(header) else {_BAD_WIDTH: row}
         except csv.Error as error:
             raise UserError(f"{path}, line {reader.line_num}: {error}.") from error
 
@@ -131,10 +131,10 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _example(path: Path, line: int, row: dict[Any, Any], columns: Columns) -> Example:
-    if _RAGGED in row:
+    if _BAD_WIDTH in row:
         raise UserError(
             "Every row must have as many fields as the first. "
-            f"Received: {path}, line {line}, {len(row[_RAGGED])} fields."
+            f"Received: {path}, line {line}, {len(row[_BAD_WIDTH])} fields."
         )
     values: list[str | None] = []
     for name in columns:

@@ -1,4 +1,4 @@
-"""The tasks that can be named: GLUE's nine in their own files, and any file of one's own."""
+"""GLUE's nine tasks with the layout of their files, and `classify` for other files."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from albert_tf.errors import UserError
 
 
 class Task(NamedTuple):
-    """A GLUE task: its columns, its labels in GLUE's order, and what it is judged by.
+    """A GLUE task: its columns, its labels in GLUE's order, and its official metrics.
 
-    `labels` pairs what the files say with the name that a model gives it; empty for a score.
+    `labels` pairs the spelling in the files with the name in a model; empty for scores.
     """
 
     columns: Columns
@@ -23,7 +23,7 @@ class Task(NamedTuple):
 
 _ENTAILMENT: Final = (("entailment", "entailment"), ("not_entailment", "not_entailment"))
 _SIMILARITY: Final = (("0", "not_equivalent"), ("1", "equivalent"))
-# Wang et al., "GLUE", arXiv 1804.07461; the label order is the one of published checkpoints.
+# Wang et al., "GLUE", arXiv 1804.07461; label order as in published checkpoints.
 GLUE: Final = {
     "cola": Task(
         Columns(text=3, label=1), (("0", "unacceptable"), ("1", "acceptable")), ("matthews",)
@@ -69,20 +69,20 @@ TASKS: Final = (*GLUE, CLASSIFY)
 
 
 def find_file(data: Path, name: str) -> Path:
-    """The file `name` (with or without its ending) in a folder of data.
+    """Finds the file `name` in a folder, with or without its ending.
 
     Raises:
-        UserError: there is none, or more than one.
+        UserError: no such file, or more than one.
     """
     if not data.is_dir():
         raise UserError(
-            f"The data must be a folder, or a file. Received: {data}, which isn't there."
+            f"The data must be a folder or a file. Received: {data}, which doesn't exist."
         )
     found = [path for path in sorted(data.iterdir()) if path.name == name]
     found = found or [data / f"{name}{end}" for end in FORMATS if (data / f"{name}{end}").is_file()]
     if len(found) != 1:
         there = ", ".join(path.name for path in sorted(data.iterdir())) or "nothing"
-        raise UserError(f"The folder {data} must hold one file {name}. Received: {there}.")
+        raise UserError(f"The folder {data} must have one file {name}. Received: {there}.")
     return found[0]
 
 
@@ -95,10 +95,10 @@ def train_and_dev(
     skip_bad_rows: bool = False,
     is_score: bool = False,
 ) -> tuple[list[Example], list[Example]]:
-    """The examples to learn from and those to judge by.
+    """Reads the examples to train on and those to evaluate on.
 
-    A folder holds both; of a single file a part is held out, drawn with `seed` so that each label
-    keeps its share, where labels are classes (`is_score` is False).
+    A folder has a file for each. A single file is split by `seed`, and each label has the same
+    share of both parts unless labels are scores (`is_score`).
     """
     from sklearn.model_selection import train_test_split  # Takes seconds.
 

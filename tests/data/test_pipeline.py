@@ -36,7 +36,7 @@ def test_batches_follow_the_schema(data):
     assert (inputs["input_ids"][inputs["attention_mask"] == 0] == 0).all()
 
 
-def test_rows_are_cut_to_max_length(data):
+def test_rows_are_truncated_to_max_length(data):
     assert data.lengths.max() == 16
 
 
@@ -45,7 +45,7 @@ def test_pairs_have_two_types(tiny_tokenizer):
     assert set(pair.token_type_ids[0].tolist()) == {0, 1}
 
 
-def test_an_epoch_has_every_row_once_in_an_order_of_its_own():
+def test_each_epoch_has_every_row_once_in_another_order():
     lengths = np.random.default_rng(0).integers(3, 60, 1000)
     first, second = (np.concatenate(batch_order(lengths, 8, 5, epoch)) for epoch in (0, 1))
     assert sorted(first) == sorted(second) == list(range(1000))
@@ -54,13 +54,13 @@ def test_an_epoch_has_every_row_once_in_an_order_of_its_own():
     assert (first != np.concatenate(batch_order(lengths, 8, 6, 0))).mean() > 0.9
 
 
-def test_like_lengths_stand_together():
+def test_a_batch_has_similar_lengths():
     lengths = np.random.default_rng(0).integers(3, 60, 1000)
     padded = sum(len(rows) * lengths[rows].max() for rows in batch_order(lengths, 8, 5, 0))
     assert padded < 1.1 * lengths.sum()
 
 
-def test_a_run_can_begin_in_the_middle(data):
+def test_a_run_resumes_in_the_middle(data):
     epoch = steps_per_epoch(N, BATCH)
     assert epoch == 6
     whole = list(itertools.islice(training_batches(data, BATCH, seed=1), 2 * epoch + 3))

@@ -39,7 +39,7 @@ def test_pairs_and_positions(tmp_path):
     assert read_examples(path, Columns("a", "label", "b")) == [Example("one", "two", "x")]
 
 
-def test_labels_of_json_that_are_no_strings(tmp_path):
+def test_labels_in_json_that_are_no_strings(tmp_path):
     rows = [{"text": "a", "label": 1}, {"text": "b", "label": True}, {"text": "c", "label": 2.5}]
     path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
     found = [example.label for example in read_examples(path, Columns("text", "label"))]
@@ -69,7 +69,7 @@ def test_labels_of_json_that_are_no_strings(tmp_path):
         ("a.jsonl", "[1]\n", "line 1, must be a JSON object. Received: list"),
         ("a.jsonl", '{"body": "x"}\n', "Every row must have 'folder'.*line 1, with 'body'"),
         ("a.jsonl", '{"body": null, "folder": "x"}\n', "'body' must not be empty"),
-        ("a.xlsx", "x", "ends in .tsv, .csv, .jsonl"),
+        ("a.xlsx", "x", "must end in .tsv, .csv, .jsonl"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, content, message):
@@ -77,13 +77,13 @@ def test_files_that_cannot_be_read(tmp_path, name, content, message):
         read_examples(write(tmp_path / name, content), COLUMNS)
 
 
-def test_bad_rows_can_be_left_out(tmp_path, caplog):
+def test_bad_rows_can_be_skipped(tmp_path, caplog):
     content = "body\tfolder\nx\ty\nz\n\t\n \ty\nv\tw\n"
     found = read_examples(write(tmp_path / "a.tsv", content), COLUMNS, skip_bad_rows=True)
     assert found == [Example("x", None, "y"), Example("v", None, "w")]
-    assert "3 bad rows left out; the first: Every row must have as many fields" in caplog.text
+    assert "skipped 3 bad rows; the first: Every row must have as many fields" in caplog.text
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(UserError, match="come from a file. Received: .*missing.tsv"):
+    with pytest.raises(UserError, match="must be in a file. Received: .*missing.tsv"):
         read_examples(tmp_path / "missing.tsv", COLUMNS)

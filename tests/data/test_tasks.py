@@ -53,7 +53,7 @@ def test_files_of_many_rows():
         assert {labels.number(example) for example in parts[1]} == {0, 1}
 
 
-def test_a_single_file_is_split_with_each_label_keeping_its_share(tmp_path):
+def test_a_single_file_is_split_by_label(tmp_path):
     path = tmp_path / "all.tsv"
     rows = [f"text {number}\t{'rare' if number % 5 == 0 else 'common'}" for number in range(100)]
     path.write_text("text\tlabel\n" + "\n".join(rows))
@@ -71,7 +71,7 @@ def test_discovered_labels_are_sorted():
     assert task_labels("classify", examples).names == ("eggs", "ham", "spam")
 
 
-def test_labels_that_do_not_fit():
+def test_wrong_labels():
     alike = [Example("a", None, "spam"), Example("b", None, "spam")]
     with pytest.raises(UserError, match="at least two labels. Received: 2 examples, .* 'spam'"):
         task_labels("classify", alike)
@@ -84,12 +84,28 @@ def test_labels_that_do_not_fit():
 
 
 def test_files_of_a_folder(tmp_path):
-    with pytest.raises(UserError, match="must hold one file train. Received: nothing"):
+    with pytest.raises(UserError, match="must have one file train. Received: nothing"):
         find_file(tmp_path, "train")
     (tmp_path / "train.csv").touch()
     assert find_file(tmp_path, "train").name == "train.csv"
     (tmp_path / "train.tsv").touch()
     with pytest.raises(UserError, match="one file train. Received: train.csv, train.tsv"):
         find_file(tmp_path, "train")
-    with pytest.raises(UserError, match="must be a folder, or a file"):
+    with pytest.raises(UserError, match="must be a folder or a file"):
         find_file(tmp_path / "missing", "train")
+
+
+MNLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
+
+
+@pytest.mark.parametrize(
+    ("id2label", "expected"),
+    [
+        (MNLI, [0, 1, 2]),
+        ({0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}, [0, 1, 2]),
+        ({0: "contradiction", 1: "entailment", 2: "neutral"}, [1, 2, 0]),
+    ],
+)
+def test_classes_are_matched_by_name_if_possible(id2label, expected):
+    numbers = model_labels(tuple(id2label.values()), "mnli").numbers
+    assert [numbers[name] for name in MNLI.values()] == expected

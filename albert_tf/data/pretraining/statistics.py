@@ -1,4 +1,4 @@
-"""What a set of records looks like, in numbers."""
+"""Statistics of pretraining examples."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,24 +13,25 @@ Example = Mapping[str, Sequence[Any]]
 
 
 def is_masked(example: Example) -> bool:
-    """Whether an example was masked ahead; otherwise its segments are masked when it is read."""
+    """Returns whether an example is masked in its file (static mode)."""
     return "masked_lm_positions" in example
 
 
 def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
-    """Numbers of decoded records, of one mode.
+    """Statistics of decoded records of one mode.
 
     Returns:
-        `examples`, `labels` (count of each), `length` and of it `mean`, `min`, `max` in pieces
-        with the special ones, `short` (share of examples of at most half of the longest); if all
-        have a label `told_by_lengths` (share of them that the segments' lengths give away); and for
-        masked examples `padding` (share of all places), `predictions` (mean of an example),
-        `predicted` (share of all pieces), `replaced` (share of predicted pieces that became
-        `mask`, `random`, or were `kept`), `runs` (share of the lengths of predicted pieces that
-        stand side by side).
+        `examples`: their number; `labels`: the number of each;
+        `length`: `mean`, `min` and `max` in pieces, special ones included;
+        `short`: share of examples of at most half the longest one's length;
+        `told_by_lengths`, if all have a label: share of labels that the lengths of the segments
+        give away, 0.5 by chance.
+        For masked examples also `padding`: share of all positions; `predictions`: mean number;
+        `predicted`: share of all pieces; `replaced`: share of predicted pieces that became `mask`,
+        `random`, or were `kept`; `runs`: distribution of the lengths of predicted runs.
     """
     lengths: list[int] = []
-    longer: list[int] = []  # by how many pieces the first segment is longer than the second
+    longer: list[int] = []  # pieces of the first segment, minus those of the second
     labels: list[int] = []
     replaced: Counter[str] = Counter()
     runs: Counter[int] = Counter()
@@ -73,7 +74,7 @@ def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
 
 
 def _segment_lengths(example: Example) -> tuple[int, int]:
-    """Pieces of both segments, without the special ones around them."""
+    """Pieces of each segment, without special ones."""
     if not is_masked(example):
         return len(example["segment_a"]), len(example["segment_b"])
     second = sum(example["segment_ids"]) - 1
@@ -81,10 +82,10 @@ def _segment_lengths(example: Example) -> tuple[int, int]:
 
 
 def _told_by_lengths(longer: Sequence[int], labels: Sequence[int]) -> float:
-    """Share of labels that are guessed right from the difference of the segments' lengths.
+    """Share of labels that the difference of the segments' lengths predicts.
 
-    The rule for each half of the examples is what the other half says. Segments that are swapped
-    when they are read count both ways round.
+    Predicts each half of the examples by the majority in the other half. Segments that will be
+    swapped when they are read (dynamic mode) count in both orders.
     """
     halves: tuple[Counter[tuple[int, int]], ...] = (Counter(), Counter())
     swapped_later = SWAPPED not in labels
@@ -101,7 +102,7 @@ def _told_by_lengths(longer: Sequence[int], labels: Sequence[int]) -> float:
 
 
 def predicted_positions(example: Example) -> list[int]:
-    """The positions that are predicted, without the padding after them."""
+    """The predicted positions, without padding."""
     weights = example["masked_lm_weights"]
     pairs = zip(example["masked_lm_positions"], weights, strict=True)
     return [position for position, weight in pairs if weight]
@@ -119,5 +120,5 @@ def _runs(positions: Sequence[int]) -> list[int]:
 
 
 def label_name(label: int) -> str:
-    """What a label says of the second segment."""
+    """The name of a label."""
     return {IN_ORDER: "in order", SWAPPED: "swapped"}.get(label, "none")

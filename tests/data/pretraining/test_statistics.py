@@ -117,7 +117,7 @@ def test_numbers_of_masked_examples():
         "labels": {"in order": 2, "swapped": 1},
         "length": {"mean": 9.0, "min": 7, "max": 10},
         "short": 0.0,
-        "told_by_lengths": pytest.approx(2.5 / 3),  # of one length nothing is known
+        "told_by_lengths": pytest.approx(2.5 / 3),  # one length is unpredictable
         "padding": pytest.approx(0.1),
         "predictions": 3.0,
         "predicted": pytest.approx(1 / 3),
@@ -139,7 +139,7 @@ def test_numbers_of_segments():
 @pytest.mark.parametrize(
     ("pairs", "share"),
     [
-        ([(5, 4, 0)] * 20, 1.0),  # swapped when they are read: (4, 5) would be
+        ([(5, 4, 0)] * 20, 1.0),  # swapped when read
         ([(5, 4, 0), (5, 4, 0), (4, 5, 0), (4, 5, 0)] * 20, 0.5),
         ([(5, 5, 0)] * 20, 0.5),
         ([(5, 4, 0), (5, 4, 0), (5, 4, 1), (5, 4, 1)] * 20, 0.5),
@@ -148,7 +148,7 @@ def test_numbers_of_segments():
     ],
 )
 @pytest.mark.parametrize("masked", [False, True])
-def test_what_lengths_tell_of_the_label(pairs, share, masked):
+def test_the_share_of_labels_that_lengths_predict(pairs, share, masked):
     examples = [
         {
             "input_ids": [0] * 20,
