@@ -1,13 +1,14 @@
 """How well a batch of pretraining examples is mixed: neighbours from one document, from one book.
 
     python benchmarks/mixing.py --input books/*.txt.gz --vocab spiece.model \\
-        [--batch-size 256] [--max-seq-length 128] [--words 2000] [--build-data "--workers 2"]
+        [--batch-size 256] [--max-seq-length 128] [--words 2000] [--build-data "--workers 2"] \\
+        [--output DIR]
 
 Cuts each book into documents of about --words words, runs `albert-tf build-data` on them (a file
 for each book), and reads one epoch with `pretraining_batches`. An example's document is found by
 its pieces. It prints the share of examples with another one of their document in the batch, and the
 share of pairs in a batch that are from one document and from one book, beside the same numbers for
-the same examples in a random order.
+the same examples in a random order. With --output the records stay, and are not built again.
 """
 
 import argparse
@@ -39,6 +40,17 @@ def documents_of(path, words):
         if size > words:
             found, size = [*found, []], 0
     return [document for document in found if document]
+
+
+def build(books, folder, output, options):
+    """Runs build-data on a file for each book."""
+    for number, book in enumerate(books):
+        text = "\n\n".join("\n".join(document) for document in book)
+        Path(folder, f"{number:03d}.txt").write_text(text + "\n", encoding="utf-8")
+    command = f"build-data --input {folder}/*.txt --lines sentences --output {output} "
+    command += f"--vocab {options.vocab} --max-seq-length {options.max_seq_length} "
+    if albert_tf(shlex.split(command + options.build_data)):
+        raise SystemExit("build-data failed.")
 
 
 def grams(pieces):
@@ -105,6 +117,7 @@ def arguments():
     parser.add_argument("--max-seq-length", type=int, default=128)
     parser.add_argument("--words", type=int, default=2000, help="words of a document")
     parser.add_argument("--build-data", default="", help="further options of build-data")
+    parser.add_argument("--output", help="folder for the records; default: a temporary one")
     return parser.parse_args()
 
 
@@ -112,18 +125,14 @@ def main():
     options = arguments()
     books = [documents_of(path, options.words) for path in sorted(options.input)]
     with tempfile.TemporaryDirectory() as scratch:
-        for number, book in enumerate(books):
-            text = "\n\n".join("\n".join(document) for document in book)
-            Path(scratch, f"{number:03d}.txt").write_text(text + "\n", encoding="utf-8")
-        command = f"build-data --input {scratch}/*.txt --lines sentences --output {scratch}/out "
-        command += f"--vocab {options.vocab} --max-seq-length {options.max_seq_length} "
-        if albert_tf(shlex.split(command + options.build_data)):
-            raise SystemExit("build-data failed.")
-        tokenizer = AlbertTokenizer.from_pretrained(f"{scratch}/out")
+        output = options.output or f"{scratch}/out"
+        if not Path(output, "manifest.json").exists():
+            build(books, Path(scratch), output, options)
+        tokenizer = AlbertTokenizer.from_pretrained(output)
         encoded = [
             np.concatenate(tokenizer.encode_plain(document)) for book in books for document in book
         ]
-        files, found = order_read(f"{scratch}/out", Sources(encoded), options)
+        files, found = order_read(output, Sources(encoded), options)
     book_of = np.repeat(np.arange(len(books)), [len(book) for book in books])
     print(
         f"{len(books)} books, {len(book_of)} documents, {found.size} examples in {files} files; "

@@ -30,7 +30,6 @@ WITHOUT_EXAMPLE = {
     "finetune",
     "load_pretrained",
     "pretrain",
-    "pretraining_batches",
     "unshare",
 }
 PUBLIC = [name for name in albert_tf.__all__ if name != "__version__"]

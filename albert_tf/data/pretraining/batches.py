@@ -38,12 +38,16 @@ def pretraining_batches(
     windows of records are shuffled. Dynamic records are masked and swapped anew, by draws that
     depend on the seed, the epoch and the record alone. A smaller last batch is dropped.
 
-    ```python
-    model = albert_tf.AlbertForPreTraining.from_pretrained("small")
-    model.compile(albert_tf.AlbertAdamW(1e-4))
-    batches = albert_tf.pretraining_batches("examples", batch_size=32)  # albert-tf build-data
-    model.fit(batches, steps_per_epoch=100)
-    ```
+    Example:
+
+    >>> from pathlib import Path
+    >>> import albert_tf
+    >>> _ = Path("corpus.txt").write_text("A boat left. It was calm.\\n\\n" * 99)
+    >>> _ = albert_tf.build_data(input="corpus.txt", output="examples", vocab="small", workers=1)
+    >>> model = albert_tf.AlbertForPreTraining.from_pretrained("small")
+    >>> model.compile(albert_tf.AlbertAdamW(1e-4))
+    >>> batches = albert_tf.pretraining_batches("examples", batch_size=8, length_buckets=True)
+    >>> _ = model.fit(batches, steps_per_epoch=2, verbose=0)
 
     Args:
         source: a directory of `build-data`, paths or globs of the original code's files, or the
