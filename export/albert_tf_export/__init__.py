@@ -1,4 +1,4 @@
-"""ALBERT models as files that serve without this package: SavedModel and TensorFlow Lite."""
+"""Exports models to files that run without this package: SavedModel and TensorFlow Lite."""
 
 from albert_tf_export.parity import ParityError, Report
 from albert_tf_export.saved_model import export_saved_model

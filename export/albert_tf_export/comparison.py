@@ -1,4 +1,4 @@
-"""How far the outputs of an export are from those of Keras, row by row and output by output."""
+"""Compares the outputs of an export with those of Keras, row by row and output by output."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -8,28 +8,28 @@ import numpy as np
 from albert_tf.errors import UserError
 
 Outputs = Mapping[str, np.ndarray]
-# What the beam of question answering is made of: log probabilities, and the places they belong to.
+# The beam of question answering: log probabilities, and the positions that they belong to.
 BEAMS: Final = {"start_top_log_probs": "start_top_index", "end_top_log_probs": "end_top_index"}
-# Log probabilities below are of places that can't be an answer's: -1e30, in float16 -65504.
+# Lower log probabilities mean that no answer may be there: -1e30, in float16 -65504.
 POSSIBLE: Final = -1e4
-LIKELIEST: Final = ("label", "labels")
+BEST_CLASS: Final = ("label", "labels")
 
 
 class ParityError(UserError):
-    """An export that doesn't run, or answers otherwise than Keras."""
+    """An export doesn't run, or its outputs differ from those of Keras."""
 
 
 def differences(found: Outputs, expected: Outputs, pieces: int) -> dict[str, float]:
-    """The largest absolute difference of each float output of one row.
+    """Returns the largest absolute difference of each float output of one row.
 
-    Integers and strings must be equal. Of beams, each log probability is compared with the one of
-    the same rank, and with the one of the same place: near ties may change their order.
+    Integers and strings must be equal. In beams, each log probability is compared with the one of
+    the same rank, and with the one of the same position: near ties may change their order.
 
     Args:
         found, expected: outputs without the batch's axis.
-        pieces: of the row; what an export says of padding, after them, isn't looked at.
+        pieces: the row's number of pieces; outputs of padding after them are ignored.
     Raises:
-        ParityError: other names or shapes, or an integer or a string that differs.
+        ParityError: names or shapes differ, or an integer or a string does.
     """
     if found.keys() != expected.keys():
         raise ParityError(
@@ -55,20 +55,20 @@ def differences(found: Outputs, expected: Outputs, pieces: int) -> dict[str, flo
 
 
 def magnitude(rows: Sequence[Outputs], name: str) -> float:
-    """The largest magnitude of an output in any row; that of impossible places doesn't count."""
+    """Returns an output's largest magnitude in any row, without impossible positions."""
     values = np.concatenate([row[name].ravel() for row in rows])
     return float(np.abs(values[values > POSSIBLE]).max(initial=0))
 
 
 def _of_pieces(found: np.ndarray, expected: np.ndarray, pieces: int) -> np.ndarray:
-    """Without padding, where the first axis is that of pieces."""
+    """Drops padding, where the first axis counts pieces."""
     if expected.ndim and found.ndim == expected.ndim and len(expected) == pieces:
         return found[:pieces]
     return found
 
 
 def _check_equal(name: str, found: Outputs, expected: np.ndarray) -> None:
-    if name in LIKELIEST:  # By the export's own logits: a precision may turn a near tie.
+    if name in BEST_CLASS:  # By the export's logits: a low precision may turn a near tie.
         expected = found["classes"][found["logits"].argmax(axis=-1)]
     if not np.array_equal(found[name], expected):
         raise ParityError(
@@ -77,7 +77,7 @@ def _check_equal(name: str, found: Outputs, expected: np.ndarray) -> None:
 
 
 def _of_beams(found: Outputs, expected: Outputs) -> dict[str, float]:
-    """Differences of the starts, and of the ends of those starts that both follow up."""
+    """Differences of the starts, and of the ends of those starts that both beams have."""
     (starts, start_places), (ends, end_places) = BEAMS.items()
     at = {place: row for row, place in enumerate(found[start_places].tolist())}
     pairs = [
@@ -102,9 +102,9 @@ def _of_beams(found: Outputs, expected: Outputs) -> dict[str, float]:
 
 
 def _ranked(found: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]) -> float:
-    """Difference of the best log probabilities, by rank and by place.
+    """Difference of the best log probabilities, by rank and by position.
 
-    A place that is missing has at most the least of those that were found.
+    A missing position counts as the lowest log probability found: it has that at most.
     """
     (values, places), (wanted, wanted_places) = found, expected
     at = dict(zip(places.tolist(), values.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""What both exports ask of their arguments, and the float32 model that they store."""
+"""Checks the arguments of both exports, and converts models to float32."""
 
 from collections.abc import Sequence
 from typing import Any, Final, Literal, get_args
@@ -7,6 +7,7 @@ import keras
 
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForMultipleChoice, AlbertForQuestionAnswering
+from albert_tf.models.base import PreTrainedModel
 from albert_tf_export.signatures import has_choices, takes_positions
 
 Layers = Literal["unrolled", "loop"]
@@ -20,7 +21,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
 
 
 def check_backend() -> None:
-    """Refuses Keras on anything but TensorFlow."""
+    """Refuses every backend of Keras but TensorFlow."""
     if keras.backend.backend() != "tensorflow":
         raise UserError(
             "Exports need Keras on TensorFlow. "
@@ -29,8 +30,8 @@ def check_backend() -> None:
         )
 
 
-def paired(model: Any, pairs: bool | None) -> bool:
-    """Whether the model's texts come in pairs: its task says so, otherwise the caller."""
+def paired(model: PreTrainedModel, pairs: bool | None) -> bool:
+    """Whether the model's texts come in pairs: by its task, otherwise by the caller's choice."""
     if not isinstance(model, AlbertForQuestionAnswering | AlbertForMultipleChoice):
         return bool(pairs)
     if pairs is False:
@@ -41,8 +42,8 @@ def paired(model: Any, pairs: bool | None) -> bool:
     return True
 
 
-def check_counts(model: Any, choices: int | None, predictions: int | None) -> None:
-    """Refuses counts that the model's task doesn't have, or that are less than 1."""
+def check_counts(model: PreTrainedModel, choices: int | None, predictions: int | None) -> None:
+    """Refuses counts below 1, and counts that don't apply to the model's task."""
     for name, count, fits, task in (
         ("choices", choices, has_choices(model), "AlbertForMultipleChoice"),
         ("predictions", predictions, takes_positions(model), "AlbertForMaskedLM"),
@@ -58,8 +59,8 @@ def check_counts(model: Any, choices: int | None, predictions: int | None) -> No
             raise UserError(f"{name} must be a whole number above 0. Received: {count!r}.")
 
 
-def in_float32(model: Any) -> Any:
-    """The model itself, or its copy that computes and stores in float32."""
+def in_float32(model: PreTrainedModel) -> PreTrainedModel:
+    """Returns the model, or a copy of it that stores and computes in float32."""
     policy = model.dtype_policy
     if (policy.compute_dtype, policy.variable_dtype) == ("float32", "float32"):
         return model

@@ -1,4 +1,4 @@
-"""What a fresh process gets from an export, without this package, compared with Keras."""
+"""Compares an export, run in a fresh process without this package, with Keras."""
 
 import contextlib
 import json
@@ -21,8 +21,8 @@ from albert_tf_export.samples import Case
 from albert_tf_export.signatures import IDS, TEXT
 
 RUNNERS: Final = Path(__file__).parent / "runners"
-# The largest difference of an output that a precision may bring, as a share of its largest
-# magnitude (of 1, where all are smaller). Measured at base size with random weights: 2e-6, 1.4e-3
+# The largest difference of an output for each precision, as a share of its largest magnitude (of 1,
+# where all are smaller). Measured at base size with random weights: 2e-6, 1.4e-3
 # and 0.03 over all tasks, the pooled output being the worst (a classifier's logits: 1e-6, 3e-4 and
 # 0.03); with a classifier's trained ones at size "mini": 2e-7, 2e-4 and 0.006. A wrong export is
 # off by about 1.
@@ -35,7 +35,7 @@ class Difference(NamedTuple):
     Attributes:
         output: its name.
         value: the largest absolute difference over the sample texts.
-        tolerance: the largest one that the export's precision may bring to these samples.
+        tolerance: the largest difference that is allowed at the export's precision.
     """
 
     output: str
@@ -44,19 +44,19 @@ class Difference(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of the tolerance; above 1 it is too much."""
+        """The difference as a share of the tolerance; above 1 it is too large."""
         return math.inf if math.isnan(self.value) else self.value / self.tolerance
 
 
 @dataclass(frozen=True)
 class Report:
-    """An export, and how far its outputs are from those that Keras computes in float32.
+    """An export, and its differences from Keras in float32.
 
     Attributes:
-        path: where it is.
-        size: bytes.
-        differences: by signature that of the output which came nearest to its tolerance; empty
-            where nothing was compared.
+        path: the file or folder.
+        size: in bytes.
+        differences: for each signature, the output that came closest to its tolerance; empty
+            without a check.
     """
 
     path: Path
@@ -65,8 +65,8 @@ class Report:
 
     def __str__(self) -> str:
         compared = [
-            f"{name}: largest difference from Keras {found.value:.2g} in {found.output} "
-            f"(tolerance {found.tolerance:.2g})"
+            f"{name}: max abs difference from Keras {found.value:.2g} ({found.output}, "
+            f"tolerance {found.tolerance:.2g})"
             for name, found in self.differences.items()
         ]
         return "\n".join([f"{self.path}: {self.size / 1e6:.1f} MB", *compared])
@@ -75,7 +75,7 @@ class Report:
 def check_saved_model(
     folder: Path, signatures: Sequence[str], samples: Mapping[str, Case]
 ) -> dict[str, Difference]:
-    """The largest difference by signature.
+    """Returns the largest difference for each signature.
 
     Raises:
         ParityError: the SavedModel doesn't run, or a difference is beyond float32's tolerance.
@@ -94,9 +94,10 @@ def check_tflite(
     tokenizer: BaseTokenizer,
     precision: str,
 ) -> dict[str, Difference]:
-    """The largest difference by signature; `ids` gets them from sentencepiece alone, as on a phone.
+    """Returns the largest difference for each signature.
 
-    Of a WordPiece vocabulary, which sentencepiece doesn't read, it gets those of the tokenizer.
+    The runner makes the ids for `ids` with sentencepiece alone, as on a phone; for a WordPiece
+    vocabulary, which sentencepiece can't read, they come from the tokenizer.
 
     Raises:
         ParityError: the file doesn't run, or a difference is beyond its precision's tolerance.
@@ -120,13 +121,13 @@ def _within(found: dict[str, Difference]) -> dict[str, Difference]:
             raise ParityError(
                 f"The export's {difference.output} must be within {difference.tolerance:.2g} of "
                 f"Keras'. Received: a difference of {difference.value:.2g} from its signature "
-                f"{name!r}. Choose a higher precision; check=False keeps the export all the same."
+                f"{name!r}. Choose a higher precision, or skip the check with check=False."
             )
     return found
 
 
 class Run(NamedTuple):
-    """Arguments of a runner, its inputs, and the case whose answers are expected."""
+    """Arguments of a runner, its inputs, and the case with the expected outputs."""
 
     arguments: Sequence[str | Path]
     inputs: Sequence[Mapping[str, Any]]
@@ -134,7 +135,7 @@ class Run(NamedTuple):
 
 
 def _differences(runner: str, runs: Mapping[str, Run], precision: str) -> dict[str, Difference]:
-    """Runs side by side, each in a process of its own."""
+    """Runs all runners at once, each in its process."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONIOENCODING": "utf-8"}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         processes = {}
@@ -150,17 +151,17 @@ def _differences(runner: str, runs: Mapping[str, Run], precision: str) -> dict[s
                 env=environment,
             )
             processes[name] = stack.enter_context(process)
-            stack.callback(process.kill)  # Ctrl-C waits for nothing.
+            stack.callback(process.kill)  # Ctrl-C ends them at once.
         return {
             name: _difference(
-                _answers(process, Path(folder) / f"{name}.npz"), runs[name].case, precision
+                _saved_outputs(process, Path(folder) / f"{name}.npz"), runs[name].case, precision
             )
             for name, process in processes.items()
         }
 
 
-def _answers(process: subprocess.Popen[str], file: Path) -> list[dict[str, np.ndarray]]:
-    """What a runner saved: the outputs of each row."""
+def _saved_outputs(process: subprocess.Popen[str], file: Path) -> list[dict[str, np.ndarray]]:
+    """Reads a runner's file: the outputs of each row."""
     _, errors = process.communicate()
     if process.returncode:
         reason = (errors.strip() or f"status {process.returncode}").splitlines()[-1]
@@ -175,7 +176,7 @@ def _answers(process: subprocess.Popen[str], file: Path) -> list[dict[str, np.nd
 
 
 def _difference(found: Sequence[Any], case: Case, precision: str) -> Difference:
-    """That of the output that comes nearest to its tolerance."""
+    """The difference of the output that comes closest to its tolerance."""
     rows = [differences(*row) for row in zip(found, case.expected, case.pieces, strict=True)]
     share = TOLERANCES[precision]
     each = [

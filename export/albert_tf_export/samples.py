@@ -1,4 +1,4 @@
-"""Sample inputs for each signature of an export, and what Keras answers."""
+"""Sample inputs for each signature of an export, with the outputs of Keras."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -7,18 +7,19 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.layers.answer_spans import BEAM
+from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf_export.answers import answer
 from albert_tf_export.signatures import (
     IDS,
     MASKED,
     POSITIONS,
     TEXT,
     TEXT_PAIR,
-    answers_by_piece,
     has_choices,
+    outputs_by_piece,
     takes_positions,
 )
+from albert_tf_export.task_outputs import task_outputs
 
 TEXTS: Final = (
     "A quiet delight from start to finish.",
@@ -35,13 +36,13 @@ Row = Mapping[str, Any]
 
 
 class Case(NamedTuple):
-    """What one signature is given.
+    """Sample inputs of one signature, and the expected outputs.
 
     Attributes:
         inputs: rows as the runners read them: `{"text": …}`, with "text_pair" for pairs, or
             `{"input_ids": …, "token_type_ids": …}` without padding; lists of C for multiple choice.
-        expected: what Keras answers to each, computed in float32, without the batch's axis.
-        pieces: how many each row has.
+        expected: each row's outputs of Keras, computed in float32, without the batch's axis.
+        pieces: each row's number of pieces.
     """
 
     inputs: Sequence[Row]
@@ -50,19 +51,19 @@ class Case(NamedTuple):
 
 
 def sample(
-    model: Any,
+    model: PreTrainedModel,
     tokenizer: BaseTokenizer,
     max_length: int,
     pairs: bool,
     choices: int = 3,
     predictions: int = 2,
 ) -> dict[str, Case]:
-    """Varied texts, one of them longer than `max_length`, through the Python tokenizer and Keras.
+    """Runs varied texts, one longer than `max_length`, through the Python tokenizer and Keras.
 
     Args:
         model: in float32.
         choices: C, for multiple choice.
-        predictions: P, positions whose masked pieces are asked for.
+        predictions: P, number of positions to score.
     Returns:
         A case for each signature that an export of the model may have.
     """
@@ -72,9 +73,9 @@ def sample(
         max(map(len, row["input_ids"])) if has_choices(model) else len(row["input_ids"])
         for row in ids
     ]
-    expected = [_answers(model, row) for row in ids]
+    expected = [_outputs(model, row) for row in ids]
     cases = {IDS: Case(ids, expected, pieces), TEXT: Case(texts, expected, pieces)}
-    if answers_by_piece(model):
+    if outputs_by_piece(model):
         with_pieces = [
             {**outputs, **_features(row)} for outputs, row in zip(expected, ids, strict=True)
         ]
@@ -130,25 +131,28 @@ def _is_flat(ids: Sequence[Any]) -> bool:
     return not isinstance(ids[0], list)
 
 
-def _answers(model: Any, row: Row) -> dict[str, np.ndarray]:
-    """Of one row, so that no padding is needed but for a beam's width.
+def _outputs(model: PreTrainedModel, row: Row) -> dict[str, np.ndarray]:
+    """Outputs of one row, which needs no padding but up to a beam's width.
 
-    Outputs that the model itself has come from the model.
+    Those that the model itself returns are taken from its call without options.
     """
     least = BEAM if model.config.answerability else 0
     features = {name: tf.constant(value[None]) for name, value in _features(row, least).items()}
-    outputs = {**answer(model, features, unroll=True), **model(dict(features), training=False)}
+    outputs = {
+        **task_outputs(model, features, unroll=True),
+        **model(dict(features), training=False),
+    }
     return {name: _plain(np.asarray(value)[0]) for name, value in outputs.items()}
 
 
 def _plain(value: Any) -> np.ndarray:
-    """Strings as NumPy's own, which files hold."""
+    """Converts strings to NumPy's dtype for them, as in the runners' files."""
     value = np.asarray(value)
     return np.array(value.tolist(), "S") if value.dtype == object else value
 
 
 def _masked(whole: Case, predictions: int) -> Case:
-    """The same rows, of which some positions alone are asked for."""
+    """The same rows, of which only some positions are scored."""
     positions = [[7 * each % pieces for each in range(predictions)] for pieces in whole.pieces]
     inputs = [
         {**row, POSITIONS: places} for row, places in zip(whole.inputs, positions, strict=True)

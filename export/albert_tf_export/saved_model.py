@@ -1,15 +1,15 @@
-"""Exports for TensorFlow Serving and every other host of SavedModels."""
+"""Exports SavedModels, for TensorFlow Serving and other hosts."""
 
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import keras
 import tensorflow as tf
 
 from albert_tf.files import written_atomically
+from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import check_fit
@@ -33,7 +33,7 @@ from albert_tf_export.signatures import (
 
 
 def export_saved_model(
-    model: Any,
+    model: PreTrainedModel,
     tokenizer: BaseTokenizer,
     path: str | os.PathLike[str],
     *,
@@ -44,32 +44,44 @@ def export_saved_model(
     force: bool = False,
     check: bool = True,
 ) -> parity.Report:
-    """Writes a SavedModel, and compares what a fresh process gets from it with Keras.
+    """Writes a SavedModel, runs it in a fresh process, and compares its outputs with Keras.
 
-    Its signatures (`signatures.py` has their inputs, `answers.py` their outputs), for any batch and
-    length:
-        `text`: strings; also `serving_default`.
-        `ids`: ids; `serving_default` where there is no `text`.
-        `masked`: ids, and the positions whose logits over the vocabulary are asked for; of models
-            that have such logits.
+    Its signatures, for any batch and length (`signatures.py` lists their inputs, `task_outputs.py`
+    their outputs):
+        `text`: takes strings; also `serving_default`.
+        `ids`: takes ids; `serving_default` if there is no `text`.
+        `masked`: takes ids and the positions to score; for models that predict masked pieces.
 
     Args:
-        model: a task's model, of any dtype policy; stored and computed in float32.
-        tokenizer: the one it was trained with.
-        path: the folder to write; TensorFlow Serving wants `NAME/VERSION`, VERSION a number.
-        max_length: pieces that a text is cut to. Default: what the tokenizer and the model allow.
-        pairs: the `text` signature takes pairs, `text` and `text_pair`. Question answering and
-            multiple choice always do.
-        ids_only: leave `text` out, for hosts without tensorflow-text's operators: a SavedModel that
-            has them loads nowhere else.
+        model: a task's model, with any dtype policy; stored and computed in float32.
+        tokenizer: the model's tokenizer.
+        path: folder to write; TensorFlow Serving expects `NAME/VERSION`, VERSION a number.
+        max_length: number of pieces that a text is truncated to. Default: the most that the
+            tokenizer and the model allow.
+        pairs: the signature `text` takes pairs, `text` and `text_pair`. Default: only for question
+            answering and multiple choice, which always do.
+        ids_only: leave `text` out, for hosts without tensorflow-text's operators: they can't load
+            a SavedModel that contains them.
         layers: "loop", a loop of the graph, or "unrolled", which is no faster and takes more memory
             (`benchmarks/memory.py`).
-        force: replace what stands at `path`.
-        check: compare.
+        force: replace an existing `path`.
+        check: run the export and compare it.
+    Returns:
+        A `Report`: size, and differences from Keras.
     Raises:
         UserError: the arguments don't fit together, or `path` exists.
-        ParityError: the SavedModel answers otherwise than Keras; it is removed.
+        ParityError: the outputs differ from those of Keras; the SavedModel is removed.
         OSError: it can't be written.
+
+    Example:
+        >>> import tensorflow as tf, tensorflow_text
+        >>> from albert_tf import AlbertTokenizer, export_saved_model, load_pretrained
+        >>> model = load_pretrained("small", task="masked-lm")
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> report = export_saved_model(model, tokenizer, "served/1", check=False)
+        >>> signature = tf.saved_model.load("served/1").signatures["text"]
+        >>> signature(text=tf.constant(["A [MASK] film."]))["logits"].shape[0]
+        1
     """
     if max_length is None:
         max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
@@ -112,6 +124,6 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
         )
     try:
         archive.write_out(folder, verbose=False)
-    except tf.errors.OpError as error:  # What TensorFlow's writers raise on a full disk.
+    except tf.errors.OpError as error:  # TensorFlow's writers raise it on a full disk.
         reason = re.sub(r"\{\{.*\}\} | \[Op:.*\]", "", error.message)
         raise OSError(f"The SavedModel could not be written. {reason}") from error

@@ -1,8 +1,8 @@
-"""Loops that occur twice in a TensorFlow Lite file become one.
+"""Merges loops that occur twice in a TensorFlow Lite file.
 
 The converter writes the same layers once for each signature that has them. Their weights are
-stored once, but the runtime rearranges them in memory for every loop body there is, called or not:
-with two bodies, base size in 8 bits takes 35 MB of memory, with one 28.
+stored once, but the runtime packs them in memory for every loop body, called or not: with two
+bodies, base size in 8 bits takes 35 MB of memory, with one 28.
 """
 
 import hashlib
@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-# Places in the schema's tables (schema.fbs).
+# Field offsets in the schema's tables (schema.fbs).
 CONDITION, BODY, OPERATORS = 4, 6, 10
 
 
 def share_loops(model: bytes) -> bytes:
-    """The same file, in which loops that are equal have one condition and one body.
+    """Returns the same file, in which equal loops share one condition and one body.
 
-    It is changed in place, so that every buffer stays aligned: a loop points to the first of its
-    like, and the others lose their operators.
+    Bytes are changed in place, so that every buffer stays aligned: each loop points to the first of
+    the equal graphs, and the others lose their operators.
     """
     content = bytearray(model)
     root = schema.Model.GetRootAs(content)
@@ -48,7 +48,7 @@ def _loops(graph: Any) -> list[Any]:
 
 
 def _first_of_each(values: list[Any]) -> list[int]:
-    """For each value the place where its like stands first."""
+    """For each value, the index of the first equal one."""
     places: dict[Any, int] = {}
     return [places.setdefault(value, index) for index, value in enumerate(values)]
 
@@ -59,7 +59,7 @@ def _digest(root: Any, index: int) -> bytes:
 
 
 def _described(graph: Any, buffers: list[int]) -> str:
-    """All of a graph but names, as text that is equal for equal graphs."""
+    """A graph without names, as text: equal for equal graphs."""
     unpacked = schema.SubGraphT.InitFromObj(graph)
     for tensor in unpacked.tensors:
         tensor.buffer = buffers[tensor.buffer]

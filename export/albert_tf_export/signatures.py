@@ -1,15 +1,16 @@
-"""The one place where what goes into an export has its names, dtypes and shapes."""
+"""The signatures of exports: names, dtypes and shapes of their inputs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import tensorflow as tf
 
 from albert_tf.data import features as schema
 from albert_tf.models import AlbertForMultipleChoice, AlbertForSequenceClassification
+from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.preprocessing import AlbertPreprocessor
-from albert_tf_export.answers import Tensors, answer
+from albert_tf_export.task_outputs import Tensors, task_outputs
 
 IDS: Final = "ids"
 MASKED: Final = "masked"
@@ -23,7 +24,7 @@ class Signature:
     """A function of an export.
 
     Attributes:
-        name: by which a host asks for it.
+        name: a host calls it by this name.
         inputs: declared names, dtypes and shapes, in the order of the function's arguments.
         function: the graph.
     """
@@ -33,30 +34,30 @@ class Signature:
     function: Callable[..., Tensors]
 
 
-def has_choices(model: Any) -> bool:
+def has_choices(model: PreTrainedModel) -> bool:
     """Whether a row of the task is several texts, `[B, C, T]`."""
     return isinstance(model, AlbertForMultipleChoice)
 
 
-def answers_by_piece(model: Any) -> bool:
-    """Whether outputs belong to single pieces, so that a caller must know the pieces of a text."""
+def outputs_by_piece(model: PreTrainedModel) -> bool:
+    """Whether outputs belong to pieces, so that a caller needs the pieces of a text too."""
     return not isinstance(model, AlbertForSequenceClassification | AlbertForMultipleChoice)
 
 
-def takes_positions(model: Any) -> bool:
-    """Whether the model can give logits over the vocabulary at chosen positions alone."""
-    return POSITIONS in getattr(model, "task_inputs", ())
+def takes_positions(model: PreTrainedModel) -> bool:
+    """Whether the model can score the vocabulary at chosen positions alone."""
+    return POSITIONS in model.task_inputs
 
 
 def ids_signature(
-    model: Any,
+    model: PreTrainedModel,
     *,
     unroll: bool,
     batch: int | None = None,
     length: int | None = None,
     choices: int | None = None,
 ) -> Signature:
-    """`input_ids`, `attention_mask`, `token_type_ids`, int32 `[B, T]`, to the model's answer.
+    """Takes `input_ids`, `attention_mask` and `token_type_ids`, int32 `[B, T]`.
 
     For multiple choice they are `[B, C, T]`.
     """
@@ -67,7 +68,7 @@ def ids_signature(
             "attention_mask": attention_mask,
             "token_type_ids": token_type_ids,
         }
-        return answer(model, features, unroll)
+        return task_outputs(model, features, unroll)
 
     shape = [batch, choices, length] if has_choices(model) else [batch, length]
     specs = [tf.TensorSpec(shape, each.dtype, each.name) for each in schema.INPUTS]
@@ -75,14 +76,14 @@ def ids_signature(
 
 
 def masked_signature(
-    model: Any,
+    model: PreTrainedModel,
     *,
     unroll: bool,
     batch: int | None = None,
     length: int | None = None,
     predictions: int | None = None,
 ) -> Signature:
-    """Those of `ids` and `masked_lm_positions`, int32 `[B, P]`: logits `[B, P, V]` there alone.
+    """Takes the inputs of `ids` and `masked_lm_positions`, int32 `[B, P]`: logits are `[B, P, V]`.
 
     Logits over the vocabulary at every position are large: 15 MB for a row of 128 pieces.
     """
@@ -99,7 +100,7 @@ def masked_signature(
             "token_type_ids": token_type_ids,
             POSITIONS: masked_lm_positions,
         }
-        return answer(model, features, unroll)
+        return task_outputs(model, features, unroll)
 
     specs = [tf.TensorSpec([batch, length], each.dtype, each.name) for each in schema.INPUTS]
     specs.append(tf.TensorSpec([batch, predictions], tf.int32, POSITIONS))
@@ -107,7 +108,7 @@ def masked_signature(
 
 
 def text_signature(
-    model: Any,
+    model: PreTrainedModel,
     preprocessor: AlbertPreprocessor,
     *,
     unroll: bool,
@@ -115,24 +116,23 @@ def text_signature(
     batch: int | None = None,
     choices: int | None = None,
 ) -> Signature:
-    """`text`, and with `pairs` `text_pair`, string `[B]`, to the model's answer.
+    """Takes `text`, and with `pairs` `text_pair`, string `[B]`; for multiple choice `[B, C]`.
 
-    For multiple choice they are `[B, C]`. A special token that is written out in a text is plain
-    text. Where outputs belong to pieces, the answer has the pieces too: `input_ids`,
-    `attention_mask` and `token_type_ids`, int32 `[B, T]`.
+    A special token that is written out in a text is plain text. Where outputs belong to pieces,
+    the pieces are outputs too: `input_ids`, `attention_mask`, `token_type_ids`, int32 `[B, T]`.
     """
     leading = [batch, choices] if has_choices(model) else [batch]
 
-    def answer_text(*texts: tf.Tensor) -> Tensors:
+    def outputs_of(*texts: tf.Tensor) -> Tensors:
         features = _features(preprocessor, texts, leading)
-        outputs = answer(model, features, unroll)
-        return {**outputs, **features} if answers_by_piece(model) else outputs
+        outputs = task_outputs(model, features, unroll)
+        return {**outputs, **features} if outputs_by_piece(model) else outputs
 
     def single(text: tf.Tensor) -> Tensors:
-        return answer_text(text)
+        return outputs_of(text)
 
     def pair(text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
-        return answer_text(text, text_pair)
+        return outputs_of(text, text_pair)
 
     names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)
     specs = [tf.TensorSpec(leading, tf.string, name) for name in names]

@@ -1,14 +1,15 @@
-"""Exports for TensorFlow Lite (LiteRT): one file that takes strings, or ids alone."""
+"""Exports TensorFlow Lite (LiteRT) files, which take strings, or ids alone."""
 
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 import tensorflow as tf
 
 from albert_tf.files import written_atomically
+from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import check_fit
@@ -34,11 +35,11 @@ from albert_tf_export.signatures import (
 Quantize = Literal["none", "float16", "dynamic"]
 QUANTIZE: Final = get_args(Quantize)
 DEFAULT_LENGTH: Final = 128
-DEFAULT_CHOICES: Final = 4  # RACE's and SWAG's.
+DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
 
 
 def export_tflite(
-    model: Any,
+    model: PreTrainedModel,
     tokenizer: BaseTokenizer,
     path: str | os.PathLike[str],
     *,
@@ -52,34 +53,46 @@ def export_tflite(
     force: bool = False,
     check: bool = True,
 ) -> parity.Report:
-    """Writes a .tflite file, and compares what fresh processes get from it with Keras.
+    """Writes a .tflite file, runs it in fresh processes, and compares its outputs with Keras.
 
-    Its signatures (`signatures.py` has their inputs, `answers.py` their outputs), for one text, one
-    pair or one list of choices at a time:
-        `ids`: ids of `max_length`, padded. Every interpreter runs it.
-        `text`: strings. Its interpreter needs tensorflow-text's operators.
+    Its signatures, for one text, one pair or one list of choices at a time (`signatures.py` lists
+    their inputs, `task_outputs.py` their outputs):
+        `ids`: takes `max_length` ids, padded. Every interpreter runs it.
+        `text`: takes strings. The interpreter needs tensorflow-text's operators.
 
     Args:
-        model: a task's model, of any dtype policy.
-        tokenizer: the one it was trained with.
-        path: the file to write.
-        max_length: pieces of a row, and of what a text is cut to. Default: 128, or what the
-            tokenizer and the model allow if that is less.
-        pairs: the `text` signature takes pairs, `text` and `text_pair`. Question answering and
-            multiple choice always do.
-        quantize: "none" is float32; "float16" stores weights in half; "dynamic" stores them in 8
-            bits and multiplies in 8 bits.
+        model: a task's model, with any dtype policy.
+        tokenizer: the model's tokenizer.
+        path: file to write.
+        max_length: number of pieces in a row, that texts are truncated to. Default: 128, or the
+            most that the tokenizer and the model allow if that is less.
+        pairs: the signature `text` takes pairs, `text` and `text_pair`. Default: only for question
+            answering and multiple choice, which always do.
+        quantize: "none" is float32; "float16" stores weights in half precision; "dynamic" stores
+            them in 8 bits and multiplies in 8 bits.
         layers: "loop", a loop of the graph, or "unrolled", which takes several times the memory.
-        ids_only: leave `text` out, for hosts that take files of one signature.
-        choices: how many texts multiple choice is among. Default: 4.
-        predictions: for logits over the vocabulary: `masked` takes the place of `ids`, whose inputs
-            it has and as many positions as this; it gives logits there alone.
-        force: replace what stands at `path`.
-        check: compare.
+        ids_only: leave `text` out, for hosts that only load files with one signature.
+        choices: number of texts that multiple choice chooses from. Default: 4.
+        predictions: number of positions to score, for models that predict masked pieces: the
+            signature `masked`, with that many positions as an input, replaces `ids`.
+        force: replace an existing `path`.
+        check: run the export and compare it.
+    Returns:
+        A `Report`: size, and differences from Keras.
     Raises:
         UserError: the arguments don't fit together, or `path` exists.
-        ParityError: the file answers otherwise than Keras; it is removed.
+        ParityError: the outputs differ from those of Keras; the file is removed.
         OSError: it can't be written.
+
+    Example:
+        >>> from albert_tf import AlbertModel, AlbertTokenizer, export_tflite
+        >>> model = AlbertModel.from_pretrained("small")
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> report = export_tflite(
+        ...     model, tokenizer, "small.tflite", quantize="dynamic", ids_only=True, check=False
+        ... )
+        >>> report.path.name
+        'small.tflite'
     """
     if max_length is None:
         limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
@@ -93,7 +106,7 @@ def export_tflite(
     with written_atomically(path, force=force) as file:
         model = in_float32(model)
         unroll, choices = layers == "unrolled", choices or DEFAULT_CHOICES
-        # The first signature's graph is what hosts without signatures run.
+        # Hosts that don't know signatures run the first one's graph.
         shape = {"batch": 1, "length": max_length}
         signatures = [
             masked_signature(model, unroll=unroll, predictions=predictions, **shape)
@@ -117,9 +130,9 @@ def export_tflite(
 
 
 def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
-    """The content of a .tflite file with these signatures, of fixed shapes.
+    """Returns the bytes of a .tflite file with these signatures, of fixed shapes.
 
-    It is made by way of a SavedModel: from concrete functions, the converter loses variables.
+    Converts a SavedModel: from concrete functions, the converter loses variables.
     """
     with tempfile.TemporaryDirectory() as folder:
         saved_model.write(signatures, Path(folder))

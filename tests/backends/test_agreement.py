@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 pytestmark = [pytest.mark.backends, pytest.mark.slow]
-SCRIPT = Path(__file__).with_name("answer.py")
+SCRIPT = Path(__file__).with_name("run_models.py")
 ROOT = SCRIPT.parents[2]
 OTHERS = ("jax", "torch")
 B, T, C, P = 2, 7, 3, 4

@@ -38,7 +38,7 @@ def test_an_export_that_does_not_run(classifier, tmp_path, tokenizer):
 
 def test_report(tmp_path):
     report = parity.Report(tmp_path, 1_230_000, {"ids": Difference("logits", 2e-7, 1e-4)})
-    line = "ids: largest difference from Keras 2e-07 in logits (tolerance 0.0001)"
+    line = "ids: max abs difference from Keras 2e-07 (logits, tolerance 0.0001)"
     assert str(report) == f"{tmp_path}: 1.2 MB\n{line}"
 
 

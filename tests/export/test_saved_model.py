@@ -182,7 +182,7 @@ def test_is_checked_in_fresh_processes(classifier, tokenizer, tmp_path):
     assert report.size == sum(file.stat().st_size for file in files)
     assert set(report.differences) == {"text", "ids"}
     assert all(each.value < 1e-5 < each.tolerance for each in report.differences.values())
-    assert f"{tmp_path / '1'}: {report.size / 1e6:.1f} MB\ntext: largest" in str(report)
+    assert f"{tmp_path / '1'}: {report.size / 1e6:.1f} MB\ntext: max abs" in str(report)
 
 
 def test_wrong_answers_remove_it(classifier, tokenizer, tmp_path, monkeypatch):

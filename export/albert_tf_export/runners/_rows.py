@@ -68,7 +68,7 @@ def serve(
         empty: MB before the model was loaded.
     """
     times, count = [], 0
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     source = 0 if options.input == "-" else options.input
     with open(source, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
         inputs = map(_read, lines)

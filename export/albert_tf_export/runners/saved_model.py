@@ -18,7 +18,18 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from _rows import Row, check, encoded, filled, longest, memory, padded, parser, run, serve
+from _rows import (  # type: ignore[import-not-found]  # beside this script
+    Row,
+    check,
+    encoded,
+    filled,
+    longest,
+    memory,
+    padded,
+    parser,
+    run,
+    serve,
+)
 
 
 def needs_text(folder: str) -> bool:

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _rows import (
+from _rows import (  # type: ignore[import-not-found]  # beside this script
     TEXTS,
     Row,
     check,
@@ -74,7 +74,8 @@ class FromIds:
             self.processor = sentencepiece.SentencePieceProcessor
 
     def load(self, path: str, threads: int) -> None:
-        self.pieces = self.opened(self.vocabulary) if self.vocabulary else None
+        if self.vocabulary:
+            self.pieces = self.opened(self.vocabulary)
         self.signature = signature_runner(
             lambda: Interpreter(path, num_threads=threads), path, self.name
         )

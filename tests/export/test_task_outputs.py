@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from albert_tf_export.answers import TASKS, answer
+from albert_tf_export.task_outputs import TASKS, task_outputs
 
 from albert_tf.models import AlbertModel
 
@@ -44,7 +44,7 @@ STRINGS = ("label", "labels", "classes")
 def test_outputs(task, unroll, make_model, features, tokenizer):
     assert tokenizer.vocab_size == V
     model = make_model(task)
-    found = answer(model, features, unroll)
+    found = task_outputs(model, features, unroll)
     assert {name: tuple(value.shape) for name, value in found.items()} == SHAPES[task]
     for name, value in found.items():
         expected = "string" if name in STRINGS else "int32" if "index" in name else "float32"
@@ -58,7 +58,7 @@ def test_choices(make_model, features):
     features = {
         name: np.stack([value[:2], value[2:4], value[3:]]) for name, value in features.items()
     }
-    found = answer(model, features, False)
+    found = task_outputs(model, features, False)
     assert found["logits"].shape == (3, 2)
     np.testing.assert_allclose(found["logits"], model(features)["logits"], rtol=0, atol=2e-6)
     np.testing.assert_allclose(tf.reduce_sum(found["probabilities"], axis=1), 1, atol=1e-6)
@@ -66,7 +66,7 @@ def test_choices(make_model, features):
 
 def test_an_encoder_without_a_pooler(classifier, features):
     model = AlbertModel(classifier.config, add_pooling_layer=False)
-    assert set(answer(model, features, True)) == {"last_hidden_state"}
+    assert set(task_outputs(model, features, True)) == {"last_hidden_state"}
 
 
 @pytest.mark.parametrize("task", ["masked-lm", "pretraining"])
@@ -74,8 +74,8 @@ def test_logits_at_some_positions_alone(task, make_model, features):
     model = make_model(task)
     name = {"masked-lm": "logits", "pretraining": "prediction_logits"}[task]
     positions = np.array([[3, 0], [1, 1], [2, 5], [4, 3], [20, 7]], "int32")
-    some = answer(model, {**features, "masked_lm_positions": positions}, True)[name]
-    every = answer(model, features, True)[name]
+    some = task_outputs(model, {**features, "masked_lm_positions": positions}, True)[name]
+    every = task_outputs(model, features, True)[name]
     np.testing.assert_allclose(some, tf.gather(every, positions, batch_dims=1), rtol=0, atol=1e-5)
 
 
@@ -88,7 +88,7 @@ def test_a_beam_needs_places(make_model):
         "attention_mask": tf.ones_like(ids),
         "token_type_ids": tf.constant([[0, 0, 1]]),
     }
-    found = answer(model, features, True)
+    found = task_outputs(model, features, True)
     assert found["start_top_index"].shape == (1, 5)
     assert found["start_top_index"].numpy()[0, 0] == 0  # [CLS], the one place that may be
     assert found["start_top_log_probs"].numpy()[0, 1] < -1e29
@@ -99,7 +99,7 @@ def test_a_beam_needs_places(make_model):
 
 def test_labels_are_the_likeliest(make_model, features):
     model = make_model("token-classification")
-    found = answer(model, features, True)
+    found = task_outputs(model, features, True)
     labels = np.array([b"bad", "naïve".encode(), b"good"])
     best = found["logits"].numpy().argmax(axis=-1)
     assert len(set(best.ravel())) > 1
@@ -108,18 +108,18 @@ def test_labels_are_the_likeliest(make_model, features):
 
 
 def test_a_classifiers_label(classifier, features, logits):
-    found = answer(classifier, features, False)
+    found = task_outputs(classifier, features, False)
     np.testing.assert_allclose(found["logits"], logits, rtol=0, atol=2e-6)
     labels = np.array(["bad", "naïve", "good"])
     assert [each.decode() for each in found["label"].numpy()] == list(labels[logits.argmax(-1)])
 
 
 def test_labels_without_names(make_classifier, features):
-    found = answer(make_classifier(id2label=None), features, True)
+    found = task_outputs(make_classifier(id2label=None), features, True)
     assert found["classes"].numpy()[0].tolist() == [b"LABEL_0", b"LABEL_1"]
 
 
 def test_a_model_without_a_task():
     known = ", ".join(task.__name__ for task in TASKS)
     with pytest.raises(TypeError, match=f"that exports know: {known}. Received: Sequential"):
-        answer(keras.Sequential(), {}, True)
+        task_outputs(keras.Sequential(), {}, True)

@@ -1,6 +1,6 @@
 """Run as a process of its own: what one of Keras' backends computes.
 
-    KERAS_BACKEND=jax python answer.py FOLDER RESULT.npz
+    KERAS_BACKEND=jax python run_models.py FOLDER RESULT.npz
 
 Each folder in FOLDER holds a model and its inputs, `inputs.npz`. RESULT gets, by "model/what":
 every output, the outputs of the looped form, the loss in half precision, the weights after one step

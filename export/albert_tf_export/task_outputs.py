@@ -1,8 +1,8 @@
-"""What a model of each task answers in an export: its outputs' names, dtypes and shapes."""
+"""The outputs of each task in an export: names, dtypes and shapes."""
 
 import functools
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import tensorflow as tf
 
@@ -16,6 +16,7 @@ from albert_tf.models import (
     AlbertForTokenClassification,
     AlbertModel,
 )
+from albert_tf.models.base import PreTrainedModel
 
 Tensors = dict[str, tf.Tensor]
 TASKS: Final = (
@@ -30,52 +31,53 @@ TASKS: Final = (
 
 
 @functools.singledispatch
-def answer(model: Any, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
-    """What a model of a certain task answers; each task registers its own.
+def task_outputs(
+    model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: bool
+) -> Tensors:
+    """Returns the outputs of an exported model; each task registers its function.
 
-    Every float is float32. A piece that is padding has outputs too, which mean nothing.
+    Every float is float32. Padding has outputs too, which mean nothing.
 
     Args:
+        model: a task's model.
         features: `input_ids`, `attention_mask` and `token_type_ids`, int32 `[B, T]`, or
             `[B, C, T]` for multiple choice; the model's other inputs by name.
         unroll: False runs the layers as a loop of the graph.
     """
     names = ", ".join(task.__name__ for task in TASKS)
-    raise TypeError(
-        f"A model must be of a task that exports know: {names}. Received: {type(model).__name__}."
-    )
+    raise TypeError(f"An exported model must be one of {names}. Received: {type(model).__name__}.")
 
 
-@answer.register
+@task_outputs.register
 def _(model: AlbertModel, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
     """`last_hidden_state` `[B, T, H]`, and from a model with a pooler `pooler_output` `[B, H]`."""
     return _outputs(model, features, unroll)
 
 
-@answer.register
+@task_outputs.register
 def _(model: AlbertForPreTraining, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
-    """`prediction_logits` `[B, T, V]`, or `[B, P, V]` given positions; `sop_logits` and
+    """`prediction_logits` `[B, T, V]`, or `[B, P, V]` with positions.
 
-    `sop_probabilities` `[B, 2]`: the texts are in order, they are swapped.
+    `sop_logits` and `sop_probabilities` `[B, 2]`: the texts are in order, they are swapped.
     """
     outputs = _outputs(model, features, unroll)
     return {**outputs, "sop_probabilities": tf.nn.softmax(outputs["sop_logits"])}
 
 
-@answer.register
+@task_outputs.register
 def _(model: AlbertForMaskedLM, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
-    """`logits` `[B, T, V]`, or `[B, P, V]` given positions."""
+    """`logits` `[B, T, V]`, or `[B, P, V]` with positions."""
     return _outputs(model, features, unroll)
 
 
-@answer.register
+@task_outputs.register
 def _(
     model: AlbertForSequenceClassification, features: Mapping[str, tf.Tensor], unroll: bool
 ) -> Tensors:
-    """`logits` `[B, C]`, and for regression `value`, the same; otherwise
+    """`logits` `[B, C]`, and for regression the same as `value`. Otherwise:
 
-    `probabilities` `[B, C]`, their names `classes`, string `[B, C]`, and the likeliest one's
-    `label`, string `[B]`, also where several may hold.
+    `probabilities` `[B, C]`, their names `classes`, string `[B, C]`, and `label`, string `[B]`: the
+    highest-scoring class, also for multi-label models.
     """
     logits = _outputs(model, features, unroll)["logits"]
     if model.problem_type == "regression":
@@ -83,37 +85,37 @@ def _(
     return {
         "logits": logits,
         "probabilities": model.probabilities(logits),
-        "label": _likeliest(model, logits),
+        "label": _best_class(model, logits),
         "classes": _classes(model, logits),
     }
 
 
-@answer.register
+@task_outputs.register
 def _(
     model: AlbertForTokenClassification, features: Mapping[str, tf.Tensor], unroll: bool
 ) -> Tensors:
-    """`logits` and `probabilities` `[B, T, C]`, their names `classes`, string `[B, C]`, and the
+    """`logits` and `probabilities` `[B, T, C]`, and their names `classes`, string `[B, C]`.
 
-    likeliest ones' `labels`, string `[B, T]`.
+    `labels`, string `[B, T]`: the highest-scoring class of each piece.
     """
     logits = _outputs(model, features, unroll)["logits"]
     return {
         "logits": logits,
         "probabilities": tf.nn.softmax(logits),
-        "labels": _likeliest(model, logits),
+        "labels": _best_class(model, logits),
         "classes": _classes(model, logits[:, 0]),
     }
 
 
-@answer.register
+@task_outputs.register
 def _(
     model: AlbertForQuestionAnswering, features: Mapping[str, tf.Tensor], unroll: bool
 ) -> Tensors:
-    """`start_logits` and `end_logits` `[B, T]`; with `config.answerability` in their place
+    """`start_logits` and `end_logits` `[B, T]`, or with `config.answerability`:
 
-    `start_top_log_probs`, `start_top_index` (int32) `[B, 5]`, for each start in turn
+    `start_top_log_probs` and `start_top_index` (int32) `[B, 5]`, for each start in turn
     `end_top_log_probs` and `end_top_index` `[B, 25]`, and `cls_logits` `[B]`, higher where there is
-    no answer. A place that can't be an answer's has a log probability near -1e30, or -65504 where
+    no answer. A position where no answer may be has a log probability near -1e30, or -65504 where
     weights are stored in float16.
     """
     if model.config.answerability:
@@ -121,30 +123,30 @@ def _(
     return _outputs(model, features, unroll)
 
 
-@answer.register
+@task_outputs.register
 def _(model: AlbertForMultipleChoice, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
     """`logits` and `probabilities` `[B, C]`."""
     logits = _outputs(model, features, unroll)["logits"]
     return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
 
-def _outputs(model: Any, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+def _outputs(model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
     return dict(model(dict(features), unroll=unroll, training=False))
 
 
-def _likeliest(model: Any, logits: tf.Tensor) -> tf.Tensor:
+def _best_class(model: PreTrainedModel, logits: tf.Tensor) -> tf.Tensor:
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)
     return tf.gather(tf.constant(model.config.labels), best)
 
 
-def _classes(model: Any, logits: tf.Tensor) -> tf.Tensor:
-    """All names for each row of logits `[B, C]`."""
+def _classes(model: PreTrainedModel, logits: tf.Tensor) -> tf.Tensor:
+    """The names of all classes, for each row of logits `[B, C]`."""
     every = tf.zeros_like(logits, tf.int32) + tf.range(model.config.num_labels)
     return tf.gather(tf.constant(model.config.labels), every)
 
 
 def _at_least(length: int, values: tf.Tensor) -> tf.Tensor:
-    """`[B, T]` padded to T ≥ length: a beam needs as many places as it is wide."""
+    """Pads `[B, T]` to T ≥ length: a beam needs as many positions as it is wide."""
     if values.shape[1] is not None and values.shape[1] >= length:
         return values
     return tf.pad(values, [[0, 0], [0, tf.maximum(length - tf.shape(values)[1], 0)]])
