@@ -1,47 +1,58 @@
 """`albert-tf sizes`"""
 
-import dataclasses
 import json
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from albert_tf.commands import size_tables
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.options import COUNT, check_options, option
 from albert_tf.sizes import SIZES
 
 SUMMARY = "count parameters, and the memory that training and serving take"
-LENGTH = 128
 EXAMPLES = """examples:
   albert-tf sizes
   albert-tf sizes --batch-size 32 --max-length 512 --gradient-checkpointing
   albert-tf sizes --model my-model --json
 
-Without --model: the sizes that have names beside the paper's figures (tables 1, 3 and 4). All is
-counted on the layers themselves, which take no memory for it. v1 and v2 are of one size and differ
-in their training, and in dropout.
+Without --model: the named sizes. v1 and v2 have the same size; they differ in training and dropout.
 """
+NAMES: Final = ("base", "large", "xlarge", "xxlarge", "mini", "tiny")
+# A configuration's fields, by the letters that the paper has for them.
+FIELDS: Final = {
+    "embedding_size": "E",
+    "hidden_size": "H",
+    "num_hidden_layers": "L",
+    "num_attention_heads": "A",
+    "intermediate_size": "I",
+    "share": "share",
+}
+BYTES: Final = {"float32": 4, "float16": 2, "int8": 1}
+NOTES: Final = """\
+Parameters: encoder and pooler. Compute: parameters that a pass applies, V·E + E·H +
+L·(4·H² + 2·H·I) + H². Sharing saves parameters, not work.
+Memory in MB (10^6 bytes): weights to serve; then a training step in float32. Slots are the moments
+of Adam, AdamW or LAMB; waiting are gradients of a shared weight's uses, until TensorFlow sums them;
+activations are results that the backward pass reads. A task's head, intermediate results and
+TensorFlow itself come on top: benchmarks/training_memory.py measures them."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class OPTIONS:
     """The options of `albert-tf sizes`."""
 
     model: str | None = option(
-        None,
-        help="model to count: directory, configuration file, hub name or size",
-        metavar="NAME",
+        None, help="model directory, configuration file, hub name or size (default: all sizes)"
     )
-    batch_size: int = option(32, help="examples of a training step", range=COUNT)
+    batch_size: int = option(32, help="number of rows in a training batch", range=COUNT)
     max_length: int | None = option(
         None,
-        help=f"pieces of an example; default: {LENGTH}, or the most that the model takes",
+        help="number of pieces in a row (default: 128, or the model's limit if that is less)",
         range=COUNT,
     )
     gradient_checkpointing: bool = option(
-        False, help="recomputation of layers in the backward pass: less memory, more time"
+        False, help="recomputation of each block for the gradient, which saves activations"
     )
     json: bool = option(False, help="output as one JSON object")
 
@@ -50,36 +61,37 @@ class OPTIONS:
 
 
 def run(options: OPTIONS) -> int:
-    """Prints the tables, or all of it as JSON."""
+    """Prints a table of sizes and one of memory, or all of it as JSON."""
     if options.model is None:
-        names = (*size_tables.PAPER, "mini", "tiny")
-        configs = {name: AlbertConfig.from_size(name) for name in names}
+        configs = {name: AlbertConfig.from_size(name) for name in NAMES}
     else:
         configs = {options.model: _config(options.model)}
-    positions = max(config.max_position_embeddings for config in configs.values())
-    length = options.max_length or min(LENGTH, positions)
-    options = dataclasses.replace(options, max_length=length)
-    configs = _long_enough(configs, length)
-    report = _report(configs, options)
-    print(json.dumps(report) if options.json else size_tables.text(report))
-    return 0
-
-
-def _long_enough(configs: Mapping[str, AlbertConfig], length: int) -> dict[str, AlbertConfig]:
-    """Those that take rows of this length."""
     longest = max(config.max_position_embeddings for config in configs.values())
+    length = options.max_length or min(128, longest)
     if length > longest:
         raise UserError(
             "--max-length must not be longer than the model's max_position_embeddings, "
             f"{longest}. Received: {length}."
         )
-    return {
-        name: config for name, config in configs.items() if length <= config.max_position_embeddings
-    }
+    models = [
+        {"name": name, **_counts(config, options, length)}
+        for name, config in configs.items()
+        if length <= config.max_position_embeddings
+    ]
+    if options.json:
+        print(json.dumps({**vars(options), "max_length": length, "models": models}))
+        return 0
+    again = ", blocks computed again" if options.gradient_checkpointing else ""
+    _print(["", *FIELDS.values(), "parameters", "compute"], [_size_row(each) for each in models])
+    print(f"\nMemory; training with batches of {options.batch_size} rows of {length} pieces{again}")
+    training = models[0]["training_bytes"]
+    _print(["", *BYTES, *training], [_memory_row(each) for each in models])
+    print("\n" + NOTES)
+    return 0
 
 
 def _config(name: str) -> AlbertConfig:
-    """What a size, a JSON file, a directory or a hub name says of its model."""
+    """Reads the configuration of a size, a JSON file, a directory or a hub name."""
     from albert_tf.checkpoints import finder
 
     path = Path(name).expanduser()
@@ -90,65 +102,36 @@ def _config(name: str) -> AlbertConfig:
     return finder.read_config(name)
 
 
-def _report(configs: Mapping[str, AlbertConfig], options: OPTIONS) -> dict[str, Any]:
-    report: dict[str, Any] = {
-        name: getattr(options, name)
-        for name in ("batch_size", "max_length", "gradient_checkpointing")
-    }
-    report["models"] = [
-        {"name": name, **_counts(config, options), "paper_millions": size_tables.PAPER.get(name)}
-        for name, config in configs.items()
-    ]
-    if options.model is None:
-        report["table_3"] = [
-            _variant(size, share, paper)
-            for size, papers in size_tables.PAPER_EMBEDDINGS.items()
-            for share, paper in zip(("none", "all"), papers, strict=True)
-        ]
-        report["table_4"] = [
-            _variant(size, share, paper)
-            for share, papers in size_tables.PAPER_SHARING.items()
-            for size, paper in zip((768, 128), papers, strict=True)
-        ]
-    else:
-        (config,) = configs.values()
-        report["with_heads"] = _with_heads(config)
-    return report
-
-
-def _counts(config: AlbertConfig, options: OPTIONS) -> dict[str, Any]:
+def _counts(config: AlbertConfig, options: OPTIONS, length: int) -> dict[str, Any]:
     from albert_tf.models import counting
 
-    assert options.max_length is not None
     parameters = counting.parameters(config)
     training = counting.training_memory(
-        config, options.batch_size, options.max_length, options.gradient_checkpointing
+        config, options.batch_size, length, options.gradient_checkpointing
     )
     return {
-        **{field: getattr(config, field) for field in size_tables.SIZES},
+        **{field: getattr(config, field) for field in FIELDS},
         "parameters": parameters,
         "applied_parameters": counting.applied_parameters(config),
-        "weights_bytes": {name: parameters * size for name, size in size_tables.BYTES.items()},
+        "weights_bytes": {name: parameters * size for name, size in BYTES.items()},
         "training_bytes": {**training._asdict(), "total": sum(training)},
     }
 
 
-def _variant(embedding_size: int, share: str, paper: int) -> dict[str, Any]:
-    """A base model of table 3 or 4."""
-    from albert_tf.models import counting
-
-    config = AlbertConfig.from_size("base", embedding_size=embedding_size, share=share)
-    return {
-        "embedding_size": embedding_size,
-        "share": share,
-        "parameters": counting.parameters(config),
-        "paper_millions": paper,
-    }
+def _size_row(model: dict[str, Any]) -> list[str]:
+    compute = model["applied_parameters"] / 1e6
+    sizes = [str(model[field]) for field in FIELDS]
+    return [model["name"], *sizes, f"{model['parameters']:,}", f"{compute:.{2 * (compute < 10)}f}M"]
 
 
-def _with_heads(config: AlbertConfig) -> dict[str, int]:
-    from albert_tf import models
-    from albert_tf.models import counting
+def _memory_row(model: dict[str, Any]) -> list[str]:
+    sizes = [*model["weights_bytes"].values(), *model["training_bytes"].values()]
+    return [model["name"], *(f"{size / 1e6:,.1f}" for size in sizes)]
 
-    heads = [name for name in models.__all__ if name.startswith("AlbertFor")]
-    return {name: counting.parameters(config, getattr(models, name)) for name in heads}
+
+def _print(header: list[str], rows: list[list[str]]) -> None:
+    """Prints columns as wide as they need, the first one to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in [header, *rows]:
+        first, *rest = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join([row[0].ljust(len(first)), *rest]))

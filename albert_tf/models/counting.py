@@ -1,37 +1,33 @@
-"""Parameters, and the memory of training, counted on models that take no memory themselves."""
+"""Counts parameters and the memory of training, from a configuration alone."""
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import keras
-
 from albert_tf.config import AlbertConfig
-from albert_tf.models.albert import AlbertModel
-from albert_tf.models.base import PreTrainedModel
+from albert_tf.layers import group_schedule
 
 FLOAT32: Final = 4  # bytes
 
-# For each activation function, how many arrays `[N, I]` its gradient and the next product's read,
-# its own result among them; the functions are compositions in TensorFlow.
+# For each activation function, the number of arrays `[N, I]` that the backward pass reads, its
+# result included; on TensorFlow these functions are compositions.
 ACTIVATION_ARRAYS: Final = {"gelu": 4, "gelu_new": 5, "relu": 1, "silu": 2, "swish": 2, "tanh": 1}
 
-
-# TensorFlow sums the gradients of a weight that is used often at the end, or whenever more than
-# these, and more bytes than these, are waiting.
+# TensorFlow sums a weight's gradients at the end, or as soon as more than 4 of them, and more than
+# 128 MiB, are waiting.
 WAITING: Final = 4
 WAITING_BYTES: Final = 128 * 2**20
 
 
 class TrainingMemory(NamedTuple):
-    """Bytes that a training step takes in float32.
+    """Bytes of a training step in float32.
 
     Attributes:
         weights: 4 for each parameter.
         gradients: the same.
-        slots: the two moments of Adam, AdamW or LAMB, twice that.
-        waiting: a shared weight's gradients from each of its uses, until TensorFlow sums them.
-        activations: what the forward pass leaves for the backward pass.
+        slots: both moments of Adam, AdamW or LAMB: twice the weights.
+        waiting: a shared weight's gradients from each use, until TensorFlow sums them.
+        activations: results of the forward pass that the backward pass reads.
     """
 
     weights: int
@@ -41,65 +37,57 @@ class TrainingMemory(NamedTuple):
     activations: int
 
 
-def skeleton(config: AlbertConfig, model: type[PreTrainedModel] = AlbertModel) -> PreTrainedModel:
-    """The model with all its layers and variables, and no memory behind the variables."""
-
-    def make() -> PreTrainedModel:
-        with keras.StatelessScope(initialize_variables=False):
-            return model(config)
-
-    # Keras gives every variable that waits for its values theirs when a functional model is made,
-    # however large they are, but in its own thread alone.
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(make).result()
-
-
-def parameters(config: AlbertConfig, model: type[PreTrainedModel] = AlbertModel) -> int:
-    """How many numbers a model has; encoder and pooler, as the paper counts, for `AlbertModel`."""
-    return skeleton(config, model).count_params()
+def parameters(config: AlbertConfig) -> int:
+    """Returns the number of parameters of encoder and pooler, which the paper counts."""
+    e, h = config.embedding_size, config.hidden_size
+    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+    embedding = rows * e + 2 * e + e * h + h
+    blocks = sum(len(uses) * sum(sizes) for sizes, uses in _block_weights(config))
+    return embedding + blocks + h * h + h
 
 
 def applied_parameters(config: AlbertConfig) -> int:
-    """The word table and every kernel, each as often as a pass applies it: a measure of the work.
+    """Returns V·E + E·H + L·(4·H² + 2·H·I) + H², a measure of a pass's work.
 
-    V·E + E·H + L·(4·H² + 2·H·I) + H², where inner blocks count as layers; biases, norms and the
-    small tables are left out.
+    Each kernel counts as often as a pass applies it; inner blocks count as layers. Biases, norms
+    and the small tables are left out.
     """
-    model = skeleton(config)
-    layers = [model.embedding.projection, *_visits(model), model.pooler]
-    table = model.embedding.word_embeddings
-    return _elements([table, *(kernel for layer in layers for kernel in _kernels(layer))])
+    e, h = config.embedding_size, config.hidden_size
+    blocks = config.num_hidden_layers * config.inner_group_num
+    block = 4 * h * h + 2 * h * config.intermediate_size
+    return config.vocab_size * e + e * h + blocks * block + h * h
 
 
 def training_memory(
     config: AlbertConfig, batch_size: int, length: int, gradient_checkpointing: bool = False
 ) -> TrainingMemory:
-    """What a training step of encoder and pooler takes with Adam, AdamW or LAMB, in float32."""
+    """Returns the memory of a step of encoder and pooler with Adam, AdamW or LAMB, in float32."""
     weights = FLOAT32 * parameters(config)
-    kept = activations(config, batch_size, length, gradient_checkpointing)
-    return TrainingMemory(weights, weights, 2 * weights, waiting_gradients(config), kept)
+    read_again = activations(config, batch_size, length, gradient_checkpointing)
+    return TrainingMemory(weights, weights, 2 * weights, waiting_gradients(config), read_again)
 
 
 def waiting_gradients(config: AlbertConfig) -> int:
-    """Bytes of gradients beside their sums, on TensorFlow: sharing saves none of them."""
-    uses: dict[int, list[int]] = {}
-    for block in _visits(skeleton(config)):
-        for variable in block.weights:
-            uses.setdefault(id(variable), []).append(FLOAT32 * _elements([variable]))
-    return sum(sizes[0] * (_most_waiting(len(sizes), sizes[0]) - 1) for sizes in uses.values())
+    """Returns the bytes of gradients besides their sums, on TensorFlow; sharing saves none."""
+    return sum(
+        FLOAT32 * size * (_most_waiting(count, FLOAT32 * size) - 1)
+        for sizes, uses in _block_weights(config)
+        for size in sizes
+        for count in uses
+    )
 
 
 def activations(
     config: AlbertConfig, batch_size: int, length: int, gradient_checkpointing: bool = False
 ) -> int:
-    """Bytes of the forward pass's results that the backward pass reads, in float32.
+    """Returns the bytes of the forward pass's results that the backward pass reads, in float32.
 
-    With N = B·T pieces, a block keeps `N · (10·H + 5·I + A·T)` numbers: its input, query, key,
-    value, the heads' joined result, two for either layer norm, and between them the first one's
-    result, 10 of width H; 5 of width I for "gelu_new" (see `ACTIVATION_ARRAYS`); the attention's
-    probabilities. Dropout adds those that it thinned out, and its masks of a byte a place. With
-    gradient checkpointing each block keeps its input, and one of them at a time the rest.
-    A head's few, and under a thousandth that layer norms keep beside, are left out.
+    With N = B·T pieces, a block has `N · (10·H + 5·I + A·T)` such numbers: of width H its input,
+    query, key, value, the joined heads, two for each layer norm, and the first layer norm's result;
+    5 of width I for "gelu_new" (see `ACTIVATION_ARRAYS`); the attention's probabilities. Dropout
+    adds its results, and masks with a byte for each number. With gradient checkpointing each block
+    has its input, and one block at a time the rest. Heads, and under a thousandth that layer norms
+    add, are left out.
     """
     pieces = batch_size * length
     blocks = config.num_hidden_layers * config.inner_group_num
@@ -111,22 +99,29 @@ def activations(
 
 
 def recomputed(config: AlbertConfig, batch_size: int, length: int) -> int:
-    """Bytes of what gradient checkpointing computes again for one block, beside its input."""
+    """Returns the bytes that gradient checkpointing computes again for one block."""
     piece = _block_bytes(config, length) - FLOAT32 * config.hidden_size
     return batch_size * length * piece
+
+
+def _block_weights(config: AlbertConfig) -> Iterator[tuple[list[int], list[int]]]:
+    """Yields, for each part of each inner block, its weights' sizes and the uses of each copy."""
+    h, i, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
+    shared = list(Counter(group_schedule(layers, config.num_hidden_groups)).values())
+    own = [1] * layers
+    attention = [h * h, h] * 4 + [h, h]
+    ffn = [h * i, i, i * h, h, h, h]
+    for _ in range(config.inner_group_num):
+        yield attention, shared if config.share in ("all", "attention") else own
+        yield ffn, shared if config.share in ("all", "ffn") else own
 
 
 def _most_waiting(uses: int, size: int) -> int:
     return min(uses, max(WAITING, WAITING_BYTES // size) + 1)
 
 
-def _visits(model: PreTrainedModel) -> list[keras.layers.Layer]:
-    """The blocks in the order in which a pass applies them, each as often as it does."""
-    return [block for group in model.encoder.schedule for block in model.encoder.group(group)]
-
-
 def _block_bytes(config: AlbertConfig, length: int) -> int:
-    """Of one piece in one block."""
+    """Bytes for one piece in one block."""
     attended = config.num_attention_heads * length
     arrays = 10 * config.hidden_size + attended
     arrays += ACTIVATION_ARRAYS[config.hidden_act] * config.intermediate_size
@@ -140,20 +135,6 @@ def _block_bytes(config: AlbertConfig, length: int) -> int:
 
 
 def _embedding_bytes(config: AlbertConfig) -> int:
-    """Of one piece: what goes into the norm, what is normalised, its result, and the mask."""
+    """Bytes for one piece: the norm's input, normalised input and result, and the mask."""
     size = config.embedding_size
     return FLOAT32 * 3 * size + (size if config.hidden_dropout_prob else 0)
-
-
-def _kernels(layer: keras.layers.Layer) -> list[keras.Variable]:
-    return [variable for variable in layer.weights if variable.name == "kernel"]
-
-
-def _elements(variables: Sequence[keras.Variable]) -> int:
-    total = 0
-    for variable in variables:
-        count = 1
-        for size in variable.shape:
-            count *= size
-        total += count
-    return total
