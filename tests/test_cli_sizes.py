@@ -86,7 +86,7 @@ def test_a_model_on_disk(report, run, small_config, tmp_path, form):
 
 def test_mistakes(run, tmp_path):
     for arguments, message in (
-        (("--batch-size", 0), "batch_size must be 1 or more. Received: '0'."),
+        (("--batch-size", 0), "batch_size must be 1 or more. Received: 0."),
         (("--max-length", 513), "max_position_embeddings, 512. Received: 513."),
         (("--model", "tiny", "--max-length", 129), "max_position_embeddings, 128."),
         (("--model", tmp_path), "Received"),

@@ -13,29 +13,38 @@ from albert_tf.models.outputs import ModelOutput
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertModel(PreTrainedModel):
-    """Embedding, encoder and pooler.
+    """The encoder: embedding, shared blocks and pooler.
 
     Args:
         config: sizes and probabilities.
         add_pooling_layer: False leaves the pooler and `pooler_output` out.
         dtype, name: as in `keras.Model`.
-
     Call arguments:
         input_ids: int `[B, T]`, or a dict of these arguments.
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
         token_type_ids: int `[B, T]`; None means 0.
         position_ids: int `[B, T]`; None means 0, 1, ….
-        inputs_embeds: float `[B, T, E]` in the place of `input_ids`.
-        output_attentions, output_hidden_states: add what every block computed.
-        unroll: False runs the layers as a loop of the graph, without these two; see
+        inputs_embeds: float `[B, T, E]`, instead of `input_ids`.
+        output_attentions, output_hidden_states: return the results of every block too.
+        unroll: False runs the layers as a loop of the graph, without these results; see
             `AlbertEncoder`.
     Returns:
         `ModelOutput` with `last_hidden_state` `[B, T, H]`, `pooler_output` `[B, H]`, and on request
         `hidden_states` (L + 1 of `[B, T, H]`, the projected embedding first) and `attentions`
         (L of `[B, A, T, T]`), L counting inner blocks.
     Raises:
-        ValueError: an id outside its table, a wrong rank, or a sequence that is too long.
+        ValueError: an id outside its table (checked in eager calls), a wrong rank, or a sequence
+            that is too long.
     Source: ALBERT, arXiv 1909.11942.
+
+    Example:
+        >>> from albert_tf import AlbertModel, AlbertTokenizer
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> model = AlbertModel.from_pretrained("small")
+        >>> features = tokenizer(["A quiet film."], return_tensors="np")
+        >>> outputs = model(features, output_hidden_states=True)
+        >>> len(outputs.hidden_states) == model.config.num_hidden_layers + 1
+        True
     """
 
     def __init__(self, config: AlbertConfig, add_pooling_layer: bool = True, **kwargs: Any):

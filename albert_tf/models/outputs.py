@@ -1,4 +1,4 @@
-"""The form in which models answer: a dict whose keys are attributes too."""
+"""The outputs of models: a dict whose keys are attributes too."""
 
 from typing import Any
 
@@ -9,8 +9,13 @@ import optree
 class ModelOutput(dict):
     """Named outputs, read as `outputs["logits"]`, `outputs.logits` or `outputs[0]`.
 
-    Keras, TensorFlow, JAX and torch take it apart and put it together like any other nested
-    structure.
+    Keras, TensorFlow, JAX and torch treat it as a nested structure, like any dict.
+
+    Example:
+        >>> from albert_tf import ModelOutput
+        >>> outputs = ModelOutput(loss=0.5, logits=[1.0, 2.0])
+        >>> outputs.logits == outputs["logits"] == outputs[1]
+        True
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -45,7 +50,7 @@ if keras.backend.backend() == "jax":
 elif keras.backend.backend() == "torch":
     from torch.utils import _pytree
 
-    # The other two hand the names first, and keep them as they are.
+    # torch passes and expects the values first, as a list.
     _pytree.register_pytree_node(
         ModelOutput,
         lambda output: (list(output.values()), tuple(output)),

@@ -135,37 +135,46 @@ class Run(NamedTuple):
 
 
 def _differences(runner: str, runs: Mapping[str, Run], precision: str) -> dict[str, Difference]:
-    """Runs all runners at once, each in its process."""
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONIOENCODING": "utf-8"}
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        processes = {}
+    """Compares each run's outputs with the expected ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: Path(folder) / f"{name}.npz" for name in runs}
+        commands: list[Sequence[str | Path]] = []
         for name, run in runs.items():
-            file = Path(folder) / name
-            file.write_text("".join(json.dumps(row) + "\n" for row in run.inputs))
-            command = [sys.executable, RUNNERS / runner, *run.arguments, "--input", file]
+            inputs = Path(folder) / name
+            inputs.write_text("".join(json.dumps(row) + "\n" for row in run.inputs))
+            options: list[str | Path] = ["--input", inputs, "--save", files[name]]
+            commands.append([RUNNERS / runner, *run.arguments, *options])
+        _run_scripts(commands)
+        return {
+            name: _difference(_saved_outputs(files[name]), run.case, precision)
+            for name, run in runs.items()
+        }
+
+
+def _run_scripts(commands: Sequence[Sequence[str | Path]]) -> None:
+    """Runs all scripts at once, each in a fresh process."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONIOENCODING": "utf-8"}
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for command in commands:
             process = subprocess.Popen(
-                [*command, "--save", file.with_suffix(".npz")],
+                [sys.executable, *command],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 encoding="utf-8",
                 env=environment,
             )
-            processes[name] = stack.enter_context(process)
+            processes.append(stack.enter_context(process))
             stack.callback(process.kill)  # Ctrl-C ends them at once.
-        return {
-            name: _difference(
-                _saved_outputs(process, Path(folder) / f"{name}.npz"), runs[name].case, precision
-            )
-            for name, process in processes.items()
-        }
+        for process in processes:
+            _, errors = process.communicate()
+            if process.returncode:
+                reason = (errors.strip() or f"status {process.returncode}").splitlines()[-1]
+                raise ParityError(f"The export must run without this package. Received: {reason}")
 
 
-def _saved_outputs(process: subprocess.Popen[str], file: Path) -> list[dict[str, np.ndarray]]:
+def _saved_outputs(file: Path) -> list[dict[str, np.ndarray]]:
     """Reads a runner's file: the outputs of each row."""
-    _, errors = process.communicate()
-    if process.returncode:
-        reason = (errors.strip() or f"status {process.returncode}").splitlines()[-1]
-        raise ParityError(f"The export must run without this package. Received: {reason}")
     rows: list[dict[str, np.ndarray]] = []
     with np.load(file, allow_pickle=False) as arrays:
         for key in arrays.files:

@@ -1,6 +1,10 @@
-"""Models of every task whose weights all matter, their tokenizer, and what Keras says."""
+"""Models of every task, their tokenizer, their exports, and the outputs of Keras."""
 
+import contextlib
 import functools
+import importlib.util
+import io
+import sys
 
 import numpy as np
 import pytest
@@ -82,32 +86,93 @@ def logits(classifier, features):
 
 
 @pytest.fixture(scope="session")
-def written(tmp_path_factory, classifier, tokenizer):
-    """A function: exporter and options -> path of the classifier's export, made once, unchecked."""
-    paths = {}
+def run_script(tmp_path_factory):
+    """A function that runs a runner in this process, which has loaded TensorFlow already.
 
-    def write(exporter, **options):
-        key = (exporter.__name__, *sorted(options.items()))
-        if key not in paths:
-            paths[key] = tmp_path_factory.mktemp("export") / "model"
-            options = {"max_length": MAX_LENGTH, "check": False, **options}
-            exporter(classifier, tokenizer, paths[key], **options)
-        return paths[key]
+    Takes a script, its arguments and lines of input; returns status, standard output and errors.
+    """
+    from albert_tf_export import parity
 
-    return write
+    sys.path.insert(0, str(parity.RUNNERS))  # as Python does for a script
+    mains = {}
+    for name in ("saved_model.py", "tflite.py"):
+        spec = importlib.util.spec_from_file_location(f"runner_{name[:-3]}", parity.RUNNERS / name)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        mains[name] = functools.partial(module.run, module.main)
+    inputs = tmp_path_factory.mktemp("inputs") / "lines"
+
+    def run(script, *arguments, lines=""):
+        inputs.write_bytes(lines if isinstance(lines, bytes) else lines.encode())
+        status, output, errors = 0, io.StringIO(), io.StringIO()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.redirect_stdout(output))
+            stack.enter_context(contextlib.redirect_stderr(errors))
+            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            patch.setattr(sys, "argv", [script, "--input", str(inputs), *map(str, arguments)])
+            try:
+                mains[script]()
+            except SystemExit as end:
+                status = end.code if isinstance(end.code, int) else 1
+                errors.write("" if isinstance(end.code, int) else end.code)
+        return status, output.getvalue(), errors.getvalue()
+
+    yield run
+    sys.path.remove(str(parity.RUNNERS))
 
 
 @pytest.fixture(scope="session")
-def checked(tmp_path_factory, make_model, tokenizer):
-    """A function: exporter, task and options -> report of an export that was checked, made once."""
-    reports = {}
+def reports(tmp_path_factory, classifier, tokenizer):
+    """A function: exporter and options -> report of the classifier's export, made once.
+
+    With no options it is checked, in fresh processes.
+    """
+    made = {}
+    defaults = {"layers": "loop", "quantize": "none", "ids_only": False}
+
+    def report(exporter, **options):
+        options = {key: value for key, value in options.items() if value != defaults[key]}
+        key = (exporter.__name__, *sorted(options.items()))
+        if key not in made:
+            path = tmp_path_factory.mktemp("export") / "model"
+            made[key] = exporter(
+                classifier, tokenizer, path, max_length=MAX_LENGTH, check=not options, **options
+            )
+        return made[key]
+
+    return report
+
+
+@pytest.fixture(scope="session")
+def written(reports):
+    """A function: exporter and options -> path of the classifier's export."""
+    return lambda exporter, **options: reports(exporter, **options).path
+
+
+@pytest.fixture(scope="session")
+def checked(tmp_path_factory, make_model, tokenizer, run_script):
+    """A function: exporter, task and options -> report of an export, made and checked once.
+
+    The check runs in this process; `reports` checks in fresh ones.
+    """
+    from albert_tf_export import parity
+
+    made = {}
+
+    def run_scripts(commands):
+        for command in commands:
+            status, _, errors = run_script(command[0].name, *command[1:])
+            assert status == 0, errors
 
     def export(exporter, task, **options):
         options = {"max_length": MAX_LENGTH, "ids_only": False, **options}
-        key = (exporter.__name__, task, *sorted(options.items()))
-        if key not in reports:
+        key = (exporter.__name__, str(task), *sorted(options.items()))
+        if key not in made:
+            model = make_model(task) if isinstance(task, str) else task
             path = tmp_path_factory.mktemp("checked") / "model"
-            reports[key] = exporter(make_model(task), tokenizer, path, **options)
-        return reports[key]
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(parity, "_run_scripts", run_scripts)
+                made[key] = exporter(model, tokenizer, path, **options)
+        return made[key]
 
     return export

@@ -1,44 +1,90 @@
-"""The C program, through TF Serving's loader, gives a SavedModel's strings the logits of Keras."""
+"""A C program, through TF Serving's loader, gives a SavedModel's strings the logits of Keras."""
 
 import importlib.util
 import io
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from albert_tf_export import export_saved_model
+from tensorflow.core.protobuf import saved_model_pb2
 
-FIXTURES = Path(__file__).parents[1] / "capi" / "conftest.py"
-_spec = importlib.util.spec_from_file_location("capi_fixtures", FIXTURES)
-_fixtures = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_fixtures)
-c_program, text_operators = _fixtures.c_program, _fixtures.text_operators
-serve_with_c, signature_tensors = _fixtures.serve_with_c, _fixtures.signature_tensors
+SOURCE = Path(__file__).with_name("serve_saved_model.c")
+
+
+def package_folder(name):
+    return Path(importlib.util.find_spec(name).origin).parent
+
+
+@pytest.fixture(scope="module")
+def c_program(tmp_path_factory):
+    """The compiled `serve_saved_model`, linked with the libraries of TensorFlow's wheel."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("needs a C compiler (cc, gcc or clang)")
+    tensorflow = package_folder("tensorflow")
+    libraries = [
+        library
+        for pattern in ("libtensorflow_cc.*", "libtensorflow_framework.*")
+        for library in sorted(tensorflow.glob(pattern))[:1]
+    ]
+    program = tmp_path_factory.mktemp("capi") / "serve_saved_model"
+    command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1"]
+    command += ["-isystem", tensorflow / "include", SOURCE, *libraries]
+    subprocess.run([*command, f"-Wl,-rpath,{tensorflow}", "-o", program], check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def serve(c_program, texts):
+    """A function that runs the C program on texts; returns the finished process."""
+    operators = package_folder("tensorflow_text") / "python/ops/_fast_sentencepiece_tokenizer.so"
+
+    def run(folder, source, *fetches, texts=texts, library=operators):
+        lines = "".join(f"{text}\n" for text in texts).encode()
+        command = [c_program, library, folder, source, *fetches]
+        return subprocess.run(command, input=lines, capture_output=True, timeout=300)
+
+    return run
+
+
+def tensors(folder):
+    """Names of the input and output tensors of the default signature."""
+    saved_model = saved_model_pb2.SavedModel()
+    saved_model.ParseFromString((folder / "saved_model.pb").read_bytes())
+    declared = saved_model.meta_graphs[0].signature_def["serving_default"]
+    return (
+        {name: tensor.name for name, tensor in declared.inputs.items()},
+        {name: tensor.name for name, tensor in declared.outputs.items()},
+    )
 
 
 @pytest.mark.parametrize("layers", ["loop", "unrolled"])
-def test_serves_strings(layers, written, serve_with_c, signature_tensors, texts, logits):
+def test_serves_strings(layers, written, serve, logits):
     folder = written(export_saved_model, layers=layers)
-    inputs, outputs = signature_tensors(folder)
-    answer = serve_with_c(
-        folder, inputs["text"], outputs["logits"], outputs["probabilities"], texts=texts
-    )
+    inputs, outputs = tensors(folder)
+    answer = serve(folder, inputs["text"], outputs["logits"], outputs["probabilities"])
     assert answer.returncode == 0, answer.stderr.decode()
     rows = np.loadtxt(io.BytesIO(answer.stdout), ndmin=2)
     np.testing.assert_allclose(rows[:, :3], logits, rtol=0, atol=2e-6)
     np.testing.assert_allclose(rows[:, 3:].sum(axis=1), 1, rtol=0, atol=1e-6)
 
 
-@pytest.mark.slow
-def test_serves_a_tagger(checked, make_model, tokenizer, serve_with_c, signature_tensors):
-    folder = checked(export_saved_model, "token-classification", check=False).path
-    inputs, outputs = signature_tensors(folder)
-    texts = ["a quiet delight", "the boat"]
-    answer = serve_with_c(folder, inputs["text"], outputs["logits"], texts=texts)
-    assert answer.returncode == 0, answer.stderr.decode()
-    rows = np.loadtxt(io.BytesIO(answer.stdout), ndmin=2)
-    features = dict(tokenizer(texts, padding=True, return_tensors="np"))
-    expected = np.asarray(make_model("token-classification")(features)["logits"])
-    found = rows.reshape(expected.shape)
-    is_text = features["attention_mask"] == 1
-    np.testing.assert_allclose(found[is_text], expected[is_text], rtol=0, atol=2e-6)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"library": "nowhere.so"}, "nowhere.so: "),
+        ({"folder": "nowhere"}, "nowhere: Could not find SavedModel"),
+        ({"source": "absent:0"}, "must have the tensor that is asked for. Received: absent:0"),
+        ({"texts": []}, "must hold at least one line"),
+    ],
+)
+def test_says_what_is_wrong(serve, written, change, message):
+    folder = written(export_saved_model)
+    inputs, outputs = tensors(folder)
+    call = {"folder": folder, "source": inputs["text"]} | change
+    answer = serve(call.pop("folder"), call.pop("source"), outputs["logits"], **call)
+    assert answer.returncode == 1
+    assert message in answer.stderr.decode()

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the operator that the exports hold)
 from albert_tf_export import ParityError, export_saved_model, parity
+from albert_tf_export.options import in_float32
 
 from albert_tf.errors import UserError
 
@@ -19,7 +20,7 @@ WRONG = {
 
 def signatures(path):
     loaded = tf.saved_model.load(path)
-    # The functions keep just a weak hold of what they were loaded with.
+    # The functions have only a weak reference to the loaded object.
     return loaded, loaded.signatures
 
 
@@ -133,11 +134,10 @@ except Exception as error:
     )
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
 def test_half_precision_serves_ids_as_ids_and_computes_in_float32(
-    policy, make_classifier, classifier, tokenizer, tmp_path, features
+    make_classifier, tokenizer, tmp_path, features
 ):
-    model = make_classifier(policy)
+    model = make_classifier("mixed_bfloat16")
     export_saved_model(model, tokenizer, tmp_path / "1", ids_only=True, check=False)
     _, served = signatures(tmp_path / "1")
     specs = served["ids"].structured_input_signature[1]
@@ -145,9 +145,20 @@ def test_half_precision_serves_ids_as_ids_and_computes_in_float32(
     answer = served["ids"](**{name: tf.constant(value) for name, value in features.items()})
     assert answer["logits"].dtype == tf.float32
     same = make_classifier("float32")
-    same.set_weights([np.asarray(weight, "float32") for weight in model.get_weights()])
+    same.set_weights(model.get_weights())
     np.testing.assert_allclose(answer["logits"], same(features)["logits"], rtol=0, atol=2e-6)
-    assert model.dtype_policy.name == policy
+    assert model.dtype_policy.name == "mixed_bfloat16"
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
+def test_a_copy_in_float32(policy, make_classifier):
+    model = make_classifier(policy)
+    copy = in_float32(model)
+    assert copy.dtype_policy.name == "float32"
+    for ours, theirs in zip(copy.get_weights(), model.get_weights(), strict=True):
+        assert ours.dtype == np.float32
+        np.testing.assert_array_equal(ours, theirs.astype("float32"))
+    assert in_float32(copy) is copy
 
 
 def test_pairs(make_classifier, tokenizer, tmp_path):
@@ -161,35 +172,20 @@ def test_pairs(make_classifier, tokenizer, tmp_path):
     np.testing.assert_allclose(answer["logits"], model(dict(encoded))["logits"], rtol=0, atol=2e-6)
 
 
-def test_regression_and_several_labels(make_classifier, tokenizer, tmp_path):
-    text = tf.constant(["A quiet delight."])
-    model = make_classifier(id2label={0: "stars"})
-    export_saved_model(model, tokenizer, tmp_path / "regression", check=False)
-    answer = signatures(tmp_path / "regression")[1]["text"](text=text)
-    assert set(answer) == {"logits", "value"}
-    np.testing.assert_array_equal(answer["value"], answer["logits"])
-
-    model = make_classifier(problem_type="multi_label_classification")
-    export_saved_model(model, tokenizer, tmp_path / "several", check=False)
-    answer = signatures(tmp_path / "several")[1]["text"](text=text)
-    np.testing.assert_allclose(answer["probabilities"], tf.sigmoid(answer["logits"]), atol=1e-6)
-
-
-def test_is_checked_in_fresh_processes(classifier, tokenizer, tmp_path):
-    report = export_saved_model(classifier, tokenizer, tmp_path / "1")
-    assert report.path == tmp_path / "1"
+def test_is_checked_in_fresh_processes(reports):
+    report = reports(export_saved_model)
     files = [file for file in report.path.rglob("*") if file.is_file()]
     assert report.size == sum(file.stat().st_size for file in files)
     assert set(report.differences) == {"text", "ids"}
     assert all(each.value < 1e-5 < each.tolerance for each in report.differences.values())
-    assert f"{tmp_path / '1'}: {report.size / 1e6:.1f} MB\ntext: max abs" in str(report)
+    assert f"{report.path}: {report.size / 1e6:.1f} MB\ntext: max abs" in str(report)
 
 
 def test_wrong_answers_remove_it(classifier, tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(parity, "_differences", lambda *_: WRONG)
     message = "logits must be within 0.2 of Keras'. Received: .* 0.31 from its signature 'text'"
     with pytest.raises(ParityError, match=message):
-        export_saved_model(classifier, tokenizer, tmp_path / "1")
+        export_saved_model(classifier, tokenizer, tmp_path / "1", ids_only=True)
     assert not list(tmp_path.iterdir())
 
 
@@ -199,14 +195,13 @@ def test_ctrl_c_leaves_nothing(classifier, tokenizer, tmp_path, monkeypatch):
 
     monkeypatch.setattr(parity, "_differences", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        export_saved_model(classifier, tokenizer, tmp_path / "1")
+        export_saved_model(classifier, tokenizer, tmp_path / "1", ids_only=True)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("size", [1_000, 60_000])
-def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at_most, size):
+def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at_most):
     failure = pytest.raises(OSError, match="could not be written.*File too large")
-    with failure, files_of_at_most(size):
+    with failure, files_of_at_most(1_000):
         export_saved_model(classifier, tokenizer, tmp_path / "1", check=False)
     assert not list(tmp_path.iterdir())
 
@@ -218,7 +213,7 @@ def test_existing_output(classifier, tokenizer, tmp_path):
     with pytest.raises(UserError, match="must not exist yet"):
         export_saved_model(classifier, tokenizer, path)
     assert (path / "notes.txt").read_text() == "mine"
-    export_saved_model(classifier, tokenizer, path, force=True, check=False)
+    export_saved_model(classifier, tokenizer, path, force=True, ids_only=True, check=False)
     assert sorted(file.name for file in path.glob("*.*")) == ["fingerprint.pb", "saved_model.pb"]
 
 

@@ -114,6 +114,18 @@ def test_a_classifiers_label(classifier, features, logits):
     assert [each.decode() for each in found["label"].numpy()] == list(labels[logits.argmax(-1)])
 
 
+def test_regression(make_classifier, features):
+    found = task_outputs(make_classifier(id2label={0: "stars"}), features, True)
+    assert set(found) == {"logits", "value"}
+    np.testing.assert_array_equal(found["value"], found["logits"])
+
+
+def test_several_labels(make_classifier, features):
+    model = make_classifier(problem_type="multi_label_classification")
+    found = task_outputs(model, features, True)
+    np.testing.assert_allclose(found["probabilities"], tf.sigmoid(found["logits"]), atol=1e-6)
+
+
 def test_labels_without_names(make_classifier, features):
     found = task_outputs(make_classifier(id2label=None), features, True)
     assert found["classes"].numpy()[0].tolist() == [b"LABEL_0", b"LABEL_1"]

@@ -1,15 +1,13 @@
-"""Every task leaves through both exporters and answers in fresh processes as Keras does."""
+"""Every task leaves through both exporters, and the exports give what Keras gives."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the operator that the exports hold)
+import tensorflow_text  # noqa: F401 (registers the operator that the exports contain)
 from ai_edge_litert.interpreter import Interpreter
-from albert_tf_export import export_saved_model, export_tflite, parity
+from albert_tf_export import export_saved_model, export_tflite
 
 TASKS = (
     "encoder",
@@ -21,35 +19,27 @@ TASKS = (
     "multiple-choice",
 )
 MASKED = ("pretraining", "masked-lm")
-# Each layers' form and precision, and each task in another than float32 in a loop.
+# Tasks whose outputs or inputs a low precision, or unrolled layers, may treat in another way.
 FORMS = (
     ("encoder", "unrolled", "float16"),
-    ("pretraining", "unrolled", "dynamic"),
-    ("masked-lm", "loop", "float16"),
-    ("token-classification", "unrolled", "none"),
-    ("question-answering", "unrolled", "dynamic"),
     ("answerability", "loop", "float16"),
     ("multiple-choice", "loop", "dynamic"),
 )
 
 
-def run(script, *arguments, rows, status=0):
-    """The rows that a runner prints, or what it says when it fails."""
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    finished = subprocess.run(
-        [sys.executable, parity.RUNNERS / script, *arguments],
-        input=lines.encode(),
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    assert finished.returncode == status, finished.stderr.decode()
-    if status:
-        return finished.stderr.decode()
-    return [json.loads(line) for line in finished.stdout.decode().splitlines()]
+@pytest.fixture
+def run(run_script):
+    """A function that returns the rows that a runner prints, or its message when it fails."""
+
+    def call(script, *arguments, rows, status=0):
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        ended, output, errors = run_script(script, *arguments, lines=lines)
+        assert ended == status, errors
+        return errors if status else [json.loads(line) for line in output.splitlines()]
+
+    return call
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_saved_model(task, checked):
     masked = task in MASKED
@@ -58,7 +48,6 @@ def test_saved_model(task, checked):
     assert all(each.value < 1e-5 for each in report.differences.values())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_tflite(task, checked):
     report = checked(export_tflite, task)
@@ -66,7 +55,6 @@ def test_tflite(task, checked):
     assert all(each.value < 1e-5 for each in report.differences.values())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("task", "layers", "quantize"), FORMS)
 def test_forms_of_tflite(task, layers, quantize, checked):
     report = checked(export_tflite, task, layers=layers, quantize=quantize, ids_only=True)
@@ -74,13 +62,6 @@ def test_forms_of_tflite(task, layers, quantize, checked):
     assert list(Interpreter(str(report.path)).get_signature_list()) == ["ids"]
 
 
-@pytest.mark.slow
-def test_unrolled_saved_model(checked):
-    report = checked(export_saved_model, "answerability", layers="unrolled", ids_only=True)
-    assert report.differences["ids"].value < 1e-5
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("export", "layers", "fields"),
     [
@@ -90,16 +71,15 @@ def test_unrolled_saved_model(checked):
         (export_tflite, "loop", {"share": "none"}),
     ],
 )
-def test_other_sharing(export, layers, fields, make_model, tokenizer, tmp_path):
+def test_other_sharing(export, layers, fields, make_model, checked):
     model = make_model("token-classification", num_hidden_layers=5, **fields)
-    report = export(model, tokenizer, tmp_path / "a", layers=layers, ids_only=True)
+    report = checked(export, model, layers=layers, ids_only=True)
     assert report.differences["ids"].value < 1e-5
     weights = 4 * model.count_params()
-    if export is export_tflite:  # What is shared is stored once.
+    if export is export_tflite:  # Shared weights are stored once.
         assert weights < report.size < weights + 150_000
 
 
-@pytest.mark.slow
 def test_saved_models_take_any_number_of_choices(checked, make_model, tokenizer):
     loaded = tf.saved_model.load(checked(export_saved_model, "multiple-choice").path)
     first = ["The film", "the film", "A boat", "a boat", "", "kind people"]
@@ -112,7 +92,6 @@ def test_saved_models_take_any_number_of_choices(checked, make_model, tokenizer)
     np.testing.assert_allclose(answer["logits"], expected, rtol=0, atol=2e-6)
 
 
-@pytest.mark.slow
 def test_two_empty_texts_have_a_beam(checked):
     served = tf.saved_model.load(checked(export_saved_model, "answerability").path)
     answer = served.signatures["text"](text=tf.constant([""]), text_pair=tf.constant([""]))
@@ -121,9 +100,8 @@ def test_two_empty_texts_have_a_beam(checked):
     assert answer["start_top_index"].numpy()[0, 0] == 0
 
 
-@pytest.mark.slow
-def test_masked_words_on_a_phone(checked):
-    """`masked` in the place of `ids`; the full logits over the vocabulary aren't computed."""
+def test_masked_words_on_a_phone(checked, run):
+    """`masked` replaces `ids`; no logits are computed at other positions."""
     report = checked(export_tflite, "masked-lm", predictions=3, ids_only=True, quantize="dynamic")
     assert set(report.differences) == {"masked"}
     signature = Interpreter(str(report.path)).get_signature_runner("masked")
@@ -137,8 +115,7 @@ def test_masked_words_on_a_phone(checked):
     assert "masked_lm_positions must fit the shape [3]. Received: 1 of up to 4." in errors
 
 
-@pytest.mark.slow
-def test_answers_of_a_tagger_as_json(checked, tokenizer, tmp_path):
+def test_answers_of_a_tagger_as_json(checked, run, tokenizer, tmp_path):
     """By strings and by ids alike, with the pieces that the labels belong to."""
     (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
     path, rows = checked(export_tflite, "token-classification").path, [{"text": "a quiet delight"}]
@@ -153,8 +130,7 @@ def test_answers_of_a_tagger_as_json(checked, tokenizer, tmp_path):
     assert np.shape(by_ids["probabilities"]) == (24, 3)
 
 
-@pytest.mark.slow
-def test_answers_to_questions_as_json(checked, tokenizer, make_model):
+def test_answers_to_questions_as_json(checked, run, tokenizer, make_model):
     path = checked(export_saved_model, "question-answering").path
     rows = [{"text": "What died?", "text_pair": "The battery died.", "key": 7}]
     (answer,) = run("saved_model.py", path, rows=rows)
@@ -168,8 +144,7 @@ def test_answers_to_questions_as_json(checked, tokenizer, make_model):
     assert "signature text must have text, text_pair. Received: text." in errors
 
 
-@pytest.mark.slow
-def test_choices_as_json(checked, tokenizer, tmp_path):
+def test_choices_as_json(checked, run, tokenizer, tmp_path):
     (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
     path = checked(export_tflite, "multiple-choice").path
     row = {"text": ["a", "a", "a", "a"], "text_pair": ["boat", "film", "", "kind people"]}
@@ -182,7 +157,6 @@ def test_choices_as_json(checked, tokenizer, tmp_path):
     assert "text must be a list of texts. Received: 'a'." in errors
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "arguments", "message"),
     [
@@ -193,20 +167,7 @@ def test_choices_as_json(checked, tokenizer, tmp_path):
         ({}, ("--signature", "masked"), "one of ids, text. Received: masked. Choose with --sig"),
     ],
 )
-def test_wrong_inputs_of_a_phone(row, arguments, message, checked):
+def test_wrong_inputs_of_a_phone(row, arguments, message, checked, run):
     path = checked(export_tflite, "multiple-choice").path
     arguments = ("--signature", "ids", *arguments)
     assert message in run("tflite.py", path, *arguments, rows=[row], status=1)
-
-
-@pytest.mark.slow
-def test_outputs_as_arrays(checked, tmp_path):
-    """What an export says of a row, saved by the row's number and the output's name."""
-    path, file = checked(export_tflite, "token-classification").path, tmp_path / "outputs.npz"
-    rows = [{"input_ids": [2, 9, 8, 3]}, {"input_ids": [2, 3]}]
-    assert run("tflite.py", path, "--signature", "ids", "--save", file, rows=rows) == []
-    arrays = np.load(file, allow_pickle=False)
-    outputs = ("logits", "probabilities", "labels", "classes")
-    assert set(arrays.files) == {f"{row}/{name}" for row in (0, 1) for name in outputs}
-    assert arrays["1/classes"].tolist() == [b"bad", "naïve".encode(), b"good"]
-    assert arrays["0/logits"].dtype == np.float32

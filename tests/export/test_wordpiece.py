@@ -22,7 +22,6 @@ def tagger(make_model, wordpiece):
     return make_model("token-classification", vocab_size=wordpiece.vocab_size)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("export", [export_saved_model, export_tflite])
 def test_strings_and_ids(export, tagger, wordpiece, tmp_path):
     report = export(tagger, wordpiece, tmp_path / "model")

@@ -1,4 +1,4 @@
-"""What every task's model does alike."""
+"""Rules that hold for every task's model."""
 
 import dataclasses
 
@@ -24,21 +24,19 @@ def assert_equal(ours, theirs, tolerance=0.0):
         np.testing.assert_allclose(ours[name], theirs[name], atol=tolerance, rtol=0, err_msg=name)
 
 
-def test_fit_with_the_loss_of_its_own(task, task_config):
+def test_fit_with_the_models_loss(task, task_config):
     keras.utils.set_random_seed(1)
-    model = task.model(dataclasses.replace(task_config, num_hidden_layers=2))
+    model = task.model(dataclasses.replace(task_config, num_hidden_layers=1))
     model.compile(keras.optimizers.Adam(0.01))
     examples = {**task.inputs, **task.labels}
     history = model.fit(examples, epochs=30, batch_size=4, verbose=0).history
     assert history["loss"][-1] < 0.6 * history["loss"][0]
-    predicted = model.predict(task.inputs, verbose=0)
-    assert all(len(values) == 4 and np.isfinite(values).all() for values in predicted.values())
 
 
 def test_labels_as_y_give_the_same_loss(task, task_model):
     if task.config.get("answerability"):
         pytest.skip("takes its labels among the features")
-    task_model.compile("sgd")
+    task_model.compile("sgd", run_eagerly=True)
     direct = float(task_model(task.inputs, **task.labels)["loss"])
     in_order = tuple(task.labels.values())
     forms = (task.labels, in_order if len(in_order) > 1 else in_order[0])
@@ -49,7 +47,7 @@ def test_labels_as_y_give_the_same_loss(task, task_model):
 
 
 def test_sample_weight_scales_each_example(task, task_model):
-    task_model.compile("sgd")
+    task_model.compile("sgd", run_eagerly=True)
     examples = {**task.inputs, **task.labels}
 
     def loss(weights):  # Keras drops weights that come without `y`
@@ -101,7 +99,7 @@ def test_layers_on_request(task, task_model):
     assert_equal(looped, arrays(task_model(task.inputs)), 1e-5)
 
 
-def test_embeddings_and_positions_in_the_place_of_ids(task, task_model):
+def test_embeddings_and_positions_instead_of_ids(task, task_model):
     table = ops.convert_to_numpy(task_model.albert.embedding.word_embeddings)
     inputs = dict(task.inputs)
     expected = arrays(task_model(inputs))
@@ -132,7 +130,7 @@ def test_rows_of_padding_alone_are_finite(task, task_model):
         assert np.isfinite(values).all()
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16", "float16"])
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "float16"])
 def test_half_precision(task, task_config, scrambled, policy):
     whole = scrambled(task.model(task_config))
     half = scrambled(task.model(task_config, dtype=policy))
@@ -144,11 +142,10 @@ def test_half_precision(task, task_config, scrambled, policy):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_training_in_half_precision(task, task_config, policy):
+def test_training_in_half_precision(task, task_config):
     keras.utils.set_random_seed(1)
-    config = dataclasses.replace(task_config, hidden_dropout_prob=0.1, num_hidden_layers=2)
-    model = task.model(config, dtype=policy)
+    config = dataclasses.replace(task_config, hidden_dropout_prob=0.1, num_hidden_layers=1)
+    model = task.model(config, dtype="mixed_float16")
     # Eagerly JAX compiles every operation; XLA would be the slow way on TensorFlow.
     model.compile(keras.optimizers.Adam(0.005), jit_compile=keras.backend.backend() == "jax")
     losses = model.fit({**task.inputs, **task.labels}, epochs=8, verbose=0).history["loss"]
@@ -161,9 +158,8 @@ def test_metrics_receive_the_compared_outputs(task, task_model):
         pytest.skip("its outputs are log probabilities, and a score")
     names = list(task_model.targets.values())
     accuracy = "sparse_categorical_accuracy"
-    task_model.compile(
-        "sgd", metrics=[accuracy] if len(names) == 1 else {name: [accuracy] for name in names}
-    )
+    metrics = [accuracy] if len(names) == 1 else {name: [accuracy] for name in names}
+    task_model.compile("sgd", metrics=metrics, run_eagerly=True)
     results = task_model.evaluate(
         {**task.inputs, **task.labels}, batch_size=4, verbose=0, return_dict=True
     )
@@ -175,7 +171,7 @@ def test_metrics_receive_the_compared_outputs(task, task_model):
 
 
 def test_training_without_labels_is_refused(task, task_model):
-    task_model.compile("sgd")
+    task_model.compile("sgd", run_eagerly=True)
     with pytest.raises(ValueError, match="The model's own loss needs .* Received none"):
         task_model.fit(task.inputs, verbose=0)
 

@@ -1,4 +1,4 @@
-"""Computing blocks again for the gradient changes the memory of training, and nothing else."""
+"""Gradient checkpointing changes the memory of training, and nothing else."""
 
 import dataclasses
 
@@ -16,9 +16,7 @@ ROUNDING = 16 * 2.0**-23  # other masks differ by a hundred times as much
 SHARING = (
     {},
     {"num_hidden_groups": 2},
-    {"inner_group_num": 2},
     {"share": "attention"},
-    {"share": "ffn", "num_hidden_groups": 2},
     {"share": "none", "inner_group_num": 2},
 )
 
@@ -37,11 +35,6 @@ def with_dropout(config):
         classifier_dropout_prob=0.2,
         initializer_range=0.2,
     )
-
-
-def without_dropout(config):
-    rates = [name for name in vars(config) if name.endswith("dropout_prob")]
-    return dataclasses.replace(config, **dict.fromkeys(rates, 0.0))
 
 
 def set_seeds(model, seed=3):
@@ -98,12 +91,6 @@ def assert_alike(some, others, tolerance):
         np.testing.assert_allclose(one, other, atol=tolerance * largest)
 
 
-def test_same_gradients_without_dropout(config, small_features):
-    model = AlbertForSequenceClassification(without_dropout(config))
-    plain = loss_and_gradients(model, small_features, enabled=False)
-    assert_alike(loss_and_gradients(model, small_features, enabled=True), plain, ROUNDING)
-
-
 def test_same_gradients_with_dropout(config, small_features):
     """Fails where a block draws seeds inside: TensorFlow would draw again for the gradient."""
     keras.utils.set_random_seed(2)
@@ -118,7 +105,7 @@ def test_same_gradients_with_dropout(config, small_features):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "epsilon"),
-    [("float32", 2.0**-23), ("mixed_bfloat16", 2.0**-7), ("mixed_float16", 2.0**-10)],
+    [("float32", 2.0**-23), ("mixed_float16", 2.0**-10)],
 )
 def test_same_step_of_fit(small_config, small_features, policy, epsilon):
     """One compiled step moves the weights alike, but for the last bits of what computes them."""

@@ -1,5 +1,6 @@
-"""Ways in which Keras' users go on with a model."""
+"""Models in Keras' ways: frozen, cloned, functional, quantized, with other losses."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -53,22 +54,6 @@ def test_gradient_checkpointing_is_kept(small_config):
         assert again.albert.encoder.gradient_checkpointing
 
 
-FUNCTIONAL = """
-import keras, numpy as np
-from albert_tf import AlbertConfig, AlbertModel
-encoder = AlbertModel(AlbertConfig.from_size("tiny", num_hidden_layers=1))
-ids = np.arange(1, 15).reshape(2, 7)
-features = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in features}
-model = keras.Model(inputs, keras.layers.Dense(2)(encoder(inputs)["pooler_output"]))
-model.compile("sgd", "mse")
-model.fit(features, np.zeros((2, 2)), verbose=0)
-model.save("model.keras")
-again = keras.models.load_model("model.keras")
-np.testing.assert_allclose(again(features), model(features), atol=1e-6)
-"""
-
-
 def run(code, folder):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(
@@ -77,9 +62,15 @@ def run(code, folder):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.slow
-def test_a_functional_model(tmp_path):
-    run(FUNCTIONAL, tmp_path)
+def test_a_functional_model(small_config, small_features, tmp_path):
+    encoder = AlbertModel(dataclasses.replace(small_config, num_hidden_layers=1))
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in small_features}
+    model = keras.Model(inputs, keras.layers.Dense(2)(encoder(inputs)["pooler_output"]))
+    model.compile("sgd", "mse")
+    model.fit(small_features, np.zeros((2, 2)), verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(again(small_features), model(small_features), atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int64", "float32"])
@@ -91,7 +82,7 @@ def test_ids_of_any_type(small_config, small_features, dtype):
 
 def test_weights_need_labels_as_y(small_config, small_features):
     model = AlbertForSequenceClassification(small_config)
-    model.compile("sgd")
+    model.compile("sgd", run_eagerly=True)
     examples = {**small_features, "labels": LABELS}
     with pytest.raises(ValueError, match="sample_weight need labels as `y`"):
         model.fit(examples, sample_weight=np.zeros(2), verbose=0)
@@ -102,7 +93,7 @@ def test_weights_need_labels_as_y(small_config, small_features):
 
 def test_a_refused_fit_leaves_the_model_as_it_was(small_config, small_features):
     model = AlbertForSequenceClassification(small_config)
-    model.compile("sgd")
+    model.compile("sgd", run_eagerly=True)
     with pytest.raises(ValueError, match="Received also: offset_mapping"):
         model.fit({**small_features, "offset_mapping": np.zeros((2, 7))}, LABELS, verbose=0)
     model.fit(small_features, LABELS, verbose=0)
@@ -130,7 +121,9 @@ def test_one_hot_labels_are_refused(small_config, small_features):
 
 def test_a_loss_by_the_outputs_name(small_config, small_features):
     model = AlbertForSequenceClassification(small_config)
-    model.compile("sgd", loss={"logits": keras.losses.SparseCategoricalCrossentropy(True)})
+    model.compile(
+        "sgd", loss={"logits": keras.losses.SparseCategoricalCrossentropy(True)}, run_eagerly=True
+    )
     loss = model.evaluate(small_features, LABELS, verbose=0)
     assert loss == pytest.approx(float(model(small_features, labels=LABELS).loss), rel=1e-5)
 
