@@ -40,7 +40,7 @@ HEAVY := tests/models tests/pipelines tests/export tests/text
 # compiles every new shape.
 MODELS := albert base golden losses question_answering reference sequence_classification sharing
 PORTABLE := tests/layers tests/training/test_optimizers.py tests/training/test_schedules.py \
-  tests/training/pretraining/test_metrics.py tests/training/pretraining/test_fit.py $(MODELS:%=tests/models/test_%.py)
+  tests/training/test_sums.py tests/training/test_steps.py $(MODELS:%=tests/models/test_%.py)
 
 define FIND_PYTHON
 tried=""; \

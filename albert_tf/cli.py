@@ -1,4 +1,4 @@
-"""`albert-tf`: the one place that ties all together."""
+"""`albert-tf`: the commands, and what happens around each."""
 
 import argparse
 import os
@@ -42,22 +42,20 @@ COMMANDS: Final[dict[str, Any]] = {
     "convert": convert,
     "sizes": sizes,
 }
-# Of text and processes, whose memory TensorFlow would fill.
-LIGHT: Final = ("build-vocab", "build-data", "inspect-data")
+# Commands that leave memory to their processes and don't import TensorFlow.
+LIGHT: Final = (build_vocab, build_data, inspect_data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, 2 for a user's mistake, 130 for Ctrl-C."""
-    given = _parser().parse_args(arguments)
-    command = COMMANDS[given.command]
     try:
-        options = _options(given)
-        if given.command in LIGHT:
-            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # a vocab.txt needs it after all
+        command, options = _parsed(arguments)
+        if command in LIGHT:
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # A vocab.txt loads TensorFlow.
         else:
             _import_tensorflow_quietly()
-        return command.run(options)
-    except BrokenPipeError:  # the reader of our output has seen enough
+        return int(command.run(options))
+    except BrokenPipeError:  # The reader of our output closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (UserError, OSError) as error:
@@ -68,15 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _options(given: argparse.Namespace) -> Any:
-    command = COMMANDS[given.command]
-    if not hasattr(command, "OPTIONS"):
-        return given
-    return parsed_options(given.parser, command.OPTIONS, given)
-
-
 def _import_tensorflow_quietly() -> None:
-    """Keeps back what TensorFlow's libraries write while they load, unless a log level is set."""
+    """Hides what TensorFlow's libraries print as they load, unless a log level is set."""
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -86,11 +77,18 @@ def _import_tensorflow_quietly() -> None:
     try:
         import tensorflow as tf
 
-        tf.config.list_physical_devices()  # loads the GPU libraries, which write too
+        tf.config.list_physical_devices()  # Loads the GPU libraries, which print too.
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
         os.close(nowhere)
+
+
+def _parsed(arguments: Sequence[str] | None) -> tuple[Any, Any]:
+    """Returns the module of a command, and its options."""
+    given = _parser().parse_args(arguments)
+    command = COMMANDS[given.command]
+    return command, parsed_options(given.parser, command.OPTIONS, given)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,10 +103,7 @@ def _parser() -> argparse.ArgumentParser:
             epilog=command.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if hasattr(command, "OPTIONS"):
-            add_options(one, command.OPTIONS)
-        else:
-            command.add_arguments(one)
+        add_options(one, command.OPTIONS)
         one.set_defaults(parser=one)
     return parser
 

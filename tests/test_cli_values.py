@@ -80,7 +80,7 @@ def test_evaluate_with_no_batch_size(model, capsys):
     arguments = ["evaluate", "--model", str(model), "--task", "classify", "--data", str(reviews())]
     arguments += ["--text-column", "sentence", "--batch-size", "0"]
     assert cli.main(arguments) == 2
-    assert "--batch-size" in capsys.readouterr().err
+    assert "batch_size" in capsys.readouterr().err
 
 
 def test_one_label(finetune, tmp_path):

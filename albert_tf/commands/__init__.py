@@ -1,1 +1,1 @@
-"""The commands of `albert-tf`, one a file: `add_arguments` declares, `run` does."""
+"""The commands of `albert-tf`: each has SUMMARY, EXAMPLES, OPTIONS (a dataclass) and `run`."""

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import UserError
-from albert_tf.training.pretraining.options import PretrainingOptions
+from albert_tf.training.pretraining_options import PretrainingOptions
 
 SUMMARY = "pretrain on the records of build-data"
 EXAMPLES = """examples:

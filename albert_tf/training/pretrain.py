@@ -19,7 +19,7 @@ from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepare_ou
 from albert_tf.training.curves import plot
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.optimizers import AlbertAdamW, Lamb, averaged_weights
-from albert_tf.training.pretraining.options import PretrainingOptions
+from albert_tf.training.pretraining_options import PretrainingOptions
 from albert_tf.training.progress import Interval, ProgressLine
 from albert_tf.training.scalars import Scalars
 from albert_tf.training.schedules import WarmupPolynomialDecay

@@ -16,7 +16,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.text.vocabulary import train_vocabulary
 from albert_tf.training.checkpoints import found_checkpoints
 from albert_tf.training.options import FinetuningOptions
-from albert_tf.training.pretraining.options import PretrainingOptions
+from albert_tf.training.pretraining_options import PretrainingOptions
 from albert_tf.training.recipes import Recipe, is_size
 
 

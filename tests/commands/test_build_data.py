@@ -21,7 +21,7 @@ NEEDED = ["--input", "a.txt", "--output", "out", "--vocab", "spiece.model"]
 
 
 def parsed(*arguments, needed=NEEDED):
-    return cli._options(cli._parser().parse_args(["build-data", *needed, *arguments]))
+    return cli._parsed(["build-data", *needed, *arguments])[1]
 
 
 @pytest.fixture

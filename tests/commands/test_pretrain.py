@@ -6,7 +6,7 @@ import tensorflow as tf
 from albert_tf import cli
 from albert_tf.training import pretrain as training
 from albert_tf.training.loop import Interrupted
-from albert_tf.training.pretraining.options import PretrainingOptions
+from albert_tf.training.pretraining_options import PretrainingOptions
 
 LEAST = ["pretrain", "--data", "examples", "--output", "made", "--size", "tiny"]
 SCORES = {
@@ -20,7 +20,7 @@ SCORES = {
 
 
 def parsed(*arguments):
-    return cli._options(cli._parser().parse_args([str(each) for each in arguments]))
+    return cli._parsed([str(each) for each in arguments])[1]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import pretrain as training
-from albert_tf.training.pretraining.options import PretrainingOptions
+from albert_tf.training.pretraining_options import PretrainingOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS, BATCH, T = 12, 6, 24

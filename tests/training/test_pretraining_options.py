@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.training.pretraining.options import PretrainingOptions
+from albert_tf.training.pretraining_options import PretrainingOptions
 
 
 def test_the_defaults_are_the_papers_recipe():

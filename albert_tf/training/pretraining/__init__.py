@@ -1,1 +1,0 @@
-"""Pretraining: masked LM and sentence order prediction."""
