@@ -1,4 +1,4 @@
-"""ALBERT's configuration: frozen, and read strictly from Google's or Hugging Face's JSON."""
+"""ALBERT's configuration: frozen; reads Google's and Hugging Face's JSON strictly."""
 
 import dataclasses
 import json
@@ -36,19 +36,19 @@ PROBLEM_TYPES: Final = (
 
 @dataclasses.dataclass(frozen=True)
 class AlbertConfig:
-    """What an ALBERT is made of; the names and defaults are Hugging Face's (xxlarge).
+    """The sizes and settings of an ALBERT; names and defaults are Hugging Face's (xxlarge).
 
     Attributes:
         vocab_size: V, rows of the word table.
         embedding_size: E, width of the embedding tables.
         hidden_size: H, a multiple of `num_attention_heads`.
-        num_hidden_layers: L, how many times a group of blocks is applied.
-        num_hidden_groups: G ≤ L, how many groups have weights of their own.
-        share: what the layers of a group share (table 4): "all", just "attention", just the "ffn",
-            or "none", where every layer has weights of its own.
+        num_hidden_layers: L, number of times that a group of blocks is applied.
+        num_hidden_groups: G ≤ L, number of groups; groups share no weights.
+        share: weights that the layers of a group share (table 4): "all", "attention", "ffn" or
+            "none".
         inner_group_num: blocks in a group, applied in turn.
         num_attention_heads: A.
-        intermediate_size: I, width inside the feed-forward network.
+        intermediate_size: I, inner width of the feed-forward network.
         hidden_act: one of `ACTIVATIONS`, in Hugging Face's meaning.
         hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout_prob: in [0, 1).
         max_position_embeddings: longest sequence.
@@ -59,12 +59,18 @@ class AlbertConfig:
         id2label: label names by class index, or None for two unnamed classes.
         problem_type: "single_label_classification", "multi_label_classification", "regression", or
             None: regression for one label, single-label classification for more.
-        answerability: question answering has the original's head for SQuAD 2.0, which also says
-            whether there is an answer.
+        answerability: whether question answering has the original's head for SQuAD 2.0, which also
+            predicts whether there is an answer.
 
     Raises:
         ValueError: a value is out of range or contradicts another.
     Source: ALBERT, arXiv 1909.11942, tables 1, 3 and 4.
+
+    Example:
+        >>> from albert_tf import AlbertConfig
+        >>> config = AlbertConfig.from_size("base", num_hidden_layers=6)
+        >>> config.hidden_size, config.num_hidden_layers
+        (768, 6)
     """
 
     vocab_size: int = 30000
@@ -129,26 +135,26 @@ class AlbertConfig:
 
     @property
     def num_labels(self) -> int:
-        """Number of classes (1 for regression); two where none is named, as in transformers."""
+        """Number of classes (1 for regression); two if `id2label` is None, as in transformers."""
         return 2 if self.id2label is None else len(self.id2label)
 
     @property
     def stored_groups(self) -> int:
-        """Groups of layers in a checkpoint: L where layers have something of their own, else G."""
+        """Number of groups in a checkpoint: G if layers share all weights, else L."""
         return self.num_hidden_groups if self.share == "all" else self.num_hidden_layers
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The name of each class in order; "LABEL_0", "LABEL_1" where none is named."""
+        """Names of the classes in order; "LABEL_0" and "LABEL_1" if `id2label` is None."""
         return tuple((self.id2label or unnamed_labels(self.num_labels)).values())
 
     @classmethod
     def from_size(cls, name: str, **overrides: Any) -> "AlbertConfig":
-        """The configuration of a named size; "base" is short for "base-v2".
+        """Returns the configuration of a named size; "base" is short for "base-v2".
 
         Args:
             name: a key of `SIZES`.
-            **overrides: fields to set otherwise.
+            **overrides: fields with other values.
         """
         if name not in SIZES:
             raise UserError(f"The size must be one of {', '.join(SIZES)}. Received: {name!r}.")
@@ -158,8 +164,8 @@ class AlbertConfig:
     def from_dict(cls, values: Mapping[str, Any]) -> "AlbertConfig":
         """Reads the content of Hugging Face's `config.json` or Google's `albert_config.json`.
 
-        Which of the two it is decides what `hidden_act` "gelu" means (erf or tanh); a file without
-        any key that only Hugging Face writes is Google's.
+        `hidden_act` "gelu" is erf in Hugging Face's file and tanh in Google's. A file without any
+        key that only Hugging Face writes is Google's.
 
         Raises:
             UserError: an unknown key (the nearest known one is named), another model family, a
@@ -222,7 +228,7 @@ class AlbertConfig:
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of Hugging Face's `config.json`; `from_dict` gives an equal one back."""
+        """Returns the content of Hugging Face's `config.json`; `from_dict` reads it."""
         values = dataclasses.asdict(self)
         labels = values.pop("id2label")
         if labels is not None:
@@ -231,7 +237,9 @@ class AlbertConfig:
         for key, unset in (("problem_type", None), ("share", "all"), ("answerability", False)):
             if values[key] == unset:
                 del values[key]
-        if self.share != "all":  # transformers, which knows "all" alone, finds every layer
+        if (
+            self.share != "all"
+        ):  # so that transformers, which implements "all" alone, finds every layer
             values |= {
                 "num_hidden_groups": self.stored_groups,
                 "shared_groups": self.num_hidden_groups,

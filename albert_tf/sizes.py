@@ -1,11 +1,11 @@
-"""The sizes of ALBERT that have names, as fields of `AlbertConfig`."""
+"""ALBERT's named sizes, as fields of `AlbertConfig`."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 
 def _size(hidden: int, layers: int, heads: int, dropout: float, **more: Any) -> dict[str, Any]:
-    """A published size; the feed-forward width is 4·H throughout (table 1)."""
+    """Returns a published size; the feed-forward width is 4·H (table 1)."""
     return {
         "hidden_size": hidden,
         "num_hidden_layers": layers,
@@ -27,8 +27,7 @@ _PUBLISHED: Final[Mapping[str, Mapping[str, Any]]] = {
     "xlarge-v2": _size(2048, 24, 16, 0.0),
     "xxlarge-v2": _size(4096, 12, 64, 0.0),
 }
-# Sources: google-research/albert's README for both releases; "mini" and "tiny" are this project's
-# own.
+# Source: google-research/albert's README for both releases; "mini" and "tiny" are this project's.
 SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
     **_PUBLISHED,
     **{name.removesuffix("-v2"): size for name, size in _PUBLISHED.items() if name.endswith("-v2")},

@@ -43,15 +43,22 @@ _VOCABULARY_NAMES: Final = {"tf1": "30k-clean.model", "keras-hub": keras_hub.VOC
 def convert(options: ConversionOptions) -> dict[str, Any]:
     """Converts a checkpoint into another format, with its tokenizer's files.
 
-    Reads the result again and compares it before it replaces anything.
+    Writes atomically; reads the result again and compares it first.
 
     Returns:
-        `input`, `output`; `tensors`, a row each with its name there (`in`) and here (`out`), shape,
-        dtype and SHA-256; `digest`, the same in every format; `files`, which were copied;
-        `left_out`, for which the format has no place.
+        the report: `input`, `output`; `tensors`, the name in the input (`in`) and in the output
+        (`out`), shape, dtype and SHA-256 of each; `digest`, the same in every format; `files`, the
+        copied ones; `left_out`, what the format has no place for.
     Raises:
         UserError: the input can't be read, doesn't fit its configuration, or the format can't
             express it; or the output exists.
+
+    Example:
+        >>> import albert_tf
+        >>> options = {"format": "keras-hub", "without": ("sop_classifier",)}
+        >>> report = albert_tf.convert("small", "preset", **options)
+        >>> report["files"]
+        ['assets/tokenizer/vocabulary.spm']
     """
     found = finder.find(options.input, tokenizer=True)
     output = options.output.expanduser()
@@ -61,8 +68,7 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         checkpoint = _cast(checkpoint, options.dtype, options.format)
     companions = find_companions(found)
     copies = destinations(companions, options.format)
-    _write(checkpoint, copies, output, options.format, options.force)
-    save_options(options, output)
+    _write(checkpoint, copies, output, options)
     left_out = sorted(name for name, file in companions.items() if file not in copies)
     if options.format != "hf":
         left_out += _only_in_hugging_face(checkpoint.config)
@@ -170,21 +176,22 @@ def _cast(checkpoint: Checkpoint, dtype: str, format: str) -> Checkpoint:
 
 
 def _write(
-    checkpoint: Checkpoint, copies: Mapping[Path, str], output: Path, format: str, force: bool
+    checkpoint: Checkpoint, copies: Mapping[Path, str], output: Path, options: ConversionOptions
 ) -> None:
     """Writes everything, reads it again and compares."""
-    with written_atomically(output, force=force) as folder:
+    with written_atomically(output, force=options.force) as folder:
         more = {}
-        if format == "keras-hub":
+        if options.format == "keras-hub":
             vocabulary = [file for file in copies if copies[file] == keras_hub.VOCABULARY]
             more = {"vocabulary": vocabulary[0].read_bytes()} if vocabulary else {}
-        _WRITERS[format](folder, checkpoint.config, checkpoint.tensors, **more)
+        _WRITERS[options.format](folder, checkpoint.config, checkpoint.tensors, **more)
         for file, name in copies.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / name)
         again = finder.find(folder).read().tensors
         if digest(again) != digest(checkpoint.tensors):
             raise RuntimeError("The written checkpoint differs from its source.")
+        save_options(options, folder)
 
 
 def _report(checkpoint: Checkpoint, format: str) -> dict[str, Any]:

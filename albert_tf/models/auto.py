@@ -41,6 +41,11 @@ def load_pretrained(
     Raises:
         UserError: an unknown task, another model's class in `config.json`, and what
             `from_pretrained` raises.
+
+    Example:
+        >>> from albert_tf import load_pretrained
+        >>> type(load_pretrained("small")).__name__
+        'AlbertForPreTraining'
     """
     if task is not None and task not in TASKS:
         raise UserError(f"The task must be one of {', '.join(TASKS)}. Received: {task!r}.")

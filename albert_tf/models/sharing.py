@@ -1,4 +1,4 @@
-"""Turns shared weights into weights of each layer's own."""
+"""Copies shared weights, so that layers share less."""
 
 import dataclasses
 import re
@@ -12,24 +12,30 @@ Model = TypeVar("Model", bound=PreTrainedModel)
 
 
 def unshare(model: Model, share: str = "none") -> Model:
-    """A new model whose layers share less, and which answers as `model` does.
+    """Returns a copy of a model with the same outputs, whose layers share fewer weights.
 
-    It can go on training as a deep model that started from a shared one.
+    Trained further, its layers become different.
 
     Args:
         model: any model.
-        share: what layers still share: "none", "attention" or "ffn" (see `AlbertConfig`).
+        share: weights that layers still share: "none", "attention" or "ffn" (see `AlbertConfig`).
     Raises:
-        ValueError: `model` doesn't share what the new one is to share.
+        ValueError: `model` doesn't share these weights itself.
     Source: ALBERT, arXiv 1909.11942, table 4, compares these forms.
+
+    Example:
+        >>> from albert_tf import AlbertModel, unshare
+        >>> model = AlbertModel.from_pretrained("small")
+        >>> len(model.encoder.blocks), len(unshare(model).encoder.blocks)
+        (1, 4)
     """
     config = model.config
     if share not in ("none", "attention", "ffn"):
         raise ValueError(f'share must be "none", "attention" or "ffn". Received: {share!r}.')
     if config.share not in ("all", share):
         raise ValueError(
-            "Sharing can't be brought back: start from a model with share='all'. Received a model "
-            f"with share={config.share!r}, and share={share!r} to turn it into."
+            "A model must share all weights that its copy shares: start from share='all'. "
+            f"Received a model with share={config.share!r}, and share={share!r}."
         )
     new = type(model).from_config(
         {**model.get_config(), "config": dataclasses.replace(config, share=share).to_dict()}
