@@ -1,1 +1,1 @@
-"""From files of any size to documents and their sentences, a block at a time."""
+"""Reads files of any size as documents and sentences, in bounded memory."""

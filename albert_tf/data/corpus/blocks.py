@@ -1,4 +1,4 @@
-"""A file read a block at a time, in bounded memory."""
+"""Reads a file a block at a time, in bounded memory."""
 
 from typing import IO
 
@@ -6,12 +6,12 @@ BLOCK = 1 << 20  # bytes; a quarter or four times as much is no faster
 
 
 class Blocks:
-    """The part of a file that is being read.
+    """The current part of a file.
 
     Attributes:
-        data: the bytes at hand.
-        offset: where in the file they begin.
-        ended: nothing follows them.
+        data: its bytes.
+        offset: their place in the file.
+        ended: whether the file ends behind them.
     """
 
     def __init__(self, file: IO[bytes], offset: int):
@@ -22,7 +22,7 @@ class Blocks:
         self.read_on(0)
 
     def read_on(self, keep: int) -> None:
-        """Drops the bytes before `keep`, which is 0 from now on, and reads more behind the rest."""
+        """Drops the bytes before `keep`, and reads more behind the rest."""
         kept = self.data[keep:]
         block = self._file.read(max(BLOCK, len(kept)))  # so that all copying is linear
         self.data = kept + block

@@ -1,4 +1,4 @@
-"""The documents of a corpus, the same however its files are divided among readers."""
+"""Reads the documents of a corpus, the same ones however its files are divided."""
 
 import codecs
 import contextlib
@@ -20,7 +20,7 @@ ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
 
 
 class Split(NamedTuple):
-    """A part of a file: bytes `[start, end)`. An end of None is the file's."""
+    """A part of a file: bytes `[start, end)`. None is the end of the file."""
 
     file: InputFile
     start: int
@@ -32,8 +32,8 @@ class Document(NamedTuple):
 
     Attributes:
         source: `InputFile.name`.
-        offset: where it begins in the file, decompressed. For what is cut out of a line of JSON:
-            where the line begins, plus the bytes of the text before the cut.
+        offset: its place in the decompressed file. For a part of a JSON text: the place of the
+            line plus the bytes of the text before the part.
         text: UTF-8, at most `max_document_bytes`; its lines end in "\\n", and none is blank.
     """
 
@@ -56,19 +56,19 @@ def splits(files: Sequence[InputFile], size: int) -> list[Split]:
 
 
 def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Iterator[Document]:
-    """The documents of a part of a file, in order and in bounded memory.
+    """Yields the documents of a part of a file, in order and in bounded memory.
 
-    In plain text blank lines (nothing but white space) separate documents, and the part owns those
-    whose preceding blank line begins in it. In `.jsonl` and `.jsonl.gz` a line is a document; the
-    blank lines of its text are left out. One that is too long is cut at a line end, else at white
-    space, else between characters. A byte order mark is dropped.
+    In plain text blank lines (only white space) separate documents, and the part owns those whose
+    preceding blank line begins in it. In `.jsonl` and `.jsonl.gz` a line is a document; blank lines
+    of its text are dropped. A document that is too long is cut at a line end, else at white space,
+    else between characters. A byte order mark is dropped.
 
     Args:
-        counts: gets "documents", "bytes" (of their text), "documents_cut", "empty_documents" and
-            "bad_lines" (of a plain line that was cut, each bad part counts).
+        counts: gets "documents", "bytes" (of text), "documents_cut", "empty_documents" and
+            "bad_lines" (each bad part of a plain line that was cut counts).
     Raises:
-        UserError: a bad line, unless they are to be skipped; UTF-16, or no text at all; `.gz` that
-            isn't whole. The file is named, and the line.
+        UserError: a bad line, unless these are skipped; UTF-16, or a binary file; a damaged `.gz`.
+            The message names the file and the line.
     """
     read = _json_texts if _is_jsonl(split.file.path) else _plain_texts
     start = max(0, split.start - 1)
@@ -109,7 +109,7 @@ def _plain_texts(
 def _valid_lines(
     text: bytes, offset: int, file: InputFile, options: CorpusOptions, counts: Counter[str]
 ) -> bytes:
-    """The text without the lines that aren't UTF-8, and without white space around it."""
+    """Drops lines that aren't UTF-8, and white space around the text."""
     try:
         decoded = text.decode()
     except UnicodeDecodeError as error:

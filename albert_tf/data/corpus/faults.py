@@ -1,4 +1,4 @@
-"""What is said of files that can't be read as text."""
+"""Errors of files that can't be read as text."""
 
 import codecs
 import contextlib
@@ -12,14 +12,14 @@ from albert_tf.errors import UserError
 
 # UTF-32's little-endian mark begins with UTF-16's.
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
-HEAD = 4096  # bytes in which a zero byte shows that a file isn't UTF-8 text, as grep and git see it
+HEAD = 4096  # a zero byte among so many bytes marks a binary file, as for grep and git
 
 
 def check_head(head: bytes, file: InputFile) -> None:
-    """Refuses a file that can't be UTF-8 from its beginning, where skipping lines is no help.
+    """Refuses a file whose beginning can't be UTF-8, where skipping lines doesn't help.
 
     Raises:
-        UserError: UTF-16, UTF-32 or no text.
+        UserError: UTF-16, UTF-32 or a binary file.
     """
     if head.startswith(UTF_16):
         raise UserError(
@@ -30,44 +30,44 @@ def check_head(head: bytes, file: InputFile) -> None:
         raise UserError(
             f"Text must be UTF-8. Received: {file.path}, with a zero byte at "
             f"{head.index(0):,}. If it is UTF-16, convert it: iconv -f utf-16le -t utf-8. If it is "
-            "no text, leave it out of the input."
+            "a binary file, leave it out of the input."
         )
 
 
 def bad_line(file: InputFile, offset: int, fault: ValueError) -> UserError:
-    """The error that names the file and the line of what stands at `offset`."""
+    """Makes the error of the line at `offset`, with the file's name and the line's number."""
     reason = str(fault)
     way = "correct it"
     if isinstance(fault, UnicodeDecodeError):
         reason = f"the byte {fault.object[fault.start]:#04x} is not UTF-8"
-        way = "convert the file (iconv -f latin1 -t utf-8, or what it is in)"
+        way = "convert the file (iconv -f latin1 -t utf-8, or its encoding)"
     elif isinstance(fault, UnicodeEncodeError):
         reason = "half a surrogate pair in its text"
     return UserError(
         f"Every line must be UTF-8, and in .jsonl an object with a text. Received: {file.path}, "
-        f"line {_line_number(file, offset):,}: {reason}. {way.capitalize()}, or leave such lines "
-        "out with bad_lines='skip' (--bad-lines skip)."
+        f"line {_line_number(file, offset):,}: {reason}. {way.capitalize()}, or skip such lines "
+        "with bad_lines='skip' (--bad-lines skip)."
     )
 
 
 @contextlib.contextmanager
 def readable(file: InputFile) -> Iterator[None]:
-    """Has what goes wrong while decompressing name the file.
+    """Turns errors of decompression into one that names the file.
 
     Raises:
-        UserError: it isn't gzip, is damaged, or cut short.
+        UserError: it isn't gzip, damaged, or truncated.
     """
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(
-            f"A file ending in .gz must be whole gzip. Received: {file.path}: {error}. Fetch or "
-            "make it again, or leave it out of the input."
+            f"A file ending in .gz must be whole gzip. Received: {file.path}: {error}. Download "
+            "or make it again, or leave it out of the input."
         ) from error
 
 
 def _line_number(file: InputFile, offset: int) -> int:
-    """The number of a line, counted when there is an error to tell of."""
+    """Counts the lines up to an offset."""
     number, left = 1, offset
     with contextlib.closing(open_bytes(file.path)) as stream:
         while left and (block := stream.read(min(BLOCK, left))):

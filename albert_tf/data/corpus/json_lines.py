@@ -1,4 +1,4 @@
-"""Texts of JSONL: an object a line, read in bounded memory."""
+"""Reads JSONL, an object a line, in bounded memory."""
 
 import json
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from albert_tf.data.corpus.blocks import Blocks
 def json_lines(
     blocks: Blocks, start: int, end: int | None, limit: int
 ) -> Iterator[tuple[int, bytes | None]]:
-    """The lines that begin in `[start, end)`, each with the offset at which it does.
+    """Yields the lines that begin in `[start, end)`, each with its offset.
 
     Args:
-        blocks: placed at the byte before `start`, or at the file's first.
-        start, end: offsets in the file; an end of None is the file's.
-        limit: bytes of a line at most; None is in the place of a longer one.
+        blocks: placed at the byte before `start`, or at the first byte of the file.
+        start, end: offsets in the file; None is its end.
+        limit: bytes of the longest line; a longer one becomes None.
     """
     position = 0 if start == 0 else _skip_line(blocks, 0)
     while position < len(blocks.data) or not blocks.ended:
@@ -36,11 +36,11 @@ def json_lines(
 
 
 def json_text(line: bytes, field: str) -> bytes:
-    """The text of an object in UTF-8, without blank lines.
+    """Returns the text of an object in UTF-8, without blank lines.
 
     Raises:
-        ValueError: the line isn't UTF-8 or not JSON, the object has no such field, or it holds
-            something else than a string of whole characters.
+        ValueError: the line isn't UTF-8 or JSON, the object has no such field, or its value isn't
+            a string of whole characters.
     """
     try:
         row = json.loads(line.decode())
@@ -50,13 +50,13 @@ def json_text(line: bytes, field: str) -> bytes:
         fields = ", ".join(map(repr, row)) if isinstance(row, dict) else type(row).__name__
         raise ValueError(f"no field {field!r}, but {fields[:200] or 'none'}")
     if not isinstance(row[field], str):
-        raise ValueError(f"{field!r} holds no string, but {type(row[field]).__name__}")
+        raise ValueError(f"{field!r} is no string, but {type(row[field]).__name__}")
     lines = [text.rstrip("\r") for text in row[field].split("\n") if text.strip()]
     return "\n".join(lines).strip().encode()
 
 
 def _skip_line(blocks: Blocks, position: int) -> int:
-    """The position behind the next line end, or the end of the file."""
+    """Returns the position behind the next line end, or the end of the file."""
     while (stop := blocks.data.find(b"\n", position)) < 0:
         if blocks.ended:
             return len(blocks.data)

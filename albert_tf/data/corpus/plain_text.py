@@ -1,17 +1,17 @@
-"""Documents of plain text: found between blank lines, and cut where they are too long."""
+"""Divides plain text into documents: at blank lines, and where they are too long."""
 
 import re
 from collections.abc import Iterator
 
 from albert_tf.data.corpus.blocks import Blocks
 
-# What str.isspace calls white space, in UTF-8, but "\n".
+# White space of str.isspace in UTF-8, without "\n".
 _ASCII = rb"[\t\v\f\r\x1c-\x1f ]*"
 _WIDE = (
     rb"(?:\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80)"
 )
 _BLANK = _ASCII + rb"(?:" + _WIDE + _ASCII + rb")*"
-# Most lines are told by their first byte: \xe1 to \xe3 begin white space, and much of Asia's text.
+# The first byte excludes most lines: \xe1 to \xe3 begin white space, and much of Asia's text.
 _BLANK_LINE = re.compile(
     rb"\n(?=[\t-\r\x1c- \xc2\xe1-\xe3])" + _ASCII + rb"(?:\n|" + _WIDE + _BLANK + rb"\n)"
 )
@@ -22,19 +22,19 @@ _LONGEST_SPACE = 3  # bytes
 def passages(
     blocks: Blocks, start: int, end: int | None, limit: int
 ) -> Iterator[tuple[int, bytes, int]]:
-    """The documents whose preceding blank line begins in `[start, end)`, in parts.
+    """Yields the documents whose preceding blank line begins in `[start, end)`, in parts.
 
-    So the documents of a file are found once, however it is divided; the first one of all belongs
-    to the reader that starts at 0.
+    Each document of a file is therefore found once, however the file is divided. The first one
+    belongs to the reader that starts at 0.
 
     Args:
-        blocks: placed at the byte before `start`, or at the file's first.
-        start, end: offsets in the file; an end of None is the file's.
-        limit: bytes of a part at most.
+        blocks: placed at the byte before `start`, or at the first byte of the file.
+        start, end: offsets in the file; None is its end.
+        limit: bytes of the longest part.
     Yields:
-        offset: where in the file the part begins, at a character that isn't white space.
-        text: its bytes, without a blank line; white space may end it.
-        part: 0, 1, 2, … within the document.
+        offset: place of the part in the file, at a character that isn't white space.
+        text: bytes of the part, without a blank line; it may end in white space.
+        part: number of the part within the document, from 0.
     """
     newlines = [-2, -1] if start == 0 else []  # the last two since the last text
     position, part = 0, None
@@ -47,7 +47,7 @@ def passages(
                 return
             part = 0
         elif part is None and end is not None and blocks.offset + position >= end:
-            return  # within a document of an earlier reader, which may go on for gigabytes
+            return  # within a document of an earlier reader, of gigabytes perhaps
         position, stop = _passage(blocks, position, limit)
         if part is not None:
             yield blocks.offset + position, blocks.data[position:stop], part
@@ -56,9 +56,9 @@ def passages(
 
 
 def cut(data: bytes, start: int, limit: int) -> int:
-    """Where to cut data that goes on for more than `limit` (4 or more) bytes after `start`.
+    """Returns the place to cut data that has more than `limit` (4 or more) bytes after `start`.
 
-    That is at the last line end, else at the last white space, else between two characters.
+    Prefers the last line end, then the last white space, then a place between two characters.
     """
     stop = start + limit
     line_end = data.rfind(b"\n", start + 1, stop + 1)
@@ -72,7 +72,7 @@ def cut(data: bytes, start: int, limit: int) -> int:
 
 
 def _skip_space(blocks: Blocks, position: int, newlines: list[int]) -> int:
-    """The next position that isn't white space; `newlines` gets the last two passed."""
+    """Returns the next position that isn't white space; `newlines` gets the last two before it."""
     while True:
         stop = _SPACE.match(blocks.data, position).end()  # type: ignore[union-attr]
         last = blocks.data.rfind(b"\n", position, stop)
@@ -89,10 +89,10 @@ def _skip_space(blocks: Blocks, position: int, newlines: list[int]) -> int:
 
 
 def _passage(blocks: Blocks, position: int, limit: int) -> tuple[int, int]:
-    """Where the passage begins that began at `position` before more was read, and where it ends.
+    """Returns the bounds of the passage that begins at `position`, after reading on if needed.
 
-    A blank line that begins within the limit and ends beyond it isn't seen; the cut then falls at
-    the same place.
+    Misses a blank line that begins within the limit and ends beyond it; the cut then falls at the
+    same place.
     """
     searched = position
     while True:

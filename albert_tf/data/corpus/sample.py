@@ -1,4 +1,4 @@
-"""A sample of a corpus of any size: bounded, seeded, and blind to the order of reading."""
+"""Draws a sample from a corpus of any size: bounded, seeded, independent of the reading order."""
 
 import dataclasses
 import hashlib
@@ -21,18 +21,18 @@ def sample(
     seed: int,
     counts: Counter[str],
 ) -> list[Document]:
-    """Passages of all documents, each as likely as any other: all of them if they are few.
+    """Draws passages from all documents with equal probability; all passages if they are few.
 
-    A passage is a document, or a part of `PASSAGE` bytes at most. Every one has a rank that depends
-    on the seed, its file's name and its place in it alone; those with the lowest ranks stay.
+    A passage is a document, or a part of it of at most `PASSAGE` bytes. Its rank depends on the
+    seed, its file's name and its place in the file alone; the passages with the lowest ranks stay.
 
     Args:
-        limit: bytes of text in the sample at most; a passage counts for at least `SMALLEST`.
-        counts: gets what `documents` counts, for passages.
+        limit: bytes of text in the sample; a passage counts for at least `SMALLEST`.
+        counts: gets the counts of `documents`, for passages.
     Returns:
-        The sample in the order of the ranks.
+        The sample, sorted by rank.
     Raises:
-        UserError: as `documents`.
+        UserError: as in `documents`.
     """
     options = dataclasses.replace(options, max_document_bytes=PASSAGE)
     kept: list[tuple[int, Document]] = []  # a heap, the highest rank first

@@ -1,8 +1,8 @@
-"""Documents as sentences, by a splitter that can be replaced.
+"""Splits documents into sentences, by a splitter that can be replaced.
 
-The default is sentencex of the Wikimedia Foundation: made for the languages of Wikipedia, kept up,
-without dependencies, and the fastest of those tried on two English novels (MB/s on one core of a
-2-core server: sentencex 50, ICU 20, blingfire 7, nupunkt 5, syntok 0.5).
+The default is sentencex of the Wikimedia Foundation: made for the languages of Wikipedia,
+maintained, without dependencies, and the fastest of those tried on two English novels (MB/s on one
+core of a 2-core server: sentencex 50, ICU 20, blingfire 7, nupunkt 5, syntok 0.5).
 """
 
 import functools
@@ -17,13 +17,13 @@ SplitSentences = Callable[[str], list[str]]
 
 
 def sentence_splitter(splitter: str | SplitSentences, language: str) -> SplitSentences:
-    """The function that splits a paragraph into sentences.
+    """Returns the function that splits a paragraph into sentences.
 
     Args:
         splitter: "sentencex"; "module:function", which is imported and called with a paragraph;
-            or such a function. A name can be sent to another process, and be recorded.
-        language: for sentencex alone; what it doesn't know is split as a related language, in the
-            end as English.
+            or such a function. Only a name can be sent to another process and recorded.
+        language: for sentencex, which splits an unknown language as a related one, at last as
+            English.
     Raises:
         UserError: no such name.
     """
@@ -37,7 +37,7 @@ def sentence_splitter(splitter: str | SplitSentences, language: str) -> SplitSen
 
 
 def sentences(document: Document, options: CorpusOptions, split: SplitSentences) -> list[str]:
-    """The sentences of a document, without white space around them, and without empty ones."""
+    """Returns the sentences of a document, stripped of white space, without empty ones."""
     lines = document.text.decode().split("\n")
     if options.lines == "sentences":
         found = lines

@@ -1,1 +1,1 @@
-"""From a corpus to a directory of pretraining examples: on one machine, or on a cluster."""
+"""Builds a directory of pretraining examples from a corpus, on one machine or on a cluster."""

@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal, a line every half minute elsewhere."""
+"""Shows progress: a bar on a terminal, a line every half minute elsewhere."""
 
 import sys
 import time
@@ -57,7 +57,7 @@ class Progress:
 
 
 def new_bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
-    """tqdm's bar: it draws itself on a terminal; elsewhere it counts, to be printed as a line."""
+    """Makes tqdm's bar, which draws itself on a terminal; elsewhere it counts, to print a line."""
     terminal = stream.isatty()
     return tqdm(
         total=total,
@@ -70,7 +70,7 @@ def new_bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
 
 
 class _Nowhere:
-    """A stream that forgets."""
+    """A stream that drops what is written."""
 
     def write(self, text: str) -> None:
         pass
