@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from albert_tf.data.options import LabelledData
 from albert_tf.options import (
@@ -16,7 +16,9 @@ from albert_tf.options import (
     option,
 )
 from albert_tf.sizes import SIZES
-from albert_tf.training.recipes import Recipe, recipe
+
+if TYPE_CHECKING:
+    from albert_tf.training.recipes import Recipe
 
 Form = Literal["original", "usual"]  # of a schedule's decay
 _TRAINING: Final = (
@@ -88,8 +90,10 @@ class FinetuningOptions(LabelledData):
     def __post_init__(self) -> None:
         check_options(self)
 
-    def plan(self) -> Recipe:
+    def plan(self) -> "Recipe":
         """Returns the task's recipe with the values that these options override."""
+        from albert_tf.training.recipes import Recipe, recipe  # Imports all readers of checkpoints.
+
         base = recipe(self.task, self.model)
         if self.epochs is not None and self.steps is None:
             base = base._replace(steps=None)
