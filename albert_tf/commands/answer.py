@@ -8,10 +8,11 @@ from typing import Any
 
 from albert_tf.commands.text_options import (
     AnswerOptions,
-    answered,
+    Block,
     lines,
-    print_json,
-    printable,
+    load,
+    print_results,
+    with_inputs,
 )
 from albert_tf.errors import UserError
 from albert_tf.options import option
@@ -22,10 +23,9 @@ EXAMPLES = """examples:
   albert-tf answer --model my-model --question "Who came?" --context-file story.txt --top-k 3
   albert-tf answer --model my-model --input questions.jsonl --unanswerable --json
 
-Prints for each answer a line: its probability, where it starts and ends in the text (in
-characters), and its words, none if there is no answer; an empty line stands between questions.
-Long texts are read in windows. A line of a file is a JSON object with question and context, and an
-id if wanted.
+Prints a line for each answer: probability, start and end in the text (in characters), and words,
+which are empty for no answer. An empty line separates questions. Long texts are read in windows. A
+line of a file is a JSON object with question and context, and optionally an id.
 """
 
 
@@ -55,29 +55,28 @@ class OPTIONS(AnswerOptions):
 def run(options: OPTIONS) -> int:
     """Prints the answers to each question."""
     given = _questions(options)
-    from albert_tf.pipelines import pipeline
-
-    ask = pipeline(
+    ask = load(
         "question-answering",
-        options.model,
-        batch_size=options.batch_size,
+        options,
         top_k=options.top_k,
         handle_impossible_answer=options.unanswerable,
         max_answer_len=options.max_answer_len,
         doc_stride=options.doc_stride,
     )
-    for number, (row, found) in enumerate(answered(ask, given)):
-        answers = [found] if isinstance(found, dict) else found
-        if options.json:
-            told: dict[str, Any] = {name: row[name] for name in ("id", "question") if name in row}
-            print_json({**told, "answers": answers})
-            continue
-        if number:
-            print()
-        for each in answers:
-            words = printable(" ".join(each["answer"].split()))
-            print(f"{each['score']:.4f}", each["start"], each["end"], words, sep="\t")
-    return 0
+    results = (_result(row, found) for row, found in with_inputs(ask, given))
+    return print_results(results, options.json)
+
+
+def _result(question: dict[str, Any], found: Any) -> tuple[dict[str, Any], list[Block]]:
+    answers = [found] if isinstance(found, dict) else found
+    known: dict[str, Any] = {
+        name: question[name] for name in ("id", "question") if name in question
+    }
+    block = [
+        (f"{each['score']:.4f}", each["start"], each["end"], " ".join(each["answer"].split()))
+        for each in answers
+    ]
+    return {**known, "answers": answers}, [block]
 
 
 def _questions(options: OPTIONS) -> Iterator[dict[str, Any]]:

@@ -10,18 +10,18 @@ from albert_tf.errors import UserError
 from albert_tf.options import COUNT, NOT_NEGATIVE, SEED, option, part
 from albert_tf.text.vocabulary import CHARACTER_COVERAGE, THREADS
 
-SUMMARY = "train a vocabulary on text of your own"
+SUMMARY = "train a vocabulary on your own text"
 EXAMPLES = """examples:
   albert-tf build-vocab --input 'wiki/**/*.txt.gz' --output spiece.model
   albert-tf build-vocab --input dump.jsonl --language de --cased --vocab-size 50000 \\
       --output german.model
 
-A SentencePiece model with the settings of ALBERT's own: unigram, <pad> <unk> [CLS] [SEP] [MASK] as
-the first five pieces, then ( ) " - . – £ € as pieces of their own. Lower-casing and the removal of
-accents are built into the file, so that every SentencePiece runtime reads raw text with it.
+Writes a SentencePiece model with the settings of ALBERT's: unigram, the first five pieces <pad>
+<unk> [CLS] [SEP] [MASK], then the pieces ( ) " - . – £ €. Lower-casing and the removal of accents
+are built into the file, so that every SentencePiece runtime reads raw text with it.
 
-All of the input is read, and a sample of passages drawn from it that depends on the seed alone; the
-same input, options and seed give the same file.
+Reads all input, and draws a sample of passages that depends only on the seed. The same input,
+options and seed give the same file.
 """
 
 
@@ -52,7 +52,7 @@ class OPTIONS(CorpusInput):
 
 
 def run(options: OPTIONS) -> int:
-    """Reads, draws, trains and writes; prints a line about each."""
+    """Samples the corpus, trains and writes the vocabulary; prints a line about each step."""
     from albert_tf.data.corpus.files import find_inputs, is_remote
     from albert_tf.files import check_apart, written_atomically
     from albert_tf.text.vocabulary import train_vocabulary
@@ -78,7 +78,7 @@ def run(options: OPTIONS) -> int:
 
 
 def _sentences(files: list[Any], options: OPTIONS) -> Iterator[str]:
-    """The sentences of a sample, which gets shorter as they are taken."""
+    """Yields the sentences of a sample, and frees each passage."""
     from collections import Counter
 
     from albert_tf.data.corpus.sample import sample

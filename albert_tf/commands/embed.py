@@ -1,32 +1,32 @@
 """`albert-tf embed`"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from albert_tf.commands.text_options import (
     TextOptions,
-    answered,
+    load,
     print_json,
     printable,
     texts,
+    with_inputs,
 )
 from albert_tf.errors import UserError
 from albert_tf.options import option
 
 SUMMARY = "turn texts into vectors"
 FORMATS = (".npy", ".jsonl")
-STRIDE = 64
-SPECIAL = 2  # [CLS] and [SEP]
 EXAMPLES = """examples:
   albert-tf embed --model my-model "A quiet delight." "Broken on arrival."
   albert-tf embed --model my-model --input texts.txt --output vectors.npy
   albert-tf embed --model my-model --input texts.txt --pooling cls --output vectors.jsonl
 
-Prints a line of JSON for each text, with its vector, or writes them to a file: all as one float32
-array [texts, H] (.npy), or a line of JSON each (.jsonl). Long texts are read in windows.
+Prints a line of JSON for each text, with its vector, or writes a file: one float32 array [texts, H]
+(.npy), or a line of JSON for each text (.jsonl). Long texts are read in windows.
 """
 
 
@@ -39,8 +39,8 @@ class OPTIONS(TextOptions):
     )
     stride: int | None = option(
         None,
-        help=f"pieces that the windows of a long text share; default: {STRIDE}, a quarter of a "
-        "window at most",
+        help="pieces that the windows of a long text share; default: 64, a quarter of a window at "
+        "most",
     )
     output: Path | None = option(None, help="vectors.npy or vectors.jsonl", metavar="FILE")
     force: bool = option(False, help="replacement of an existing output")
@@ -55,8 +55,8 @@ def run(options: OPTIONS) -> int:
         raise UserError(f"--output must end in {' or '.join(FORMATS)}. Received: {options.output}.")
     found = _vectors(options, given)
     if options.output is None:
-        for text, vector in found:
-            print_json({"text": printable(text), "vector": vector.tolist()})
+        for row in _rows(found):
+            print_json(row)
         return 0
     with written_atomically(options.output, force=options.force) as path:
         count = _write(path, found)
@@ -66,22 +66,20 @@ def run(options: OPTIONS) -> int:
 
 
 def _vectors(options: OPTIONS, given: Iterator[str]) -> Iterator[tuple[str, Any]]:
-    from albert_tf.pipelines import pipeline
+    from albert_tf.pipelines.texts import default_stride
 
-    embed = pipeline(
-        "feature-extraction",
-        options.model,
-        batch_size=options.batch_size,
-        pooling=options.pooling,
-        return_tensors=True,
-    )
-    stride = options.stride
-    if stride is None:
-        stride = min(STRIDE, (embed.max_length - SPECIAL) // 4)
-    yield from answered(lambda texts: embed(texts, stride=stride), given)
+    embed = load("feature-extraction", options, pooling=options.pooling, return_tensors=True)
+    stride = default_stride(embed.max_length) if options.stride is None else options.stride
+    yield from with_inputs(partial(embed, stride=stride), given)
+
+
+def _rows(found: Iterable[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
+    for text, vector in found:
+        yield {"text": text, "vector": vector.tolist()}
 
 
 def _write(path: Path, found: Iterator[tuple[str, Any]]) -> int:
+    """Writes the vectors, and returns how many they are."""
     if path.suffix == ".npy":
         import numpy as np
 
@@ -90,8 +88,7 @@ def _write(path: Path, found: Iterator[tuple[str, Any]]) -> int:
         return len(vectors)
     count = 0
     with path.open("w", encoding="utf-8") as file:
-        for text, vector in found:
-            row = {"text": printable(text), "vector": vector.tolist()}
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        for row in _rows(found):
+            file.write(printable(json.dumps(row, ensure_ascii=False)) + "\n")
             count += 1
     return count

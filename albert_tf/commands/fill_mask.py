@@ -1,13 +1,15 @@
 """`albert-tf fill-mask`"""
 
 from dataclasses import dataclass
+from typing import Any
 
 from albert_tf.commands.text_options import (
+    Block,
     TextOptions,
-    answered,
-    print_json,
-    printable,
+    load,
+    print_results,
     texts,
+    with_inputs,
 )
 from albert_tf.options import option
 
@@ -16,8 +18,8 @@ EXAMPLES = """examples:
   albert-tf fill-mask --model my-model "The [MASK] is open."
   albert-tf fill-mask --model my-model --targets ▁door ▁shop --input texts.txt --json
 
-Prints for each mask a line for each of the likeliest pieces: its probability, the piece, and the
-text with it. An empty line stands between masks and between texts.
+Prints a line for each of a mask's most likely pieces: probability, piece, and the text with the
+piece. An empty line separates masks and texts.
 """
 
 
@@ -32,28 +34,17 @@ class OPTIONS(TextOptions):
 
 
 def run(options: OPTIONS) -> int:
-    """Prints the likeliest pieces of each mask."""
+    """Prints the most likely pieces of each mask."""
     given = texts(options)
-    from albert_tf.pipelines import pipeline
+    fill = load("fill-mask", options, top_k=options.top_k, targets=options.targets or None)
+    results = (_result(text, found) for text, found in with_inputs(fill, given))
+    return print_results(results, options.json)
 
-    fill = pipeline(
-        "fill-mask",
-        options.model,
-        batch_size=options.batch_size,
-        top_k=options.top_k,
-        targets=options.targets or None,
-    )
-    is_first = True
-    for text, found in answered(fill, given):
-        masks = [found] if isinstance(found[0], dict) else found
-        if options.json:
-            print_json({"text": printable(text), "masks": masks})
-            continue
-        for pieces in masks:
-            if not is_first:
-                print()
-            is_first = False
-            for each in pieces:
-                filled = f"{each['token_str']}\t{each['sequence']}"
-                print(f"{each['score']:.4f}\t{printable(filled)}")
-    return 0
+
+def _result(text: str, found: list[Any]) -> tuple[dict[str, Any], list[Block]]:
+    masks = [found] if isinstance(found[0], dict) else found
+    blocks: list[Block] = [
+        [(f"{each['score']:.4f}", each["token_str"], each["sequence"]) for each in pieces]
+        for pieces in masks
+    ]
+    return {"text": text, "masks": masks}, blocks

@@ -1,14 +1,15 @@
 """`albert-tf tag`"""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from albert_tf.commands.text_options import (
+    Block,
     TextOptions,
-    answered,
-    print_json,
-    printable,
+    load,
+    print_results,
     texts,
+    with_inputs,
 )
 from albert_tf.options import option
 
@@ -17,8 +18,8 @@ EXAMPLES = """examples:
   albert-tf tag --model my-model "Ada Lovelace was born in London."
   albert-tf tag --model my-model --input texts.txt --aggregation none --json
 
-Prints for each entity a line: its kind, its probability, where it starts and ends in the text (in
-characters), and the words; an empty line stands between texts. Long texts are read in windows.
+Prints a line for each entity: kind, probability, start and end in the text (in characters), and
+words. An empty line separates texts. Long texts are read in windows.
 """
 
 
@@ -37,23 +38,21 @@ class OPTIONS(TextOptions):
 def run(options: OPTIONS) -> int:
     """Prints the entities of each text."""
     given = texts(options)
-    from albert_tf.pipelines import pipeline
+    strategy, stride = options.aggregation, options.stride
+    tag = load("token-classification", options, aggregation_strategy=strategy, stride=stride)
+    results = (_result(text, found) for text, found in with_inputs(tag, given))
+    return print_results(results, options.json)
 
-    tag = pipeline(
-        "token-classification",
-        options.model,
-        batch_size=options.batch_size,
-        aggregation_strategy=options.aggregation,
-        stride=options.stride,
-    )
-    for number, (text, found) in enumerate(answered(tag, given)):
-        if options.json:
-            print_json({"text": printable(text), "entities": found})
-            continue
-        if number:
-            print()
-        for each in found:
-            kind = each.get("entity_group") or each["entity"]
-            word = printable(each["word"])
-            print(kind, f"{each['score']:.4f}", each["start"], each["end"], word, sep="\t")
-    return 0
+
+def _result(text: str, found: list[dict[str, Any]]) -> tuple[dict[str, Any], list[Block]]:
+    block = [
+        (
+            each.get("entity_group") or each["entity"],
+            f"{each['score']:.4f}",
+            each["start"],
+            each["end"],
+            each["word"],
+        )
+        for each in found
+    ]
+    return {"text": text, "entities": found}, [block]

@@ -1,10 +1,10 @@
-"""The options of commands that take texts, and their answers, one by one."""
+"""Commands that take texts: their options, inputs and printed results."""
 
 import json
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from albert_tf.errors import UserError
 from albert_tf.options import COUNT, check_options, option
 
 Given = TypeVar("Given")
+Block = Sequence[Sequence[object]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +38,10 @@ class TextOptions(AnswerOptions):
 
 
 def texts(options: TextOptions) -> Iterator[str]:
-    """The texts that were given, read as they are needed.
+    """Returns the texts from the arguments or the file, which is read as needed.
 
     Raises:
-        UserError: none, or both as arguments and from a file.
+        UserError: there are no texts, or texts from both.
     """
     if bool(options.text) == (options.input is not None):
         hint = " Texts come before --targets." if getattr(options, "targets", None) else ""
@@ -50,39 +51,68 @@ def texts(options: TextOptions) -> Iterator[str]:
     return iter(options.text) if options.input is None else lines(options.input)
 
 
-def answered(
-    answer: Callable[[Iterator[Given]], Iterable[Any]], given: Iterable[Given]
+def load(task: str, options: AnswerOptions, **choices: Any) -> Any:
+    """Returns the pipeline of a task, with its model."""
+    from albert_tf.pipelines import pipeline
+
+    return pipeline(task, options.model, batch_size=options.batch_size, **choices)
+
+
+def with_inputs(
+    process: Callable[[Iterator[Given]], Iterable[Any]], given: Iterable[Given]
 ) -> Iterator[tuple[Given, Any]]:
-    """Each of `given` with its answer; what was printed is out before more is waited for.
+    """Yields each input with its result; flushes the output before it waits for more input.
 
     Args:
-        answer: takes an iterator and gives an answer for each, reading a batch ahead at most.
+        process: takes an iterator of inputs, and yields their results.
     """
-    seen: deque[Given] = deque()
+    waiting: deque[Given] = deque()
 
     def remembered() -> Iterator[Given]:
         for each in given:
-            seen.append(each)
+            waiting.append(each)
             yield each
 
-    for found in answer(remembered()):
-        yield seen.popleft(), found
-        if not seen:
+    for result in process(remembered()):
+        yield waiting.popleft(), result
+        if not waiting:
             sys.stdout.flush()
 
 
+def print_results(results: Iterable[tuple[dict[str, Any], Sequence[Block]]], as_json: bool) -> int:
+    """Prints the results of inputs, and returns the exit status 0.
+
+    Args:
+        results: for each input a JSON object, and blocks of lines, each a list of columns.
+        as_json: print the objects, one per line; otherwise the blocks, with an empty line between
+            them.
+    """
+    is_first = True
+    for row, blocks in results:
+        if as_json:
+            print_json(row)
+            continue
+        for block in blocks:
+            if not is_first:
+                print()
+            is_first = False
+            for columns in block:
+                print(printable("\t".join(map(str, columns))))
+    return 0
+
+
 def printable(text: str) -> str:
-    """A text whose stray bytes and halves of characters are unknown characters."""
+    """Replaces stray bytes and lone surrogates by U+FFFD."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def print_json(row: dict[str, Any]) -> None:
-    """Prints a row on one line."""
+    """Prints a row as JSON on one line."""
     print(printable(json.dumps(row, ensure_ascii=False)))
 
 
 def lines(path: str) -> Iterator[str]:
-    """Lines without their ends; a byte that isn't UTF-8 is an unknown character."""
+    """Yields lines without their ends; a byte that isn't UTF-8 becomes a surrogate."""
     source = 0 if path == "-" else path
     with open(
         source, encoding="utf-8", errors="surrogateescape", newline="\n", closefd=path != "-"
