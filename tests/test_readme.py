@@ -81,3 +81,16 @@ def test_commands_parse(page):
 def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
         assert (page.parent / link).exists(), link
+
+
+def test_files_of_the_walks_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    for row in re.findall(r"^\|.*\|$", page.split("## Three walks")[1], re.MULTILINE):
+        folder = ROOT / "albert_tf"
+        for path in re.findall(r"`([\w/]+/|[\w/]+\.py)`", row):
+            if path.startswith("albert_tf_export/"):
+                place = ROOT / "export" / path
+            else:
+                place = ROOT / "albert_tf" / path if "/" in path else folder / path
+            assert place.exists(), path
+            folder = place.parent
