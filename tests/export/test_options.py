@@ -10,7 +10,7 @@ from albert_tf.errors import UserError
     [
         ({"layers": "while"}, "layers must be one of unrolled, loop. Received: 'while'"),
         ({"max_length": 41}, "Received: max_length=41, max_position_embeddings=40"),
-        ({"max_length": 2}, "between 3, .* Received: max_length=2"),
+        ({"max_length": 2}, "at least 3, .* Received: max_length=2"),
     ],
 )
 def test_bad_options(export, options, message, classifier, tokenizer, tmp_path):

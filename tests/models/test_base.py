@@ -9,6 +9,9 @@ from keras import ops
 
 from albert_tf.models import AlbertModel
 
+# TensorFlow and torch save the tracing of a short run; JAX would compile every operation.
+EAGERLY = keras.backend.backend() != "jax"
+
 
 def arrays(outputs):
     return {
@@ -36,7 +39,7 @@ def test_fit_with_the_models_loss(task, task_config):
 def test_labels_as_y_give_the_same_loss(task, task_model):
     if task.config.get("answerability"):
         pytest.skip("takes its labels among the features")
-    task_model.compile("sgd", run_eagerly=True)
+    task_model.compile("sgd", run_eagerly=EAGERLY)
     direct = float(task_model(task.inputs, **task.labels)["loss"])
     in_order = tuple(task.labels.values())
     forms = (task.labels, in_order if len(in_order) > 1 else in_order[0])
@@ -47,7 +50,7 @@ def test_labels_as_y_give_the_same_loss(task, task_model):
 
 
 def test_sample_weight_scales_each_example(task, task_model):
-    task_model.compile("sgd", run_eagerly=True)
+    task_model.compile("sgd", run_eagerly=EAGERLY)
     examples = {**task.inputs, **task.labels}
 
     def loss(weights):  # Keras drops weights that come without `y`
@@ -146,8 +149,7 @@ def test_training_in_half_precision(task, task_config):
     keras.utils.set_random_seed(1)
     config = dataclasses.replace(task_config, hidden_dropout_prob=0.1, num_hidden_layers=1)
     model = task.model(config, dtype="mixed_float16")
-    # Eagerly JAX compiles every operation; XLA would be the slow way on TensorFlow.
-    model.compile(keras.optimizers.Adam(0.005), jit_compile=keras.backend.backend() == "jax")
+    model.compile(keras.optimizers.Adam(0.005), jit_compile=not EAGERLY)
     losses = model.fit({**task.inputs, **task.labels}, epochs=8, verbose=0).history["loss"]
     assert np.isfinite(losses).all()
     assert losses[-1] < losses[0]
@@ -159,7 +161,7 @@ def test_metrics_receive_the_compared_outputs(task, task_model):
     names = list(task_model.targets.values())
     accuracy = "sparse_categorical_accuracy"
     metrics = [accuracy] if len(names) == 1 else {name: [accuracy] for name in names}
-    task_model.compile("sgd", metrics=metrics, run_eagerly=True)
+    task_model.compile("sgd", metrics=metrics, run_eagerly=EAGERLY)
     results = task_model.evaluate(
         {**task.inputs, **task.labels}, batch_size=4, verbose=0, return_dict=True
     )
@@ -171,7 +173,7 @@ def test_metrics_receive_the_compared_outputs(task, task_model):
 
 
 def test_training_without_labels_is_refused(task, task_model):
-    task_model.compile("sgd", run_eagerly=True)
+    task_model.compile("sgd", run_eagerly=EAGERLY)
     with pytest.raises(ValueError, match="The model's own loss needs .* Received none"):
         task_model.fit(task.inputs, verbose=0)
 
