@@ -1,11 +1,11 @@
-"""Which form of self-attention is fastest here: interleaved medians, printed with versions.
+"""Compares forms of self-attention: prints interleaved medians with versions.
 
     python benchmarks/attention.py [--hidden 768] [--heads 12] [--rounds 15]
 
-Compares the product written out with `keras.ops.dot_product_attention`, and three products for
-query, key and value with one joint product of a weight that is concatenated at each use
-(checkpoints keep three). The numbers are milliseconds for one layer; read the ratios.
-albert_tf/layers/attention.py follows the result.
+Compares explicit products with `keras.ops.dot_product_attention`, and three products for query, key
+and value with one joint product, whose weight is concatenated at each use (checkpoints have three).
+The numbers are milliseconds for one layer; read the ratios. The result decides the form in
+albert_tf/layers/attention.py.
 """
 
 import argparse

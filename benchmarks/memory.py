@@ -1,13 +1,12 @@
-"""Layers unrolled against layers in a loop: size, memory and time of exports, side by side.
+"""Compares exports with unrolled layers and with layers in a loop: size, memory and time.
 
     python benchmarks/memory.py [--size base] [--formats tflite saved-model] [--length 128]
                                 [--vocabulary spiece.model] [--threads 1]
 
-Weights are random. Each file is measured in a process of its own, which imports ai_edge_litert
-alone (TensorFlow alone, for a SavedModel): memory is its peak over what the empty interpreter had
-taken, time the median of ten calls of the signature `ids` with one row. With --vocabulary, a file
-of 30,000 pieces, the exports have the signature `text` too.
-albert_tf_export's default for `layers` follows the result.
+Weights are random. Each file is measured in a fresh process, which imports only ai_edge_litert (or
+TensorFlow, for a SavedModel): memory is its peak over the empty interpreter's, time the median of
+ten calls of the signature `ids` with one row. With --vocabulary, a file of 30,000 pieces, the
+exports also have the signature `text`. The result decides albert_tf_export's default for `layers`.
 """
 
 import argparse
@@ -30,7 +29,7 @@ CALLS = 10
 
 
 def memory(field):
-    """MB by /proc/self/status: VmRSS now, VmHWM at its peak."""
+    """MB in /proc/self/status: VmRSS is the present size, VmHWM its peak."""
     with open("/proc/self/status", encoding="ascii") as status:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field))
 
@@ -49,14 +48,14 @@ def saved_model_signature(path, threads):
     if b"TFText>" in Path(path, "saved_model.pb").read_bytes():
         import tensorflow_text  # noqa: F401
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.constant(0.0)  # Starts the runtime, which takes memory of its own.
+    tf.constant(0.0)  # starts the runtime, which takes memory
     empty = memory("VmRSS")
     signature = tf.saved_model.load(path).signatures["ids"]
     return empty, lambda **ids: signature(**{k: tf.constant(v) for k, v in ids.items()})
 
 
 def measure(path, length, threads):
-    """What this process takes to run a file; printed as JSON."""
+    """Prints the memory and time of running a file in this process, as JSON."""
     import numpy as np
 
     load = saved_model_signature if os.path.isdir(path) else tflite_signature
@@ -146,7 +145,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     formats = ("tflite", "saved-model")
-    parser.add_argument("--size", default="base", help="a size that AlbertConfig.from_size knows")
+    parser.add_argument("--size", default="base", help="name of a size (AlbertConfig.from_size)")
     parser.add_argument("--formats", nargs="+", choices=formats, default=list(formats))
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--vocabulary", help="a spiece.model of 30,000 pieces")

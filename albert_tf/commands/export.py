@@ -110,8 +110,8 @@ def _load(name_or_path: str, task: str | None) -> tuple[Any, Any]:
     model = load_pretrained(name_or_path, task)
     if model.fresh_parts:
         raise UserError(
-            "What is exported must have been trained. Received: a checkpoint without weights for "
-            f"{', '.join(model.fresh_parts)} of {type(model).__name__}. "
+            "All parts of an exported model must be trained. Received: a checkpoint without "
+            f"weights for {', '.join(model.fresh_parts)} of {type(model).__name__}. "
             "Fine-tune it first, or choose another --task."
         )
     return model, AlbertTokenizer.from_pretrained(name_or_path)

@@ -49,7 +49,7 @@ class Dropout(keras.layers.Dropout):
     """Keras' dropout with an explicit seed for each draw, which `replayed` can repeat.
 
     Without a seed, Keras' torch backend draws from torch's global generator, whose state no
-    checkpoint of the model holds.
+    checkpoint of the model contains.
     """
 
     replayed_seed: Tensor = None

@@ -83,8 +83,8 @@ class AlbertModel(PreTrainedModel):
         inputs = named_inputs({name: arguments[name] for name in ENCODER_INPUTS}, ENCODER_INPUTS)
         if not unroll and (output_attentions or output_hidden_states):
             raise ValueError(
-                "output_attentions and output_hidden_states need unroll=True: a loop keeps no "
-                "layer's result. Received unroll=False."
+                "output_attentions and output_hidden_states need unroll=True: a loop "
+                "returns no layer's result. Received unroll=False."
             )
         mask = inputs.pop("attention_mask")
         hidden = self.embedding(**inputs, training=training)

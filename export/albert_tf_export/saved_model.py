@@ -116,7 +116,7 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
         OSError: it can't be written.
     """
     archive = keras.export.ExportArchive()
-    # Without `track`, which would store each weight a second time: ExportArchive keeps the
+    # Without `track`, which would store each weight a second time: ExportArchive finds the
     # variables that the functions use.
     for signature in signatures:
         archive.add_endpoint(

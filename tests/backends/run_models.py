@@ -1,10 +1,11 @@
-"""Run as a process of its own: what one of Keras' backends computes.
+"""Computes outputs, losses and steps of models on one of Keras' backends, as a process.
 
     KERAS_BACKEND=jax python run_models.py FOLDER RESULT.npz
 
-Each folder in FOLDER holds a model and its inputs, `inputs.npz`. RESULT gets, by "model/what":
-every output, the outputs of the looped form, the loss in half precision, the weights after one step
-of gradient descent, and for models of FINE_TUNED the loss of one epoch of fine-tuning.
+Each folder in FOLDER contains a model and its inputs, `inputs.npz`. RESULT gets, named
+"MODEL/NAME": every output, the outputs of the looped form, the loss in half precision, the weights
+after one step of gradient descent, and for models of FINE_TUNED the loss of one epoch of
+fine-tuning.
 """
 
 import json

@@ -64,8 +64,7 @@ MODELS = {
     ),
     "choices": ("AlbertForMultipleChoice", {}, {"labels": [2, 0]}),
 }
-# What the backends' kernels differ by in float32, and in the parts of the loss that rounding to
-# half precision moves.
+# The differences between the backends' kernels in float32, and of losses in half precision.
 TOLERANCE, HALF_TOLERANCE = 2e-5, 0.05
 
 

@@ -78,10 +78,10 @@ def features(tokenizer):
 
 @pytest.fixture(scope="session")
 def logits(classifier, features):
-    """What Keras says of the texts, `[5, 3]`."""
+    """The logits of Keras for the texts, `[5, 3]`."""
     found = np.asarray(classifier(features)["logits"])
     assert np.abs(found).max() > 0.5
-    assert np.ptp(found, axis=0).min() > 0.05  # each text has logits of its own
+    assert np.ptp(found, axis=0).min() > 0.05  # logits differ between texts
     return found
 
 

@@ -10,7 +10,7 @@
  * Prints B lines: the values of each output in turn, with %.9g, which a float32 survives.
  * Ends with status 0, or with 1 and a line on standard error.
  *
- * The pip package holds the headers and the libraries:
+ * The pip package contains the headers and the libraries:
  *   cc -I$TF/include serve_saved_model.c $TF/libtensorflow_cc.so.2 \
  *      $TF/libtensorflow_framework.so.2 -Wl,-rpath,$TF -o serve_saved_model
  */
@@ -55,7 +55,7 @@ static TF_Output tensor_of(TF_Graph *graph, const char *name) {
   }
   output.oper = TF_GraphOperationByName(graph, operation);
   if (output.oper == NULL || output.index < 0 || output.index >= TF_OperationNumOutputs(output.oper))
-    fail("The graph must have the tensor that is asked for. Received: %s", name);
+    fail("The graph must have the requested tensor. Received: %s", name);
   free(operation);
   return output;
 }
@@ -75,7 +75,7 @@ static TF_Tensor *read_texts(FILE *stream) {
     ++count;
   }
   free(line);
-  if (count == 0) fail("Standard input must hold at least one line. Received none.");
+  if (count == 0) fail("Standard input must have at least one line. Received none.");
   const size_t size = (size_t)count * sizeof *texts;
   TF_Tensor *tensor = TF_AllocateTensor(TF_STRING, &count, 1, size);
   /* A TF_TString owns its bytes and may be moved bit by bit; the tensor is the owner from here. */

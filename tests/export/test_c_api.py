@@ -77,8 +77,8 @@ def test_serves_strings(layers, written, serve, logits):
     [
         ({"library": "nowhere.so"}, "nowhere.so: "),
         ({"folder": "nowhere"}, "nowhere: Could not find SavedModel"),
-        ({"source": "absent:0"}, "must have the tensor that is asked for. Received: absent:0"),
-        ({"texts": []}, "must hold at least one line"),
+        ({"source": "absent:0"}, "must have the requested tensor. Received: absent:0"),
+        ({"texts": []}, "must have at least one line"),
     ],
 )
 def test_says_what_is_wrong(serve, written, change, message):

@@ -1,4 +1,4 @@
-"""Base size in 8 bits keeps the paper's promise on the phone."""
+"""Base size in 8 bits takes little memory, as the paper promises."""
 
 import json
 import subprocess

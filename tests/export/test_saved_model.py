@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the operator that the exports hold)
+import tensorflow_text  # noqa: F401 (registers the operator that the exports contain)
 from albert_tf_export import ParityError, export_saved_model, parity
 from albert_tf_export.options import in_float32
 

@@ -11,7 +11,7 @@ SPECIAL = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 @pytest.fixture(scope="module")
 def wordpiece():
-    """A tokenizer whose special tokens stand elsewhere than SentencePiece's."""
+    """A tokenizer whose special tokens have other ids than SentencePiece's."""
     pieces = [*SPECIAL, *LETTERS, *(f"##{each}" for each in LETTERS), "the", "quiet", "##light"]
     content = "".join(f"{piece}\n" for piece in pieces).encode()
     return WordPieceTokenizer(content, model_max_length=24)

@@ -33,7 +33,7 @@ def test_shape_and_defaults(embedding, small_features):
     np.testing.assert_allclose(embedding(given["input_ids"]), explicit, atol=1e-6)
 
 
-def test_inputs_embeds_stand_for_the_word_rows(embedding, small_features):
+def test_inputs_embeds_replace_the_word_rows(embedding, small_features):
     rows = ops.convert_to_numpy(embedding.word_embeddings)[small_features["input_ids"]]
     np.testing.assert_allclose(
         embedding(inputs_embeds=ops.convert_to_tensor(rows)),
@@ -80,13 +80,13 @@ def test_position_and_type_count(embedding, small_features):
         ),
     ],
 )
-def test_ids_out_of_place(embedding, features, message):
+def test_ids_outside_their_tables(embedding, features, message):
     with pytest.raises(ValueError, match=message):
         embedding(**ids(**features))
 
 
 @pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="only TensorFlow hands out sparse gradients"
+    keras.backend.backend() != "tensorflow", reason="only TensorFlow has sparse gradients"
 )
 @pytest.mark.parametrize("compiled", [False, True])
 def test_gradients_arrive_dense_with_repeated_rows_summed(embedding, compiled):

@@ -124,7 +124,7 @@ def test_inputs_that_do_not_fit(model, inputs, message):
         model(arrays)
 
 
-def test_a_loop_keeps_no_layers(model, small_features):
+def test_a_loop_returns_no_layers(model, small_features):
     with pytest.raises(ValueError, match="need unroll=True.*Received unroll=False"):
         model(small_features, unroll=False, output_hidden_states=True)
 

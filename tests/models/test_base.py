@@ -1,4 +1,4 @@
-"""Rules that hold for every task's model."""
+"""Rules for every task's model."""
 
 import dataclasses
 

@@ -17,7 +17,7 @@ BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "training_memor
 
 @pytest.fixture(scope="module")
 def benchmark():
-    """The script that counts what a graph keeps for the gradient."""
+    """The script that counts the arrays that a graph stores for the gradient."""
     spec = importlib.util.spec_from_file_location("training_memory", BENCHMARK)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -81,7 +81,7 @@ def test_published_sizes(size, parameters, applied):
         ("gelu", 0.1, True),
     ],
 )
-def test_activations_are_what_the_graph_keeps(benchmark, config, act, dropout, checkpointing):
+def test_activations_agree_with_the_graph(benchmark, config, act, dropout, checkpointing):
     config = dataclasses.replace(
         config,
         hidden_act=act,
@@ -98,7 +98,7 @@ def test_activations_are_what_the_graph_keeps(benchmark, config, act, dropout, c
     assert kept == pytest.approx(counted, rel=0.02)
 
 
-def test_what_checkpointing_keeps(config):
+def test_activations_with_checkpointing(config):
     """An input for each block, and all of one of them."""
     without = counting.activations(config, B, T)
     blocks = config.num_hidden_layers

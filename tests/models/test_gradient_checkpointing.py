@@ -126,7 +126,7 @@ def test_same_step_of_fit(small_config, small_features, policy, epsilon):
 
 
 def test_on_and_off(small_config, small_features, monkeypatch):
-    """It holds in training alone, for the bare encoder and for tasks, until it is undone."""
+    """It applies only in training, for the encoder alone and for tasks, until it is disabled."""
     visits = []
     rematerialized = AlbertBlock.rematerialized
     monkeypatch.setattr(

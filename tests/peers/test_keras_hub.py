@@ -1,4 +1,4 @@
-"""Drawn models beside KerasHub's: it reads what we write, we read what it writes."""
+"""Drawn models beside KerasHub's: each reads the other's files."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ NAMES = {
 
 @pytest.fixture
 def config(drawn_config, generator):
-    """What KerasHub can express: one activation, as many layers in each group."""
+    """A configuration that KerasHub supports: one activation, as many layers in each group."""
     per_group = int(generator.integers(1, 4))
     return dataclasses.replace(
         drawn_config,

@@ -88,7 +88,7 @@ def test_gradients(name, drawn_config, drawn_inputs, scrambled, tmp_path):
     gradients = {key: value.grad.numpy() for key, value in theirs.named_parameters()}
     for same in names_of_each_variable(ours):
         expected = sum(gradients[key] for key in same)  # transformers shares no part of a layer
-        if WORDS in same:  # torch keeps the padding's row as it is
+        if WORDS in same:  # torch doesn't train the padding's row
             expected[ours.config.pad_token_id] = moved(WORDS)[ours.config.pad_token_id]
         for key in same:
             np.testing.assert_allclose(moved(key), expected, atol=TOLERANCE, rtol=1e-4, err_msg=key)
