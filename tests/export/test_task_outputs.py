@@ -133,5 +133,5 @@ def test_labels_without_names(make_classifier, features):
 
 def test_a_model_without_a_task():
     known = ", ".join(task.__name__ for task in TASKS)
-    with pytest.raises(TypeError, match=f"that exports know: {known}. Received: Sequential"):
+    with pytest.raises(TypeError, match=f"must be one of {known}. Received: Sequential"):
         task_outputs(keras.Sequential(), {}, True)
