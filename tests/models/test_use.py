@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel, unshare
@@ -78,6 +79,17 @@ def test_ids_of_any_type(small_config, small_features, dtype):
     model = AlbertForSequenceClassification(small_config)
     ids = {**small_features, "input_ids": small_features["input_ids"].astype(dtype)}
     np.testing.assert_array_equal(model(ids).logits, model(small_features).logits)
+
+
+@pytest.mark.parametrize(("convert", "copies"), [(np.asarray, 0), (ops.convert_to_tensor, 3)])
+def test_ids_are_checked_once(small_config, small_features, monkeypatch, convert, copies):
+    """Arrays on the host; of each input of ids one copy, if it is a tensor already."""
+    copied, copy = [], ops.convert_to_numpy
+    monkeypatch.setattr(ops, "convert_to_numpy", lambda x: copied.append(x) or copy(x))
+    features = {name: convert(value) for name, value in small_features.items()}
+    features["position_ids"] = convert(np.arange(7, dtype="int32")[None])
+    AlbertForSequenceClassification(small_config)(features)
+    assert len(copied) == copies
 
 
 def test_weights_need_labels_as_y(small_config, small_features):
