@@ -15,7 +15,8 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.common import Tensor
 
-# The field of the configuration that each input's values stay below.
+# For each input, the field of the configuration that its values stay below; in the order of
+# `FactorizedEmbedding.call`.
 LIMITS: Final = {
     "input_ids": "vocab_size",
     "token_type_ids": "type_vocab_size",
