@@ -14,7 +14,9 @@ from albert_tf.data.corpus.documents import Split, splits
 from albert_tf.data.corpus.files import InputFile, find_inputs, is_remote, text_bytes
 from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.data.corpus.sentences import DEFAULT, sentence_splitter
+from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.data.pretraining.records import WORDS
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -50,7 +52,7 @@ class Job:
     Attributes:
         inputs: files of the corpus.
         output: folder, or its URL.
-        tokenizer: name and content of each file that `save_pretrained` writes.
+        tokenizer: name and content of each file that `save_pretrained` writes, and of `WORDS`.
         examples, corpus: options.
         splitter: name of the sentence splitter.
         shard_bytes: bytes of text in a shard, about.
@@ -160,7 +162,9 @@ def _split_bytes(split: Split) -> int:
 def _files_of(tokenizer: BaseTokenizer) -> tuple[tuple[str, bytes], ...]:
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(path) for path in tokenizer.save_pretrained(folder)]
-        return tuple(sorted((path.name, path.read_bytes()) for path in paths))
+        files = {path.name: path.read_bytes() for path in paths}
+    files[WORDS] = json.dumps(word_table(tokenizer).as_json()).encode()
+    return tuple(sorted(files.items()))
 
 
 def _check_output(output: str, inputs: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from albert_tf.data.pretraining.pairs import NO_LABEL, Pairs, swapped
 from albert_tf.data.pretraining.sources import Path, RecordFiles, find_records
 from albert_tf.errors import UserError
 
-FILES_AT_ONCE: Final = 16  # files that are interleaved
+FILES_AT_ONCE: Final = 64  # files that are interleaved: build-data shuffles within a file only
 BLOCK: Final = 16  # records that are read from a file before the next one's turn
 LENGTHS: Final = 8  # most lengths of batches with `length_buckets`, so that few shapes are traced
 _SWAP: Final = 0  # a stream of draws, besides those of `masking`

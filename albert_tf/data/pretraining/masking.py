@@ -7,6 +7,7 @@ random piece is never a special one.
 `xp` is the module of array operations: `arrays` (NumPy) or `arrays_graph` (TensorFlow).
 """
 
+import base64
 import string
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -42,6 +43,26 @@ class WordTable(NamedTuple):
     classify_id: int
     separate_id: int
     mask_id: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The table as JSON: booleans as bits in base64."""
+        is_random = np.isin(np.arange(len(self.starts)), self.random_ids)
+        bits = (np.packbits(each).tobytes() for each in (self.starts, is_random))
+        starts, random = (base64.b64encode(each).decode() for each in bits)
+        ids = {name: getattr(self, name) for name in self._fields[2:]}
+        return {"vocab_size": len(self.starts), "starts": starts, "random": random, **ids}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> "WordTable":
+        """Reads `as_json`."""
+        starts, is_random = (
+            np.unpackbits(
+                np.frombuffer(base64.b64decode(found[name]), np.uint8), count=found["vocab_size"]
+            ).astype(bool)
+            for name in ("starts", "random")
+        )
+        ids = (found[name] for name in cls._fields[2:])
+        return cls(starts, np.flatnonzero(is_random).astype(np.int32), *ids)
 
 
 class Unmasked(NamedTuple):

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from albert_tf.data.corpus.files import file_system, find_inputs, is_remote
 from albert_tf.data.pretraining.masking import WordTable, word_table
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.data.pretraining.records import MANIFEST
+from albert_tf.data.pretraining.records import MANIFEST, WORDS
 from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -107,7 +107,7 @@ def _of_directory(folder: str) -> RecordFiles:
         options.max_seq_length,
         options.predictions,
         options if is_dynamic else None,
-        word_table(_tokenizer(folder)) if is_dynamic else None,
+        _word_table(folder) if is_dynamic else None,
     )
 
 
@@ -150,14 +150,19 @@ def _check_size(path: str, size: int) -> None:
         )
 
 
-def _tokenizer(folder: str) -> Any:
+def _word_table(folder: str) -> WordTable:
+    """Reads the table beside the records, or makes it if an earlier version wrote them."""
+    path = f"{folder}/{WORDS}"
+    if tf.io.gfile.exists(path):
+        with tf.io.gfile.GFile(path) as file:
+            return WordTable.from_json(json.loads(file.read()))
     if not is_remote(folder):
-        return AlbertTokenizer.from_pretrained(folder)
+        return word_table(AlbertTokenizer.from_pretrained(folder))
     with tempfile.TemporaryDirectory() as copied:
         for name in tf.io.gfile.listdir(folder):
             if not name.endswith((".tfrecord", "/")):
                 tf.io.gfile.copy(f"{folder}/{name}", f"{copied}/{name}")
-        return AlbertTokenizer.from_pretrained(copied)
+        return word_table(AlbertTokenizer.from_pretrained(copied))
 
 
 def _of_files(paths: list[str]) -> RecordFiles:

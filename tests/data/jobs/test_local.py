@@ -95,6 +95,7 @@ def test_every_document_is_in_every_copy(finished):
         "spiece.model",
         "tokenizer_config.json",
         "special_tokens_map.json",
+        "words.json",
     }
 
 

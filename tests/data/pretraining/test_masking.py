@@ -252,3 +252,7 @@ def test_no_special_piece_is_drawn_at_random(tiny_tokenizer):
     table = word_table(tiny_tokenizer)
     assert table.random_ids.tolist() == list(range(5, tiny_tokenizer.vocab_size))
     assert table[2:] == (0, 2, 3, 4)
+    read = WordTable.from_json(json.loads(json.dumps(table.as_json())))
+    for name, one, other in zip(table._fields, table, read, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=name)
+    assert read.starts.dtype == bool and read.random_ids.dtype == np.int32
