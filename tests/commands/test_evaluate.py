@@ -1,0 +1,20 @@
+import json
+
+import pytest
+
+
+def test_evaluate(run, classifier, tmp_path):
+    (tmp_path / "dev.csv").write_text("text,label\nA delight.,good\nDull.,bad\nNoisy.,bad\n")
+    arguments = ("evaluate", "--model", classifier, "--task", "classify", "--data")
+    status, output, _ = run(*arguments, tmp_path, "--json")
+    assert status == 0
+    scores = json.loads(output)
+    assert scores["examples"] == 3
+    _, predicted, _ = run("predict", "--model", classifier, "A delight.", "Dull.", "Noisy.")
+    labels = [line.split("\t")[0] for line in predicted.splitlines()]
+    right = sum(map(str.__eq__, labels, ("good", "bad", "bad")))
+    assert scores["accuracy"] == pytest.approx(right / 3)
+    assert f"accuracy\t{right / 3:.4f}" in run(*arguments, tmp_path / "dev.csv")[1]
+    (tmp_path / "dev.csv").write_text("text,label\nA delight.,fine\n")
+    status, _, errors = run(*arguments, tmp_path)
+    assert (status, "must be one of bad, good. Received: 'fine'" in errors) == (2, True)

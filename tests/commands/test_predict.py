@@ -1,0 +1,118 @@
+import contextlib
+import io
+import json
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from albert_tf import cli
+from albert_tf.config import AlbertConfig
+from albert_tf.models import AlbertForSequenceClassification
+
+
+def test_predict(run, classifier):
+    status, output, _ = run("predict", "--model", classifier, "A quiet delight.", "", "Dull.")
+    assert status == 0
+    rows = [line.split("\t") for line in output.splitlines()]
+    assert len(rows) == 3
+    assert {label for label, _ in rows} <= {"bad", "good"}
+    assert all(0.5 <= float(probability) <= 1 for _, probability in rows)
+
+
+def test_predict_from_a_file_as_json(run, classifier, tmp_path):
+    texts = ["A quiet delight.", "", "Déjà vu", "Dull."]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    _, output, _ = run(
+        "predict", "--model", classifier, "--input", tmp_path / "texts.txt", "--json"
+    )
+    rows = [json.loads(line) for line in output.splitlines()]
+    assert [row["text"] for row in rows] == texts
+    for row in rows:
+        assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-6)
+        assert row["probabilities"][row["label"]] == max(row["probabilities"].values())
+    _, plain, _ = run("predict", "--model", classifier, "--batch-size", 1, *texts)
+    assert [line.split("\t")[0] for line in plain.splitlines()] == [row["label"] for row in rows]
+
+
+def test_predict_pairs(run, classifier):
+    status, output, _ = run("predict", "--model", classifier, "--pairs", "One.\tTwo.", "--json")
+    assert status == 0
+    assert json.loads(output)["text"] == "One.\tTwo."
+    status, _, errors = run("predict", "--model", classifier, "--pairs", "One. Two.")
+    assert status == 2
+    assert "A pair is two texts with a tab between. Received: 'One. Two.'" in errors
+
+
+@pytest.mark.slow
+def test_predict_streams(classifier):
+    """Answers come before the input ends, memory doesn't grow, and a closed pipe is no error."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "albert_tf.cli", "predict", "--model", str(classifier)]
+        + ["--input", "-", "--batch-size", "4"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def send(text, lines):
+        """Writes lines, and reads as many answers but those that wait for a full batch."""
+        sender = threading.Thread(
+            target=lambda: (
+                [process.stdin.write(text + "\n") for _ in range(lines)] + [process.stdin.flush()]
+            )
+        )
+        sender.start()
+        for _ in range(lines - 4):
+            assert process.stdout.readline().split("\t")[0] in ("bad", "good")
+        sender.join()
+
+    def peak():
+        """Bytes."""
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])
+
+    send("A quiet delight.", 8)
+    long = "The music stayed with me for days. " * 400
+    send(long, 40)
+    before = peak()
+    send(long, 2000)  # 28 MB
+    assert peak() - before < 20e6
+    process.stdout.close()
+    with contextlib.suppress(BrokenPipeError):
+        for _ in range(100):
+            process.stdin.write("A quiet delight.\n")
+        process.stdin.close()
+    assert process.wait() == 0
+    assert "Traceback" not in process.stderr.read()
+
+
+def test_bytes_that_are_not_utf_8_still_give_json(classifier, tmp_path, monkeypatch):
+    (tmp_path / "latin.txt").write_bytes("déjà vu\n".encode("latin-1"))
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, "utf-8", errors="strict"))
+    arguments = ["predict", "--json", "--model", str(classifier), "--input"]
+    assert cli.main([*arguments, str(tmp_path / "latin.txt")]) == 0
+    sys.stdout.flush()
+    assert json.loads(printed.getvalue())["text"] == "d\ufffdj\ufffd vu"
+
+
+def test_a_vocabulary_of_another_size(run, classifier, tmp_path):
+    for path in classifier.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["vocab_size"] += 1
+    AlbertForSequenceClassification(AlbertConfig.from_dict(config)).save_pretrained(tmp_path)
+    status, _, errors = run("predict", "--model", tmp_path, "text")
+    assert status == 2
+    assert f"{config['vocab_size'] - 1} pieces in the tokenizer" in errors
+
+
+def test_no_file(run, classifier, tmp_path):
+    status, _, errors = run("predict", "--model", classifier, "--input", tmp_path / "none")
+    assert status == 2
+    assert "No such file or directory" in errors
