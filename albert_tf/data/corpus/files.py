@@ -61,6 +61,8 @@ def file_system(path: str) -> tuple[Any, str]:
     Raises:
         UserError: an unknown protocol, or its package is missing.
     """
+    if not is_remote(path):
+        return fsspec.filesystem("file"), path  # url_to_fs takes "::" in a name for a chain
     try:
         return cast(tuple[Any, str], fsspec.core.url_to_fs(path))
     except (ImportError, ValueError) as error:

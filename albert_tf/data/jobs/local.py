@@ -17,11 +17,11 @@ from albert_tf.data.jobs.run import Outcome, run_job
 from albert_tf.data.jobs.shards import PartReport, make_part
 from albert_tf.errors import UserError
 
-SECONDS: Final = 0.5  # between two looks at the progress
+SECONDS: Final = 0.5  # between updates of the progress
 _SHOWN: Final = ("documents", "tokens", "examples")
 
 _job: Job  # in a worker process
-_done: Any  # there and here: for each part, bytes of text that are done
+_done: Any  # in a worker process: for each part, bytes of text that are done
 
 
 def run_local(
@@ -63,7 +63,7 @@ def _in_processes(
     workers: int, job: Job, parts: Sequence[Part], progress: Progress
 ) -> Iterator[PartReport]:
     context = multiprocessing.get_context("spawn")  # a fork would share threads' locks
-    # Each part has a number of its own there: no locks that a killed process could keep.
+    # Only one process writes the number of a part: no lock that a killed process could keep.
     done = context.RawArray("q", len(parts))
     others = multiprocessing.active_children()
     executor = ProcessPoolExecutor(workers, context, _begin, (job, done))
@@ -96,12 +96,14 @@ def _begin(job: Job, done: Any) -> None:
     """Starts a worker process."""
     global _job, _done
     _job, _done = job, done
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C too, and ends us
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the parent gets it too, and kills us
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent has been killed: it would wait for work forever."""
+    """Ends this process when its parent was killed: otherwise it waits for work forever."""
     wait_for([multiprocessing.parent_process().sentinel])  # type: ignore[union-attr]
     os._exit(1)
 

@@ -161,5 +161,5 @@ class Output:
 
 @functools.lru_cache(maxsize=1)
 def output_of(place: str) -> Output:
-    """One for each process."""
+    """Makes one for each process."""
     return Output(place)

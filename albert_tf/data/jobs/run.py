@@ -1,4 +1,4 @@
-"""A job from start to manifest: resumes what an earlier run left, makes the rest, and finishes."""
+"""Runs a job from start to manifest: checks what an earlier run left, and makes the rest."""
 
 import json
 from collections import Counter, defaultdict
@@ -27,7 +27,7 @@ Engine = Callable[[Job, Sequence[Part], Progress], Iterable[PartReport]]
 
 
 class Manifest(NamedTuple):
-    """What a finished output consists of; the same bytes in `manifest.json` for the same job.
+    """The content of `manifest.json`, which has the same bytes for the same job.
 
     Attributes:
         settings: the job's.
@@ -81,7 +81,7 @@ def run_job(
 
 
 def read_manifest(output: Output) -> Manifest | None:
-    """The manifest of a finished output; None if there is none of ours."""
+    """The manifest of a finished output; None if build-data wrote none."""
     found = output.read_json(MANIFEST)
     if found is None or found.get("kind") != KIND:
         return None
@@ -109,7 +109,7 @@ def reports_of(job: Job, parts: Sequence[Part]) -> list[PartReport]:
 
 
 def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
-    """Prepares the output; whenever a run is killed, it stays ours and fits its settings.
+    """Prepares the output. At any moment of a kill, its content fits its settings.
 
     Returns:
         The manifest if the output is finished.

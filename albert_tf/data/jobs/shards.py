@@ -104,8 +104,8 @@ def make_part(
 def attempt_part(job: Job, part: Part) -> None:
     """Makes a part on a worker of an engine; does nothing once another part has failed.
 
-    Engines quote an exception within texts of their own. Errors that the user can mend are
-    therefore written to a file, which the driver raises.
+    Engines bury the text of an exception in their own. An error of the user's is therefore written
+    to a file, and the driver raises it.
     """
     output = output_of(job.output)
     if not output.read_json(SETTINGS) or output.read_json(ERROR):
@@ -119,8 +119,8 @@ def attempt_part(job: Job, part: Part) -> None:
 def _groups(read: Iterable[Document], limit: int) -> Iterator[list[Document]]:
     """Neighbouring documents of about `limit` bytes together, and of half as many at least.
 
-    Several groups come from a `.gz`, whose text has no known size, and from a document that begins
-    in this part and ends far behind it.
+    A part has several groups if it is a `.gz`, whose text has no known size, or if a document
+    begins in it and ends far behind it.
     """
     group: list[Document] = []
     rest: list[Document] = []  # becomes the next group unless the end of the part is near
@@ -142,7 +142,7 @@ def _groups(read: Iterable[Document], limit: int) -> Iterator[list[Document]]:
 
 @functools.lru_cache(maxsize=1)
 def _maker(job: Job) -> ExampleMaker:
-    """One for each process: it holds the vocabulary."""
+    """Makes one for each process, since it loads the vocabulary."""
     with tempfile.TemporaryDirectory() as folder:
         for name, _ in job.tokenizer:
             Path(folder, name).write_bytes(output_of(job.output).read(name))

@@ -48,6 +48,9 @@ def test_a_name_that_looks_like_a_glob(folder):
     (folder / "[b].txt").write_text("brackets")
     assert names(f"{folder}/[b].txt") == ["[b].txt"]
     assert names(f"{folder}/deep") == ["a.txt", "er/c.jsonl"]
+    (folder / "a::b.txt").write_text("colons")
+    with open_bytes(str(folder / "a::b.txt")) as stream:
+        assert stream.read() == b"colons"
 
 
 def test_a_file_counts_once(folder, monkeypatch):

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from albert_tf.data.jobs import run
 from albert_tf.data.jobs.local import run_local
 from albert_tf.data.jobs.output import WORK, Output
 from albert_tf.data.jobs.run import differences, read_manifest, require_same, run_job
@@ -215,4 +214,3 @@ def test_a_kill_while_the_run_begins_leaves_a_folder_to_resume(make, finished, c
     (tmp_path / "examples" / WORK / "settings.json.0").touch()
     run_local(make(tmp_path / "examples"), 1)
     assert content(tmp_path / "examples") == content(finished)
-    assert run.KIND
