@@ -1,14 +1,13 @@
-"""Text per second of `albert-tf build-data` beside the original's algorithm: interleaved medians.
+"""Compares the speed of `albert-tf build-data` with the original's algorithm: interleaved medians.
 
     python benchmarks/pretraining_data.py --input books/ --vocab spiece.model \\
         [--max-seq-length 512] [--copies 10] [--original-mb 1] [--mb 100] [--rounds 3]
 
-The original's algorithm is original_pretraining_data.py, a plain reading of
-create_pretraining_data.py: one process, tokenizing and serializing included (with the serializer
-used here; its own is slower). It gets the first --original-mb of what albert_tf gets. Both read
-the same kind of file: a sentence a line, a blank line between documents. A speed is text per second
-for --copies masked copies of it, and for one; the original makes 40 by default. Then it prints
-where the time of one process goes, for one copy.
+The original's algorithm is original_pretraining_data.py, written from create_pretraining_data.py: one
+process, including tokenizing and serializing (with albert_tf's serializer; its own is slower). It
+gets the first --original-mb of albert_tf's text. Both read the same kind of file: a sentence a line,
+a blank line between documents. A speed is text per second for one masked copy and for --copies; the
+original makes 40 by default. The last table divides the time of one process by step, for one copy.
 """
 
 import argparse
@@ -49,7 +48,7 @@ MEGABYTE = 10**6
 
 
 def write_sentences(inputs, path, size):
-    """`size` bytes of documents, a sentence a line, over and over; returns the bytes written."""
+    """Writes `size` bytes of documents, a sentence a line; returns the bytes written."""
     options, split = CorpusOptions(), sentence_splitter(DEFAULT, "en")
     parts = itertools.cycle(splits(find_inputs(inputs), SHARD_BYTES))
     found = (one for part in parts for one in documents(part, options, collections.Counter()))
@@ -60,7 +59,7 @@ def write_sentences(inputs, path, size):
 
 
 def original(text, output, vocab, flags):
-    """Seconds of the original's algorithm."""
+    """Returns the seconds of the original's algorithm."""
     start = time.perf_counter()
     processor = sentencepiece.SentencePieceProcessor(model_file=vocab)
     ids = {processor.id_to_piece(number): number for number in range(processor.get_piece_size())}
@@ -76,7 +75,7 @@ def original(text, output, vocab, flags):
 
 
 def ours(text, folder, vocab, options, workers):
-    """Seconds of a whole job, from starting processes to the manifest."""
+    """Returns the seconds of a job, from starting processes to the manifest."""
     start = time.perf_counter()
     corpus = CorpusOptions(lines="sentences")
     job = make_job([str(text)], str(folder), vocab, options, corpus)
@@ -86,7 +85,7 @@ def ours(text, folder, vocab, options, workers):
 
 
 def stages(text, vocab, options):
-    """Seconds of each step for all documents, in one process."""
+    """Returns the seconds of each step for all documents, in one process."""
     corpus, counts = CorpusOptions(lines="sentences"), collections.Counter()
     times = {}
 

@@ -3,8 +3,8 @@
     python benchmarks/pretraining_data_memory.py --input books/ --vocab spiece.model \\
         [--gigabytes 2] [--workers 2] [--mode dynamic]
 
-The files are taken again and again under other names (as links) until there is as much text. Memory
-is the proportional set size (Linux), which counts what processes share once.
+Links to the files, under many names, make up as much text. Memory is the proportional set size
+(Linux), which counts memory that processes share once.
 """
 
 import argparse
@@ -25,7 +25,7 @@ EVERY = 0.25  # seconds
 
 
 def repeated(inputs, folder, size):
-    """Links in `folder` to the files, over and over; the bytes of text, about."""
+    """Fills `folder` with links to the files; returns the estimated bytes of text."""
     files, total, turn = find_inputs(inputs), 0, 0
     while total < size:
         (folder / f"{turn:03d}").mkdir()
@@ -37,7 +37,7 @@ def repeated(inputs, folder, size):
 
 
 def group_memory(group):
-    """MB of all processes of a group."""
+    """Returns the MB of all processes of a group."""
     total = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
