@@ -3,11 +3,11 @@
     python benchmarks/pretraining_data.py --input books/ --vocab spiece.model \\
         [--max-seq-length 512] [--copies 10] [--original-mb 1] [--mb 100] [--rounds 3]
 
-The original's algorithm is original_pretraining_data.py, written from create_pretraining_data.py: one
-process, including tokenizing and serializing (with albert_tf's serializer; its own is slower). It
-gets the first --original-mb of albert_tf's text. Both read the same kind of file: a sentence a line,
-a blank line between documents. A speed is text per second for one masked copy and for --copies; the
-original makes 40 by default. The last table divides the time of one process by step, for one copy.
+The original's algorithm is original_pretraining_data.py, written from create_pretraining_data.py:
+one process, including tokenizing and serializing (with albert_tf's serializer; its own is slower).
+It gets the first --original-mb of albert_tf's text. Both read the same kind of file: a sentence a
+line, a blank line between documents. A speed is text per second for one masked copy and for
+--copies; the original makes 40 by default. The last table divides the time of one process by step.
 """
 
 import argparse
