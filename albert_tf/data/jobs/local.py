@@ -96,9 +96,7 @@ def _begin(job: Job, done: Any) -> None:
     """Starts a worker process."""
     global _job, _done
     _job, _done = job, done
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # the parent gets it too, and kills us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and kills us
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
