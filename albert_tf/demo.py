@@ -1,9 +1,9 @@
-"""From reviews to a phone: fine-tunes, exports twice, and predicts three ways in three processes.
+"""From reviews to a phone: fine-tunes a model, exports it twice, and predicts in three processes.
 
     python -m albert_tf.demo [--output demo-output]
 
-Runs the commands that it prints. It ends with a table of labels and probabilities from Keras, the
-SavedModel and the 8-bit TFLite file, and fails if they don't agree.
+Prints and runs the commands. The table at the end compares the labels and probabilities of Keras,
+the SavedModel and the 8-bit TFLite file; the demo fails if they don't agree.
 """
 
 import argparse
@@ -21,18 +21,18 @@ from typing import NamedTuple
 
 from albert_tf.assets import reviews
 
-# TFLite's weights have 8 bits: its probabilities move a little, and its labels may not.
+# Largest differences in probability; the 8-bit weights of TFLite cause some. Labels must agree.
 AGREEMENT = {"SavedModel": 1e-4, "TFLite int8": 0.05}
 
 
 class Answers(NamedTuple):
-    """What one process said, and what it took.
+    """The predictions and the costs of one process.
 
     Attributes:
         rows: label and probability of each text.
-        megabytes: of what it loaded.
-        peak: MB of memory, the interpreter and its libraries included.
-        seconds: from start to end, imports included.
+        megabytes: size of the loaded files.
+        peak: peak memory in MB, with the interpreter and its libraries.
+        seconds: wall time, with imports.
     """
 
     rows: list[tuple[str, float]]
@@ -42,7 +42,7 @@ class Answers(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the demonstration; 1 if the three disagree."""
+    """Runs the demo; returns 1 if the three disagree."""
     parser = argparse.ArgumentParser(prog="albert_tf.demo", description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     output = parser.parse_args(arguments).output
@@ -87,8 +87,8 @@ def _albert_tf(line: str) -> None:
 
 
 def _runner(name: str) -> Path:
-    """A script of albert_tf_export's, found without importing the package: a child's peak of
-    memory begins with its parent's size."""
+    """Returns the path of a runner without an import: a child's peak memory starts at its parent's
+    size."""
     spec = importlib.util.find_spec("albert_tf_export")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("albert_tf_export is not installed: pip install -e .")
@@ -96,7 +96,7 @@ def _runner(name: str) -> Path:
 
 
 def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> Answers:
-    """Runs a process that prints a JSON line for each text."""
+    """Runs a process that prints one line of JSON for each text."""
     line = shlex.join(map(str, command)).replace(shlex.join(_ALBERT_TF), "albert-tf")
     print(f"\n$ {line.replace(sys.executable, 'python')}", flush=True)
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
@@ -136,7 +136,7 @@ def _table(texts: Sequence[str], answers: dict[str, Answers]) -> str:
 
 
 def _verdict(answers: dict[str, Answers]) -> int:
-    """0 if every process gave Keras' labels and nearly its probabilities."""
+    """Returns 0 if all processes agree with Keras' labels and probabilities."""
     expected = answers["Keras"].rows
     for name, tolerance in AGREEMENT.items():
         pairs = list(zip(answers[name].rows, expected, strict=True))

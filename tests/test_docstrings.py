@@ -9,10 +9,7 @@ import albert_tf
 MOST_LINES = 8  # of code in an example
 # Public names without an example yet. Give a name its example, and remove it here.
 WITHOUT_EXAMPLE = {
-    "AlbertAdamW",
-    "Lamb",
     "UserError",
-    "WarmupPolynomialDecay",
     "build_data",
     "evaluate",
     "finetune",

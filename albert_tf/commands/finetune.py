@@ -8,8 +8,8 @@ EXAMPLES = """examples:
   albert-tf finetune --task classify --data mails.csv --text-column body --label-column folder \\
       --model mini --output my-model
 
-The output is a model directory of Hugging Face's layout, with report.json beside. Stopped by Ctrl-C
-or killed, the same command again goes on exactly where it was.
+The output is a model directory of Hugging Face's layout, with report.json and logs for TensorBoard.
+After Ctrl-C or a crash the same command resumes exactly at the newest checkpoint.
 """
 
 

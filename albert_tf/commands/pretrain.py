@@ -47,7 +47,7 @@ def run(options: PretrainingOptions) -> int:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """As TensorFlow, JAX and torch say it; their classes would have to be imported."""
+    """Recognizes the errors of TensorFlow, JAX and torch by name, without importing them."""
     name = type(error).__name__
     return name in ("ResourceExhaustedError", "OutOfMemoryError") or "RESOURCE_EXHAUSTED" in str(
         error

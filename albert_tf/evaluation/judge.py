@@ -43,7 +43,7 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
 def score(
     model: keras.Model, data: EncodedExamples, metrics: Sequence[str], batch_size: int = 64
 ) -> dict[str, float]:
-    """Each named metric of a model's predictions.
+    """Returns each named metric of a model's predictions.
 
     Args:
         model: gives `logits` `[B, C]`; the best class counts, or the value where C is 1.
@@ -60,5 +60,5 @@ def score(
 
 
 def own_metrics(labels: Labels) -> tuple[str, ...]:
-    """What a task without official metrics is judged by."""
+    """Returns the metrics of a task without official ones."""
     return ("accuracy", "macro_f1") if labels.numbers else ("pearson", "spearman")

@@ -11,7 +11,7 @@ from sklearn import metrics
 def _correlation(
     correlate: Callable[[np.ndarray, np.ndarray], tuple[float, float]],
 ) -> Callable[[np.ndarray, np.ndarray], float]:
-    """A correlation that is 0, not undefined, when every prediction is the same."""
+    """Returns a correlation that is 0, not undefined, if all predictions are the same."""
 
     def score(labels: np.ndarray, predictions: np.ndarray) -> float:
         if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
@@ -32,7 +32,7 @@ METRICS: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], float]]] = {
 
 
 def evaluate(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """Each named metric.
+    """Returns each named metric.
 
     Args:
         names: keys of `METRICS`; the first is the one that chooses the best checkpoint.

@@ -6,16 +6,16 @@ from typing import Any, Final, NamedTuple
 import keras
 from keras import ops
 
-IGNORED: Final = -100  # the label of a position that doesn't count, as in transformers
+IGNORED: Final = -100  # label of a position that doesn't count, as in transformers
 
 
 class Term(NamedTuple):
-    """A part of a loss.
+    """A part of a loss: a weighted mean.
 
     Attributes:
         values: float32 `[B, …]`.
-        weights: of the same shape; a weight of 0 leaves a value out.
-        share: factor of the term's mean.
+        weights: of the same shape; 0 ignores a value.
+        share: factor of the mean.
     """
 
     values: Any
@@ -24,9 +24,9 @@ class Term(NamedTuple):
 
 
 def total(terms: Sequence[Term], sample_weights: Sequence[Any] | None = None) -> Any:
-    """The sum of the terms' means, each value times its example's weight.
+    """Returns the sum of the terms' means, with each value times its example's weight.
 
-    As everywhere in Keras, sample weights do not enter the means' denominators.
+    As everywhere in Keras, the means don't divide by sample weights.
 
     Args:
         terms: parts of the loss.
@@ -49,25 +49,28 @@ def _mean(term: Term, sample_weight: Any) -> Any:
 
 
 def is_class(labels: Any) -> bool:
-    """Whether labels are integers, numbers of classes, of which `IGNORED` doesn't count."""
+    """Whether labels are numbers of classes: integers."""
     return "int" in keras.backend.standardize_dtype(labels.dtype)
 
 
 def count(labels: Any) -> Any:
-    """Returns how many of a batch's labels count: the sum of the weights of their loss's term."""
+    """Returns how many of a batch's labels count: the sum of their term's weights.
+
+    Not for positions of spans, whose range depends on the logits.
+    """
     if is_class(labels):
         return ops.sum(ops.cast(ops.not_equal(labels, IGNORED), "float32"))
     return ops.cast(ops.shape(labels)[0], "float32")
 
 
 def cross_entropy(labels: Any, logits: Any, share: float = 1.0) -> Term:
-    """Of int `labels` `[B, …]`, where `IGNORED` doesn't count, from `logits` `[B, …, C]`."""
+    """Returns the term of int `labels` `[B, …]`, except `IGNORED`, and `logits` `[B, …, C]`."""
     if len(labels.shape) == len(logits.shape):  # with an axis of 1 at the end
         if labels.shape[-1] not in (1, None):
             raise ValueError(
                 "labels must be the numbers of classes, without an axis of classes. "
                 f"Received: labels of shape {tuple(labels.shape)} for logits of shape "
-                f"{tuple(logits.shape)}. Give labels.argmax(axis=-1) of one-hot ones."
+                f"{tuple(logits.shape)}. Give labels.argmax(axis=-1) for one-hot labels."
             )
         labels = labels[..., 0]
     labels = ops.cast(labels, "int32")
@@ -75,27 +78,27 @@ def cross_entropy(labels: Any, logits: Any, share: float = 1.0) -> Term:
 
 
 def span_cross_entropy(positions: Any, logits: Any, share: float) -> Term:
-    """Of int `positions` `[B]` from `logits` `[B, T]`; one outside `[0, T)` doesn't count."""
+    """Returns the term of int `positions` `[B]`, except outside `[0, T)`, and `logits` `[B, T]`."""
     positions = ops.reshape(ops.cast(positions, "int32"), (-1,))
     inside = ops.logical_and(positions >= 0, positions < ops.shape(logits)[-1])
     return _counted(positions, logits, inside, share)
 
 
 def squared_error(targets: Any, predictions: Any) -> Term:
-    """Of float `targets`, any shape with `predictions`' elements, averaged over each example."""
+    """Returns the term of float `targets`, as many as `predictions`, with a mean per example."""
     targets = ops.reshape(ops.cast(targets, predictions.dtype), ops.shape(predictions))
     return every(ops.mean(ops.square(predictions - targets), axis=-1))
 
 
 def sigmoid_cross_entropy(targets: Any, logits: Any, share: float = 1.0) -> Term:
-    """Of 0s and 1s `[B, …]` from `logits` `[B, …]`, averaged over all but the first axis."""
+    """Returns the term of 0s and 1s `[B, …]` and `logits` `[B, …]`, with a mean per example."""
     targets = ops.reshape(ops.cast(targets, logits.dtype), ops.shape(logits))
     losses = ops.binary_crossentropy(targets, logits, from_logits=True)
     return every(ops.mean(ops.reshape(losses, (ops.shape(losses)[0], -1)), axis=-1), share)
 
 
 def every(values: Any, share: float = 1.0) -> Term:
-    """A term in which every value counts."""
+    """Returns a term in which every value counts."""
     return Term(values, ops.ones_like(values), share)
 
 

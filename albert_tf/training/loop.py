@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import math
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -108,7 +109,7 @@ class Loop:
             "lowest": None,
         }
         self._pending: list[Sums] = []
-        self._request = _Request()
+        self._interrupt = threading.Event()
         self._looked = self._saved = self._counted = time.monotonic()
 
     @property
@@ -137,7 +138,7 @@ class Loop:
         """
         self._looked = self._saved = self._counted = time.monotonic()
         try:
-            with _requested() as self._request:
+            with _signals(self._interrupt):
                 while not self.ended:
                     self.after(update(next(batches)))
         finally:
@@ -152,7 +153,7 @@ class Loop:
         last = self.step == plan.steps
         evaluates = bool(self.evaluate) and (last or self._every(plan.eval_steps))
         late = now - self._saved >= 60 * (plan.save_minutes or math.inf)
-        saves = last or late or self._request.made or self._every(plan.save_steps)
+        saves = last or late or self._interrupt.is_set() or self._every(plan.save_steps)
         saves = saves or (evaluates and plan.keep_best)
         if saves or evaluates or now - self._looked >= SECONDS:
             self._read()
@@ -162,7 +163,7 @@ class Loop:
             self._save()
         if saves or evaluates:
             self._looked = time.monotonic()  # the next steps' time begins here
-        if self._request.made and not self.ended:
+        if self._interrupt.is_set() and not self.ended:
             raise Interrupted
 
     def _every(self, steps: int | None) -> bool:
@@ -236,25 +237,18 @@ class Loop:
             reporter.on_save(self.step, path)
 
 
-class _Request:
-    """Whether a signal asked the run to stop."""
-
-    made: bool = False
-
-
 @contextlib.contextmanager
-def _requested() -> Iterator[_Request]:
-    """Turns a first SIGINT or SIGTERM within the block into a request; a second one interrupts."""
-    request = _Request()
+def _signals(request: threading.Event) -> Iterator[None]:
+    """Sets `request` at a first SIGINT or SIGTERM within the block; a second one acts as usual."""
 
     def stop(number: int, frame: Any) -> None:
-        request.made = True
+        request.set()
         signal.signal(number, before[number])
 
     signals = (signal.SIGINT, signal.SIGTERM)
     before: dict[int, Any] = {number: signal.signal(number, stop) for number in signals}
     try:
-        yield request
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -12,17 +12,21 @@ EXCLUDED: Final = ("LayerNorm", "layer_norm", "bias")  # google-research/albert,
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertAdamW(keras.optimizers.Optimizer):
-    """Adam with decoupled weight decay, as BERT and ALBERT have it: without bias correction.
+    """Adam with decoupled weight decay, as in BERT and ALBERT: without bias correction.
 
     Args:
         learning_rate: a number or a schedule.
-        weight_decay: times the weight, added to each update; none for `exclude`.
+        weight_decay: factor of the weight in its update; weights in `exclude` don't decay.
         beta_1, beta_2: decay of the moments.
         epsilon: added to the root of the second moment.
-        bias_correction: divide the moments by what they are short of at the start, as Keras' does.
-        exclude: weights with one of these in their path don't decay.
-        global_clipnorm: gradients are scaled down to this norm, all together; None leaves them.
-        **kwargs: as of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
+        bias_correction: applies Adam's bias correction.
+        exclude: parts of the paths of weights without decay.
+        global_clipnorm: largest norm of all gradients together; None turns clipping off.
+        **kwargs: arguments of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
+    Example:
+        >>> from albert_tf import AlbertAdamW, WarmupPolynomialDecay
+        >>> schedule = WarmupPolynomialDecay(2e-5, warmup_steps=100, total_steps=1000)
+        >>> optimizer = AlbertAdamW(schedule, bias_correction=True)
     Source: arXiv 1711.05101; google-research/albert, optimization.py, `AdamWeightDecayOptimizer`.
     """
 
@@ -38,7 +42,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         global_clipnorm: float | None = 1.0,
         **kwargs: Any,
     ):
-        # Keras' own decay is applied before the update, outside LAMB's ratio.
+        # Keras' own decay comes before the update, outside LAMB's ratio.
         super().__init__(learning_rate=learning_rate, global_clipnorm=global_clipnorm, **kwargs)
         self.decay = weight_decay
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
@@ -49,7 +53,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
             return
         super().build(variables)
         self._moments = self.add_optimizer_variables(variables, ["momentum", "velocity"])
-        # By variable: Keras matches names on TensorFlow alone.
+        # By variable, because Keras matches names on TensorFlow only.
         self._included = [
             not any(name in variable.path for name in self.exclude) for variable in variables
         ]
@@ -72,7 +76,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         self.assign_sub(variable, rate * update)
 
     def _correction(self, dtype: str) -> Any:
-        """What makes up for moments that begin at 0, in Keras' form."""
+        """Returns the factor of Adam's bias correction, in Keras' form."""
         step = ops.cast(self.iterations + 1, dtype)
         first, second = (
             1 - ops.power(ops.cast(beta, dtype), step) for beta in (self.beta_1, self.beta_2)
@@ -80,7 +84,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         return ops.sqrt(second) / first
 
     def trust_ratio(self, variable: Any, update: Any) -> Any:
-        """The factor of an update: 1."""
+        """Returns the factor of an update: 1."""
         return 1.0
 
     def get_config(self) -> dict[str, Any]:
@@ -94,16 +98,20 @@ class AlbertAdamW(keras.optimizers.Optimizer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class Lamb(AlbertAdamW):
-    """`AlbertAdamW` whose every update has the norm of the weight that it changes, times the rate.
+    """LAMB: `AlbertAdamW` with each update scaled to the norm of its weight.
 
-    What `exclude` names is left out of that, too. The decay is part of the update whose norm
-    counts; `keras.optimizers.Lamb` applies it outside, and corrects the moments' bias.
+    Weights in `exclude` are not scaled. The decay is part of the scaled update;
+    `keras.optimizers.Lamb` applies it outside, and applies bias correction.
+
+    Example:
+        >>> from albert_tf import Lamb, WarmupPolynomialDecay
+        >>> optimizer = Lamb(WarmupPolynomialDecay(0.00176, 3125, 125_000))
 
     Source: arXiv 1904.00962; google-research/albert, lamb_optimizer.py.
     """
 
     def trust_ratio(self, variable: Any, update: Any) -> Any:
-        """‖weight‖ / ‖update‖, or 1 where either is 0."""
+        """Returns ‖weight‖ / ‖update‖, or 1 if either is 0."""
         weight_norm, update_norm = ops.norm(variable), ops.norm(update)
         known = ops.logical_and(weight_norm > 0, update_norm > 0)
         return ops.where(known, weight_norm / ops.where(known, update_norm, 1.0), 1.0)

@@ -1,4 +1,4 @@
-"""How long and how fast to fine-tune: the paper's table 14, and defaults where it has none."""
+"""Hyperparameters of fine-tuning: the paper's table 14, and defaults for other tasks."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,13 +12,13 @@ class Recipe(NamedTuple):
     """Hyperparameters of one task.
 
     Attributes:
-        learning_rate: the peak, after warm-up.
-        batch_size: examples in a step.
-        dropout: of the encoder, hidden and attention alike; the classifier's stays the model's.
-        steps: training steps, or None where `epochs` counts.
-        warmup: steps of linear warm-up, or the share of all steps if below 1.
-        max_length: pieces in a row.
-        epochs: passes over the data, where `steps` is None.
+        learning_rate: peak, after the warm-up.
+        batch_size: examples of a step.
+        dropout: rate of the encoder, hidden and attention; the classifier keeps the model's.
+        steps: training steps, or None if `epochs` decides.
+        warmup: steps of linear warm-up, or their share of all steps if below 1.
+        max_length: pieces of a row.
+        epochs: passes over the data if `steps` is None.
     """
 
     learning_rate: float
@@ -42,23 +42,22 @@ TABLE_14: Final[Mapping[str, Recipe]] = {
     "mrpc": Recipe(2e-5, 32, 0.0, 800, 200),
     "wnli": Recipe(2e-5, 16, 0.1, 2000, 250),
 }
-# Data of one's own: rates and dropout as most tasks of the table, three passes as BERT's authors
-# advise (arXiv 1810.04805, A.3), and a warm-up of the share that the table's runs have.
+# Rate and dropout of most of the table's tasks, three epochs as BERT's authors advise (arXiv
+# 1810.04805, A.3), and the warm-up's share in the table's runs.
 OWN_DATA: Final = Recipe(2e-5, 32, 0.0, None, 0.1, max_length=128)
-# From random weights the table's rates are too small to leave the start: 0.80 on SST-2 in minutes
-# comes with these (README).
+# The table's rates are too small for random weights; these reach 0.80 on SST-2 in minutes.
 FROM_RANDOM_WEIGHTS: Final = Recipe(5e-4, 64, 0.1, None, 0.1, max_length=128)
-# Of 3e-4, 6e-4 and 1e-3 the best for "small" on the bundled reviews (its card).
+# The best rate of 3e-4, 6e-4 and 1e-3 for "small" on the bundled reviews (its card).
 BUNDLED: Final = Recipe(6e-4, 64, 0.1, None, 0.1, max_length=128)
 
 
 def recipe(task: str, model: str) -> Recipe:
-    """The defaults for a task.
+    """Returns the defaults for a task.
 
     Args:
-        task: a key of `TABLE_14`, or another.
-        model: as `finetune` takes it. Table 14 is for the published ones; larger rates are for
-            random weights and for the models that come with the package.
+        task: a key of `TABLE_14`, or another name.
+        model: the option of `finetune`. Table 14 is for published models; random weights and the
+            bundled models need larger rates.
     """
     if is_size(model):
         return FROM_RANDOM_WEIGHTS

@@ -1,4 +1,4 @@
-"""The learning rate over a run: linear warm-up, then polynomial decay to 0."""
+"""Learning rate schedule: linear warm-up, then polynomial decay to 0."""
 
 from typing import Any, get_args
 
@@ -12,23 +12,28 @@ from albert_tf.training.options import Form
 class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly over `warmup_steps`, then falls to 0 at `total_steps`.
 
-    The original's form rises as `step / warmup_steps` and falls by all steps counted from 0, so
-    that it drops when the warm-up ends: for pretraining, from the peak to 0.975 of it. The usual
-    form rises as `(step + 1) / warmup_steps`, so that no step is lost, and falls from the peak by
-    the steps that follow the warm-up.
+    The original form rises as `step / warmup_steps`; its decay counts from step 0, so the rate
+    drops when the warm-up ends (for pretraining, to 0.975 of the peak). The usual form rises as
+    `(step + 1) / warmup_steps`, so that the first step trains too, and decays from the peak over
+    the steps after the warm-up.
 
     Args:
-        peak: the learning rate at the end of the warm-up.
+        peak: learning rate at the end of the warm-up.
         warmup_steps: steps of warm-up, 0 or more, fewer than `total_steps`.
-        total_steps: the step at which the rate is 0; it stays there.
-        power: of the decay; 1 is linear.
+        total_steps: step from which the rate is 0.
+        power: power of the decay; 1 is linear.
         form: "original" or "usual".
-        start_warmup_step: step at which the warm-up begins; 0 before it, where the original's rate
-            is negative.
+        start_warmup_step: step at which the warm-up begins; the rate is 0 before it, where the
+            original's is negative.
     Raises:
         ValueError: an argument is out of its range.
-    Source: google-research/albert, optimization.py, `create_optimizer`, which reads the step in
-        practice after it was counted up; here step 0 is the first, as in the published formula.
+    Example:
+        >>> from albert_tf import WarmupPolynomialDecay
+        >>> schedule = WarmupPolynomialDecay(0.1, warmup_steps=2, total_steps=10, form="usual")
+        >>> [round(float(schedule(step)), 4) for step in (0, 1, 6, 10)]
+        [0.05, 0.1, 0.05, 0.0]
+    Source: google-research/albert, optimization.py, `create_optimizer`. In practice that reads the
+        step after its increment; here step 0 is the first, as in its formula.
     """
 
     def __init__(

@@ -142,23 +142,20 @@ def test_the_output_is_a_model_directory(undisturbed, shared_data):
     assert scores["accuracy"] == report["best"]["accuracy"] and scores["examples"] == 13
 
 
-@pytest.mark.parametrize(
-    "disturb",
-    [
-        lambda: at_step(6, crash),
-        lambda: at_step(6, ask_to_stop),
-        lambda: at_step(7, ask_to_stop),  # an epoch's last step
-        lambda: patched("albert_tf.training.finetune.score", crash),
-        lambda: patched("albert_tf.training.checkpoints.write_json", crash),
-    ],
-    ids=["crash", "signal", "signal at an epoch's end", "crash in an evaluation", "at the end"],
-)
 def test_a_resumed_run_ends_as_an_undisturbed_one(
-    shared_data, undisturbed, tmp_path, disturb, ctrl_c_is_heard
+    shared_data, undisturbed, tmp_path, ctrl_c_is_heard
 ):
+    """After crashes and signals, one after another: in an epoch, at its end, in an evaluation."""
     given = three_epochs(shared_data, tmp_path / "out")
-    with disturb(), pytest.raises((Crash, Interrupted)):
-        finetune(given)
+    for disturb in (
+        at_step(6, crash),
+        at_step(6, ask_to_stop),
+        at_step(14, ask_to_stop),
+        patched("albert_tf.training.finetune.score", crash),
+        patched("albert_tf.training.checkpoints.write_json", crash),  # while it publishes
+    ):
+        with disturb, pytest.raises((Crash, Interrupted)):
+            finetune(given)
     assert_same_end(finetune(given), tmp_path / "out", undisturbed)
     assert not (tmp_path / "out" / "checkpoints").exists()
 
@@ -198,11 +195,6 @@ def test_other_examples_are_refused(data, tmp_path):
 def test_a_loss_that_is_no_number_ends_the_run(data, tmp_path):
     with pytest.raises(UserError, match="The loss must be a number. .* --learning-rate"):
         finetune(options(data, tmp_path / "out", learning_rate=1e38))
-
-
-def test_early_stopping(data, tmp_path):
-    report = finetune(options(data, tmp_path / "out", epochs=9, learning_rate=1e-9, patience=2))
-    assert len(report["history"]) == report["best"]["epoch"] + 2 < 9
 
 
 def command(data, output, *others):
@@ -249,8 +241,10 @@ def test_an_output_that_exists(data, tmp_path):
     (tmp_path / "out" / "notes.txt").write_text("mine")
     with pytest.raises(UserError, match="must be new, or hold an interrupted run.*--force"):
         finetune(options(data, tmp_path / "out"))
-    finetune(options(data, tmp_path / "out", force=True))
+    without_progress = {"epochs": 9, "learning_rate": 1e-9, "patience": 2}
+    report = finetune(options(data, tmp_path / "out", force=True, **without_progress))
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+    assert len(report["history"]) == report["best"]["epoch"] + 2 < 9
 
 
 @pytest.mark.parametrize(

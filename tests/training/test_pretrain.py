@@ -14,12 +14,17 @@ from safetensors.numpy import load_file
 from albert_tf import pipeline
 from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
+from albert_tf.data.pretraining.batches import evaluation_batches
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import pretrain as training
 from albert_tf.training.pretraining_options import PretrainingOptions
+from albert_tf.training.runtime import strategy_for
+from albert_tf.training.start import pretraining_model
+from albert_tf.training.steps import Evaluation
+from albert_tf.training.sums import pretraining_means
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS, BATCH, T = 12, 6, 24
@@ -99,25 +104,6 @@ def test_the_model_says_what_it_learned(undisturbed):
     assert len(found) == 5 and all(0 < each["score"] < 1 for each in found)
 
 
-def test_what_is_saved_is_the_average_of_weights(undisturbed, options, tmp_path):
-    """Asked for by `ema`; its loss is what the report's last evaluation says."""
-    plain = training.pretrain(options(tmp_path / "plain"))
-    last = [each["evaluation"][-1]["loss"] for each in (plain, undisturbed[0])]
-    assert last[0] != last[1]
-    assert plain["history"] == undisturbed[0]["history"]
-    report = training.pretrain(
-        options(
-            tmp_path / "more",
-            init_checkpoint=str(undisturbed[1]),
-            dropout=0.0,
-            steps=1,
-            warmup_steps=0,
-            learning_rate=1e-30,
-        )
-    )
-    assert report["evaluation"][-1]["loss"] == pytest.approx(last[1], rel=1e-6)
-
-
 def command(options):
     """The command line of these options."""
     defaults = PretrainingOptions("", Path(), size="tiny")
@@ -154,17 +140,17 @@ raise SystemExit(main())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "killed", [KILLED_AFTER_7, KILLED_IN_SAVING_10], ids=["after 7", "in saving 10"]
-)
-def test_killed_it_goes_on_to_equal_weights(undisturbed, options, tmp_path, killed):
-    """By `kill -9`, between two checkpoints and as one is written."""
+def test_killed_it_resumes_to_equal_weights(undisturbed, options, tmp_path):
+    """By `kill -9`, once between two checkpoints and once while it writes one."""
     given = options(tmp_path / "model", ema=0.5)
     line = command(given)
-    first = subprocess.run([sys.executable, "-c", killed + RUN, *line[3:]], cwd=ROOT, check=False)
-    assert first.returncode == -signal.SIGKILL
-    found = [path.name for path in sorted((tmp_path / "model" / "checkpoints").iterdir())]
-    assert [name for name in found if name.startswith("step-")] == ["step-00000005"]
+    for killed in (KILLED_AFTER_7, KILLED_IN_SAVING_10):
+        done = subprocess.run(
+            [sys.executable, "-c", killed + RUN, *line[3:]], cwd=ROOT, check=False
+        )
+        assert done.returncode == -signal.SIGKILL
+        found = [path.name for path in sorted((tmp_path / "model" / "checkpoints").iterdir())]
+        assert [name for name in found if name.startswith("step-")] == ["step-00000005"]
     subprocess.run(line, cwd=ROOT, check=True)
     assert_equal(tmp_path / "model", undisturbed[1])
     report = json.loads((tmp_path / "model" / "report.json").read_text())
@@ -173,9 +159,12 @@ def test_killed_it_goes_on_to_equal_weights(undisturbed, options, tmp_path, kill
     assert not (tmp_path / "model" / "checkpoints").exists()
 
 
-def test_other_settings_are_refused(options, tmp_path, monkeypatch):
+def test_a_run_without_an_average_resumes_with_the_same_settings_only(
+    options, undisturbed, tmp_path, monkeypatch
+):
+    """The average of weights changes what is scored and saved, not what is trained."""
     given = options(tmp_path / "model")
-    monkeypatch.setattr(training, "_publish", lambda *_: None)  # as if it had been killed just then
+    monkeypatch.setattr(training, "_publish", lambda *_: None)  # as if it was killed just then
     training.pretrain(given)
     for changes, message in (
         ({"learning_rate": 0.02}, "learning_rate: 0.01 then, 0.02 now"),
@@ -186,7 +175,16 @@ def test_other_settings_are_refused(options, tmp_path, monkeypatch):
             training.pretrain(dataclasses.replace(given, **changes))
     monkeypatch.undo()
     report = training.pretrain(dataclasses.replace(given, save_steps=3, keep=1))
-    assert report["steps"] == STEPS
+    averaged, output = undisturbed
+    assert report["history"] == averaged["history"]
+    last = [each["evaluation"][-1]["loss"] for each in (report, averaged)]
+    assert last[0] != last[1]
+    own, average = weights(tmp_path / "model"), weights(output)
+    assert any((own[name] != average[name]).any() for name in own)
+    evaluation = Evaluation(AlbertForPreTraining.from_pretrained(output), strategy_for("none"))
+    records = evaluation_batches(given.eval_data, training.EVALUATION_BATCH)
+    found = pretraining_means(evaluation(records))
+    assert found["loss"] == pytest.approx(last[1], rel=1e-6)
 
 
 def test_an_output_that_is_taken(undisturbed, options, tmp_path):
@@ -208,19 +206,16 @@ def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(options, tmp_path, c
     AlbertForPreTraining.from_pretrained(kept)
 
 
-def test_begins_with_weights_of_any_format(undisturbed, options, tmp_path):
-    """Those of the original's format have no vocabulary beside them."""
+def test_starts_with_weights_of_any_format(undisturbed, options, tmp_path):
+    """The original's format has no vocabulary beside it."""
     google = str(tmp_path / "google")
     assert main(["convert", str(undisturbed[1]), google, "--format", "tf1"]) == 0
-    reports = [
-        training.pretrain(
-            options(tmp_path / str(place), init_checkpoint=str(source), steps=2, warmup_steps=0)
-        )
-        for place, source in enumerate((undisturbed[1], google))
-    ]
-    first = [report["history"][0]["masked_lm_loss"] for report in reports]
-    assert first[0] == pytest.approx(first[1], abs=1e-6)
-    assert first[0] < undisturbed[0]["history"][0]["masked_lm_loss"] - 0.1
+    for source in (undisturbed[1], google):
+        given = options(tmp_path / "model", init_checkpoint=str(source), dropout=0.3)
+        model, _ = pretraining_model(given, T)
+        assert model.config.hidden_dropout_prob == 0.3
+        model.save_pretrained(tmp_path / "started")
+        assert_equal(tmp_path / "started", undisturbed[1])
 
 
 def test_weights_of_another_vocabulary(undisturbed, options, records, tmp_path):

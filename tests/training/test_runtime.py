@@ -171,7 +171,7 @@ def test_all_logical_devices_of_this_host_alone():
         "logical = [tf.config.LogicalDeviceConfiguration()] * 3\n"
         "tf.config.set_logical_device_configuration(device, logical)\n"
         "found = [runtime.strategy_for(name) for name in ('mirrored', 'none')]\n"
-        "del runtime.os.environ['TF_CONFIG']\n"
+        "import os; del os.environ['TF_CONFIG']\n"
         "found.append(runtime.strategy_for('auto'))\n"
         "print([(runtime.replicas(each), runtime.hosts(each).count) for each in found])"
     )
