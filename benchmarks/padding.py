@@ -1,12 +1,12 @@
-"""What padding to the longest of a bucket saves in training: interleaved medians, with versions.
+"""Speed of training with three ways of padding: interleaved medians, with versions.
 
     python benchmarks/padding.py --data SST-2/train.tsv --vocab spiece.model [--size mini] \\
         [--task sst2] [--batch-size 64] [--max-length 128] [--steps 20] [--rounds 5]
 
-Trains on the same number of randomly drawn batches with each way of padding, turn by turn:
-"maximum" pads every row to --max-length, "longest" to the longest of a batch of whatever lengths,
-"buckets" to the longest of a batch of like lengths, which is what `albert-tf finetune` does.
-On SST-2, with --steps 12, on two cores that had other work too: 0.60, 2.33 and 4.49 steps a second.
+Trains on the same number of random batches with each way of padding, in turns: "maximum" pads every
+row to --max-length, "longest" to the longest row of a random batch, "buckets" to the longest row of
+a batch of similar lengths, as `albert-tf finetune` does. On SST-2, with --steps 12, on two busy
+cores: 0.60, 2.33 and 4.49 steps a second.
 """
 
 import argparse

@@ -1,20 +1,19 @@
-"""Speed of a pretraining step beside transformers' on torch: interleaved medians, with versions.
+"""Speed of a pretraining step, here and with transformers on torch: interleaved medians.
 
     python benchmarks/pretraining_step.py [--size base] [--batch-size 8] [--max-length 128]
     KERAS_BACKEND=jax python benchmarks/pretraining_step.py --dtype bfloat16 --max-length 512 \\
         --batch-size 64 --steps 10 --matrix 8192 [--size xxlarge --only albert torch]
 
-Everyone trains on the same batch from the same weights, so that the first losses are the same, with
-AdamW, gradients clipped to norm 1: forward, backward, update. Each has a process of its own, and
-they take turns. "albert" computes logits at the masked positions alone, as the original code does;
-transformers' model computes them at every position, as "albert-all" does here. "-xla" compiles with
-XLA, which JAX always does; "-lamb" updates with LAMB. torch attends by its
-`scaled_dot_product_attention`; "torch-compiled" is `torch.compile` of the same model.
+All contenders train on the same batch from the same weights, so the first losses agree, with AdamW
+and gradients clipped to norm 1: forward, backward, update. Each has its own process, and they take
+turns. "albert" computes logits at the masked positions only, as the original does; transformers'
+model computes them at every position, as "albert-all" does here. "-xla" compiles with XLA, which
+JAX always does; "-lamb" updates with LAMB. torch uses `scaled_dot_product_attention`;
+"torch-compiled" is `torch.compile` of the same model.
 
-"of peak" is the matrix products' work over time, as a share of what one product of two square
-matrices reaches in the same library and dtype. Memory is the process' own on CPU, that of the
-device on a GPU: the peak, and what the model and its training added to it.
-benchmarks/RESULTS.md has results.
+"of peak" is the rate of the matrix products, relative to one product of two square matrices in the
+same library and dtype. Memory is the process' on CPU and the device's on a GPU: the peak, and the
+part that the model and its training added. benchmarks/RESULTS.md has results.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Those who train in `pretraining_step.py`, each in a process of its own, and their batch."""
+"""The contenders of `pretraining_step.py`, each in its own process, and their batch."""
 
 import json
 import os
@@ -11,7 +11,7 @@ PREDICTED = 0.15  # of a row's pieces
 
 
 def batch_of(options):
-    """Features and labels as of `build-data`: a row in ten is shorter, 15 % are to be predicted."""
+    """Returns a batch like those of `build-data`: one row in ten is shorter, 15 % are masked."""
     import numpy as np
 
     from albert_tf.config import AlbertConfig
@@ -42,7 +42,7 @@ def batch_of(options):
 
 
 def at_every_position(features, labels):
-    """The same batch with labels `[B, T]` and no positions."""
+    """Returns the same batch with labels `[B, T]` and no positions."""
     import numpy as np
 
     features = dict(features)
@@ -64,9 +64,9 @@ def keras_model(options):
     return model
 
 
-def tensorflow_trainer(options, features, labels):
-    """Trains as `albert-tf pretrain` does on TensorFlow."""
-    import tensorflow as tf
+def albert_trainer(options, features, labels):
+    """Trains as `albert-tf pretrain` does, on any backend."""
+    import keras
 
     from albert_tf.training.runtime import strategy_for
     from albert_tf.training.steps import TrainingStep
@@ -74,29 +74,12 @@ def tensorflow_trainer(options, features, labels):
 
     model = keras_model(options)
     step = TrainingStep(model, strategy_for("none"), jit_compile="xla" in options.contender)
-    batch = tf.nest.map_structure(tf.constant, (features, labels))
+    batch = keras.tree.map_structure(keras.ops.convert_to_tensor, (features, labels))
 
     def train(count):
         for _ in range(count):
             sums = step(batch)
-        return pretraining_means(sums)["loss"]
-
-    return train
-
-
-def fit_trainer(options, features, labels):
-    """Trains by `fit`, on Keras' other backends."""
-    import numpy as np
-
-    model = keras_model(options)
-
-    def train(count):
-        x, y = (
-            {name: np.concatenate([value] * count) for name, value in each.items()}
-            for each in (features, labels)
-        )
-        rows = options.batch_size
-        return model.fit(x, y, batch_size=rows, shuffle=False, verbose=0).history["loss"][-1]
+        return pretraining_means(keras.ops.convert_to_numpy(sums))["loss"]
 
     return train
 
@@ -197,8 +180,7 @@ def work(options):
     batch = batch_of(options)
     if everywhere(options.contender):
         batch = at_every_position(*batch)
-    trainers = {"tensorflow": tensorflow_trainer, "jax": fit_trainer, "torch": fit_trainer}
-    trainer = torch_trainer if options.contender.startswith("torch") else trainers[name]
+    trainer = torch_trainer if options.contender.startswith("torch") else albert_trainer
     train = trainer(options, *batch)
     for line in sys.stdin:
         start = time.perf_counter()

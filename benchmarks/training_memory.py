@@ -1,19 +1,19 @@
-"""What a training step takes, beside what `albert-tf sizes` says of it.
+"""Memory of a training step: measured, and as `albert-tf sizes` computes it.
 
     python benchmarks/training_memory.py [--sizes mini base] [--batch-size 8] [--max-length 128]
     python benchmarks/training_memory.py --compile --sizes base large xlarge xxlarge
 
-Each case is trained for three steps with Adam, in float32, in a process of its own: its peak over
-what Keras had taken after it trained a model of a few kilobytes. "kept" is counted in the graph
-that TensorFlow traces: every result of the forward pass that an operation of the backward pass
-reads. `albert_tf.models.counting` has the formulas.
+Each case trains three steps with Adam, in float32, in its own process; the peak excludes the memory
+that Keras needs to train a model of a few kilobytes. "kept" is counted in TensorFlow's graph: every
+result of the forward pass that an operation of the backward pass reads. `albert_tf.models.counting`
+has the formulas.
 
-With --compile nothing is allocated or run, so that every size fits: XLA compiles a step of
-`AlbertForPreTraining` with LAMB, in float32 on JAX (`pip install albert_tf[jax]`), and says what
-the program would take. "state" are weights and moments, which are updated in place; "temporary" is
-all else: activations, gradients, and what is between, as XLA orders the operations for speed and,
-"in order", to need little memory. "formula" is the whole on TensorFlow.
-benchmarks/RESULTS.md has results.
+--compile allocates and runs nothing, so that every size fits: XLA compiles a step of
+`AlbertForPreTraining` with LAMB, in float32 on JAX (`pip install albert_tf[jax]`), and reports the
+program's memory. "state" are weights and moments, which are updated in place; "temporary" is the
+rest (activations, gradients, intermediate results), with XLA's order of operations for speed and,
+"in order", for little memory. "formula" is the total on TensorFlow. benchmarks/RESULTS.md has
+results.
 """
 
 import argparse
@@ -102,7 +102,7 @@ def kept_bytes(model, batch_size, length):
 
 
 def measure(case):
-    """Trains in this process; prints the peak and what is kept, in MB, as JSON."""
+    """Trains in this process; prints the peak and the kept results, in MB, as JSON."""
     from albert_tf.config import AlbertConfig
     from albert_tf.models import AlbertForSequenceClassification
 
@@ -130,7 +130,7 @@ def specifications(config, batch_size, length):
 
 
 def compiled(case):
-    """Compiles a training step for variables that hold nothing; prints its memory in MB as JSON."""
+    """Compiles a training step without values; prints its memory in MB as JSON."""
     import jax
     import keras
 
@@ -187,7 +187,7 @@ def measured(case, how="--measure", **environment):
 
 
 def counted(case):
-    """What the formulas say, in MB: of what is kept, and of everything."""
+    """Returns the formulas' MB: kept results, and the total."""
     from albert_tf.models import counting
 
     batch = (case["batch_size"], case["max_length"])
