@@ -39,7 +39,7 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
         UserError: data, model or output are not usable; the loss is not finite.
         Interrupted: SIGINT or SIGTERM came; the same call resumes.
     """
-    plan = options.plan()
+    recipe = options.plan()
     prepare_output(options.output, options.force)
     task = GLUE.get(options.task)
     train, dev = train_and_dev(
@@ -53,45 +53,29 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
     )
     labels = task_labels(options.task, train, options.regression)
     keras.utils.set_random_seed(options.seed)
-    model, tokenizer = finetuning_model(options, plan, labels, train)
+    model, tokenizer = finetuning_model(options, recipe, labels, train)
     encoded, held_out = (
         EncodedExamples(part, tokenizer, tokenizer.model_max_length, labels.number)
         for part in (train, dev)
     )
-    epoch = steps_per_epoch(len(train), plan.batch_size)
-    total = plan.steps or plan.epochs * epoch
-    warmup = int(plan.warmup if plan.warmup >= 1 else plan.warmup * total)
-    schedule = WarmupPolynomialDecay(
-        plan.learning_rate, min(warmup, total - 1), total, form="usual"
-    )
-    # Short runs need the correction of the moments' bias, which the original leaves out.
+    plan = _plan(options, recipe, len(train))
+    schedule = _schedule(recipe, plan.steps)
+    # Short runs need the correction of the moments' bias, which the original omits.
     model.compile(AlbertAdamW(schedule, bias_correction=True))
-    settings = _settings(options, plan, total, [*train, *dev], labels)
+    settings = _settings(options, recipe, plan.steps, [*train, *dev], labels)
     checkpoints = Checkpoints(options.output, tokenizer, settings, keep=1)
     means = classifier_means if labels.numbers else regressor_means
-    loop = Loop(
-        model,
-        Plan(
-            total,
-            options.save_steps,
-            eval_steps=epoch,
-            point_steps=epoch,
-            keep_best=True,
-            patience=options.patience,
-        ),
-        schedule,
-        means,
-        checkpoints,
-        partial(score, model, held_out, task.metrics if task else own_metrics(labels)),
-    )
+    metrics = task.metrics if task else own_metrics(labels)
+    evaluate = partial(score, model, held_out, metrics)
+    loop = Loop(model, plan, schedule, means, checkpoints, evaluate)
     loop.progress.update(checkpoints.load(model))
     checkpoints.folder.mkdir(parents=True, exist_ok=True)  # marks a run that can be resumed
     save_options(options, options.output)
     loop.reporters = (
-        ProgressLine("fine-tuning", total, Interval(means), loop.step),
+        ProgressLine("fine-tuning", plan.steps, Interval(means), loop.step),
         Scalars(options.output / LOGS, Interval(means), loop.step),
     )
-    _train(loop, encoded, plan.batch_size, options.seed)
+    _train(loop, encoded, recipe.batch_size, options.seed)
     report = {
         "settings": settings,
         "parameters": model.count_params(),
@@ -101,6 +85,24 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
     }
     checkpoints.publish(report)
     return report
+
+
+def _plan(options: FinetuningOptions, recipe: Recipe, examples: int) -> Plan:
+    """Evaluates after each epoch and saves the best version."""
+    epoch = steps_per_epoch(examples, recipe.batch_size)
+    return Plan(
+        recipe.steps or recipe.epochs * epoch,
+        options.save_steps,
+        eval_steps=epoch,
+        point_steps=epoch,
+        keep_best=True,
+        patience=options.patience,
+    )
+
+
+def _schedule(recipe: Recipe, steps: int) -> WarmupPolynomialDecay:
+    warmup = int(recipe.warmup if recipe.warmup >= 1 else recipe.warmup * steps)
+    return WarmupPolynomialDecay(recipe.learning_rate, min(warmup, steps - 1), steps, form="usual")
 
 
 def _train(loop: Loop, data: EncodedExamples, batch_size: int, seed: int) -> None:
@@ -116,7 +118,7 @@ def _with_name(features: Any, labels: tf.Tensor) -> tuple[Any, dict[str, tf.Tens
 
 def _settings(
     options: FinetuningOptions,
-    plan: Recipe,
+    recipe: Recipe,
     steps: int,
     examples: Sequence[Example],
     labels: Labels,
@@ -133,7 +135,7 @@ def _settings(
         "seed": options.seed,
         "dtype_policy": options.dtype_policy,
         "patience": options.patience,
-        **plan._asdict(),
+        **recipe._asdict(),
         "steps": steps,
     }
 
