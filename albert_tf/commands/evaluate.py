@@ -23,7 +23,7 @@ class OPTIONS(EvaluationOptions):
 
 def run(options: OPTIONS) -> int:
     """Prints each metric."""
-    from albert_tf.evaluation.judge import evaluate
+    from albert_tf.evaluation.evaluate import evaluate
 
     scores = evaluate(options)
     if options.json:

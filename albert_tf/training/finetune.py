@@ -11,7 +11,7 @@ from albert_tf.data.labels import Labels, task_labels
 from albert_tf.data.pipeline import EncodedExamples, steps_per_epoch, training_batches
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks import GLUE, train_and_dev
-from albert_tf.evaluation.judge import own_metrics, score
+from albert_tf.evaluation.evaluate import own_metrics, score
 from albert_tf.options import accepts_keywords, save_options
 from albert_tf.training import runtime, steps
 from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepare_output, versions

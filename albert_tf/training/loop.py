@@ -1,4 +1,4 @@
-"""The loop of a run: steps, and everything that is due after one. Pretraining and fine-tuning."""
+"""The loop of pretraining and fine-tuning: steps, and the work that is due after each."""
 
 import contextlib
 import dataclasses
@@ -30,7 +30,7 @@ class Interrupted(Exception):
 
 
 class Reporter(Protocol):
-    """Receives what happens in a run."""
+    """Receives the events of a run."""
 
     def on_step(self, step: int, sums: Sums, learning_rate: float, seconds: float) -> None:
         """Step number `step`, counted from 1, took so long at that learning rate."""
@@ -47,7 +47,7 @@ class Reporter(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """When a run does what.
+    """The intervals and conditions of a run.
 
     Attributes:
         steps: length of the run.
@@ -71,16 +71,16 @@ class Plan:
 
 
 class Loop:
-    """Counts the steps of a run, and does what is due after each.
+    """The steps of a run: reports, evaluates, saves, stops and resumes.
 
     Args:
         model: compiled.
-        plan: when what is due.
-        schedule: of the learning rate.
-        means: turns sums into the reported numbers, among them `loss`.
+        plan: intervals and conditions.
+        schedule: learning rate schedule, for the reports.
+        means: turns sums into the reported numbers, including `loss`.
         checkpoints: where to save; None on a host that leaves saving to another.
         evaluate: scores the model on held-out examples; None if there are none.
-        reporters: receive what happens.
+        reporters: receive the events.
 
     Attributes:
         progress: all of the run's state outside the model, as JSON; each checkpoint has it.
@@ -146,7 +146,7 @@ class Loop:
                 reporter.close()
 
     def after(self, sums: Sums) -> None:
-        """Does what is due after a step with these sums."""
+        """Counts a step with these sums; then reports, evaluates, saves and stops if due."""
         self.progress["step"] += 1
         self._pending.append(sums)
         now, plan = time.monotonic(), self.plan

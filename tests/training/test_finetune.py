@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.evaluation.judge import evaluate
+from albert_tf.evaluation.evaluate import evaluate
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.finetune import finetune
@@ -24,7 +24,7 @@ BAD = ("dull", "noisy", "broken", "rude", "cold", "dirty", "late", "smoky")
 
 
 def write(folder):
-    """51 sentences whose label is told by one word, and 13 to judge by."""
+    """51 sentences whose label depends on one word, and 13 for evaluation."""
     folder.mkdir()
     rows = [
         f"The {thing} was {word}.\t{label}"
