@@ -90,7 +90,7 @@ def test_pair_tasks_and_dropout():
 
 
 @pytest.fixture
-def settings(tmp_path):
+def settings(tmp_path, tokenizer):
     return runs.Settings(
         tmp_path / "out",
         {task: f"learned-{task}" for task in TASKS},
@@ -102,7 +102,7 @@ def settings(tmp_path):
     )
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def tokenizer(monkeypatch):
     """That of every directory of records."""
     found = types.SimpleNamespace(vocab_size=211, pad_token_id=0, cls_token_id=2, sep_token_id=3)
