@@ -27,6 +27,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         >>> from albert_tf import AlbertAdamW, WarmupPolynomialDecay
         >>> schedule = WarmupPolynomialDecay(2e-5, warmup_steps=100, total_steps=1000)
         >>> optimizer = AlbertAdamW(schedule, bias_correction=True)
+
     Source: arXiv 1711.05101; google-research/albert, optimization.py, `AdamWeightDecayOptimizer`.
     """
 

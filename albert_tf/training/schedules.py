@@ -32,6 +32,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         >>> schedule = WarmupPolynomialDecay(0.1, warmup_steps=2, total_steps=10, form="usual")
         >>> [round(float(schedule(step)), 4) for step in (0, 1, 6, 10)]
         [0.05, 0.1, 0.05, 0.0]
+
     Source: google-research/albert, optimization.py, `create_optimizer`. In practice that reads the
         step after its increment; here step 0 is the first, as in its formula.
     """
