@@ -49,11 +49,15 @@ class BaseTokenizer(TokenConversions, ABC):
         split_special_tokens: bool,
         padding_side: str,
     ):
-        self._segmenter = segmenter
+        self._segmenter, self.special, self.vocab_size = (
+            segmenter,
+            segmenter.special,
+            segmenter.size,
+        )
         self.model_max_length = model_max_length
         self.split_special_tokens = split_special_tokens
         self.padding_side = padding_side
-        tokens, ids = segmenter.special.tokens, segmenter.special.ids
+        tokens, ids = self.special.tokens, self.special.ids
         self.pad_token, self.unk_token, self.cls_token, self.sep_token, self.mask_token = tokens
         self.pad_token_id, self.unk_token_id, self.cls_token_id = ids[:3]
         self.sep_token_id, self.mask_token_id = ids[3:]

@@ -11,18 +11,10 @@ class TokenConversions:
     """The methods of a tokenizer that need only its vocabulary."""
 
     _segmenter: Segmenter
+    special: SpecialTokens
+    vocab_size: int
     special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")
     pad_token_type_id = 0
-
-    @property
-    def special(self) -> SpecialTokens:
-        """The special tokens and their ids."""
-        return self._segmenter.special
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of pieces, special tokens included."""
-        return self._segmenter.size
 
     def __len__(self) -> int:
         return self.vocab_size

@@ -10,10 +10,10 @@ import sentencepiece
 
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.model_file import DigitComma, Quotes, Source
+from albert_tf.text.model_file import Baked, DigitComma, Quotes, Source, describe, read_file
 from albert_tf.text.segmenter import Pieces, Segmenter, SpecialTokens, trimmed
 from albert_tf.text.tokenizer_files import is_wordpiece
-from albert_tf.text.vocabulary import ensure_baked
+from albert_tf.text.vocabulary import bake
 
 SPACE: Final = "▁"
 _ALL_CORES: Final = -1
@@ -122,6 +122,32 @@ class AlbertTokenizer(BaseTokenizer):
         from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer  # Imports TensorFlow.
 
         return WordPieceTokenizer
+
+
+def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
+    """Returns a baked model, and its record; bakes it first if it isn't baked.
+
+    Args:
+        **wanted: options of `bake`; None stands for the baked value, or the default.
+    Raises:
+        UserError: as `bake`, or the model was baked with other options.
+    """
+    given = {name: value for name, value in wanted.items() if value is not None}
+    content, origin = read_file(source, "spiece.model")
+    baked = describe(content, origin=origin)
+    if baked is None:
+        content = bake(content, origin=origin, **given)  # type: ignore[arg-type]
+        return content, describe(content)  # type: ignore[return-value]
+    differing = {name: value for name, value in given.items() if getattr(baked, name) != value}
+    if differing:
+        has = ", ".join(f"{name}={getattr(baked, name)!r}" for name in differing)
+        asked = ", ".join(f"{name}={value!r}" for name, value in differing.items())
+        raise UserError(
+            f"A baked vocabulary keeps its options. Received: {origin}, baked with {has}, and "
+            f"{asked}. Leave the options out, or start from the published vocabulary "
+            f"(sha256 {baked.sha256})."
+        )
+    return content, baked
 
 
 class SentencePieceSegmenter(Segmenter):

@@ -73,32 +73,6 @@ def bake(
     return _bake(content, Baked(digest, lower_case, keep_accents, digit_comma, quotes))
 
 
-def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
-    """Returns a baked model, and its record; bakes it first if it isn't baked.
-
-    Args:
-        **wanted: options of `bake`; None stands for the baked value, or the default.
-    Raises:
-        UserError: as `bake`, or the model was baked with other options.
-    """
-    given = {name: value for name, value in wanted.items() if value is not None}
-    content, origin = read_file(source, "spiece.model")
-    baked = describe(content, origin=origin)
-    if baked is None:
-        content = bake(content, origin=origin, **given)  # type: ignore[arg-type]
-        return content, describe(content)  # type: ignore[return-value]
-    differing = {name: value for name, value in given.items() if getattr(baked, name) != value}
-    if differing:
-        has = ", ".join(f"{name}={getattr(baked, name)!r}" for name in differing)
-        asked = ", ".join(f"{name}={value!r}" for name, value in differing.items())
-        raise UserError(
-            f"A baked vocabulary keeps its options. Received: {origin}, baked with {has}, and "
-            f"{asked}. Leave the options out, or start from the published vocabulary "
-            f"(sha256 {baked.sha256})."
-        )
-    return content, baked
-
-
 def bake_file(
     source: Source, target: str | os.PathLike[str], *, force: bool = False, **options: Any
 ) -> None:

@@ -8,7 +8,8 @@ import sentencepiece
 from albert_tf.errors import UserError
 from albert_tf.text.model_file import Baked, ModelProto, describe
 from albert_tf.text.normalization import best_score, ends_in_digit_comma
-from albert_tf.text.vocabulary import bake, bake_file, ensure_baked, train_vocabulary
+from albert_tf.text.tokenizer import ensure_baked
+from albert_tf.text.vocabulary import bake, bake_file, train_vocabulary
 
 TEXTS = ["The Café opened in 1999, with 20,000 guests.", "Ünder the bridge, a boat waits."] * 4
 
