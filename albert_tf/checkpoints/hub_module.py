@@ -28,7 +28,7 @@ _QUERY_SHAPE: Final = re.compile(r"/query/Reshape/shape$")
 
 
 class Facts(NamedTuple):
-    """What the graph shows of a model; None where it doesn't.
+    """Settings of a model as its graph shows them; None for those that it doesn't show.
 
     Attributes:
         blocks: applications of a block: one softmax each.

@@ -100,8 +100,8 @@ _HEADS: Final = (
 BACKBONE: Final = "albert"  # the attribute of a task model, and the prefix of its tensors
 POOLER: Final = "pooler"
 HEADS: Final = tuple(dict.fromkeys(row[2].split(".", 1)[0] for row in _HEADS))
-# What a checkpoint may hold beside its weights: a buffer of 0, 1, 2, …, and the tied word table
-# once more.
+# Tensors that a checkpoint may have beside its weights: a buffer of 0, 1, 2, …, and copies of the
+# tied word table and its bias.
 REDUNDANT: Final = frozenset(
     {"embeddings.position_ids", "predictions.decoder.weight", "predictions.decoder.bias"}
 )
