@@ -1,4 +1,4 @@
-"""Output that is either whole or absent: written beside its place, then renamed into it."""
+"""Writes files and folders atomically: beside their place, then renamed into it."""
 
 import contextlib
 import json
@@ -14,18 +14,18 @@ from albert_tf.errors import UserError
 
 @contextlib.contextmanager
 def written_atomically(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
-    """Yields a path beside `path`; what the caller makes there takes its place at the end.
+    """Yields a temporary path, which is renamed to `path` at the end.
 
     The caller creates a file or a folder at the yielded path. If the block raises (a full disk,
-    Ctrl-C), what it wrote is removed and whatever stood at `path` stays as it was.
+    Ctrl-C), it is removed, and `path` stays as it was.
 
     Args:
-        path: the file or folder to bring about. Missing parent folders are made.
-        force: replace what stands at `path`.
+        path: file or folder to write. Missing parent folders are made.
+        force: replace an existing `path`.
     Raises:
         UserError: `path` exists (an empty folder doesn't count) and `force` is False, or a file
             would replace a folder.
-        OSError: it can't be written; its message names `path`, not the place beside it.
+        OSError: it can't be written; the message names `path`, not the temporary one.
     """
     path = Path(path)
     if not force and _occupied(path):
@@ -51,7 +51,7 @@ def write_json(
     """Writes an object as JSON, atomically; replaces an existing file.
 
     Args:
-        **options: of `json.dumps`.
+        **options: arguments of `json.dumps`.
     """
     text = json.dumps(content, indent=indent, **options)
     with written_atomically(path, force=True) as target:
@@ -104,7 +104,7 @@ _SHOWN = 5  # differences in a message
 
 @contextlib.contextmanager
 def _named(path: Path, stand_in: Path | None = None) -> Iterator[None]:
-    """Has errors name `path` in the place of `stand_in`, or of whatever they name."""
+    """Makes errors name `path` instead of `stand_in`, or of any other file."""
     try:
         yield
     except OSError as error:
@@ -117,7 +117,7 @@ def _named(path: Path, stand_in: Path | None = None) -> Iterator[None]:
 
 
 def _open_to_readers(path: Path) -> None:
-    """Gives a file the usual permissions: some writers keep theirs to the owner alone."""
+    """Gives a file the usual permissions, since some writers grant the owner alone."""
     if path.is_file():
         mask = os.umask(0)
         os.umask(mask)

@@ -1,7 +1,7 @@
-"""What google-research/albert's create_pretraining_data.py does, in plain Python, for comparison.
+"""The algorithm of google-research/albert's create_pretraining_data.py, in plain Python.
 
-Written anew from its description: piece by piece in lists of strings, all documents in memory, and
-with its faults, so that its statistics and its speed can be set beside albert_tf's.
+Written from its description: piece by piece in lists of strings, all documents in memory, with its
+faults, to compare its statistics and its speed with albert_tf's.
 """
 
 import collections
@@ -12,7 +12,7 @@ import numpy
 
 
 def begins_word(piece):
-    """Whether a piece begins a word: a mark, or anything that isn't letters and punctuation."""
+    """Whether a piece begins a word."""
     punctuation = set(string.punctuation) - set("'<=>")  # made anew each time, as there
     letters = set(string.ascii_lowercase)
     if piece.startswith(("▁", "<")) or piece in punctuation:
@@ -21,7 +21,7 @@ def begins_word(piece):
 
 
 def tokenized(lines, processor, normalization):
-    """Documents of sentences of pieces, of lines with blank ones between documents."""
+    """Reads lines, with blank ones between documents, as documents of sentences of pieces."""
     documents = [[]]
     for line in lines:
         line = line.strip()
@@ -57,7 +57,7 @@ class Original:
         self.random = random.Random(flags["random_seed"])
 
     def examples(self, documents):
-        """All examples of `dupe_factor` passes, shuffled."""
+        """Makes the examples of `dupe_factor` passes, shuffled."""
         made = []
         for _ in range(self.flags["dupe_factor"]):
             for number in range(len(documents)):
@@ -66,7 +66,7 @@ class Original:
         return made
 
     def of_document(self, documents, number):
-        """The examples of one document."""
+        """Makes the examples of one document."""
         document, room = documents[number], self.flags["max_seq_length"] - 3
         target = room
         if self.random.random() < self.flags["short_seq_prob"]:
@@ -86,7 +86,7 @@ class Original:
         return made
 
     def divided(self, chunk, documents, number, target):
-        """Two segments of a chunk, the label, and how many sentences weren't used."""
+        """Returns two segments of a chunk, the label, and the number of unused sentences."""
         end = self.random.randint(1, len(chunk) - 1) if len(chunk) > 1 else 1
         first = [piece for sentence in chunk[:end] for piece in sentence]
         next_sentence = self.flags.get("random_next_sentence", False)
@@ -108,7 +108,7 @@ class Original:
         return first, second, False, 0
 
     def cut(self, first, second, room):
-        """Takes single pieces away from the longer segment, at its front or its end."""
+        """Removes single pieces from the longer segment, at its front or its end."""
         while len(first) + len(second) > room:
             longer = first if len(first) > len(second) else second
             if self.random.random() < 0.5:
@@ -117,7 +117,7 @@ class Original:
                 longer.pop()
 
     def masked(self, first, second, label):
-        """An example as a dictionary."""
+        """Makes an example, as a dictionary."""
         pieces = ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
         after, positions, labels = self.predictions(pieces)
         return {
@@ -129,7 +129,7 @@ class Original:
         }
 
     def predictions(self, pieces):
-        """The pieces after masking, the places that were masked, and what stood there."""
+        """Returns the pieces after masking, the masked positions, and their pieces before."""
         words = []
         for place, piece in enumerate(pieces):
             if piece in ("[CLS]", "[SEP]"):
@@ -170,7 +170,7 @@ class Original:
         return after, [place for place, _ in found], [piece for _, piece in found]
 
     def replacement(self, piece):
-        """[MASK], the piece itself, or any of the vocabulary."""
+        """Returns [MASK], the piece itself, or a random one of the vocabulary."""
         if self.random.random() < 0.8:
             return "[MASK]"
         if self.random.random() < 0.5:
@@ -179,7 +179,7 @@ class Original:
 
 
 def features(example, ids, flags):
-    """The record's features of an example, padded."""
+    """Returns the features of an example's record, padded."""
     length, most = flags["max_seq_length"], flags["max_predictions_per_seq"]
     pieces = [ids[piece] for piece in example["pieces"]]
     labels = [ids[piece] for piece in example["labels"]]

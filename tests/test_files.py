@@ -1,7 +1,7 @@
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, write_json, written_atomically
+from albert_tf.files import check_apart, require_same, write_json, written_atomically
 
 
 def test_a_file_and_a_folder_take_their_places(tmp_path):
@@ -110,3 +110,18 @@ def test_an_output_around_the_input_is_refused(tmp_path, output):
 @pytest.mark.parametrize("output", ["m/inside", "other", "m2"])
 def test_an_output_apart_from_the_input(tmp_path, output):
     check_apart(tmp_path / "m", tmp_path / output)
+
+
+def test_settings_that_differ_are_listed_with_both_values():
+    then = {"seed": 1, "inputs": {"a": 5, "b": 6}, "examples": {"ngram": 3}, "same": [1]}
+    now = {"seed": 2, "inputs": {"a": 7, "c": None}, "examples": {"ngram": 2}, "same": [1]}
+    message = (
+        "examples ngram: 3 then, 2 now; inputs a: 5 then, 7 now; inputs b: 6 then, nothing now; "
+        "inputs c: nothing then, None now; seed: 1 then, 2 now."
+    )
+    with pytest.raises(UserError, match=f"Received for examples: {message} Give the same"):
+        require_same("examples", then, now)
+    require_same("examples", then, then)
+    many = {str(number): number for number in range(9)}
+    with pytest.raises(UserError, match=r"0: 0 then, nothing now; .* and 4 more. Give"):
+        require_same("examples", many, {})

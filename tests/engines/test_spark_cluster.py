@@ -1,4 +1,4 @@
-"""A cluster of Spark's own kind, on the loopback interface: one of its two workers gets killed."""
+"""A Spark cluster on the loopback interface: the test kills one of its two workers."""
 
 import contextlib
 import ctypes
@@ -53,7 +53,7 @@ def test_a_killed_worker_changes_nothing(fresh, expected, read, spark_settings, 
 
 @pytest.fixture
 def cluster(gate, tmp_path):
-    """A master and two workers of one core each, every one in a session with all that it starts.
+    """A master and two workers of one core each, every one in its own session.
 
     Yields:
         `url` of the master; `workers`, their processes.
@@ -92,7 +92,7 @@ def daemon(name, log, *arguments):
 
 
 def kill_session(process):
-    """Kills a process and all that it started with signal 9, as a power failure would."""
+    """Kills a process and its children with signal 9, as a power failure would."""
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(ProcessLookupError):
             if os.getsid(int(path.name)) == process.pid:
@@ -101,7 +101,7 @@ def kill_session(process):
 
 
 def until(find, what):
-    """What `find` finds, once it finds something."""
+    """Returns the result of `find`, once there is one."""
     end = time.monotonic() + SECONDS
     while not (found := find()):
         assert time.monotonic() < end, f"waited {SECONDS} s for {what}"

@@ -19,9 +19,10 @@ from albert_tf.data.jobs.shards import (
 )
 from albert_tf.data.pretraining.records import MANIFEST
 from albert_tf.errors import UserError
+from albert_tf.files import require_same
 
 KIND: Final = "albert_tf pretraining examples"
-_SHOWN: Final = 5  # names in a message
+_SHOWN: Final = 3  # names in a message
 
 Engine = Callable[[Job, Sequence[Part], Progress], Iterable[PartReport]]
 
@@ -222,32 +223,3 @@ def _require_equal(job: Job, manifest: Manifest, made: Iterable[PartReport]) -> 
             f"different text, since {different[0].file} comes out differently. "
             "Start anew with --force."
         )
-
-
-def require_same(place: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuses to resume with other settings.
-
-    Raises:
-        UserError: each setting that differs, with both values.
-    """
-    different = differences(then, json.loads(json.dumps(now)))
-    if different:
-        more = f" and {len(different) - _SHOWN} more" * (len(different) > _SHOWN)
-        raise UserError(
-            "A directory of examples must be resumed with the settings of its first run. "
-            f"Received for {place}: {'; '.join(different[:_SHOWN])}{more}. "
-            "Give the same settings, choose another directory, or start anew with --force."
-        )
-
-
-def differences(then: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> list[str]:
-    """Settings that differ, in words."""
-    found = []
-    for name in sorted({*then, *now}):
-        old, new = then.get(name), now.get(name)
-        if isinstance(old, dict) and isinstance(new, dict):
-            found += differences(old, new, f"{name} " if name != "examples" else "")
-        elif old != new or (name in then) != (name in now):
-            values = (repr(each[name]) if name in each else "nothing" for each in (then, now))
-            found.append(f"{within}{name}: {next(values)} then, {next(values)} now")
-    return found

@@ -1,4 +1,4 @@
-"""Documents: the same however files are divided, in bounded memory, and no fault unnamed."""
+"""Documents: the same however files are divided, in bounded memory, with clear errors."""
 
 import gzip
 import json
@@ -42,7 +42,7 @@ def read(tmp_path):
 
 
 def plain_reading(content, limit):
-    """What a reader with the whole file before it finds, line by line: offsets and texts."""
+    """Reads a whole file line by line, as a reference; returns offsets and texts."""
     found, document, offset = [], b"", 0
     for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         if line.decode().strip():
@@ -57,7 +57,7 @@ def plain_reading(content, limit):
 
 
 def parts(offset, text, limit):
-    """The text of a document, cut into parts of at most `limit` bytes."""
+    """Cuts the text of a document into parts of at most `limit` bytes."""
     text = text.removesuffix(b"\n")
     while True:
         stripped = text.decode().lstrip().encode()
@@ -76,7 +76,7 @@ def parts(offset, text, limit):
 
 
 def a_text(generator):
-    """A random text that is mostly edges."""
+    """Makes a random text of edge cases."""
     pieces = []
     for _ in range(generator.randrange(30)):
         kind = generator.randrange(6)
@@ -344,7 +344,7 @@ for file in find_inputs(sys.argv[1:]):
     break
 """
 MEGABYTE = 1 << 20
-"""What a file repeats 48 times, and how many documents and cut ones that makes."""
+"""Content that a file repeats 48 times, and its number of documents and of cut ones."""
 ENDLESS = {
     "line.txt": (b"words and " * (MEGABYTE // 10), 48, 1),
     "word.txt": (b"x" * MEGABYTE, 48, 1),

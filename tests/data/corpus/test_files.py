@@ -1,4 +1,4 @@
-"""The files that patterns stand for, and how they are opened."""
+"""Finding files by pattern, and opening them."""
 
 import gzip
 import os
@@ -27,7 +27,7 @@ def names(*patterns):
     return [file.name for file in find_inputs(patterns)]
 
 
-def test_a_folder_with_all_that_is_in_it(folder):
+def test_a_folder_with_inner_folders(folder):
     found = find_inputs([folder])
     assert [file.name for file in found] == ["b.txt", "deep/a.txt", "deep/er/c.jsonl", "z.txt.gz"]
     assert found[1] == InputFile(str(folder / "deep" / "a.txt"), "deep/a.txt", 10)

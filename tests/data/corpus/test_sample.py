@@ -1,4 +1,4 @@
-"""The sample: bounded, seeded, fair, and blind to how a corpus is divided and read."""
+"""The sample: bounded, seeded, fair, and independent of the order of reading."""
 
 from collections import Counter
 

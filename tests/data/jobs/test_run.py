@@ -9,7 +9,7 @@ import pytest
 
 from albert_tf.data.jobs.local import run_local
 from albert_tf.data.jobs.output import WORK, Output
-from albert_tf.data.jobs.run import differences, read_manifest, require_same, run_job
+from albert_tf.data.jobs.run import read_manifest, run_job
 from albert_tf.data.jobs.shards import make_part
 from albert_tf.errors import UserError
 
@@ -192,21 +192,6 @@ def test_the_manifest_reads_as_it_was_written(make, finished):
     assert manifest.settings == make(finished).settings()
     assert manifest.totals["documents"] == 96
     assert manifest.totals["examples"] == sum(shard.records for shard in manifest.shards)
-
-
-def test_differences_show_both_values():
-    then = {"seed": 1, "inputs": {"a": 5, "b": 6}, "examples": {"ngram": 3}, "same": [1]}
-    now = {"seed": 2, "inputs": {"a": 7, "c": None}, "examples": {"ngram": 2}, "same": [1]}
-    assert differences(then, now) == [
-        "ngram: 3 then, 2 now",
-        "inputs a: 5 then, 7 now",
-        "inputs b: 6 then, nothing now",
-        "inputs c: nothing then, None now",
-        "seed: 1 then, 2 now",
-    ]
-    then = {"inputs": {str(number): number for number in range(9)}}
-    with pytest.raises(UserError, match=r"inputs 0: 0 then, nothing now; .* and 4 more. Give"):
-        require_same("examples", then, {"inputs": {}})
 
 
 def test_a_kill_while_the_run_begins_leaves_a_folder_to_resume(make, finished, content, tmp_path):
