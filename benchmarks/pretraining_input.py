@@ -1,12 +1,12 @@
-"""Whether reading pretraining examples keeps a training step fed: interleaved medians, versions.
+"""Speed of reading pretraining examples beside a training step: interleaved medians, versions.
 
     python benchmarks/pretraining_input.py --dynamic DIR [--static DIR] [--size mini] \\
         [--batch-size 32] [--batches 40] [--steps 4] [--rounds 3]
 
-The directories are what `albert-tf build-data` wrote, of the same --max-seq-length. Turn by turn it
-takes batches alone from each, all padded to the maximum and in length buckets, then trains on one
-batch that stays in memory, and on the dynamic ones as they are read.
-On two cores that had other work too, with --size mini on books at 128 pieces: 5,600 dynamic and
+The directories are outputs of `albert-tf build-data` with the same --max-seq-length. In turns it
+reads batches of each, padded to the maximum and in length buckets, then trains on a single batch
+that stays in memory, and on the dynamic ones as they are read.
+On two busy cores, with --size mini on books at 128 pieces: 5,600 dynamic and
 43,000 static examples a second are read, 14 are trained on, in memory or not; padding is 4.7 %, in
 buckets 1.2 %. With --size tiny --batch-size 8 --batches 20 --steps 3 on documents of 250 words in
 the median at 512 pieces: 390 read, 5.8 trained on in memory, 6.3 read and trained on, in buckets
@@ -34,7 +34,7 @@ WARM_UP = 3  # steps that trace the graph and fill caches
 
 
 class Clock(keras.callbacks.Callback):
-    """Notes when each batch ended."""
+    """Records the time at the end of each batch."""
 
     def __init__(self):
         super().__init__()
@@ -54,7 +54,7 @@ def trained_per_second(model, dataset, options):
 
 
 def read_per_second(iterator, options):
-    """Examples a second that are read, when what was read ahead is used up."""
+    """Examples a second that are read, once the prefetched ones are consumed."""
     for _ in range(options.batches):
         next(iterator)
     start = time.perf_counter()
@@ -64,7 +64,7 @@ def read_per_second(iterator, options):
 
 
 def padding_share(dataset, batches):
-    """The part of all places that holds nothing."""
+    """The share of padding in all positions."""
     masks = [inputs["attention_mask"].numpy() for inputs, _ in dataset.take(batches)]
     return 1 - sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks)
 
@@ -83,11 +83,11 @@ def prepared_model(options, files):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--dynamic", required=True, help="a directory of build-data")
-    parser.add_argument("--static", help="another one, masked ahead")
+    parser.add_argument("--static", help="another one, of --mode static")
     parser.add_argument("--size", default="mini")
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--batches", type=int, default=40, help="that are read in a turn")
-    parser.add_argument("--steps", type=int, default=4, help="that are trained in a turn")
+    parser.add_argument("--batches", type=int, default=40, help="batches read in a turn")
+    parser.add_argument("--steps", type=int, default=4, help="steps trained in a turn")
     parser.add_argument("--rounds", type=int, default=3)
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""Directories of records as `build-data` leaves them, of records that are told apart by number."""
+"""Directories of records like those of `build-data`; each record can be recognised."""
 
 import dataclasses
 import itertools
@@ -21,7 +21,7 @@ COUNTS = (13, 0, 9, 31, 6)  # records of each file
 
 @dataclasses.dataclass
 class Directory:
-    """Attributes: its path, its options, and the features of a record by the record's number."""
+    """A directory; `record` returns the features of a record by its number."""
 
     path: Path
     options: ExampleOptions
@@ -43,7 +43,7 @@ class Directory:
 
 
 def dynamic_record(number):
-    """Of this number alone: the first piece of the first segment tells it."""
+    """A dynamic record, whose first segment begins with its number."""
     generator = np.random.default_rng(number)
     pair = [generator.integers(FIRST, 110, size) for size in generator.integers(1, T // 2 - 1, 2)]
     pair[0][0] = FIRST + number
@@ -55,7 +55,7 @@ def dynamic_record(number):
 
 
 def static_record(number):
-    """Of this number alone: the first piece tells it."""
+    """A static record, which begins with its number."""
     length, predicted = 9 + number * 7 % (T - 8), 1 + number % P
     row = np.arange(T)
     inside = row < length

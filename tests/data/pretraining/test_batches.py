@@ -155,7 +155,7 @@ def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic):
             assert set(rows) <= made[epoch]
 
 
-def test_epochs_have_every_record_once_in_an_order_of_their_own(static, whole_static):
+def test_each_epoch_has_every_record_once_in_another_order(static, whole_static):
     found = numbers(whole_static)
     epochs = [flat(found[start : start + STEPS]) for start in range(0, 3 * STEPS, STEPS)]
     for epoch in epochs:
@@ -312,7 +312,7 @@ def test_files_of_the_original_code_are_read(golden):
 
 
 @pytest.mark.parametrize("model_class", [AlbertForPreTraining, AlbertForMaskedLM])
-def test_models_take_them(static, model_class):
+def test_models_train_on_batches(static, model_class):
     config = AlbertConfig.from_size("tiny", vocab_size=static.tokenizer.vocab_size)
     keras.utils.set_random_seed(3)
     model = model_class(config)

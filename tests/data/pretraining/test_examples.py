@@ -39,14 +39,14 @@ def records(maker, given, copy=0):
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
-def test_a_document_s_records_depend_on_it_alone(make, mode):
+def test_the_records_of_a_document_depend_on_it_alone(make, mode):
     maker, given = make(mode=mode), documents(60)
     together, _ = records(maker, given)
     assert together == [record for one in given for record in records(maker, [one])[0]]
     assert len({rank for rank, _ in together}) == len(together)
 
 
-def test_other_names_other_draws(make):
+def test_draws_depend_on_name_copy_and_seed(make):
     (document,) = documents(1)
     maker = make()
     own, _ = records(maker, [document])
@@ -87,7 +87,7 @@ def test_masked_records_have_the_original_s_features(make, tiny_tokenizer):
         assert example["token_boundary"][0] == example["token_boundary"][first - 1] == 1
 
 
-def test_swapped_segments_stand_in_the_other_order(make):
+def test_swapped_segments_are_in_the_other_order(make):
     """The same pairs, once with the order drawn and once without a task."""
     given = documents(40)
     plain = [decode(record) for _, record in records(make(pair_task="none"), given)[0]]
@@ -101,7 +101,7 @@ def test_swapped_segments_stand_in_the_other_order(make):
         assert segments[1] == (first - 1 if label else segments[0])
 
 
-def test_segments_are_stored_in_the_text_s_order(make):
+def test_dynamic_segments_are_in_the_order_of_the_text(make):
     given = documents(40)
     stored = [decode(record) for _, record in records(make(mode="dynamic"), given)[0]]
     plain = [decode(record) for _, record in records(make(pair_task="none"), given)[0]]
@@ -169,7 +169,7 @@ def test_long_sentences_are_cut_between_words():
     assert counts["tokens"] == 14
 
 
-def test_nothing_at_all():
+def test_no_piece_at_all():
     counts = Counter()
     whole = as_passages([7], [0], [], STARTS, 4, counts)
     assert [len(array) for array in whole] == [0, 0, 0, 1, 1]

@@ -26,8 +26,8 @@ def options(**given):
 
 
 def documents(sizes, longest=21, seed=3):
-    """Documents of as many sentences as `sizes` say, of 1 to `longest` pieces; each piece its own
-    place, every second a word."""
+    """Documents with `sizes` sentences of 1 to `longest` pieces; a piece is its position, every
+    second one begins a word."""
     generator = np.random.default_rng(seed)
     lengths = generator.integers(1, longest + 1, sum(sizes))
     bounds = np.concatenate([[0], np.cumsum(lengths)])
@@ -39,7 +39,7 @@ def documents(sizes, longest=21, seed=3):
 
 
 def one(given, number):
-    """A document of several."""
+    """One of several documents."""
     first, last = given.documents[number : number + 2]
     start, end = given.bounds[first], given.bounds[last]
     return Passages(
@@ -55,7 +55,7 @@ def rows(pairs):
     return list(zip(*(array.tolist() for array in pairs), strict=True))
 
 
-def test_pairs_take_all_of_a_document_in_its_order(counts):
+def test_pairs_cover_a_document_in_its_order(counts):
     given = documents([90, 55])
     pairs = make_pairs(given, options(short_seq_prob=0), counts)
     assert (pairs.labels == IN_ORDER).all()
@@ -63,12 +63,12 @@ def test_pairs_take_all_of_a_document_in_its_order(counts):
     spans = np.concatenate([pairs.first, pairs.second], axis=1)
     assert (np.diff(spans.ravel()) >= 0).all()
     lost = given.bounds[-1] - (np.diff(pairs.first) + np.diff(pairs.second)).sum()
-    assert 0 <= lost < 0.2 * given.bounds[-1]  # what was cut to fit
+    assert 0 <= lost < 0.2 * given.bounds[-1]  # cut to fit
     assert counts["single_words"] == 0
 
 
 def test_a_segment_ends_where_a_sentence_does(counts):
-    """Wherever nothing had to be cut to fit."""
+    """Unless it had to be cut to fit."""
     given = documents([60] * 9, longest=6)
     pairs = make_pairs(given, options(short_seq_prob=1), counts)
     whole = np.diff(pairs.first)[:, 0] + np.diff(pairs.second)[:, 0] < ROOM
@@ -97,7 +97,7 @@ def test_a_document_s_pairs_depend_on_it_alone(counts):
 
 
 def test_a_document_of_one_sentence_is_cut_between_words(counts):
-    """Its halves follow each other: no label is ever wrong (google-research/albert#234)."""
+    """Its halves are in order: no label is wrong (google-research/albert#234)."""
     given = documents([1] * 50)
     pairs = make_pairs(given, options(), counts)
     assert (pairs.labels == IN_ORDER).all()
@@ -114,7 +114,7 @@ def test_a_single_word_makes_no_pair(counts):
 
 
 def test_short_targets_are_of_whole_documents(counts):
-    """A tenth of documents, of lengths drawn evenly between 2 and what there is room for."""
+    """A tenth of the documents have targets drawn uniformly between 2 and the maximum."""
     given = documents([40] * 1500, longest=1)
     pairs = make_pairs(given, options(short_seq_prob=0.1), counts)
     number = np.searchsorted(given.bounds[given.documents], pairs.first[:, 0], side="right") - 1
@@ -125,7 +125,7 @@ def test_short_targets_are_of_whole_documents(counts):
     assert abs(lengths[short].mean() - (2 + ROOM) / 2) < 4 * 10 / np.sqrt(short.sum())
 
 
-def test_swapping_is_a_draw_of_its_own(counts):
+def test_half_of_the_pairs_are_swapped(counts):
     pairs = make_pairs(documents([900] * 9), options(), counts)
     turned = swapped(pairs)
     swap = turned.labels == SWAPPED
@@ -137,7 +137,7 @@ def test_swapping_is_a_draw_of_its_own(counts):
 
 
 def test_where_the_segments_meet_does_not_tell_their_order(counts):
-    """Of those cut to an odd length one is longer by a piece: which one must be chance."""
+    """If one is longer by a piece, it is so by chance."""
     turned = swapped(make_pairs(documents([9000]), options(short_seq_prob=0), counts))
     longer = np.diff(turned.first)[:, 0] - np.diff(turned.second)[:, 0]
     nearly_alike = np.abs(longer) == 1
@@ -174,7 +174,7 @@ def test_no_task_no_label(counts):
 
 
 def test_cuts_come_from_the_longer_segment(counts):
-    """Piece by piece, one of two alike: as many are left as the original leaves."""
+    """Piece by piece, by a draw if both are equally long: as many as in the original."""
     given = documents([2] * 300, longest=ROOM)
     pairs = make_pairs(given, options(short_seq_prob=0), counts)
     fronts = turned = 0

@@ -14,7 +14,7 @@ def file(tmp_path):
     return path
 
 
-def test_there_and_back():
+def test_decode_is_the_inverse_of_encode():
     assert decode(encode(FEATURES)) == FEATURES
     assert encode(FEATURES) == encode(dict(reversed(FEATURES.items())))
 
@@ -37,7 +37,7 @@ def test_rows_are_encoded_as_one_by_one(rows):
     assert list(encode_rows(columns)) == expected
 
 
-def test_tensorflow_reads_what_is_written(file):
+def test_tensorflow_reads_our_files(file):
     import tensorflow as tf
 
     read = [
@@ -49,7 +49,7 @@ def test_tensorflow_reads_what_is_written(file):
     assert list(one.features.feature["weights"].float_list.value) == FEATURES["weights"]
 
 
-def test_what_tensorflow_writes_is_read(tmp_path):
+def test_files_of_tensorflow_are_read(tmp_path):
     import tensorflow as tf
 
     path = str(tmp_path / "theirs.tfrecord")
@@ -59,7 +59,7 @@ def test_what_tensorflow_writes_is_read(tmp_path):
     assert list(read_records(path)) == [b"", b"one", b"two" * 1000]
 
 
-def test_the_original_s_records(golden):
+def test_records_of_the_original(golden):
     path = golden / "F_pretraining_data/sample_seq64_pred10.tfrecord"
     examples = [decode(record) for record in read_records(path)]
     assert len(examples) == 150

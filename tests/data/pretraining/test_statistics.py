@@ -68,7 +68,7 @@ def expected(golden, with_lengths):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FLAGS)
-def test_the_original_s_run_could_have_been_one_of_ours(name, golden, published_vocabulary):
+def test_statistics_agree_with_a_run_of_the_original(name, golden, published_vocabulary):
     """Each number of the original's run is within four standard deviations of ten of ours.
 
     All runs are of the same size, 900 passes over documents, so that the spread of ours is the
