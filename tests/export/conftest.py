@@ -151,7 +151,7 @@ def written(reports):
 
 @pytest.fixture(scope="session")
 def checked(tmp_path_factory, make_model, tokenizer, run_script):
-    """A function: exporter, task and options -> report of an export, made and checked once.
+    """A function: exporter, task or model, and options -> report of an export, made once.
 
     The check runs in this process; `reports` checks in fresh ones.
     """
@@ -164,9 +164,9 @@ def checked(tmp_path_factory, make_model, tokenizer, run_script):
             status, _, errors = run_script(command[0].name, *command[1:])
             assert status == 0, errors
 
-    def export(exporter, task, **options):
+    def export(exporter, task, tokenizer=tokenizer, **options):
         options = {"max_length": MAX_LENGTH, "ids_only": False, **options}
-        key = (exporter.__name__, str(task), *sorted(options.items()))
+        key = (exporter.__name__, str(task), id(tokenizer), *sorted(options.items()))
         if key not in made:
             model = make_model(task) if isinstance(task, str) else task
             path = tmp_path_factory.mktemp("checked") / "model"

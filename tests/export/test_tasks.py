@@ -72,7 +72,7 @@ def test_forms_of_tflite(task, layers, quantize, checked):
     ],
 )
 def test_other_sharing(export, layers, fields, make_model, checked):
-    model = make_model("token-classification", num_hidden_layers=5, **fields)
+    model = make_model("token-classification", num_hidden_layers=3, **fields)
     report = checked(export, model, layers=layers, ids_only=True)
     assert report.differences["ids"].value < 1e-5
     weights = 4 * model.count_params()

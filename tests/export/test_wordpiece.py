@@ -23,7 +23,7 @@ def tagger(make_model, wordpiece):
 
 
 @pytest.mark.parametrize("export", [export_saved_model, export_tflite])
-def test_strings_and_ids(export, tagger, wordpiece, tmp_path):
-    report = export(tagger, wordpiece, tmp_path / "model")
+def test_strings_and_ids(export, tagger, wordpiece, checked):
+    report = checked(export, tagger, wordpiece)
     assert set(report.differences) == {"text", "ids"}
     assert all(each.value < 1e-5 for each in report.differences.values())
