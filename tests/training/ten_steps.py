@@ -91,7 +91,7 @@ def scored(model, strategy):
 
 
 def trained(settings, strategy):
-    """What a run began and ended with, and its sums of each step."""
+    """Returns the first and the last weights of a run, and the sums of each step."""
     rows = settings.get("rows", range(B))
     with runtime.scope(strategy):
         model = compiled(settings["optimizer"], **settings.get("config", {}))
@@ -110,8 +110,8 @@ def trained(settings, strategy):
     }
 
 
-def hosts_are_told_apart(strategy):
-    """Whether a checkpoint that only some hosts see is noticed; each says that it is at its own."""
+def error_of_unequal_steps(strategy):
+    """Returns the error when each host would resume at another step."""
     runtime.check_same_step(strategy, 5)
     try:
         runtime.check_same_step(strategy, runtime.hosts(strategy).index)
@@ -134,7 +134,7 @@ def main(settings, output):
         strategy = runtime.strategy_for(run["strategy"])
         values = trained(run, strategy)
         found.update({f"{number}/{name}": value for name, value in values.items()})
-    found["told_apart"] = hosts_are_told_apart(strategy)
+    found["unequal_steps"] = error_of_unequal_steps(strategy)
     np.savez(output, **found)
 
 

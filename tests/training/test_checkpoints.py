@@ -41,7 +41,7 @@ def train(model, steps):
         "mixed_float16",
     ],
 )
-def test_a_restored_model_goes_on_exactly(tmp_path, dtype):
+def test_a_restored_model_resumes_exactly(tmp_path, dtype):
     model = compiled(1, dtype)
     train(model, range(2))
     save_state(tmp_path / "state", model, SETTINGS, PROGRESS)
@@ -69,11 +69,11 @@ def test_other_settings_are_listed(tmp_path):
         load_state(tmp_path / "state", model, {**SETTINGS, "patience": 3})
 
 
-@pytest.mark.parametrize("kept", [0, 5, 1000])
-def test_a_state_cut_short(tmp_path, kept):
+@pytest.mark.parametrize("length", [0, 5, 1000])
+def test_a_state_cut_short(tmp_path, length):
     model, path = compiled(1), tmp_path / "state"
     save_state(path, model, SETTINGS, PROGRESS)
-    path.write_bytes(path.read_bytes()[:kept])
+    path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(UserError, match="must be a whole file. Received: .*state.*--force"):
         load_state(path, model, SETTINGS)
 

@@ -69,7 +69,7 @@ def test_masked_lm_alone_without_held_out_examples(tmp_path, drawn):
     assert text.get_text() == "training"
 
 
-def test_a_loss_that_is_no_number_is_a_gap(tmp_path, drawn):
+def test_a_loss_of_nan_is_a_gap(tmp_path, drawn):
     history = rows([100, 200, 300])
     history[1]["masked_lm_loss"] = math.nan
     plot(history, [], tmp_path / "curves.png")

@@ -43,9 +43,9 @@ def start(output, runs, devices=None, **variables):
 
 
 def finished(folder, *processes):
-    """What each wrote, or what they said when one failed."""
-    said = [process.communicate()[0] for process in processes]
-    assert not any(process.returncode for process in processes), "\n\n".join(said)
+    """Returns the results of each process, or fails with their outputs."""
+    outputs = [process.communicate()[0] for process in processes]
+    assert not any(process.returncode for process in processes), "\n\n".join(outputs)
     return [np.load(folder / f"{number}.npz") for number in range(len(processes))]
 
 
@@ -82,7 +82,7 @@ def one_device(tmp_path_factory):
 
 @on_tensorflow
 def test_two_devices(tmp_path, one_device):
-    """Keras' seeds are copied to each device, which left to themselves drop the same units."""
+    """Keras copies dropout seeds to each device, which would then drop the same units."""
     drops = {"optimizer": "sgd", "micro_batches": 1, "config": DROPOUT, "steps": 1}
     half = {**drops, "strategy": "none", "rows": [0, 1, 2, 3]}
     twice = {**drops, "strategy": "mirrored", "rows": [0, 1, 2, 3, 0, 1, 2, 3]}
@@ -112,7 +112,7 @@ def test_two_hosts(tmp_path, one_device):
     for number, one in enumerate(found):
         assert_same(one_device, one, [2, number, 2])
         expected = f"Received: step {number} on host {number}, others [{1 - number}]. Give an --out"
-        assert expected in str(one["told_apart"])
+        assert expected in str(one["unequal_steps"])
 
 
 @pytest.fixture(scope="module")
@@ -152,4 +152,4 @@ def test_two_hosts_of_jax(tmp_path, one_device_of_jax):
     for number, one in enumerate(finished(tmp_path, *processes)):
         assert_same(one_device_of_jax, one, [4, number, 2])
         expected = f"Received: step {number} on host {number}, others [{1 - number}]. Give an --out"
-        assert expected in str(one["told_apart"])
+        assert expected in str(one["unequal_steps"])

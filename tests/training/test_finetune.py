@@ -192,7 +192,7 @@ def test_other_examples_are_refused(data, tmp_path):
         finetune(options(data, tmp_path / "out", save_steps=3))
 
 
-def test_a_loss_that_is_no_number_ends_the_run(data, tmp_path):
+def test_a_loss_of_nan_ends_the_run(data, tmp_path):
     with pytest.raises(UserError, match="The loss must be a number. .* --learning-rate"):
         finetune(options(data, tmp_path / "out", learning_rate=1e38))
 

@@ -14,7 +14,7 @@ from albert_tf.training.sums import LOSS, pretraining_means
 
 
 class Saved:
-    """Checkpoints that only remember."""
+    """Checkpoints that record their calls."""
 
     def __init__(self, folder):
         self.folder, self.steps, self.best = folder, [], []
@@ -31,8 +31,8 @@ class Saved:
         return [self.folder / str(step) for step in self.steps]
 
 
-class Heard:
-    """A reporter that only remembers."""
+class Recorder:
+    """A reporter that records its calls."""
 
     def __init__(self):
         self.steps, self.rates, self.saves, self.scores = [], [], [], []
@@ -65,7 +65,7 @@ def make(tmp_path, model):
         plan = Plan(steps, save_steps, stop_diverged=True, **plan)
         schedule = WarmupPolynomialDecay(0.1, 4, steps)
         saved = Saved(tmp_path)
-        return Loop(model, plan, schedule, pretraining_means, saved, evaluate, [Heard()])
+        return Loop(model, plan, schedule, pretraining_means, saved, evaluate, [Recorder()])
 
     return loop
 
@@ -139,7 +139,7 @@ def test_a_signal_saves_and_stops(make, ctrl_c_is_heard, signal_number):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_loss_that_is_no_number_stops_before_it_is_saved(make, tmp_path, value):
+def test_a_loss_that_is_not_finite_stops_before_a_checkpoint(make, tmp_path, value):
     loop = make(save_steps=5)
     message = f"Received: {value}, at step 12. The last good checkpoint is .*10. Give a lower"
     with pytest.raises(UserError, match=message):
@@ -147,7 +147,7 @@ def test_a_loss_that_is_no_number_stops_before_it_is_saved(make, tmp_path, value
     assert loop.checkpoints.steps == [5, 10]
 
 
-def test_a_loss_that_is_no_number_before_any_checkpoint(make):
+def test_a_loss_of_nan_before_any_checkpoint(make):
     with pytest.raises(UserError, match="at step 2. Give a lower --learning-rate.*--force.$"):
         run(make(), lambda step: math.nan if step >= 2 else 5.0)
 
@@ -159,14 +159,14 @@ def test_a_loss_that_diverges_stops(make):
     assert loop.step == 3 * WINDOW and loop.checkpoints.steps[-1] == 3 * WINDOW - 50
 
 
-def test_a_loss_that_rises_a_little_goes_on(make):
+def test_a_loss_may_rise_a_little(make):
     loop = make(steps=5 * WINDOW)
     run(loop, lambda step: 5.0 if step <= 2 * WINDOW else 4.9 + DIVERGED)
     assert loop.step == 5 * WINDOW
 
 
-def test_goes_on_as_if_nothing_had_been(make):
-    """What a run has noted by a checkpoint, in the middle of a point and of a window, too."""
+def test_a_resumed_run_reports_as_an_undisturbed_one(make):
+    """From a checkpoint between two points of the history and within a window."""
     losses = {step: 5 + math.sin(step) for step in range(1, 3001)}
     whole = make(steps=2500, point_steps=3)
     run(whole, losses.get)

@@ -195,15 +195,15 @@ def test_an_output_that_is_taken(undisturbed, options, tmp_path):
         training.pretrain(options(tmp_path / "file"))
 
 
-def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(options, tmp_path, capsys):
+def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path, capsys):
     given = options(tmp_path / "model", learning_rate=1e30, save_steps=1, clip_norm=0.0)
     assert main(command(given)[3:]) == 2
-    said = capsys.readouterr().err
-    assert "The loss must be a number. Received: nan, at step" in said
-    assert "Give a lower --learning-rate" in said
-    (kept, *_) = sorted((tmp_path / "model" / "checkpoints").glob("step-*"), reverse=True)
-    assert str(kept) in said
-    AlbertForPreTraining.from_pretrained(kept)
+    error = capsys.readouterr().err
+    assert "The loss must be a number. Received: nan, at step" in error
+    assert "Give a lower --learning-rate" in error
+    (last, *_) = sorted((tmp_path / "model" / "checkpoints").glob("step-*"), reverse=True)
+    assert str(last) in error
+    AlbertForPreTraining.from_pretrained(last)
 
 
 def test_starts_with_weights_of_any_format(undisturbed, options, tmp_path):
@@ -268,7 +268,7 @@ def test_precision_memory_and_optimizer_are_options(options, tmp_path):
 def test_two_devices_train_and_score_as_one(options, tmp_path, monkeypatch):
     """From records to the output; the evaluation ends with one example, for one of the two.
 
-    On two devices the run is killed, and goes on.
+    On two devices the run is killed and resumed.
     """
     given = options(tmp_path / "one", dropout=0.0, optimizer="adamw", learning_rate=1e-3, ema=0.5)
     monkeypatch.setattr(training, "EVALUATION_BATCH", 251)

@@ -54,7 +54,7 @@ def test_averages_are_weighted_by_predictions():
     assert interval.taken()["masked_lm_loss"] == pytest.approx(5.0)
 
 
-def test_speed_leaves_out_the_first_step():
+def test_speed_excludes_the_first_step():
     interval = new_interval()
     interval.add(sums(2.0, 3.0), 60.0)  # compiles
     assert "tokens_per_second" not in interval.taken()

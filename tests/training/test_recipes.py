@@ -35,7 +35,7 @@ def test_the_paper(task, row):
     assert recipe(task, PUBLISHED)[:6] == row  # arXiv 1909.11942, table 14
 
 
-def test_other_starts_have_recipes_of_their_own():
+def test_random_weights_and_bundled_models_have_other_recipes():
     assert recipe(CLASSIFY, PUBLISHED) == OWN_DATA
     for task in (CLASSIFY, "sst2"):
         assert recipe(task, "mini") == recipe(task, "sizes/mine.json") == FROM_RANDOM_WEIGHTS

@@ -31,7 +31,7 @@ def tf_config(cluster, kind, index):
 
 
 def of_named_hosts():
-    """What is asked of a strategy of the hosts that TF_CONFIG names, which need not be there."""
+    """Returns a stand-in for a strategy of the hosts in TF_CONFIG, which need not exist."""
     import tensorflow as tf
 
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -40,12 +40,12 @@ def of_named_hosts():
 
 def run(code, **variables):
     """The last line that a process of its own prints."""
-    kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    inherited = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     code = f"from albert_tf.training import runtime\n{code}"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**kept, "TF_CPP_MIN_LOG_LEVEL": "3", **variables},
+        env={**inherited, "TF_CPP_MIN_LOG_LEVEL": "3", **variables},
         check=True,
         capture_output=True,
         text=True,
@@ -73,7 +73,7 @@ def test_one_device(name):
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
-    "said",
+    "value",
     [
         None,
         "",
@@ -88,9 +88,9 @@ def test_one_device(name):
         tf_config({**TWO, "ps": ["127.0.0.1:3"]}, "worker", 0),
     ],
 )
-def test_several_hosts_must_be_named(said, monkeypatch):
-    if said is not None:
-        monkeypatch.setenv("TF_CONFIG", said)
+def test_several_hosts_must_be_named(value, monkeypatch):
+    if value is not None:
+        monkeypatch.setenv("TF_CONFIG", value)
     with pytest.raises(
         UserError, match=r"TF_CONFIG must name the hosts.* Received: .*on each host"
     ):
@@ -98,20 +98,20 @@ def test_several_hosts_must_be_named(said, monkeypatch):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("said", ["worker 0 of 2", tf_config(TWO, "worker", 2)])
-def test_damage_is_not_taken_for_one_host(said, monkeypatch):
+@pytest.mark.parametrize("value", ["worker 0 of 2", tf_config(TWO, "worker", 2)])
+def test_damage_is_not_taken_for_one_host(value, monkeypatch):
     """Each host would train, and write, for itself."""
-    monkeypatch.setenv("TF_CONFIG", said)
+    monkeypatch.setenv("TF_CONFIG", value)
     with pytest.raises(UserError, match="TF_CONFIG must name the hosts"):
         runtime.strategy_for("auto")
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
-    "said", ["{}", '{"cluster": {}}', tf_config({"chief": ["127.0.0.1:1"]}, "chief", 0)]
+    "value", ["{}", '{"cluster": {}}', tf_config({"chief": ["127.0.0.1:1"]}, "chief", 0)]
 )
-def test_a_lone_host_that_a_cloud_names(said, monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", said)
+def test_a_lone_host_that_a_cloud_names(value, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", value)
     assert runtime.replicas(runtime.strategy_for("auto")) == 1
 
 

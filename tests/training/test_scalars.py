@@ -57,7 +57,7 @@ def test_points_are_of_all_steps_since_the_one_before(tmp_path):
         assert [step for step, _ in points(tmp_path, name)] == [10, 12]
 
 
-def test_held_out_numbers_have_names_of_their_own(tmp_path):
+def test_held_out_scores_have_other_names(tmp_path):
     scalars = scalars_of(tmp_path)
     train(scalars, 1, 10)
     scalars.on_evaluation(10, dict(zip(NAMES[:2], (4.5, 0.25), strict=True)))
@@ -69,7 +69,7 @@ def test_held_out_numbers_have_names_of_their_own(tmp_path):
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_run_that_goes_on_has_every_step_once(tmp_path, killed):
+def test_a_resumed_run_has_every_step_once(tmp_path, killed):
     scalars = scalars_of(tmp_path)
     train(scalars, 1, 14)
     scalars.on_save(14, SAVED)
@@ -87,7 +87,7 @@ def test_a_run_that_goes_on_has_every_step_once(tmp_path, killed):
     assert points(tmp_path, "evaluation/masked_lm_loss") == []
 
 
-def test_a_run_that_starts_anew_forgets_all(tmp_path):
+def test_a_restarted_run_replaces_all_points(tmp_path):
     for last in (30, 20):
         scalars = scalars_of(tmp_path)
         train(scalars, 1, last)
