@@ -4,27 +4,28 @@
 # make test-engines   building data on Spark and on Beam; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
 # make test-peers     comparisons with transformers and KerasHub, on models drawn from a seed
+# make coverage       branches that `make test` covers, processes that it starts included
 # make lint           ruff and mypy
 # make clean          removes .venv, builds and caches
 #
 # PYTHON=…            the Python (3.10 to 3.13) that .venv is made with; found by itself otherwise
-# WORKERS=…           processes that run tests side by side; 0 is none beside the first, and the
-#                     fastest on a busy machine (TensorFlow starts once)
+# WORKERS=…           worker processes of the tests; 0 runs them in one process, the fastest on a
+#                     busy machine (TensorFlow starts once)
 # ALBERT_TF_SEED=…    repeats the drawn models of a run, whose log names its seed
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-engines test-backends test-peers lint clean
+.PHONY: setup demo test test-engines test-backends test-peers coverage lint clean
 
 WORKERS ?= 2
 PYTHON ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
-# Beam wants an older protobuf than the other packages bring.
+# Beam needs an older protobuf than the other packages.
 ENGINES := .venv-engines
 
-# The stamps' names hold a checksum, since a fresh clone gives every file a new date.
+# Stamps are named by a checksum, because a fresh clone gives every file a new date.
 SUM := $(shell cat requirements.txt pyproject.toml | cksum | cut -d ' ' -f 1)
 BASE_STAMP := $(VENV)/.installed-$(SUM)
 DEV_STAMP := $(VENV)/.installed-dev-$(SUM)
@@ -34,7 +35,7 @@ ENGINES_STAMP := $(ENGINES)/.installed-$(SUM)
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile
 PLAIN := not peers and not backends and not engines
-# Each in a process of its own, so that none grows beyond a few GB (tests/models: 3.2 GB).
+# Apart from the rest, so that no process grows beyond a few GB.
 HEAVY := tests/models tests/pipelines tests/export tests/text
 # Tests for every backend of Keras: each layer, and training, saving and checkpointing of each model.
 # tests/backends compares all outputs with TensorFlow's, which other tests compare with references.
@@ -69,7 +70,8 @@ demo: $(BASE_STAMP)
 test: $(DEV_STAMP)
 	failed=0; \
 	$(PYTEST) -m "$(PLAIN)" tests --ignore=tests/engines $(HEAVY:%=--ignore=%) || failed=1; \
-	for part in $(HEAVY); do $(PYTEST) -m "$(PLAIN)" $$part || failed=1; done; \
+	$(PYTEST) -m "$(PLAIN)" tests/models || failed=1; \
+	$(PYTEST) -m "$(PLAIN)" $(filter-out tests/models,$(HEAVY)) || failed=1; \
 	exit $$failed
 
 test-engines: $(ENGINES_STAMP)
@@ -89,15 +91,21 @@ test-backends: $(BACKENDS_STAMP)
 test-peers: $(PEERS_STAMP)
 	$(PYTEST) -m peers --packages-required tests --ignore=tests/engines
 
+coverage: export PYTEST_ADDOPTS = --cov --cov-append --cov-report=
+coverage: $(DEV_STAMP)
+	rm -f .coverage .coverage.*
+	$(MAKE) test
+	$(RUN) -m coverage report --skip-covered --sort=cover
+
 lint: $(DEV_STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
 clean:
-	rm -rf $(VENV) $(ENGINES) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(ENGINES) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*
 
-# An environment that no longer runs (its Python was removed, the folder was moved) is made anew.
+# Replaces an environment that no longer runs (its Python was removed, the folder was moved).
 $(BASE_STAMP):
 	@$(FIND_PYTHON); \
 	if ! $(RUN) -c 'import pip' 2>/dev/null; then \
@@ -119,7 +127,7 @@ $(PEERS_STAMP): $(DEV_STAMP)
 	$(RUN) -m pip install --quiet --editable '.[peers]'
 	@touch $@
 
-# TensorFlow isn't among them: nothing that makes examples needs it.
+# Without TensorFlow, which making examples doesn't need.
 $(ENGINES_STAMP): $(BASE_STAMP)
 	$(RUN) -m venv --clear $(ENGINES)
 	$(ENGINES)/bin/python -m pip install --quiet \
