@@ -55,7 +55,7 @@ def test_a_checkpoint_of_that_name_comes_first(tmp_path, monkeypatch):
     assert find("small").format == "tf1" and not is_bundled("small")
 
 
-def test_it_has_learned_to_look_around():
+def test_it_fills_masks():
     words = {
         "i do not [MASK] what you mean.": "know",
         "they went out [MASK] the house.": "of",

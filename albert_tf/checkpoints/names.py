@@ -155,7 +155,7 @@ def axes(config: AlbertConfig) -> dict[str, list[str]]:
 
 
 def shapes(config: AlbertConfig) -> dict[str, tuple[int | None, ...]]:
-    """Returns the shape of every tensor of `axes`; None stands for any number of classes."""
+    """Returns the shape of every tensor of `axes`; None is any number of classes."""
     lengths = {letter: getattr(config, field) for letter, field in FIELDS.items()}
     lengths |= {"C": None, "1": 1, "2": 2, "2H": 2 * config.hidden_size}
     return {

@@ -14,7 +14,7 @@ TENSORS = {
 }
 
 
-def test_digest_is_what_it_says():
+def test_digest_is_a_sha_256_of_names_shapes_and_values():
     text = b'["a",[1]]\0' + bytes.fromhex("00008040")  # 4.0
     text += b'["b",[1,3]]\0' + bytes.fromhex("0000803f0000004000004040")
     assert conversion.digest(TENSORS) == hashlib.sha256(text).hexdigest()

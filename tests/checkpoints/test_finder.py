@@ -20,7 +20,7 @@ def tensors(small_config):
 
 
 @pytest.mark.parametrize("kind", conversion._WRITERS)
-def test_what_is_written_is_found_and_read(small_config, tensors, tmp_path, kind):
+def test_a_written_checkpoint_is_found_and_read(small_config, tensors, tmp_path, kind):
     conversion._WRITERS[kind](tmp_path / "out", small_config, tensors)
     assert find(tmp_path / "out").format == kind
     found = find(tmp_path / "out").read()

@@ -146,7 +146,7 @@ def test_round_trip_is_bit_equal(model, written):
     assert found.origin == f"{written / 'model.ckpt'} (Google's TensorFlow 1 checkpoint)"
 
 
-def test_what_is_written_is_what_the_original_loads(model, written, google_variables):
+def test_the_original_loads_a_written_checkpoint(model, written, google_variables):
     import tensorflow as tf
 
     expected = google_variables(model.config, *HEADS)
@@ -225,7 +225,7 @@ def test_unknown_variables_keep_their_names(model, tmp_path, written):
     assert found.keys() - model.tensors.keys() == {"bert/encoder/layer_0/output/dense/bias"}
 
 
-def test_weights_that_the_original_lacks(model, tmp_path):
+def test_writing_weights_unknown_to_the_original(model, tmp_path):
     with pytest.raises(UserError, match="Received: predictions.extra, which it has not"):
         google.write(
             tmp_path / "model", model.config, {**model.tensors, "predictions.extra": np.zeros(3)}
@@ -247,7 +247,7 @@ def test_an_occupied_folder_stays(model, written):
     assert not (written / "model.ckpt.index").exists()
 
 
-def test_groups_that_the_original_rounds_otherwise(
+def test_groups_that_the_original_rounds_differently(
     small_config, google_variables, tmp_path, caplog
 ):
     """For 22 layers in 22 groups the original's formula gives layer 15 group 14."""
@@ -291,7 +291,7 @@ def test_the_tanh_approximation_is_googles_gelu(small_config):
         ({"num_hidden_layers": 22, "share": "ffn"}, "22 in 22 groups"),
     ],
 )
-def test_configurations_that_the_original_can_not_express(small_config, change, message):
+def test_configurations_that_the_original_lacks(small_config, change, message):
     with pytest.raises(UserError, match=message):
         to_google(dataclasses.replace(small_config, **change))
 

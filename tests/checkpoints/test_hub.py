@@ -1,4 +1,4 @@
-"""The hub's client with a cache laid out as it lays it out, and without any network."""
+"""The hub's client with a cache in its layout, without a network."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def files(small_config, tmp_path):
 
 @pytest.fixture
 def remote(monkeypatch, tmp_path):
-    """A hub with the given files in the place of the real one; lists what was asked of it."""
+    """A function that replaces the hub by one with the given files; returns the list of requests."""
     asked = []
 
     def serve(files, commit=COMMIT):
@@ -122,7 +122,7 @@ def test_a_revision(snapshot, files):
     assert read == {"main": 0.0, "old": 0.25, OTHER: 0.25}
 
 
-def test_just_what_is_needed_is_brought(remote, files):
+def test_only_needed_files_are_downloaded(remote, files):
     more = dict.fromkeys(("pytorch_model.bin", "tf_model.h5", "tokenizer.json"), b"")
     asked = remote({**files, **more})
     find("albert-base-v2", revision="main", token="secret", force_download=True).read()
@@ -131,7 +131,7 @@ def test_just_what_is_needed_is_brought(remote, files):
     assert asked[1][2] == COMMIT  # both from one commit, whatever is uploaded meanwhile
 
 
-def test_the_preferred_weights_that_exist(remote, files):
+def test_the_preferred_weights_are_downloaded(remote, files):
     asked = remote(
         {"config.json": files["config.json"], "tf_model.h5": b"x", "flax_model.msgpack": b"x"}
     )
@@ -172,7 +172,7 @@ def test_a_preset(remote):
     assert (folder / "assets/tokenizer/vocabulary.spm").read_bytes() == b"vocabulary"
 
 
-def test_tokenizers_bring_no_weights(remote, files):
+def test_tokenizers_download_no_weights(remote, files):
     asked = remote(files)
     folder = find("albert-base-v2", weights=False, tokenizer=True).folder
     assert (folder / "spiece.model").read_bytes() == b"vocabulary"

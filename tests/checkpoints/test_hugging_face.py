@@ -25,7 +25,7 @@ h5py = pytest.importorskip("h5py", reason="needs h5py, which Keras brings")
 
 @pytest.fixture
 def tensors(small_config):
-    """Every weight of a pretraining model with the decoder's own copies, by name."""
+    """Every weight of a pretraining model, by name."""
     generator = np.random.default_rng(2)
     return {
         name: generator.standard_normal(shape, "float32")

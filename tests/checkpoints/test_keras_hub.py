@@ -42,7 +42,7 @@ def test_round_trip_is_bit_equal(small_config, tmp_path, heads, groups, inner):
     assert (tmp_path / "task.json").is_file() == bool(heads)
 
 
-def test_layers_of_their_own_are_groups_there(small_config, tmp_path):
+def test_unshared_layers_are_groups_in_a_preset(small_config, tmp_path):
     config = dataclasses.replace(small_config, share="attention")
     keras_hub.write(tmp_path, config, draw(config))
     content = json.loads((tmp_path / "config.json").read_text())["config"]
@@ -50,7 +50,7 @@ def test_layers_of_their_own_are_groups_there(small_config, tmp_path):
     assert find(tmp_path).read().config.num_hidden_groups == 3
 
 
-def test_what_it_can_not_express_leaves_nothing(small_config, tmp_path):
+def test_an_unsupported_model_writes_nothing(small_config, tmp_path):
     config = dataclasses.replace(small_config, hidden_act="relu")
     with pytest.raises(UserError, match="hidden_act 'relu'"):
         keras_hub.write(tmp_path / "preset", config, draw(config))
@@ -65,7 +65,7 @@ def test_what_it_can_not_express_leaves_nothing(small_config, tmp_path):
         (("classifier", "predictions"), "one head at the most"),
     ],
 )
-def test_heads_that_it_has_not(small_config, tmp_path, heads, message):
+def test_unsupported_heads(small_config, tmp_path, heads, message):
     with pytest.raises(UserError, match=message):
         keras_hub.write(tmp_path / "preset", small_config, draw(small_config, *heads))
 
@@ -112,7 +112,7 @@ def test_a_variable_that_is_unknown_keeps_its_name(preset):
     assert find(preset).read().tensors["layers/adapter/vars/0"].shape == (2,)
 
 
-def test_weights_of_another_shape_are_left_to_loading_to_list(preset):
+def test_weights_of_another_shape_are_listed_when_loaded(preset):
     change(preset / "config.json", lambda content: content["config"].update(hidden_dim=40))
     from albert_tf.models import AlbertModel
 

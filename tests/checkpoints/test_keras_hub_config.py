@@ -77,7 +77,7 @@ def test_an_activation_after_the_logits(files):
         ({"hidden_dropout_prob": 0.2}, "hidden_dropout_prob 0.2, attention_probs_dropout_prob 0.0"),
     ],
 )
-def test_what_it_can_not_express(small_config, changes, message):
+def test_unsupported_settings(small_config, changes, message):
     keras_hub_config.check_expressible(small_config)
     with pytest.raises(UserError, match=message):
         keras_hub_config.check_expressible(dataclasses.replace(small_config, **changes))

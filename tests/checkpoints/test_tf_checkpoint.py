@@ -37,7 +37,7 @@ def assert_weights(found):
         np.testing.assert_array_equal(found[name], expected)
 
 
-def test_what_training_keeps_beside_the_weights_is_left_out(prefix):
+def test_variables_of_training_are_skipped(prefix):
     write_variables(
         prefix,
         {
@@ -88,7 +88,7 @@ def test_damaged_files(prefix, file, damage):
         read_variables(prefix)
 
 
-def test_a_folder_that_can_not_be(tmp_path):
+def test_writing_below_a_file(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match="can't be written"):
         write_variables(tmp_path / "file" / "model.ckpt", VARIABLES)
@@ -144,11 +144,11 @@ def test_a_directory_of_one(folder):
 
 
 @pytest.mark.parametrize("name", ["model.ckpt", "model.ckpt-best.txt", "missing/model.ckpt-3"])
-def test_what_is_no_checkpoint(folder, name):
+def test_paths_without_a_checkpoint(folder, name):
     assert not find_prefix(folder / name)
 
 
-def test_folders_that_are_no_checkpoint(folder):
+def test_folders_without_a_checkpoint(folder):
     (folder / "empty").mkdir()
     assert not find_prefix(folder / "empty")
     assert not find_prefix(folder / "missing")

@@ -157,7 +157,7 @@ def test_a_name_on_the_hub_brings_its_vocabulary(convert, saved, tmp_path, monke
     assert (tmp_path / "out" / "spiece.model").read_bytes() == b"vocabulary"
 
 
-def test_what_other_formats_can_not_say(convert, saved, small_config, tmp_path):
+def test_labels_are_left_out_of_other_formats(convert, saved, small_config, tmp_path):
     folder = saved(AlbertForSequenceClassification)
     config = json.loads((folder / "config.json").read_text())
     config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
@@ -220,7 +220,7 @@ def test_every_tensor_is_accounted_for(convert, saved, tmp_path, change, message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]  # nothing half-written
 
 
-def test_the_output_is_replaced_on_demand_alone(convert, saved, tmp_path):
+def test_the_output_is_replaced_with_force_alone(convert, saved, tmp_path):
     folder = saved(AlbertModel)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("")
@@ -285,7 +285,7 @@ def test_to_half_precision(convert, saved, tmp_path):
     assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
 
 
-def test_half_precision_that_can_not_be(convert, saved, tmp_path):
+def test_half_precision_out_of_range(convert, saved, tmp_path):
     folder, out = saved(AlbertModel), tmp_path / "out"
     status, _, said = convert(folder, out, "--format", "tf1", "--dtype", "float16")
     assert status == 2 and "--dtype goes with --format hf" in said

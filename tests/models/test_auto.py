@@ -88,7 +88,7 @@ def test_a_named_task_takes_precedence(saved):
         (["AlbertForPoetry", "TFBertModel"], "AlbertForPoetry, TFBertModel"),
     ],
 )
-def test_no_class_that_is_known(architectures, received, saved):
+def test_unknown_classes(architectures, received, saved):
     _, folder = saved("encoder")
     rename(folder, architectures)
     message = f"must name its class .* Received: {received}, in .*--task .*masked-lm"
