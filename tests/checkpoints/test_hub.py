@@ -49,7 +49,7 @@ def files(small_config, tmp_path):
 
 @pytest.fixture
 def remote(monkeypatch, tmp_path):
-    """A function that replaces the hub by one with the given files; returns the list of requests."""
+    """A function that replaces the hub by one with the given files; returns its requests."""
     asked = []
 
     def serve(files, commit=COMMIT):
