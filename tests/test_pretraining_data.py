@@ -43,6 +43,7 @@ def test_the_commands_and_the_training(folder, capsys):
         ".json",
         ".model",
         ".tfrecord",
+        ".yaml",
     }
     code = blocks("python")[0].replace('"mini"', '"tiny"')
     code = code.replace("vocab_size=30000", "vocab_size=30000, max_position_embeddings=512")
