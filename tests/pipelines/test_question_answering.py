@@ -59,7 +59,7 @@ def test_the_beam_of_squad_2(pipe, model, tokenizer):
 
 @pytest.mark.parametrize("threshold", [-50.0, 50.0])
 def test_whether_there_is_an_answer(model, tokenizer, threshold, pipe, monkeypatch):
-    """A model that is sure, either way."""
+    """Uses a model with a fixed answerability score."""
     found = model("answerability")
     predict = found.predict_on_batch
     monkeypatch.setattr(
@@ -102,7 +102,7 @@ def test_the_least_sure_window_decides_that_there_is_no_answer(pipe, model, monk
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_span_that_is_short_enough(pipe, kind, model, monkeypatch):
-    """Where no span can be an answer, there is none, asked for or not."""
+    """Returns no answer where no span can be one, whatever the options."""
     monkeypatch.setattr("albert_tf.pipelines.spans.best_spans", lambda *_: ([], 0.25))
     monkeypatch.setattr("albert_tf.pipelines.spans.beam_spans", lambda *_: [])
     answer = pipe(kind)(question=QUESTION, context=CONTEXT)
@@ -110,7 +110,7 @@ def test_no_span_that_is_short_enough(pipe, kind, model, monkeypatch):
 
 
 def test_a_long_context_is_read_to_its_end(pipe, model, tokenizer):
-    """The best answer of all windows is the best of any window alone."""
+    """The best answer is the best of all windows."""
     ask = pipe("question-answering", align_to_words=False)
     found = ask(question="who sat", context=LONG, doc_stride=5, top_k=3)
     windows = tokenizer(
@@ -142,7 +142,7 @@ def test_a_long_context_is_read_to_its_end(pipe, model, tokenizer):
     [("CAT", "CAT"), ("mat", "mat"), ("par", "París"), ("😀", "😀"), ("ís", "París")],
 )
 def test_answers_are_whole_words(pipe, tokenizer, piece, expected, monkeypatch):
-    """A span that is one piece grows to the word, without the marks around it."""
+    """Extends a span of one piece to its word, without the punctuation around it."""
     encoding = tokenizer(QUESTION, CONTEXT, return_offsets_mapping=True)
     at = CONTEXT.lower().index(piece.lower()[0] if piece == "ís" else piece.lower())
     at = CONTEXT.index("París") + 3 if piece == "ís" else at

@@ -1,4 +1,4 @@
-"""Which text, word and characters each place comes from; words given one by one."""
+"""Encodings: the origin of each position, texts given as words, and padding."""
 
 import copy
 import pickle
@@ -8,13 +8,15 @@ import string
 import numpy as np
 import pytest
 
+from albert_tf.text.call_arguments import checked_side, padding_strategy
+from albert_tf.text.encoding import pad_rows
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 WORDS = ["The", "old", "library,", "", "sold", "20,000", "Cafe\u0301s", "on hill", " ", "[MASK]"]
 
 
 def flat(tokenizer, words):
-    """Ids of the words, each encoded alone, and the number of each piece's word."""
+    """Returns the ids of words, each encoded alone, and the index of each piece's word."""
     rows = [tokenizer.encode(word, add_special_tokens=False) for word in words]
     ids = [index for row in rows for index in row]
     return ids, [number for number, row in enumerate(rows) for _ in row]
@@ -127,7 +129,7 @@ def test_copies_have_the_features_alone(tokenizer):
 
 
 def test_questions_on_a_long_context(tokenizer):
-    """The answer is found in the raw text, accents, ligatures and all."""
+    """Finds the answer in the raw text, with accents and ligatures."""
     filler = "the old library on a hill sold books "
     answer = "Cafe\u0301 ﬁne ÜBER"
     context = filler * 1_500 + answer + " " + filler * 1_500
@@ -160,7 +162,7 @@ def test_questions_on_a_long_context(tokenizer):
 
 @pytest.mark.peers
 def test_words_beside_hugging_face(published, tmp_path):
-    """Alike unless a word has one of the 8 user-defined pieces: theirs starts a new word there."""
+    """Agrees unless a word has one of the 8 user-defined pieces, where theirs starts a new word."""
     transformers = pytest.importorskip(
         "transformers", reason="needs transformers (pip install albert_tf[peers])"
     )
@@ -194,3 +196,44 @@ def test_words_beside_hugging_face(published, tmp_path):
     for row in same:
         assert one.word_ids(row) == other.word_ids(row), batch[row]
         assert one.sequence_ids(row) == other.sequence_ids(row)
+
+
+FEATURES = {
+    "input_ids": [[7, 8, 9], [5]],
+    "offset_mapping": [[(0, 1), (1, 2), (3, 4)], [(0, 2)]],
+    "labels": [1, 0],
+}
+
+
+def test_padding_sides():
+    right = pad_rows(FEATURES, "longest", 0, 2, pad_id=6)
+    assert right["input_ids"] == [[7, 8, 9, 6], [5, 6, 6, 6]]
+    left = pad_rows(FEATURES, "max_length", 5, pad_id=6, side="left")
+    assert left["input_ids"] == [[6, 6, 7, 8, 9], [6, 6, 6, 6, 5]]
+    assert left["offset_mapping"][1] == [(0, 0)] * 4 + [(0, 2)]
+    assert left["labels"] == right["labels"] == [1, 0]
+    assert pad_rows(FEATURES, "do_not_pad", 9, pad_id=6) == FEATURES
+
+
+def test_the_tokenizers_side(tokenizer):
+    texts, left = ["a", "the old hill"], AlbertTokenizer(tokenizer.model_bytes, padding_side="left")
+    width = len(tokenizer(texts[1]).input_ids)
+    rest = [0] * (width - 3)
+    encoding = left(texts, padding=True)
+    assert encoding.attention_mask[0] == [*rest, 1, 1, 1]
+    assert encoding.input_ids[0] == [*rest, *tokenizer("a").input_ids]
+    assert left(texts, padding=True, padding_side="right") == tokenizer(texts, padding=True)
+    assert left.pad([left(text) for text in texts]) == encoding
+    assert left.settings["padding_side"] == "left"
+    changed = AlbertTokenizer(tokenizer.model_bytes)
+    changed.padding_side = "left"
+    assert changed(texts, padding=True) == encoding
+
+
+def test_wrong_padding(tokenizer):
+    with pytest.raises(ValueError, match="must be 'right' or 'left'. Received: 'both'"):
+        checked_side("both")
+    with pytest.raises(ValueError, match="must be 'right' or 'left'. Received: 'top'"):
+        tokenizer("a", padding=True, padding_side="top")
+    with pytest.raises(ValueError, match="padding must be one of True, False, .* Received: 'left'"):
+        padding_strategy("left")

@@ -1,4 +1,4 @@
-"""The rules inside the model do what plain Python does, but for a few known cases."""
+"""The rules in the model agree with plain Python, except for a few known cases."""
 
 import random
 
@@ -37,8 +37,8 @@ def test_options(unbaked):
     assert normalized(unbaked, "É E\u0301", lower_case=False, keep_accents=True) == "É É"
 
 
-def test_final_sigma_is_not_a_case_of_its_own(unbaked):
-    """Python's lower() looks at the letter's place in its word; a table of strings can't."""
+def test_final_sigma_is_an_ordinary_sigma(unbaked):
+    """Python's lower() depends on the letter's position in its word; a table of strings can't."""
     assert "ΟΔΟΣ".lower() == "οδος"
     assert normalized(unbaked, "ΟΔΟΣ") == Normalization()("ΟΔΟΣ") == "οδοσ"
     assert normalized(unbaked, "οδος") == "οδος"
@@ -56,7 +56,7 @@ def test_hangul_finals_join_in_every_form(unbaked, normalization):
 
 
 def test_known_difference_accent_inside_a_hangul_syllable(unbaked, normalization):
-    """Python drops the accent first and the letters join; the table finds it between them."""
+    """Python drops the accent before the letters join; the table does not."""
     text = "\u1110\u0301\u1169"
     own = sentencepiece.SentencePieceProcessor(model_proto=unbaked)
     assert own.normalize(normalization(text)) == "▁토"

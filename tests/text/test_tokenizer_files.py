@@ -1,4 +1,4 @@
-"""Where a tokenizer's vocabulary is found, by each publisher's names."""
+"""Finding a vocabulary by each publisher's file names."""
 
 import json
 import subprocess

@@ -34,7 +34,7 @@ from albert_tf.text.wordpiece.rules import Rules, is_chinese, is_punctuation
         ("\u0378", "\u0378"),
     ],
 )
-def test_what_becomes_of_a_character(character, becomes):
+def test_characters(character, becomes):
     assert Rules()(character) == becomes
 
 

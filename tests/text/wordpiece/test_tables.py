@@ -29,8 +29,8 @@ def test_every_character_is_a_code_of_four_bytes():
     assert normalized(model, texts) == [text.encode() for text in wanted]
 
 
-def test_pieces_that_no_text_can_have():
-    """Of two alike the last counts; the unknown token, an empty line and ## match nothing."""
+def test_unreachable_pieces():
+    """The last of equal pieces matches; the unknown token, an empty line and ## never do."""
     pieces = (*SPECIAL, "a", "a", "", "##", "##a", "[UNK]")
     tokenizer = WordPieceTokenizer("".join(f"{piece}\n" for piece in pieces).encode())
     assert tokenizer.unk_token_id == 10

@@ -1,4 +1,4 @@
-"""WordPiece with the surface of every tokenizer."""
+"""The methods of `WordPieceTokenizer`."""
 
 import json
 
@@ -46,7 +46,7 @@ def test_pieces(chinese, text, pieces):
     ids=str,
 )
 def test_options(vocab_text, options, pieces):
-    """É and ñ are pieces, Ñ, E and N are none."""
+    """É and ñ are pieces; Ñ, E and N are not."""
     tokenizer = WordPieceTokenizer(vocab_text().encode(), **options)
     assert tokenizer.tokenize("Cased É Ñ 中国") == pieces.split()
 
@@ -79,7 +79,7 @@ def test_special_ids_are_the_vocabularys(vocab_text, order, ids):
     assert tokenizer.bos_token_id == classify
 
 
-def test_special_tokens_in_texts_of_others(chinese):
+def test_special_tokens_as_plain_text(chinese):
     ids = chinese("[CLS]中[SEP]", split_special_tokens=True).input_ids
     pieces = chinese.convert_ids_to_tokens(ids[1:-1])
     assert " ".join(pieces) == "[ c ##l ##s ] 中 [ s ##e ##p ]"
@@ -119,7 +119,9 @@ def test_save_and_load(chinese, tmp_path):
     names = ("vocab.txt", "tokenizer_config.json", "special_tokens_map.json")
     assert chinese.save_pretrained(tmp_path) == tuple(str(tmp_path / name) for name in names)
     again = AlbertTokenizer.from_pretrained(tmp_path)
-    assert isinstance(again, WordPieceTokenizer)
+    assert type(again) is WordPieceTokenizer
+    assert not isinstance(again, AlbertTokenizer)
+    assert repr(again).startswith("WordPieceTokenizer(vocab_size=")
     assert again.model_bytes == chinese.model_bytes == (tmp_path / "vocab.txt").read_bytes()
     assert again.settings == chinese.settings
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
@@ -130,7 +132,7 @@ def test_save_and_load(chinese, tmp_path):
 
 
 def test_config_of_transformers(chinese, tmp_path):
-    """Its special tokens may be objects; keys of its own are no matter."""
+    """Special tokens may be objects; unknown keys are ignored."""
     (tmp_path / "vocab.txt").write_bytes(chinese.model_bytes.replace(b"[UNK]", b"<unk>"))
     config = {
         "tokenizer_class": "BertTokenizerFast",

@@ -1,4 +1,4 @@
-"""Reading WordPiece vocabularies, and telling what is none."""
+"""Reading WordPiece vocabularies, and refusing other files."""
 
 import json
 
@@ -18,14 +18,14 @@ def test_reads_lines(vocab_text, tmp_path):
     assert Vocabulary.read(windows, {}) == vocabulary
 
 
-def test_separators_of_lines_that_are_pieces():
-    """U+2028 and U+0085 end no line: BERT's vocabularies have such pieces."""
+def test_line_separators_that_are_pieces():
+    """U+2028 and U+0085 do not end a line: BERT's vocabularies have such pieces."""
     content = "[PAD]\n\u2028\n\x85\n\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n".encode()
     vocabulary = Vocabulary.read(content, {})
     assert vocabulary.pieces[1:5] == ("\u2028", "\x85", "", "[UNK]")
 
 
-def test_of_a_piece_twice_the_last_counts(vocab_text):
+def test_a_repeated_piece_has_the_last_id(vocab_text):
     vocabulary = Vocabulary.read((vocab_text() + "[SEP]\n").encode(), {})
     assert vocabulary.special.ids[3] == len(vocabulary.pieces) - 1
 
@@ -49,7 +49,7 @@ def test_other_tokenizer_json(tmp_path, content):
         Vocabulary.read(path, {})
 
 
-def test_what_is_no_vocabulary(vocab_text, tmp_path):
+def test_invalid_vocabularies(vocab_text, tmp_path):
     content = vocab_text().replace("[MASK]\n", "").encode()
     with pytest.raises(UserError, match=r"276 pieces without \[MASK\]. Use the vocab.txt that"):
         Vocabulary.read(content, {})
