@@ -1,8 +1,8 @@
-"""The one exception for mistakes that a user can mend."""
+"""The exception for mistakes that a user can correct."""
 
 
 class UserError(ValueError):
-    """A mistake in data, paths or options whose message is enough without a traceback.
+    """A mistake in data, paths or options whose message needs no traceback.
 
     The command line prints it on one line and ends with exit status 2.
     """

@@ -10,7 +10,7 @@ SUMMARY = "score a model on labelled data"
 EXAMPLES = """example:
   albert-tf evaluate --model my-model --task sst2 --data SST-2
 
-Scores the folder's dev file, or a file as it is.
+Scores the dev file of a folder, or a single file.
 """
 
 

@@ -8,7 +8,7 @@ from albert_tf.errors import UserError
 from albert_tf.options import check_options, option, save_options
 
 SUMMARY = "write a model for serving or for phones"
-# Those of `albert_tf.models.auto`, which loads TensorFlow.
+# The names in `albert_tf.models.auto`, which imports TensorFlow.
 TASKS = (
     "encoder",
     "pretraining",
@@ -24,8 +24,8 @@ EXAMPLES = """examples:
   albert-tf export tflite --model my-model --task masked-lm --predictions 1 --ids-only \\
       --output my-model.tflite
 
-The model's task is the one that its config.json names. The result takes strings, or ids with
---ids-only; it is loaded in a fresh process and compared with Keras before it takes its place.
+The task is the one in the model's config.json. The result takes strings, or ids with --ids-only.
+Before it is published, a fresh process loads it and compares it with Keras.
 """
 
 
@@ -61,7 +61,7 @@ class OPTIONS:
     )
     choices: int | None = option(None, help="choices of multiple choice in tflite; default: 4")
     predictions: int | None = option(
-        None, help="masked words in tflite: positions to take, whose logits alone are given"
+        None, help="masked words in tflite: number of positions to take, and of logits to return"
     )
     check: bool = option(True, help="comparison with Keras, which --no-check skips")
     force: bool = option(False, help="replacement of an existing output")

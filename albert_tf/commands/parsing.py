@@ -1,7 +1,7 @@
 """A command's parser and its `--config` file, made from its dataclass of options.
 
-jsonargparse 4.53 knows neither dashes, aliases nor groups for a dataclass, and tyro 1.0 reads no
-YAML and prints errors in boxes of several lines; both take 0.2 s for `--help`, as this does.
+jsonargparse 4.53 has neither dashes, aliases nor groups for a dataclass, and tyro 1.0 reads no YAML
+and prints errors in boxes of several lines. They import in 0.09 and 0.07 s, argparse in 0.01 s.
 """
 
 import argparse
