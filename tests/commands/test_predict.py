@@ -44,7 +44,7 @@ def test_predict_pairs(run, classifier):
     assert json.loads(output)["text"] == "One.\tTwo."
     status, _, errors = run("predict", "--model", classifier, "--pairs", "One. Two.")
     assert status == 2
-    assert "A pair is two texts with a tab between. Received: 'One. Two.'" in errors
+    assert "A pair must be two texts with a tab between. Received: 'One. Two.'" in errors
 
 
 @pytest.mark.slow
