@@ -16,6 +16,7 @@ from types import NoneType
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from albert_tf.errors import UserError
+from albert_tf.files import written_atomically
 
 Options = TypeVar("Options")
 FILE: Final = "options.yaml"
@@ -166,7 +167,8 @@ def as_yaml(options: Any) -> str:
 
 def save_options(options: Any, folder: Path) -> None:
     """Writes `options.yaml`, which `--config` reads."""
-    (folder / FILE).write_text(as_yaml(options), encoding="utf-8")
+    with written_atomically(folder / FILE, force=True) as path:
+        path.write_text(as_yaml(options), encoding="utf-8")
 
 
 def accepts_keywords(cls: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -14,7 +14,7 @@ BASE = {"errors", "files", "options"}
 ALLOWED = {
     "errors": set(),
     "files": {"errors"},
-    "options": {"errors"},
+    "options": {"errors", "files"},
     "sizes": set(),
     "config_checks": {"errors"},
     "config": {"config_checks", "errors", "sizes"},

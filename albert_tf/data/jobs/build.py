@@ -1,10 +1,12 @@
 """`build_data`: from text to a directory of pretraining examples, on the engine of choice."""
 
-from albert_tf.data.corpus.files import file_system
+from pathlib import Path
+
+from albert_tf.data.corpus.files import file_system, is_remote
 from albert_tf.data.jobs.job import Job, make_job
 from albert_tf.data.jobs.options import BuildDataOptions
 from albert_tf.data.jobs.run import Outcome
-from albert_tf.options import FILE, accepts_keywords, as_yaml
+from albert_tf.options import FILE, accepts_keywords, as_yaml, save_options
 
 
 @accepts_keywords(BuildDataOptions)
@@ -25,8 +27,11 @@ def build_data(options: BuildDataOptions) -> Outcome:
         options.do_lower_case,
     )
     outcome = _run(job, options)
-    files, root = file_system(options.output)
-    files.pipe_file(f"{root}/{FILE}", as_yaml(options).encode())
+    if is_remote(options.output):
+        files, root = file_system(options.output)
+        files.pipe_file(f"{root}/{FILE}", as_yaml(options).encode())
+    else:
+        save_options(options, Path(options.output))
     return outcome
 
 
