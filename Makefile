@@ -1,10 +1,11 @@
 # make setup          an environment in .venv with everything for development
 # make demo           fine-tune, export twice, predict three ways
-# make test           all tests but those of the next three
+# make test           all tests but those of the next four, in some minutes
+# make test-slow      tests that take more than about ten seconds each
 # make test-engines   building data on Spark and on Beam; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
 # make test-peers     comparisons with transformers and KerasHub, on models drawn from a seed
-# make coverage       branches that `make test` covers, processes that it starts included
+# make coverage       branches that the first two cover, processes that they start included
 # make lint           ruff and mypy
 # make clean          removes .venv, builds and caches
 #
@@ -16,7 +17,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-engines test-backends test-peers coverage lint clean
+.PHONY: setup demo test test-slow test-engines test-backends test-peers coverage lint clean
 
 WORKERS ?= 2
 PYTHON ?=
@@ -35,6 +36,7 @@ ENGINES_STAMP := $(ENGINES)/.installed-$(SUM)
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile
 PLAIN := not peers and not backends and not engines
+QUICK := $(PLAIN) and not slow
 # Apart from the rest, so that no process grows beyond a few GB.
 HEAVY := tests/models tests/pipelines tests/export tests/text
 # Tests for every backend of Keras: each layer, and training, saving and checkpointing of each model.
@@ -69,10 +71,13 @@ demo: $(BASE_STAMP)
 
 test: $(DEV_STAMP)
 	failed=0; \
-	$(PYTEST) -m "$(PLAIN)" tests --ignore=tests/engines $(HEAVY:%=--ignore=%) || failed=1; \
-	$(PYTEST) -m "$(PLAIN)" tests/models || failed=1; \
-	$(PYTEST) -m "$(PLAIN)" $(filter-out tests/models,$(HEAVY)) || failed=1; \
+	$(PYTEST) -m "$(QUICK)" tests --ignore=tests/engines $(HEAVY:%=--ignore=%) || failed=1; \
+	$(PYTEST) -m "$(QUICK)" tests/models || failed=1; \
+	$(PYTEST) -m "$(QUICK)" $(filter-out tests/models,$(HEAVY)) || failed=1; \
 	exit $$failed
+
+test-slow: $(DEV_STAMP)
+	$(PYTEST) --dist load -m "slow and $(PLAIN)" tests --ignore=tests/engines
 
 test-engines: $(ENGINES_STAMP)
 	$(ENGINES)/bin/python -m pytest -m engines --packages-required tests/engines
@@ -94,7 +99,7 @@ test-peers: $(PEERS_STAMP)
 coverage: export PYTEST_ADDOPTS = --cov --cov-append --cov-report=
 coverage: $(DEV_STAMP)
 	rm -f .coverage .coverage.*
-	$(MAKE) test
+	$(MAKE) test test-slow
 	$(RUN) -m coverage report --skip-covered --sort=cover
 
 lint: $(DEV_STAMP)

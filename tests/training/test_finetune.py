@@ -142,6 +142,7 @@ def test_the_output_is_a_model_directory(undisturbed, shared_data):
     assert scores["accuracy"] == report["best"]["accuracy"] and scores["examples"] == 13
 
 
+@pytest.mark.slow
 def test_a_resumed_run_ends_as_an_undisturbed_one(
     shared_data, undisturbed, tmp_path, ctrl_c_is_heard
 ):
@@ -254,7 +255,7 @@ def test_an_output_that_exists(data, tmp_path):
         ({"steps": -1}, "steps must be 1 or more"),
         ({"max_length": 600}, "max_length=600, max_position_embeddings=128"),
         ({"text_column": "sentence"}, "a column 'sentence'.*'text', 'label'"),
-        ({"data": Path("missing")}, "must be a folder, or a file. Received: missing"),
+        ({"data": Path("missing")}, "must be a folder or a file. Received: missing"),
         ({"vocab": Path("missing")}, "vocabulary must be a file .* Received: missing"),
     ],
 )

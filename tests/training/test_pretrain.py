@@ -159,6 +159,7 @@ def test_killed_it_resumes_to_equal_weights(undisturbed, options, tmp_path):
     assert not (tmp_path / "model" / "checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_a_run_without_an_average_resumes_with_the_same_settings_only(
     options, undisturbed, tmp_path, monkeypatch
 ):

@@ -139,6 +139,7 @@ def test_another_host_is_gone(monkeypatch):
         raise gone  # of one host: not what is meant
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_hosts_meet_once():
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -147,6 +148,7 @@ def test_hosts_meet_once():
     assert run(code, TF_CONFIG=tf_config({"worker": [place]}, "worker", 0)) == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_port_that_is_taken():
     code = (
@@ -162,6 +164,7 @@ def test_a_port_that_is_taken():
     assert "must be able to listen at its address in TF_CONFIG. Received: 127.0.0.1:" in found
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_all_logical_devices_of_this_host_alone():
     """Left to itself, MirroredStrategy would count in the hosts of TF_CONFIG."""
@@ -178,6 +181,7 @@ def test_all_logical_devices_of_this_host_alone():
     assert run(code, TF_CONFIG=tf_config(TWO, "worker", 1)) == "[(3, 1), (1, 1), (3, 1)]"
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_no_tpu_is_in_reach():
     code = "try: runtime.strategy_for('tpu')\nexcept ValueError as error: print(error)"
