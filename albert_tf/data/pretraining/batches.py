@@ -19,6 +19,9 @@ LENGTHS: Final = 8  # most lengths of batches with `length_buckets`, so that few
 _SWAP: Final = 0  # a stream of draws, besides those of `masking`
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
+# No condition or loop below depends on a tensor: without AutoGraph, tracing is quicker.
+_traced_as_written = tf.autograph.experimental.do_not_convert
+
 
 def pretraining_batches(
     source: Path | Sequence[Path] | RecordFiles,
@@ -83,6 +86,7 @@ def pretraining_batches(
     first, skipped = divmod(start, steps)
     in_window = max(1, shuffle_records // batch_size)
 
+    @_traced_as_written
     def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
         key = _child(draws.key(seed, "order"), epoch)
         order = _order(_child(key, 0), len(files.paths))
@@ -170,6 +174,7 @@ def _read(
     paths = tf.constant(files.paths)
     offsets = tf.cumsum(tf.constant(files.counts, tf.int64), exclusive=True)
 
+    @_traced_as_written
     def of_file(number: tf.Tensor, begin: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:
         numbers = tf.data.Dataset.range(offsets[number] + begin, offsets[number] + end)
         return tf.data.Dataset.zip(numbers, tf.data.TFRecordDataset(paths[number]).skip(begin))
@@ -239,6 +244,7 @@ def _segments(records: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.
     return parsed["segment_a"], parsed["segment_b"], parsed["next_sentence_labels"][:, 0]
 
 
+@_traced_as_written
 def _dynamic(
     keys: tf.Tensor, records: tf.Tensor, files: RecordFiles, multiple: int | None
 ) -> Batch:
@@ -269,6 +275,7 @@ def _dynamic(
     return _batch(inputs), _batch(targets)
 
 
+@_traced_as_written
 def _static(keys: tf.Tensor, records: tf.Tensor, files: RecordFiles, multiple: int | None) -> Batch:
     row = tf.io.FixedLenFeature([files.max_seq_length], tf.int64)
     prediction = tf.io.FixedLenFeature([files.predictions], tf.int64)
