@@ -1,5 +1,6 @@
 """A job on one machine: parts mapped over processes."""
 
+import contextlib
 import functools
 import multiprocessing
 import os
@@ -70,7 +71,8 @@ def _in_processes(
     waiting: set[Future[PartReport]] = set()
     try:
         for index, part in enumerate(parts):
-            waiting.add(executor.submit(_make, index, part))
+            with _sigint_blocked():  # starts a process if there are too few
+                waiting.add(executor.submit(_make, index, part))
             while len(waiting) >= 2 * workers or (waiting and index + 1 == len(parts)):
                 ready, waiting = wait(waiting, SECONDS, FIRST_COMPLETED)
                 for future in ready:
@@ -90,6 +92,20 @@ def _in_processes(
         raise
     finally:
         executor.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """Blocks SIGINT here until the end, and for good in processes that are started within.
+
+    A terminal sends Ctrl-C to all of them. The parent ends its workers, which would otherwise print
+    tracebacks, even before `_begin` runs in them.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _begin(job: Job, done: Any) -> None:

@@ -159,11 +159,19 @@ def test_no_worker_outlives_the_run(long_job, stop):
     _, errors = process.communicate()
     assert process.returncode == -stop
     assert errors.count("Traceback") == (stop == signal.SIGINT), "the script's own"
-    for _ in range(1000):
-        if not _alive(process.pid):
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"still there: {_alive(process.pid)}")
+    _wait_for_the_end_of(process.pid)
+
+
+def test_only_the_parent_notices_ctrl_c_while_workers_start(make, tmp_path, start):
+    process = start(make(tmp_path / "examples", dupe_factor=400), 2)
+    while not any("spawn_main" in _command(pid) for pid in _alive(process.pid)):
+        assert process.poll() is None
+        time.sleep(0.001)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == -signal.SIGINT
+    assert errors.count("Traceback") == 1, "the script's own"
+    _wait_for_the_end_of(process.pid)
 
 
 def test_a_killed_worker_is_an_error_and_the_run_resumes(long_job):
@@ -173,7 +181,7 @@ def test_a_killed_worker_is_an_error_and_the_run_resumes(long_job):
     _, errors = process.communicate()
     assert "UserError: A worker process was killed" in errors
     assert "Received: 2 workers" in errors
-    assert not _alive(process.pid)
+    _wait_for_the_end_of(process.pid)
 
 
 def test_a_worker_killed_as_it_starts_is_an_error(make, tmp_path, monkeypatch):
@@ -199,6 +207,15 @@ def test_a_full_disk_is_one_error_and_the_run_resumes(
 
 def _die(job, done):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _wait_for_the_end_of(session):
+    """Fails if a process of the session is there after ten seconds."""
+    for _ in range(1000):
+        if not _alive(session):
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"still there: {_alive(session)}")
 
 
 def _alive(group):
