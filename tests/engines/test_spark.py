@@ -28,7 +28,10 @@ def test_a_corpus_and_an_output_in_an_object_store(fresh, corpus, s3, expected, 
     store.put(f"{corpus}/", f"{s3}/corpus/", recursive=True)
     inputs = tuple(find_inputs([f"{s3}/corpus"]))
     job = dataclasses.replace(fresh, inputs=inputs, output=f"{s3}/examples")
-    run_spark(job, "local[2]", spark_settings)
+    # The JVM, and with it the workers' environment, may be older than the server.
+    keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    environment = {f"spark.executorEnv.{name}": value for name, value in keys.items()}
+    run_spark(job, "local[2]", {**spark_settings, **environment})
     store.invalidate_cache()
     found = {path.rsplit("/")[-1]: store.cat_file(path) for path in store.find(job.output)}
     assert found == expected
