@@ -97,7 +97,9 @@ def order_read(folder, sources, options):
 
 
 def shares(documents, books):
-    """Of examples with another of their document; of pairs of one document; of one book."""
+    """Returns the shares of examples with another of their document, and of pairs of one document
+    and of one book.
+    """
     found = [np.unique(batch, return_counts=True)[1] for batch in documents]
     with_other = np.mean([(counts[counts > 1]).sum() / counts.sum() for counts in found])
     return with_other, same_pairs(documents), same_pairs(books[documents])

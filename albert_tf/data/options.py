@@ -1,4 +1,4 @@
-"""Where labelled examples lie, for the commands that read some."""
+"""Options for the files of labelled examples, shared by the commands that read them."""
 
 from dataclasses import dataclass
 from pathlib import Path

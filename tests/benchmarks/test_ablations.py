@@ -104,7 +104,7 @@ def settings(tmp_path, tokenizer):
 
 @pytest.fixture
 def tokenizer(monkeypatch):
-    """That of every directory of records."""
+    """A stand-in for the tokenizer that lies in every directory of records."""
     found = types.SimpleNamespace(vocab_size=211, pad_token_id=0, cls_token_id=2, sep_token_id=3)
     stand_in = types.SimpleNamespace(from_pretrained=lambda folder: found)
     monkeypatch.setattr(runs, "AlbertTokenizer", stand_in)

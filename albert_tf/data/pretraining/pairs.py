@@ -133,7 +133,7 @@ def _chunks(
 
 
 def _between_words(passages: Passages, start: int, end: int, draw: float) -> int:
-    """Where a word begins, any but the first; `end` if there is only one."""
+    """Picks the start of a word other than the first; `end` if there is only one word."""
     begins = np.flatnonzero(passages.starts[start + 1 : end])
     return start + 1 + int(begins[int(draw * len(begins))]) if len(begins) else end
 
