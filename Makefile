@@ -137,6 +137,6 @@ $(ENGINES_STAMP): $(BASE_STAMP)
 	$(RUN) -m venv --clear $(ENGINES)
 	$(ENGINES)/bin/python -m pip install --quiet \
 	  $(shell sed -nE "s/^(spark|beam|s3) = \[\"(.*)\"\]/'\2'/p; s/^ *\"((pytest|moto.*)>.*)\",/'\1'/p" pyproject.toml) \
-	  $(shell sed -nE "s/^((sentencepiece|sentencex|protobuf|google-crc32c|numpy|ml_dtypes|safetensors|fsspec|PyYAML|tqdm)[^ ]*) .*/'\1'/p" requirements.txt)
+	  $(shell sed -nE "s/^((sentencepiece|sentencex|protobuf|google-crc32c|numpy|fsspec|PyYAML|tqdm)[^ ]*) .*/'\1'/p" requirements.txt)
 	$(ENGINES)/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $@

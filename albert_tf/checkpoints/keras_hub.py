@@ -57,47 +57,32 @@ def _read_places(
 ) -> Iterator[tuple[str, tuple[str, np.ndarray]]]:
     """Yields each tensor's name, its path in the file and its values; unknown ones by the path."""
     with weight_files.opened_hdf5(path) as file:
-        container = next((file[name] for name in _CONTAINERS if name in file), file)
-        layers = _layers_by_name(container)
-        seen = set()
-        for name, place in places.items():
-            layer = layers.get(place.layer, keras_hub_names.layer_path(place.layer, config))
-            dataset = _find(container, (layer, *place.below, "vars", str(place.variable)))
-            if dataset is not None:
-                seen.add(dataset.name)
-                yield name, (dataset.name, _turned_back(dataset, place, config))
-        for name, array in weight_files.hdf5_datasets(file).items():
-            if f"/{name}" not in seen:
-                yield name, (name, array)
+        arrays = weight_files.hdf5_datasets(file)
+        container = next((name for name in _CONTAINERS if name in file), "/")
+        layers = dict(_layer_paths(file[container]))
+    by_steps = {}
+    for name, place in places.items():
+        layer = layers.get(place.layer, keras_hub_names.layer_path(place.layer, config))
+        by_steps[_steps(layer, *place.below, "vars", str(place.variable))] = name, place
+    for source, array in arrays.items():
+        steps = _steps(*source.removeprefix(f"{container}/").split("/"))
+        if steps in by_steps:
+            name, place = by_steps[steps]
+            yield name, (source, place.read(array, config))
+        else:
+            yield source, (source, array)
 
 
-def _turned_back(dataset: Any, place: Place, config: AlbertConfig) -> np.ndarray:
-    array = weight_files.hdf5_array(dataset)
-    try:
-        return np.ascontiguousarray(place.form.back(array, config))
-    except ValueError:  # another shape than the configuration's: the error lists it
-        return array
-
-
-def _layers_by_name(container: Any) -> dict[str, str]:
-    """Returns the path of each layer by its name, which newer files have."""
-    found = {}
+def _layer_paths(container: Any) -> Iterator[tuple[str, str]]:
+    """Yields the name and the path of each layer that has a name, as in newer files."""
     for path, layer in container.items():
-        name = layer["vars"].attrs.get("name") if "vars" in layer else None
-        if name is not None:
-            found[str(name)] = path
-    return found
+        if "vars" in layer and "name" in layer["vars"].attrs:
+            yield str(layer["vars"].attrs["name"]), path
 
 
-def _find(group: Any, steps: tuple[str, ...]) -> Any:
-    """Returns the item at a path whose steps may begin with "_" or not: Keras changed that."""
-    for step in steps:
-        bare = step.lstrip("_")
-        key = next((each for each in (step, bare, f"_{bare}") if each in group), None)
-        if key is None:
-            return None
-        group = group[key]
-    return group
+def _steps(*steps: str) -> tuple[str, ...]:
+    """Returns a path's steps without the "_" that some begin with: Keras changed that."""
+    return tuple(step.lstrip("_") for step in steps)
 
 
 def write(
@@ -187,7 +172,7 @@ def _write_weights(
         for name, place in table.items():
             if name in tensors:
                 array = np.asarray(tensors[name], "float32")
-                file[_path(place, config)] = place.form.there(array, config)
+                file[_path(place, config)] = place.written(array, config)
                 layer = f"/layers/{keras_hub_names.layer_path(place.layer, config)}"
                 file.require_group(f"{layer}/vars").attrs["name"] = place.layer
     path.write_bytes(content.getbuffer())
@@ -212,11 +197,9 @@ def _json_files(
     preprocessor = None
     if with_vocabulary:
         files["tokenizer.json"] = keras_hub_config.tokenizer()
-        if task:
-            preprocessor = keras_hub_config.preprocessor(config, task)
-            files["preprocessor.json"] = preprocessor
-    if task == "text_classifier":
-        files[_TASK] = keras_hub_config.classifier(config, preprocessor)
-    elif task == "masked_lm":
-        files[_TASK] = keras_hub_config.masked_lm(config, preprocessor)
+    if with_vocabulary and task:
+        preprocessor = keras_hub_config.preprocessor(config, task)
+        files["preprocessor.json"] = preprocessor
+    if task:
+        files[_TASK] = keras_hub_config.task(config, task, preprocessor)
     return files

@@ -29,9 +29,10 @@ _ACTIVATIONS: Final = {
     "softmax": "single_label_classification",
     "sigmoid": "multi_label_classification",
 }
-BACKBONE: Final = "AlbertBackbone"
-CLASSIFIERS: Final = ("AlbertTextClassifier", "AlbertClassifier")
-MASKED_LM: Final = "AlbertMaskedLM"
+_BACKBONE: Final = "AlbertBackbone"
+_CLASSIFIERS: Final = ("AlbertTextClassifier", "AlbertClassifier")
+# The kinds of task that are written, in a module's name and in a class's.
+_KINDS: Final = {"text_classifier": "TextClassifier", "masked_lm": "MaskedLM"}
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -65,16 +66,16 @@ def to_config(path: Path, task: Mapping[str, Any] | None) -> AlbertConfig:
         UserError: it isn't an ALBERT's, or not as KerasHub writes it.
     """
     content = read_json(path)
-    if class_name(content) != BACKBONE:
+    if class_name(content) != _BACKBONE:
         raise UserError(
-            f"A preset must be of {BACKBONE}. Received: {path}, of {class_name(content)}."
+            f"A preset must be of {_BACKBONE}. Received: {path}, of {class_name(content)}."
         )
     values = content["config"]
     unknown = values.keys() - _FIELDS.keys() - _BOOKKEEPING
     missing = _FIELDS.keys() - values.keys()
     if unknown or missing:
         raise UserError(
-            f"A preset's config.json must have {BACKBONE}'s arguments. Received: {path}, with "
+            f"A preset's config.json must have {_BACKBONE}'s arguments. Received: {path}, with "
             f"{', '.join(sorted(unknown)) or 'nothing'} unknown and "
             f"{', '.join(sorted(missing)) or 'nothing'} missing."
         )
@@ -88,7 +89,7 @@ def to_config(path: Path, task: Mapping[str, Any] | None) -> AlbertConfig:
 
 
 def _with_task(config: AlbertConfig, task: Mapping[str, Any]) -> AlbertConfig:
-    if class_name(task) not in CLASSIFIERS:
+    if class_name(task) not in _CLASSIFIERS:
         return config
     values = task["config"]
     activation = values.get("activation") or "linear"
@@ -140,30 +141,18 @@ def backbone(config: AlbertConfig) -> dict[str, Any]:
     """Returns the content of a preset's `config.json`."""
     values = {theirs: getattr(config, ours) for theirs, ours in _FIELDS.items()}
     values["num_groups"] = config.stored_groups
-    return _object("albert_backbone", BACKBONE, {**_layer("albert_backbone"), **values})
+    return _object("albert_backbone", _BACKBONE, {**_layer("albert_backbone"), **values})
 
 
-def classifier(config: AlbertConfig, preprocessor: Any) -> dict[str, Any]:
-    """Returns the content of a classifier's `task.json`."""
-    values = {
-        "backbone": backbone(config),
-        "preprocessor": preprocessor,
-        "name": "albert_text_classifier",
-        "num_classes": config.num_labels,
-        "activation": "linear",
-        "dropout": config.classifier_dropout_prob,
-    }
-    return _object("albert_text_classifier", CLASSIFIERS[0], values)
-
-
-def masked_lm(config: AlbertConfig, preprocessor: Any) -> dict[str, Any]:
-    """Returns the content of a masked language model's `task.json`."""
-    values = {
-        "backbone": backbone(config),
-        "preprocessor": preprocessor,
-        "name": "albert_masked_lm",
-    }
-    return _object("albert_masked_lm", MASKED_LM, values)
+def task(config: AlbertConfig, kind: str, preprocessor: Any) -> dict[str, Any]:
+    """Returns the content of `task.json` for a kind, "text_classifier" or "masked_lm"."""
+    name = f"albert_{kind}"
+    values = {"backbone": backbone(config), "preprocessor": preprocessor, "name": name}
+    if kind == "text_classifier":
+        values["num_classes"] = config.num_labels
+        values["activation"] = "linear"
+        values["dropout"] = config.classifier_dropout_prob
+    return _object(name, f"Albert{_KINDS[kind]}", values)
 
 
 def tokenizer() -> dict[str, Any]:
@@ -173,9 +162,9 @@ def tokenizer() -> dict[str, Any]:
     return _object("albert_tokenizer", "AlbertTokenizer", values)
 
 
-def preprocessor(config: AlbertConfig, task: str) -> dict[str, Any]:
-    """Returns the content of `preprocessor.json` for a task, "text_classifier" or "masked_lm"."""
-    name = f"albert_{task}_preprocessor"
+def preprocessor(config: AlbertConfig, kind: str) -> dict[str, Any]:
+    """Returns the content of `preprocessor.json` for a kind of task."""
+    name = f"albert_{kind}_preprocessor"
     values = {
         **_layer(name),
         "tokenizer": tokenizer(),
@@ -183,8 +172,7 @@ def preprocessor(config: AlbertConfig, task: str) -> dict[str, Any]:
         "sequence_length": config.max_position_embeddings,
         "truncate": "round_robin",
     }
-    kind = {"text_classifier": "TextClassifier", "masked_lm": "MaskedLM"}[task]
-    return _object(name, f"Albert{kind}Preprocessor", values)
+    return _object(name, f"Albert{_KINDS[kind]}Preprocessor", values)
 
 
 def _layer(name: str, dtype: str = "float32") -> dict[str, Any]:

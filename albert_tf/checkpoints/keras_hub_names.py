@@ -1,60 +1,56 @@
 """The one table of KerasHub's weights: the place of each of Hugging Face's tensors in its files."""
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
 
-Transform = Callable[[np.ndarray, AlbertConfig], np.ndarray]
-
-
-class Form(NamedTuple):
-    """Converts a tensor to KerasHub's shape, and back."""
-
-    there: Transform
-    back: Transform
-
 
 class Place(NamedTuple):
-    """A tensor's place in a file: the name of its layer, the steps below it, the variable."""
+    """A tensor's place in a file: the name of its layer, the steps below it, the variable.
+
+    Attributes:
+        transposed: whether KerasHub's is the transpose of Hugging Face's.
+        axes: KerasHub's axes where it splits H into heads: A, and D = H/A; "" elsewhere.
+    """
 
     layer: str
     below: tuple[str, ...]
     variable: int
-    form: Form
+    transposed: bool
+    axes: str
+
+    def written(self, tensor: np.ndarray, config: AlbertConfig) -> np.ndarray:
+        """Converts a tensor to KerasHub's shape."""
+        turned = tensor.T if self.transposed else tensor
+        return turned.reshape(self._lengths(config)) if self.axes else turned
+
+    def read(self, array: np.ndarray, config: AlbertConfig) -> np.ndarray:
+        """Converts an array to Hugging Face's shape; leaves one of another shape to the errors."""
+        if self.axes:
+            if array.shape != self._lengths(config):
+                return array
+            array = array.reshape([config.hidden_size] * (2 if self.transposed else 1))
+        return np.ascontiguousarray(array.T) if self.transposed else array
+
+    def _lengths(self, config: AlbertConfig) -> tuple[int, ...]:
+        width, heads = config.hidden_size, config.num_attention_heads
+        return tuple({"H": width, "A": heads, "D": width // heads}[axis] for axis in self.axes)
 
 
-def _heads(config: AlbertConfig) -> tuple[int, int]:
-    return config.num_attention_heads, config.hidden_size // config.num_attention_heads
-
-
-def _flat(array: np.ndarray, config: AlbertConfig) -> np.ndarray:
-    return array.reshape(config.hidden_size)
-
-
-_SAME: Final = Form(lambda array, _: array, lambda array, _: array)
-_TURNED: Final = Form(lambda array, _: array.T, lambda array, _: array.T)
-# KerasHub's attention has an axis for the heads: [H, A, H/A] and [A, H/A, H].
-_TO_HEADS: Final = Form(
-    lambda array, config: array.T.reshape(config.hidden_size, *_heads(config)),
-    lambda array, config: array.reshape(config.hidden_size, config.hidden_size).T,
-)
-_HEADS_BIAS: Final = Form(lambda array, config: array.reshape(_heads(config)), _flat)
-_FROM_HEADS: Final = Form(
-    lambda array, config: array.T.reshape(*_heads(config), config.hidden_size),
-    lambda array, config: array.reshape(config.hidden_size, config.hidden_size).T,
-)
-_DENSE: Final = (("weight", 0, _TURNED), ("bias", 1, _SAME))
-_NORM: Final = (("weight", 0, _SAME), ("bias", 1, _SAME))
-_TABLE: Final = (("weight", 0, _SAME),)
-_SPLIT: Final = (("weight", 0, _TO_HEADS), ("bias", 1, _HEADS_BIAS))
-_MERGE: Final = (("weight", 0, _FROM_HEADS), ("bias", 1, _SAME))
+# The weights of a layer: Hugging Face's ending, transposed or not, KerasHub's axes if it splits H.
+_Kind = tuple[tuple[str, bool, str], ...]
+_DENSE: Final[_Kind] = (("weight", True, ""), ("bias", False, ""))
+_NORM: Final[_Kind] = (("weight", False, ""), ("bias", False, ""))
+_TABLE: Final[_Kind] = (("weight", False, ""),)
+_SPLIT: Final[_Kind] = (("weight", True, "HAD"), ("bias", False, "AD"))
+_MERGE: Final[_Kind] = (("weight", True, "ADH"), ("bias", False, ""))
 
 _ATTENTION: Final = "_self_attention_layer"
 # Hugging Face's module, KerasHub's layer and the steps below it, and the variables.
-_BACKBONE: Final[tuple[tuple[str, str, tuple[str, ...], Any], ...]] = (
+_BACKBONE: Final[tuple[tuple[str, str, tuple[str, ...], _Kind], ...]] = (
     ("embeddings.word_embeddings", "token_embedding", (), _TABLE),
     ("embeddings.position_embeddings", "position_embedding", (), _TABLE),
     ("embeddings.token_type_embeddings", "segment_embedding", (), _TABLE),
@@ -62,7 +58,7 @@ _BACKBONE: Final[tuple[tuple[str, str, tuple[str, ...], Any], ...]] = (
     ("encoder.embedding_hidden_mapping_in", "embedding_projection", (), _DENSE),
     ("pooler", "pooled_dense", (), _DENSE),
 )
-_BLOCK: Final[tuple[tuple[str, tuple[str, ...], Any], ...]] = (
+_BLOCK: Final[tuple[tuple[str, tuple[str, ...], _Kind], ...]] = (
     ("attention.query", (_ATTENTION, "query_dense"), _SPLIT),
     ("attention.key", (_ATTENTION, "key_dense"), _SPLIT),
     ("attention.value", (_ATTENTION, "value_dense"), _SPLIT),
@@ -72,9 +68,9 @@ _BLOCK: Final[tuple[tuple[str, tuple[str, ...], Any], ...]] = (
     ("ffn_output", ("_feedforward_output_dense",), _DENSE),
     ("full_layer_layer_norm", ("_feedforward_layer_norm",), _NORM),
 )
-_TASKS: Final[tuple[tuple[str, str, tuple[str, ...], Any], ...]] = (
+_TASKS: Final[tuple[tuple[str, str, tuple[str, ...], _Kind], ...]] = (
     ("classifier", "logits", (), _DENSE),
-    ("predictions", "mlm_head", (), (("bias", 0, _SAME),)),
+    ("predictions", "mlm_head", (), (("bias", False, ""),)),
     ("predictions.dense", "mlm_head", ("_intermediate_dense",), _DENSE),
     ("predictions.LayerNorm", "mlm_head", ("_intermediate_layer_norm",), _NORM),
 )
@@ -93,7 +89,7 @@ def backbone(config: AlbertConfig) -> dict[str, Place]:
 
 def tasks() -> dict[str, Place]:
     """Returns the place of each head's tensors in `task.weights.h5`."""
-    return _places(list(_TASKS))
+    return _places(_TASKS)
 
 
 def layer_path(layer: str, config: AlbertConfig) -> str:
@@ -117,9 +113,9 @@ _PATHS: Final = {
 }
 
 
-def _places(rows: list[Any]) -> dict[str, Place]:
+def _places(rows: Iterable[tuple[str, str, tuple[str, ...], _Kind]]) -> dict[str, Place]:
     return {
-        f"{module}.{weight}": Place(layer, below, index, form)
+        f"{module}.{weight}": Place(layer, below, index, transposed, axes)
         for module, layer, below, kind in rows
-        for weight, index, form in kind
+        for index, (weight, transposed, axes) in enumerate(kind)
     }

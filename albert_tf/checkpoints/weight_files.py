@@ -1,6 +1,6 @@
 """Files of weights: safetensors, PyTorch's, HDF5 and Flax's. Reading one never runs code in it.
 
-torch, h5py and msgpack are imported when the first file of their kind is read.
+Each kind's package is imported when the first file of that kind is read.
 """
 
 import contextlib
@@ -14,10 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import ml_dtypes  # also gives NumPy the name "bfloat16", which safetensors asks it for
 import numpy as np
-import safetensors
-import safetensors.numpy
 
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
@@ -31,7 +28,7 @@ _FLAX_DTYPES: Final = frozenset({"float16", "bfloat16", "float32", "float64", "i
 
 def is_floating(array: np.ndarray) -> bool:
     """Whether an array holds floating-point numbers, bfloat16 included."""
-    return array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
+    return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
 
 def as_float32(array: np.ndarray) -> np.ndarray:
@@ -47,6 +44,8 @@ def write_tensors(
     Raises:
         OSError: it can't be written; an existing file stays.
     """
+    import safetensors.numpy
+
     with written_atomically(path, force=True) as target:
         try:
             safetensors.numpy.save_file(dict(tensors), target, metadata=dict(metadata))
@@ -62,6 +61,9 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     Raises:
         UserError: the file is damaged.
     """
+    import ml_dtypes  # noqa: F401 (gives NumPy the name "bfloat16", which safetensors asks it for)
+    import safetensors
+
     try:
         with safetensors.safe_open(path, framework="np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -159,6 +161,8 @@ def hdf5_array(dataset: Any) -> np.ndarray:
     Raises:
         UserError: quantized weights, or a type that isn't a number.
     """
+    import ml_dtypes
+
     array = np.asarray(dataset[()])
     if array.dtype.kind == "V" and dataset.attrs.get("dtype") == "bfloat16":  # as Keras stores it
         array = array.view(ml_dtypes.bfloat16)
@@ -176,6 +180,8 @@ def read_flax(path: Path) -> dict[str, np.ndarray]:
     Raises:
         UserError: msgpack isn't installed, the file is damaged, or holds something else.
     """
+    import ml_dtypes
+
     msgpack = _imported("msgpack", "Flax's", path, "msgpack, or save it as safetensors")
 
     def array(code: int, data: bytes) -> np.ndarray:

@@ -13,7 +13,7 @@ def files(small_config, tmp_path):
 
     def make(change_config=lambda content: None, change_task=lambda content: None):
         content = keras_hub_config.backbone(small_config)
-        task = keras_hub_config.classifier(small_config, None)
+        task = keras_hub_config.task(small_config, "text_classifier", None)
         change_config(content)
         change_task(task)
         (tmp_path / "config.json").write_text(json.dumps(content))

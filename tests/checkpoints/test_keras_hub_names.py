@@ -38,8 +38,8 @@ def test_shapes_there_and_back(small_config):
     wanted = names.shapes(small_config)
     for name, place in keras_hub_names.backbone(small_config).items():
         array = np.arange(np.prod(wanted[name]), dtype="float32").reshape(wanted[name])
-        there = place.form.there(array, small_config)
-        np.testing.assert_array_equal(place.form.back(there, small_config), array)
+        there = place.written(array, small_config)
+        np.testing.assert_array_equal(place.read(there, small_config), array)
         short = name.removeprefix(prefix)
         assert there.shape == stored.get(short, there.shape)
         stored.pop(short, None)
