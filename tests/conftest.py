@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: the reference files and small vocabularies, models and inputs."""
+"""Fixtures for all tests: reference files, and small vocabularies, models and inputs."""
 
 import contextlib
 import datetime
@@ -10,12 +10,12 @@ import signal
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# Seed of the random tests: another one every day, the same one in all workers.
+# Seed of the random tests: a new one every day, the same one in all workers.
 os.environ.setdefault("ALBERT_TF_SEED", datetime.date.today().strftime("%Y%m%d"))
 
 import pytest
 
-# The references that belong to the repository, and the larger sets that may lie beside a checkout.
+# References in the repository, and larger sets that may be beside a checkout.
 GOLDEN = Path(__file__).resolve().parent / "golden"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -100,16 +100,16 @@ def compiled_functions_are_forgotten():
 
 @pytest.fixture(scope="session")
 def golden() -> Path:
-    """Inputs and outputs of the original code and of transformers; see golden/README.md."""
+    """Returns the folder with inputs and outputs of the original code and of transformers."""
     return GOLDEN
 
 
 @pytest.fixture(scope="session")
 def rebuilt_vocabulary() -> bytes:
-    """The published 30k vocabulary as far as the references show it; see golden/README.md.
+    """Returns the part of the published 30k vocabulary that the references show.
 
-    Every other id has a private-use character as its piece. Rules of normalization are those of
-    SentencePiece's `nmt_nfkc`, as in the published file.
+    The other ids have private-use characters as pieces. The normalization rules are SentencePiece's
+    `nmt_nfkc`, as in the published file. tests/golden/README.md describes the references.
     """
     import sentencepiece
     from sentencepiece import sentencepiece_model_pb2
@@ -141,7 +141,7 @@ def rebuilt_vocabulary() -> bytes:
 
 @pytest.fixture(scope="session")
 def published_vocabulary(rebuilt_vocabulary, tmp_path_factory) -> Path:
-    """The published 30k vocabulary where it lies beside the checkout, else the rebuilt one."""
+    """Returns the published 30k vocabulary if it is beside the checkout, else the rebuilt one."""
     published = SHARED / "data" / "spiece.model"
     if published.exists():
         return published
@@ -152,13 +152,13 @@ def published_vocabulary(rebuilt_vocabulary, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def books() -> list[Path]:
-    """Books in plain English, gzipped, where they lie beside the checkout; else none."""
+    """Returns gzipped English books if they are beside the checkout, else an empty list."""
     return sorted((SHARED / "data" / "corpus").glob("*.gz"))
 
 
 @pytest.fixture(scope="session")
 def s3():
-    """The URL of an empty bucket of an S3 server on this machine; child processes see it too."""
+    """Yields the URL of an empty bucket on a local S3 server, which child processes see too."""
     moto_server = pytest.importorskip("moto.server")
     s3fs = pytest.importorskip("s3fs")
     server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -193,7 +193,7 @@ def tiny_tokenizer(tiny_vocabulary, tmp_path):
 
 @pytest.fixture(scope="session")
 def small_config():
-    """Sizes that all differ: V=31, E=6, H=20, L=3, A=5, I=24, …"""
+    """Returns a configuration whose sizes all differ: V=31, E=6, H=20, L=3, A=5, I=24, …"""
     from albert_tf.config import AlbertConfig, unnamed_labels
 
     return AlbertConfig(
@@ -210,7 +210,7 @@ def small_config():
 
 @pytest.fixture(scope="session")
 def small_features():
-    """Two sequences of seven ids, the second one with three of padding."""
+    """Returns two sequences of seven ids; the second one ends with three of padding."""
     import numpy as np
 
     generator = np.random.default_rng(5)
@@ -224,7 +224,7 @@ def small_features():
 
 @pytest.fixture(scope="session")
 def scrambled():
-    """Returns a function that changes every weight of a model, so that none stays at 0 or 1."""
+    """Returns a function that randomizes every weight of a model, so that none stays at 0 or 1."""
     import numpy as np
 
     def scramble(model, seed=3):
@@ -238,7 +238,7 @@ def scrambled():
 
 
 @pytest.fixture
-def ctrl_c_is_heard():
+def ctrl_c_enabled():
     """Restores the handler of Ctrl-C, which a shell disables for background processes."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield

@@ -1,4 +1,4 @@
-"""The model that comes with the package: found by its name, without a network, and as promised."""
+"""The bundled model: found by its name, without a network, and as its card describes it."""
 
 import json
 

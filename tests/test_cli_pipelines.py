@@ -1,4 +1,4 @@
-"""The commands on top of `albert_tf.pipeline`, in this process."""
+"""Commands on top of `albert_tf.pipeline`, run in this process."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def model(tiny_vocabulary, tmp_path_factory, scrambled):
-    """A function that gives the directory of a command's model, with random weights."""
+    """Returns a function from a command to the directory of a model with random weights."""
     tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=48)
     labels = dict(enumerate(("B-PER", "I-PER", "B-LOC")))
     config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size)
@@ -43,7 +43,7 @@ def model(tiny_vocabulary, tmp_path_factory, scrambled):
 
 @pytest.fixture
 def run(capsys, model):
-    """A function that runs a command with its model: status, output, errors."""
+    """Returns a function that runs a command with its model."""
 
     def main(command, *arguments):
         given = [command, "--model", model(command), *arguments]
@@ -166,7 +166,7 @@ def test_embed(run, model, tmp_path, pooling):
     assert written == rows
 
 
-def test_embed_replaces_nothing_unasked(run, tmp_path):
+def test_embed_replaces_a_file_only_with_force(run, tmp_path):
     output = tmp_path / "vectors.npy"
     assert run("embed", "a", "--output", output)[0] == 0
     before = output.read_bytes()
@@ -239,7 +239,7 @@ def test_help_has_examples(command, capsys):
     assert f"albert-tf {command} --model" in capsys.readouterr().out
 
 
-def test_what_is_not_utf_8_is_printed(run, tmp_path):
+def test_invalid_utf_8_is_printed(run, tmp_path):
     row = rb'{"question": "Who \ud83d?", "context": "people \udce9 came ' + b'\xe9 to see"}'
     (tmp_path / "questions.jsonl").write_bytes(row + b"\n")
     (tmp_path / "texts.txt").write_bytes(b"people \xe9 came [MASK]\n")
@@ -264,7 +264,7 @@ def test_embed_replaces_no_folder(run, tmp_path):
 
 
 def test_embed_takes_short_windows(run, model):
-    """48 pieces a window: 64 of them can't be shared, a quarter of its 46 can."""
+    """Windows have 48 pieces: an overlap of 64 is impossible, the default of a quarter is not."""
     found = json_lines(run("embed", CONTEXT)[1])[0]["vector"]
     given = json_lines(run("embed", CONTEXT, "--stride", 11)[1])[0]["vector"]
     np.testing.assert_allclose(found, given, atol=1e-6)

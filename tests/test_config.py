@@ -157,7 +157,7 @@ def test_values_out_of_range(values, message):
         ({"hidden_size": 21, "model_type": "albert"}, "not valid. hidden_size must be a multiple"),
     ],
 )
-def test_files_that_are_no_albert(tmp_path, values, message):
+def test_configurations_of_other_models(tmp_path, values, message):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(values))
     with pytest.raises(UserError, match=message) as raised:
@@ -168,7 +168,7 @@ def test_files_that_are_no_albert(tmp_path, values, message):
 @pytest.mark.parametrize(
     ("content", "message"), [("{", "must be JSON"), ("[]", "must be a JSON object")]
 )
-def test_files_that_are_no_json_object(tmp_path, content, message):
+def test_files_without_a_json_object(tmp_path, content, message):
     path = tmp_path / "config.json"
     path.write_text(content)
     with pytest.raises(UserError, match=message):

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the public names run, and give the results they show."""
+"""The examples in docstrings of public names run and give the results that they show."""
 
 import doctest
 
@@ -7,7 +7,7 @@ import pytest
 import albert_tf
 
 MOST_LINES = 8  # of code in an example
-# Public names without an example yet. Give a name its example, and remove it here.
+# Public names without an example yet. Whoever writes an example removes its name here.
 WITHOUT_EXAMPLE = {
     "UserError",
     "build_data",
@@ -26,7 +26,7 @@ def example(name: str) -> doctest.DocTest:
 @pytest.mark.parametrize("name", [name for name in PUBLIC if name not in WITHOUT_EXAMPLE])
 @pytest.mark.tensorflow
 def test_an_example_runs(name, tmp_path, monkeypatch):
-    """In an empty folder, with the model that comes with the package."""
+    """Runs the example in an empty folder, with the bundled model."""
     monkeypatch.chdir(tmp_path)
     found = example(name)
     assert found.examples, f"{name} has no example: lines that begin with >>> in its docstring"

@@ -25,7 +25,7 @@ def test_json_replaces_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("interruption", [OSError("No space left on device"), KeyboardInterrupt()])
-def test_an_interruption_leaves_what_was_there(tmp_path, interruption):
+def test_an_interruption_leaves_the_earlier_output(tmp_path, interruption):
     target = tmp_path / "a.txt"
     target.write_text("old")
     with pytest.raises(type(interruption)), written_atomically(target, force=True) as path:
@@ -93,7 +93,7 @@ def test_a_folder_replaces_a_file(tmp_path):
     assert [entry.name for entry in (tmp_path / "a").iterdir()] == ["new.txt"]
 
 
-def test_errors_name_the_path_that_was_given(tmp_path):
+def test_errors_name_the_given_path(tmp_path):
     failing = pytest.raises(FileNotFoundError, match="No such file")
     with failing as raised, written_atomically(tmp_path / "a") as path:
         (path / "inside" / "b.txt").write_text("b")

@@ -1,4 +1,4 @@
-"""Dependencies point one way, and heavy packages stay where they are needed."""
+"""Dependencies point one way; heavy packages are imported only where they are needed."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = {"errors", "files", "options"}
-# Each part may import the parts listed for it, and nothing else of this project.
+# Each part may import only the parts listed for it.
 ALLOWED = {
     "errors": set(),
     "files": {"errors"},
@@ -37,7 +37,7 @@ ALLOWED = {
     }
     | {"text", *BASE},
 }
-# The same within albert_tf.data, for its folders.
+# The same for the folders of albert_tf.data.
 DATA_ALLOWED = {
     "corpus": set(),
     "pretraining": {"corpus", "features"},
@@ -47,7 +47,7 @@ TENSORFLOW_FREE = ("config", "sizes", "layers", "models", "checkpoints", "errors
 
 
 def imports(path: Path, at_import_time: bool = False) -> set[str]:
-    """What a file imports, also inside its functions unless told otherwise."""
+    """Returns what a file imports; `deep` includes the imports inside functions."""
     found = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in tree.body if at_import_time else ast.walk(tree):
@@ -85,7 +85,7 @@ def test_dependencies_within_data_point_one_way(part):
 
 
 def test_making_examples_needs_no_packages_of_models():
-    """Its memory, a gigabyte with two workers, is what a job has for all."""
+    """TensorFlow takes a gigabyte with two workers, which a job needs for itself."""
     code = (
         "import sys, albert_tf.data.jobs.local, albert_tf.commands.build_data, "
         "albert_tf.commands.build_vocab, albert_tf.commands.inspect_data; "
@@ -126,7 +126,7 @@ def test_facade_names_exist():
 
 
 def test_the_drawing_of_the_arrows():
-    """Each arrow of docs/architecture.md is an import, and no import lies off the arrows."""
+    """Matches the arrows of docs/architecture.md and the imports, in both directions."""
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     arrows = {}
     for start, end in re.findall(r"^  (\w+) --> (\w+)$", page, re.MULTILINE):

@@ -1,10 +1,10 @@
-"""No test is skipped unnoticed: one that needs an optional package is marked for its own target."""
+"""Tests that need an optional package are marked for the target that installs it."""
 
 import ast
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-# `make test` installs none of these; the target of a marker's name requires its own.
+# `make test` installs none of these; the target named like the marker requires them.
 OPTIONAL = {"apache_beam", "flax", "jax", "keras_hub", "pyspark", "torch", "transformers"}
 MARKERS = ("mark.peers", "mark.backends", "mark.engines")
 
@@ -14,7 +14,7 @@ def marked(source: str) -> bool:
 
 
 def needs_package(node: ast.AST) -> bool:
-    """Whether `pytest.importorskip` is called with an optional package below this node."""
+    """Returns whether a call below passes an optional package to `pytest.importorskip`."""
     return any(
         ast.unparse(call.func) == "pytest.importorskip"
         and isinstance(call.args[0], ast.Constant)
@@ -25,7 +25,7 @@ def needs_package(node: ast.AST) -> bool:
 
 
 def without_marker(path: Path) -> list[str]:
-    """Where a file needs a package: a test, or the file for its top level and its helpers."""
+    """Returns the unmarked places of a file that need a package: tests, or the file itself."""
     source = path.read_text(encoding="utf-8")
     found = []
     for node in ast.parse(source).body:

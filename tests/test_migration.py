@@ -1,4 +1,4 @@
-"""What the page about migration shows runs, on tiny models of every origin."""
+"""The examples in docs/migration.md run on tiny models of every origin."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
 
 
 def section(title):
-    """The text from a heading of the second level to the next one."""
+    """Returns the text from a heading of the second level to the next one."""
     return re.search(rf"^## {re.escape(title)}.*?(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)[0]
 
 
@@ -26,7 +26,7 @@ def blocks(text, language="python"):
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
-    """Runs code in the test's folder; returns what it prints."""
+    """Runs code in the test's folder; returns its output."""
     monkeypatch.chdir(tmp_path)
 
     def run(code):
@@ -54,7 +54,7 @@ def tensors(model):
 
 
 def tf4_name(name):
-    """Where transformers 4.57's `save_pretrained` puts a tensor in tf_model.h5."""
+    """Returns the path of a tensor in a tf_model.h5 by `save_pretrained` of transformers 4.57."""
     steps = re.sub(r"(groups|layers)\.(\d+)", r"\1 \2", name).split(".")
     norm = any("LayerNorm" in step or "layer_norm" in step for step in steps)
     if steps[-1] == "weight" and not steps[-2].startswith("word"):
@@ -95,7 +95,7 @@ def test_from_transformers_4(config, tokenizer, tmp_path, run):
 
 @pytest.fixture
 def googles(config, tokenizer, tmp_path):
-    """A folder as Google publishes them."""
+    """Returns a folder with Google's layout."""
     folder = tmp_path / "albert_base"
     model = AlbertForPreTraining(config)
     google.write(folder, config, tensors(model), prefix="model.ckpt-best")
@@ -148,7 +148,7 @@ print("difference", np.abs(np.array(theirs) - np.array(ours)).max() < 1e-5)
 
 
 def test_every_flag_of_the_original_has_its_line():
-    """The flags of google-research/albert's scripts for fine-tuning and pretraining."""
+    """Checks the flags of google-research/albert's scripts for fine-tuning and pretraining."""
     text = section("From google-research/albert")
     flags = """albert_config_file albert_hub_module_handle cached_dir data_dir do_eval do_lower_case
         do_predict do_train doc_stride dropout_prob end_n_top eval_batch_size export_dir gcp_project
@@ -166,7 +166,7 @@ def test_every_flag_of_the_original_has_its_line():
 
 
 def test_options_on_the_page_exist():
-    """Each `--option` in the right column of run_classifier.py's table is one of a command."""
+    """Checks that each `--option` in the right column of run_classifier.py's table exists."""
     table = re.search(r"### `run_classifier.py`.*?(?=^### )", PAGE, re.DOTALL | re.MULTILINE)[0]
     named = set()
     for line in table.splitlines():

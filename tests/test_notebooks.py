@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-# What must hold after the last cell.
+# Checks after the last cell.
 CHECKS = {
     "finetune": """
 assert accuracy > 0.75, accuracy
@@ -37,7 +37,7 @@ def test_every_cell_runs(notebook, tmp_path, monkeypatch):
     exec(CHECKS[notebook.stem], names)
 
 
-def test_notebooks_are_kept_without_outputs():
+def test_notebooks_are_stored_without_outputs():
     assert NOTEBOOKS
     for notebook in NOTEBOOKS:
         for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:

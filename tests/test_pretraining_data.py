@@ -1,4 +1,4 @@
-"""What the page about data for pretraining shows runs, from text to a training step."""
+"""The examples in docs/pretraining-data.md run, from text to a training step."""
 
 import gzip
 import re
@@ -21,7 +21,7 @@ def blocks(language):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Where the page's commands run: with a corpus of two files."""
+    """Returns a folder with a corpus of two files, in which the page's commands run."""
     (tmp_path / "corpus").mkdir()
     generator = np.random.default_rng(4)
     for name in ("a", "b"):

@@ -1,4 +1,4 @@
-"""What the page about pretraining shows runs, from text to a fine-tuned model."""
+"""The examples in docs/pretraining.md run, from text to a fine-tuned model."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ from tests.conftest import SENTENCES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "pretraining.md"
 STEPS = 4
-# The page's commands with numbers that a test can afford; of an option given twice the last counts.
+# Small numbers for the page's commands; the last value of a repeated option counts.
 TINY = {
     "build-vocab": ["--vocab-size", 300],
     "build-data": ["--max-seq-length", 32, "--workers", 1],
@@ -42,13 +42,13 @@ def commands():
 
 
 def folder_of(arguments):
-    """The output that a command names."""
+    """Returns the output folder that a command names."""
     place = next(n for n, each in enumerate(arguments) if each in ("--output", "--output_dir"))
     return arguments[place + 1]
 
 
-def afforded(arguments):
-    """The same command, small; the first model of the page stands in for the published one."""
+def reduced(arguments):
+    """Returns the command with small numbers; the first model replaces the published one."""
     tiny = [str(each) for each in (*arguments, *TINY[arguments[0]])]
     if "--size" in tiny:
         tiny += ["--size", "tiny"]
@@ -57,7 +57,7 @@ def afforded(arguments):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Where the page's commands run, with all that they read."""
+    """Returns a folder with all files that the page's commands read."""
     generator = np.random.default_rng(4)
     for name in ("corpus/a.txt.gz", "corpus/b.txt.gz", "held-out/c.txt.gz", "mails/d.txt"):
         documents = ("\n".join(generator.choice(SENTENCES, 9)) for _ in range(12))
@@ -71,35 +71,35 @@ def folder(tmp_path, monkeypatch):
 
 
 def prepare_the_original(folder):
-    """Its records and its configuration, as they lie there when the last command begins."""
+    """Writes the records and the configuration that the last command reads."""
     static = ["--mode", "static", "--dupe-factor", "1", "--output", "records"]
     data = ["build-data", "--input", "corpus", "--vocab", "spiece.model", *static]
-    assert cli.main(afforded(data)) == 0
+    assert cli.main(reduced(data)) == 0
     config = json.loads((folder / "my-model" / "config.json").read_text())
     size = AlbertConfig.from_size("tiny", vocab_size=config["vocab_size"])
     (folder / "albert_config.json").write_text(json.dumps(size.to_dict()))
 
 
 def stopped(loop, *_):
-    """In the place of the training: all before it was fine."""
+    """Stops before the training, after all checks."""
     assert loop.plan.steps > loop.step == 0
     raise Interrupted
 
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_what_the_page_shows(folder, capsys, monkeypatch):
-    """Two commands train; tracing a step takes so long that the others stop before the first."""
+def test_the_commands_of_the_page(folder, capsys, monkeypatch):
+    """Runs two commands whole and the others up to their first step, to save time."""
     train, trained = pretraining._train, []
     for arguments in commands():
         if "--input_file" in arguments:
             prepare_the_original(folder)
         trains = arguments[0] != "pretrain" or folder_of(arguments) in ("my-model", "mail-model")
         monkeypatch.setattr(pretraining, "_train", train if trains else stopped)
-        status = cli.main(afforded(arguments))
+        status = cli.main(reduced(arguments))
         assert status == (0 if trains else 130), capsys.readouterr().err
-        if not trains:  # a run without a checkpoint yet may be begun again
-            assert cli.main(afforded(arguments)) == 130
+        if not trains:  # a run without a checkpoint may start again
+            assert cli.main(reduced(arguments)) == 130
         trained += [folder_of(arguments)] * (status == 0)
     assert "my-model" in trained and "mail-model" in trained
     shown = capsys.readouterr().out
@@ -120,7 +120,7 @@ def test_what_the_page_shows(folder, capsys, monkeypatch):
 
 
 def test_the_defaults_that_the_page_names():
-    """The tables' second column against the options."""
+    """Compares the tables' second column with the options."""
     known = vars(PretrainingOptions(data="d", output=Path("o"), size="base"))
     rows = re.findall(r"^\| (`--[^|]*`) \| ([^|]+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
     compared = set()

@@ -21,7 +21,7 @@ def blocks(language, page):
 
 
 def run(page):
-    """Runs the page's blocks of Python in the current folder; returns their names."""
+    """Runs the page's blocks of Python in the current folder; returns their variables."""
     code = "\n".join(blocks("python", page))
     names = {}
     exec(code.replace("epochs=3", "epochs=1"), names)

@@ -33,20 +33,20 @@ def test_the_models_of_a_comparison_differ(name):
     assert len({(configuration(row, V), row.pair_task) for row in rows}) == len(rows)
 
 
-def test_the_small_model_has_base_s_proportions():
+def test_the_small_model_has_the_proportions_of_base():
     base, small = AlbertConfig.from_size("base"), AlbertConfig.from_size("base", **SMALL)
     for field in ("embedding_size", "intermediate_size", "num_attention_heads"):
         assert getattr(base, field) * small.hidden_size == getattr(small, field) * base.hidden_size
 
 
-def test_vocabulary_and_its_ids_are_the_records_own():
+def test_the_vocabulary_is_that_of_the_records():
     row = COMPARISONS["depth"].rows[1]
     config = configuration(row, V, pad_token_id=4, bos_token_id=6, eos_token_id=8)
     found = (config.vocab_size, config.pad_token_id, config.bos_token_id, config.eos_token_id)
     assert found == (V, 4, 6, 8)
 
 
-def test_embedding_sizes_are_the_paper_s_shares_of_the_width():
+def test_embedding_sizes_have_the_ratio_to_the_width_of_the_paper():
     found = [
         (each.share, each.embedding_size) for each in configurations("embedding-size").values()
     ]
@@ -69,7 +69,7 @@ def test_depth_takes_no_parameters():
     assert len(set(map(parameters, found))) == 1
 
 
-def test_widths_are_in_the_paper_s_proportions():
+def test_widths_have_the_proportions_of_the_paper():
     found = configurations("width").values()
     assert {config.num_hidden_layers for config in found} == {3}
     widths = [config.hidden_size for config in found]
@@ -104,14 +104,14 @@ def settings(tmp_path, tokenizer):
 
 @pytest.fixture
 def tokenizer(monkeypatch):
-    """A stand-in for the tokenizer that lies in every directory of records."""
+    """Stands in for the tokenizer that every directory of records contains."""
     found = types.SimpleNamespace(vocab_size=211, pad_token_id=0, cls_token_id=2, sep_token_id=3)
     stand_in = types.SimpleNamespace(from_pretrained=lambda folder: found)
     monkeypatch.setattr(runs, "AlbertTokenizer", stand_in)
 
 
 class Trainer:
-    """Notes what it is asked to train, and leaves a report as `pretrain` does."""
+    """Records its calls and writes a report as `pretrain` does."""
 
     def __init__(self, fails_at=None):
         self.asked, self.fails_at = [], fails_at
@@ -127,7 +127,7 @@ class Trainer:
 
 
 class Scorer:
-    """Notes what it is asked to score."""
+    """Records its calls."""
 
     def __init__(self, fails=False):
         self.asked, self.fails = [], fails
@@ -139,7 +139,7 @@ class Scorer:
         return {"masked_lm_accuracy": 0.25}
 
 
-def test_models_are_trained_alike_but_for_their_configuration(settings):
+def test_models_differ_in_their_configuration_only(settings):
     train = Trainer()
     runs.compare("depth", settings, train, Scorer(), announce=lambda line: None)
     configs = [AlbertConfig.from_json_file(asked.size) for asked in train.asked]
@@ -171,7 +171,7 @@ def test_a_course_is_scored_ten_times_during_the_run(settings):
     assert score.asked == []
 
 
-def test_what_is_finished_is_not_trained_again(settings):
+def test_finished_models_are_not_trained_again(settings):
     with pytest.raises(KeyboardInterrupt):
         runs.compare("depth", settings, Trainer(fails_at=2), Scorer(), announce=lambda line: None)
     train, said = Trainer(), []
@@ -182,7 +182,7 @@ def test_what_is_finished_is_not_trained_again(settings):
     assert runs.compare("depth", settings, None, None, announce=said.append) == results
 
 
-def test_what_is_trained_but_not_scored_is_scored(settings):
+def test_trained_models_without_a_score_are_scored(settings):
     with pytest.raises(KeyboardInterrupt):
         runs.compare("depth", settings, Trainer(), Scorer(fails=True), announce=lambda line: None)
     train, score = Trainer(), Scorer()
@@ -205,7 +205,7 @@ def test_comparisons_share_an_output(settings):
 
 
 def result(name, tokens, seconds, evaluation=(), **accuracies):
-    """Accuracies by pair task: of masked LM and of pairs."""
+    """Returns a result with accuracies of masked LM and of pairs by pair task."""
     scores = {
         task: {
             "masked_lm_accuracy": masked_lm,
@@ -228,7 +228,7 @@ def test_speed_is_relative_to_the_first_row():
     ]
 
 
-def test_masked_lm_is_compared_on_pairs_that_are_as_in_the_text():
+def test_masked_lm_is_compared_on_pairs_in_the_order_of_the_text():
     row = result("nsp", 1, 1.0, none=(0.125, 0.0), nsp=(0.25, 0.75), sop=(0.375, 0.5))
     header, _, line = table("pair-task", [row]).splitlines()
     assert header == "|  | parameters | masked LM | NSP | SOP | loss | speed |"
@@ -264,7 +264,7 @@ def test_a_course_has_a_column_for_each_evaluation():
         ([*TEXT, "--eval-data", "b"], "Received: --eval-data, --input, --eval-input, --vocab"),
     ],
 )
-def test_records_or_text_are_given_whole(given, received, capsys):
+def test_options_for_records_and_for_text_exclude_each_other(given, received, capsys):
     assert main(["depth", "--output", "out", *given]) == 2
     assert re.search(received, capsys.readouterr().err.strip())
 

@@ -1,4 +1,4 @@
-"""Fixtures of the commands, which run in this process."""
+"""Fixtures for the commands, which run in this process."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from albert_tf.config import AlbertConfig
 
 @pytest.fixture
 def run(capsys):
-    """A function that runs a command line: its status, output and errors."""
+    """Returns a function that runs a command line and returns its status, stdout and stderr."""
 
     def main(*arguments):
         status = cli.main([str(argument) for argument in arguments])

@@ -15,7 +15,7 @@ from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.errors import UserError
 from tests.conftest import SENTENCES
 
-pytestmark = pytest.mark.usefixtures("ctrl_c_is_heard")
+pytestmark = pytest.mark.usefixtures("ctrl_c_enabled")
 
 NEEDED = ["--input", "a.txt", "--output", "out", "--vocab", "spiece.model"]
 
@@ -26,7 +26,7 @@ def parsed(*arguments, needed=NEEDED):
 
 @pytest.fixture
 def places(tmp_path, tiny_vocabulary):
-    """The arguments of a run that takes a second: 30 documents."""
+    """Returns the arguments of a run on 30 documents, which takes a second."""
     texts = (f"{SENTENCES[number % 7]} {SENTENCES[number % 3]}" for number in range(30))
     (tmp_path / "a.txt").write_text("\n\n".join(texts))
     (tmp_path / "spiece.model").write_bytes(tiny_vocabulary)
@@ -40,7 +40,7 @@ def run(places):
     return lambda *arguments: build_data.run(parsed("--workers", "1", *arguments, needed=places))
 
 
-def test_defaults_are_the_originals_or_the_options():
+def test_defaults_are_those_of_the_options():
     assert parsed().examples == ExampleOptions()
 
 
@@ -89,12 +89,12 @@ def test_every_option_of_the_original_in_either_spelling(arguments):
         (["--ngram", "0"], "ngram must be between 1 and 10. Received: 0"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(arguments, message):
+def test_contradicting_options_are_refused(arguments, message):
     with pytest.raises(UserError, match=message):
         build_data.run(parsed(*arguments))
 
 
-def test_the_summary_tells_what_was_made_and_what_was_there(run, tmp_path, capsys):
+def test_the_summary_counts_new_and_reused_parts(run, tmp_path, capsys):
     assert run() == 0
     lines = capsys.readouterr().out.splitlines()
     _, totals, shards = read_manifest(Output(str(tmp_path / "out")))
@@ -110,7 +110,7 @@ def test_the_summary_tells_what_was_made_and_what_was_there(run, tmp_path, capsy
     assert "1 of these files were made by this run" in capsys.readouterr().out
 
 
-def test_lower_casing_is_the_vocabularys_alone_once_it_is_baked(run, tmp_path):
+def test_a_vocabulary_with_baked_rules_decides_lower_casing_alone(run, tmp_path):
     run("--do_lower_case")
     settings = read_manifest(Output(str(tmp_path / "out"))).settings
     assert settings["tokenizer"]["do_lower_case"] is True
@@ -118,7 +118,7 @@ def test_lower_casing_is_the_vocabularys_alone_once_it_is_baked(run, tmp_path):
         run("--do_lower_case=false")
 
 
-def test_ctrl_c_and_sigterm_say_how_to_go_on(run, capsys, monkeypatch):
+def test_ctrl_c_and_sigterm_say_how_to_resume(run, capsys, monkeypatch):
     for number in (signal.SIGINT, signal.SIGTERM):
 
         def stop(*_, number=number, **__):

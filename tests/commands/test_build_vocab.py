@@ -23,7 +23,7 @@ def build(*words):
 
 
 def build_elsewhere(*words):
-    """Builds in a process of its own; returns the modules that it has loaded."""
+    """Runs the command in a fresh process; returns the modules that it loads."""
     code = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); from test_build_vocab import build;"
         "build(*sys.argv[1:]); print(*sys.modules)"
@@ -45,7 +45,7 @@ def pieces(path):
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Plain text, gzip and JSONL of 300 sentences in French and English."""
+    """Returns a folder with 300 sentences in French and English: plain text, gzip and JSONL."""
     folder = tmp_path / "corpus"
     folder.mkdir()
     towns = ["Paris", "Orléans", "Québec", "Århus", "York", "Leeds", "Kyōto", "Zürich"]
@@ -92,7 +92,7 @@ def test_cased_with_accents(corpus, tmp_path):
 
 
 def test_the_same_seed_gives_the_same_bytes(corpus, tmp_path):
-    """Also in another process, whose sets are in another order."""
+    """Repeats it in a fresh process, whose sets have another order."""
     words = ["--input", corpus / "?.txt*", "--sample-bytes", 9000, "--vocab-size", 150, "--output"]
     outputs = [tmp_path / name for name in ("1.model", "2.model", "other.model")]
     build(*words, outputs[0], "--seed", 7)
@@ -114,7 +114,7 @@ def test_a_sample_is_drawn(corpus, tmp_path, capsys):
 
 
 def test_lines_and_splitters(corpus, tmp_path):
-    """A splitter of one's own is called; lines that are sentences need none."""
+    """Calls a custom splitter; one sentence per line needs none."""
     with pytest.raises(UserError, match="'nowhere:split'"):
         build(
             *("--input", corpus / "a.txt", "--sentence-splitter", "nowhere:split"),
@@ -184,6 +184,6 @@ def test_a_full_disk_leaves_nothing(corpus, tmp_path, files_of_at_most):
 
 
 def test_no_tensorflow_is_loaded(corpus, tmp_path):
-    """It takes as much memory as the training."""
+    """TensorFlow takes as much memory as the training does."""
     words = ("--input", corpus / "a.txt", "--vocab-size", 90, "--output", tmp_path / "a.model")
     assert "tensorflow" not in build_elsewhere(*words)

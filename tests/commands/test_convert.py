@@ -1,3 +1,4 @@
+import functools
 import json
 
 import numpy as np
@@ -21,19 +22,13 @@ FORMATS = ("hf", "tf1", "keras-hub")
 
 
 @pytest.fixture
-def convert(capsys):
-    """A function that runs the command in this process: its status, output and errors."""
-
-    def run(*arguments):
-        status = cli.main(["convert", *map(str, arguments)])
-        return status, *capsys.readouterr()
-
-    return run
+def convert(run):
+    return functools.partial(run, "convert")
 
 
 @pytest.fixture
 def saved(small_config, scrambled, tmp_path):
-    """A function that writes a model's directory with its tokenizer's files."""
+    """Returns a function that writes a model directory with the tokenizer's files."""
 
     def save(cls, **options):
         folder = tmp_path / "in"
@@ -86,7 +81,7 @@ def test_to_keras_hub_and_back_is_bit_equal(convert, saved, tmp_path):
     convert(tmp_path / "preset", tmp_path / "back", "--format", "hf")
     for name in ("config.json", "model.safetensors", "spiece.model"):
         assert (tmp_path / "back" / name).read_bytes() == (folder / name).read_bytes(), name
-    assert not (tmp_path / "back" / "tokenizer.json").exists()  # KerasHub's is another file
+    assert not (tmp_path / "back" / "tokenizer.json").exists()  # KerasHub has its own format
 
 
 def test_the_report(convert, saved, tmp_path):
@@ -157,7 +152,7 @@ def test_a_name_on_the_hub_brings_its_vocabulary(convert, saved, tmp_path, monke
     assert (tmp_path / "out" / "spiece.model").read_bytes() == b"vocabulary"
 
 
-def test_labels_are_left_out_of_other_formats(convert, saved, small_config, tmp_path):
+def test_other_formats_drop_labels(convert, saved, small_config, tmp_path):
     folder = saved(AlbertForSequenceClassification)
     config = json.loads((folder / "config.json").read_text())
     config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
@@ -209,7 +204,7 @@ def test_without_a_head(convert, saved, tmp_path):
         (lambda tensors: tensors["classifier.bias"].fill(np.nan), "not finite: classifier.bias"),
     ],
 )
-def test_every_tensor_is_accounted_for(convert, saved, tmp_path, change, message):
+def test_every_tensor_is_in_the_report(convert, saved, tmp_path, change, message):
     folder = saved(AlbertForSequenceClassification)
     tensors = safetensors.numpy.load_file(folder / "model.safetensors")
     change(tensors)

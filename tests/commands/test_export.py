@@ -1,10 +1,10 @@
+import functools
 import json
 
 import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
-from albert_tf import cli
 from albert_tf.commands import export
 from albert_tf.config import AlbertConfig
 from albert_tf.models.auto import TASKS
@@ -13,7 +13,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 
 @pytest.fixture(scope="module")
 def folder(tiny_vocabulary, tmp_path_factory):
-    """A function: a task -> directory with a model of random weights and its tokenizer."""
+    """Returns a function from a task to the directory of a model with random weights."""
     made = {}
 
     def make(task):
@@ -29,21 +29,15 @@ def folder(tiny_vocabulary, tmp_path_factory):
 
 
 @pytest.fixture
-def run(capsys):
-    """A function that runs the command in this process: its status, output and errors."""
-
-    def main(*arguments):
-        status = cli.main(["export", *(str(argument) for argument in arguments)])
-        return status, *capsys.readouterr()
-
-    return main
+def run(run):
+    return functools.partial(run, "export")
 
 
-def test_tasks_are_those_of_the_models():
+def test_tasks_match_those_of_the_models():
     assert tuple(TASKS) == export.TASKS
 
 
-def test_the_task_is_the_checkpoints(run, folder, tmp_path):
+def test_the_default_task_is_that_of_the_checkpoint(run, folder, tmp_path):
     arguments = ("saved-model", "--model", folder("question-answering"), "--no-check")
     status, output, _ = run(*arguments, "--output", tmp_path / "1")
     assert (status, output) == (0, f"{tmp_path / '1'}: {output.split(': ')[1]}")
@@ -52,7 +46,7 @@ def test_the_task_is_the_checkpoints(run, folder, tmp_path):
     assert {"start_logits", "end_logits"} <= set(text.structured_outputs)
 
 
-def test_a_task_of_ones_own(run, folder, tmp_path):
+def test_the_task_can_be_chosen(run, folder, tmp_path):
     arguments = ("tflite", "--model", folder("pretraining"), "--task", "masked-lm", "--no-check")
     arguments = (*arguments, "--ids-only", "--predictions", 2, "--output", tmp_path / "a")
     assert run(*arguments)[0] == 0

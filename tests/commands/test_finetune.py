@@ -1,4 +1,4 @@
-"""Values of options, and files, that make no sense: one line and status 2, whatever they are."""
+"""Invalid options and files: one line and status 2."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ def without_graphs():
 
 @pytest.fixture
 def finetune(tmp_path, run):
-    """A function that fine-tunes on the bundled reviews for two steps: status, output, errors."""
+    """Returns a function that fine-tunes on the bundled reviews for two steps."""
 
     def main(*options):
         arguments = ["finetune", "--task", "classify", "--data", reviews(), "--model", "tiny"]
@@ -35,7 +35,7 @@ def finetune(tmp_path, run):
 
 @pytest.fixture
 def model(classifier, tmp_path):
-    """A copy of it, to be changed."""
+    """Returns a copy of the classifier's directory, which a test may change."""
     return Path(shutil.copytree(classifier, tmp_path / "given"))
 
 

@@ -1,9 +1,9 @@
+import functools
 import json
 from collections import Counter
 
 import pytest
 
-from albert_tf import cli
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.pretraining.examples import ExampleMaker
 from albert_tf.data.pretraining.options import ExampleOptions
@@ -12,19 +12,13 @@ from tests.conftest import SENTENCES
 
 
 @pytest.fixture
-def run(capsys):
-    """A function that runs the command in this process; returns its status, output and errors."""
-
-    def main(*arguments):
-        status = cli.main(["inspect-data", *(str(argument) for argument in arguments)])
-        return status, *capsys.readouterr()
-
-    return main
+def run(run):
+    return functools.partial(run, "inspect-data")
 
 
 @pytest.fixture
 def folder(tiny_tokenizer, tmp_path):
-    """A function from a mode to a folder with two files of records and the vocabulary."""
+    """Returns a function from a mode to a folder with two files of records and the vocabulary."""
 
     def make(mode):
         options = ExampleOptions(max_seq_length=40, mode=mode)

@@ -82,7 +82,7 @@ def test_help_has_one_spelling(parser):
     assert not re.search("num.eggs|egg_count|no-?force|kiln", text)
 
 
-def test_what_is_required(parse, capsys):
+def test_required_options(parse, capsys):
     with pytest.raises(SystemExit, match="2"):
         parse("--force")
     assert "the following arguments are required: CAKE, --oven" in capsys.readouterr().err
@@ -97,7 +97,7 @@ def test_a_file_that_flags_override(parse, tmp_path):
     assert parse("pear", "--config", path, "--num_eggs", 6, "--layers", "a") == overridden
 
 
-def test_a_saved_file_comes_back(parse, tmp_path):
+def test_a_saved_file_is_accepted_back(parse, tmp_path):
     baking = Baking("plum", Path("o"), 5, low_fat=False, force=True, layers=("jam", "é"))
     save_options(baking, tmp_path)
     assert parse("--config", tmp_path / FILE) == dataclasses.replace(baking, force=False)

@@ -49,7 +49,7 @@ def test_predict_pairs(run, classifier):
 
 @pytest.mark.slow
 def test_predict_streams(classifier):
-    """Answers come before the input ends, memory doesn't grow, and a closed pipe is no error."""
+    """Answers before the input ends, in bounded memory, and ends cleanly on a closed pipe."""
     process = subprocess.Popen(
         [sys.executable, "-m", "albert_tf.cli", "predict", "--model", str(classifier)]
         + ["--input", "-", "--batch-size", "4"],
@@ -60,7 +60,7 @@ def test_predict_streams(classifier):
     )
 
     def send(text, lines):
-        """Writes lines, and reads as many answers but those that wait for a full batch."""
+        """Writes lines and reads all answers but those of the last, unfilled batch."""
         sender = threading.Thread(
             target=lambda: (
                 [process.stdin.write(text + "\n") for _ in range(lines)] + [process.stdin.flush()]
@@ -72,7 +72,6 @@ def test_predict_streams(classifier):
         sender.join()
 
     def peak():
-        """Bytes."""
         status = Path(f"/proc/{process.pid}/status").read_text()
         return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])
 
@@ -80,7 +79,7 @@ def test_predict_streams(classifier):
     long = "The music stayed with me for days. " * 400
     send(long, 40)
     before = peak()
-    send(long, 2000)  # 28 MB
+    send(long, 2000)  # 28 MB of text
     assert peak() - before < 20e6
     process.stdout.close()
     with contextlib.suppress(BrokenPipeError):

@@ -25,7 +25,7 @@ def parsed(*arguments):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """A function that runs the command with an outcome of `pretrain`: status, output, errors."""
+    """Returns a function that runs the command with a stand-in for `pretrain`."""
 
     def main(outcome, *arguments):
         def pretrain(options):

@@ -1,21 +1,15 @@
+import functools
 import json
 
 import pytest
 
-from albert_tf import cli
 from albert_tf.commands.sizes import NAMES
 from albert_tf.models import AlbertForTokenClassification, AlbertModel
 
 
 @pytest.fixture
-def run(capsys):
-    """A function that runs `albert-tf sizes` in this process: its status, output and errors."""
-
-    def main(*arguments):
-        status = cli.main(["sizes", *map(str, arguments)])
-        return status, *capsys.readouterr()
-
-    return main
+def run(run):
+    return functools.partial(run, "sizes")
 
 
 @pytest.fixture

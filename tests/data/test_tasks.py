@@ -8,7 +8,7 @@ from albert_tf.data.readers import Columns, Example, read_examples
 from albert_tf.data.tasks import GLUE, find_file, train_and_dev
 from albert_tf.errors import UserError
 
-# The header and a row of each task's file, as GLUE's download has them.
+# Header and one row of each task's file in GLUE's download.
 ROWS = {
     "cola": "gj04\t1\t\tOur friends buy it.",
     "sst2": "sentence\tlabel\na delight \t1",
@@ -36,7 +36,7 @@ def test_every_glue_layout(tmp_path, task):
 
 
 def test_files_of_many_rows():
-    """The bundled reviews; GLUE's own files too, where they lie beside the checkout."""
+    """Reads the bundled reviews, and GLUE's files if they are beside the checkout."""
     bundled = Path(albert_tf.assets.__file__).parent / "reviews"
     tasks = Path(__file__).resolve().parents[3] / "shared" / "data" / "tasks"
     sizes = {

@@ -1,4 +1,4 @@
-"""A job that can be stopped in the middle, and the files that `run_local` makes of it."""
+"""A job that a test can pause, and the files that `run_local` makes."""
 
 import dataclasses
 import gzip
@@ -12,7 +12,7 @@ import pytest
 
 COPIES, SHARD_BYTES = 2, 8000
 
-# A sentence splitter, imported by workers: at a certain word it waits until a file is there.
+# A sentence splitter for workers: at a certain word it waits until a file exists.
 GATED = """
 import os, pathlib, time
 
@@ -29,7 +29,7 @@ def split(paragraph):
 
 @pytest.fixture(scope="session")
 def gate(tmp_path_factory):
-    """A folder in which `waiting-PID` appears when a process waits; `open` lets it continue."""
+    """Returns a folder: a waiting process writes `waiting-PID`; `open` lets it continue."""
     folder = tmp_path_factory.mktemp("gate")
     (folder / "gated.py").write_text(GATED)
     with pytest.MonkeyPatch.context() as patch:
@@ -43,7 +43,7 @@ def gate(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
-    """Files of several kinds; a word for the gate in the middle of one."""
+    """Returns files of several kinds; one has the word for the gate in its middle."""
     folder = tmp_path_factory.mktemp("corpus")
     generator = random.Random(7)
     words = ["the", "quiet", "film", "and", "a", "warm", "boat", "with", "coffee", "music", "kind"]
@@ -67,7 +67,7 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def job(corpus, gate, tiny_vocabulary, tmp_path_factory):
-    """The job, without an output yet: 160 documents, one bad line."""
+    """Returns a job on 160 documents and one bad line; its output does not exist yet."""
     from albert_tf.data.corpus.options import CorpusOptions
     from albert_tf.data.jobs.job import make_job
     from albert_tf.data.pretraining.options import ExampleOptions
@@ -87,7 +87,7 @@ def job(corpus, gate, tiny_vocabulary, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def expected(job, tmp_path_factory):
-    """The files that `run_local` makes, by name."""
+    """Returns the files of `run_local` by name."""
     from albert_tf.data.jobs.local import run_local
 
     output = tmp_path_factory.mktemp("local") / "examples"
@@ -101,13 +101,13 @@ def expected(job, tmp_path_factory):
 
 @pytest.fixture
 def fresh(job, tmp_path):
-    """The job with a new output."""
+    """Returns the job with a new output."""
     return dataclasses.replace(job, output=str(tmp_path / "examples"))
 
 
 @pytest.fixture
 def bad(fresh):
-    """The job that stops at the bad line, and its message."""
+    """Returns the job that stops at the bad line, and its message."""
     corpus = dataclasses.replace(fresh.corpus, bad_lines="stop")
     job = dataclasses.replace(fresh, corpus=corpus)
     return SimpleNamespace(job=job, message=r"lines\.jsonl.* 31\b")
@@ -115,7 +115,7 @@ def bad(fresh):
 
 @pytest.fixture(scope="session")
 def read():
-    """Reads the content of a folder's files, by name; fails if it has inner folders."""
+    """Returns the content of a folder's files by name; fails if it has inner folders."""
     return content
 
 
@@ -125,7 +125,7 @@ def content(folder):
 
 @pytest.fixture(scope="session")
 def spark_settings():
-    """Spark's settings: small, on the loopback interface, quick to start."""
+    """Returns settings of a small Spark on the loopback interface."""
     return {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",

@@ -19,7 +19,7 @@ def test_the_same_files_as_on_one_machine(fresh, expected, read):
     assert outcome.made == tuple(sorted(name for name in expected if name.startswith("examples")))
 
 
-def test_mends_a_finished_folder(fresh, expected, read):
+def test_repairs_a_finished_folder(fresh, expected, read):
     folder = Path(fresh.output)
     folder.mkdir()
     for name, content in expected.items():
@@ -37,6 +37,6 @@ def test_a_bad_line_is_one_clean_error(bad, options):
         run_beam(bad.job, "DirectRunner", options)
 
 
-def test_a_runner_that_is_none(fresh):
+def test_an_unknown_runner(fresh):
     with pytest.raises(UserError, match="know the runner .* Received: .*Nonsense.* DirectRunner"):
         run_beam(fresh, "Nonsense")

@@ -1,4 +1,4 @@
-"""Spark makes the files that one machine makes, whatever happens to its own machines."""
+"""Spark makes the files that one machine makes, also when workers are lost."""
 
 import dataclasses
 import os
@@ -28,7 +28,7 @@ def test_a_corpus_and_an_output_in_an_object_store(fresh, corpus, s3, expected, 
     store.put(f"{corpus}/", f"{s3}/corpus/", recursive=True)
     inputs = tuple(find_inputs([f"{s3}/corpus"]))
     job = dataclasses.replace(fresh, inputs=inputs, output=f"{s3}/examples")
-    # The JVM, and with it the workers' environment, may be older than the server.
+    # The JVM may be older than the server; workers inherit its environment.
     keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     environment = {f"spark.executorEnv.{name}": value for name, value in keys.items()}
     run_spark(job, "local[2]", {**spark_settings, **environment})
@@ -38,7 +38,7 @@ def test_a_corpus_and_an_output_in_an_object_store(fresh, corpus, s3, expected, 
 
 
 def test_resumes(fresh, expected, read, spark_settings, monkeypatch):
-    """A run that wrote all shards but no manifest; one was lost since. Two parts to a task."""
+    """Resumes a run without a manifest that lost a shard; a task has two parts."""
     monkeypatch.setattr(spark, "MOST_TASKS", 4)
 
     def stopped(*_):
@@ -78,7 +78,9 @@ def test_a_bad_line_is_one_clean_error(bad, spark_settings, capfd):
 
 
 def test_a_python_without_the_packages_is_an_error(fresh, spark_settings, monkeypatch):
-    monkeypatch.setenv("PYSPARK_PYTHON", os.path.realpath(sys.executable))  # of no environment
+    monkeypatch.setenv(
+        "PYSPARK_PYTHON", os.path.realpath(sys.executable)
+    )  # outside any environment
     with pytest.raises(UserError, match=r"able to run .* No module named '\w+'. See docs"):
         run_spark(fresh, "local[2]", spark_settings)
 

@@ -1,4 +1,4 @@
-"""A Spark cluster on the loopback interface: the test kills one of its two workers."""
+"""A Spark cluster on the loopback interface, one of whose two workers is killed."""
 
 import contextlib
 import ctypes
@@ -18,13 +18,13 @@ from albert_tf.data.jobs.spark import run_spark
 pyspark = pytest.importorskip("pyspark")
 pytestmark = pytest.mark.engines
 
-SECONDS = 120  # longest wait for what should take a few
+SECONDS = 120  # the longest wait; a few are usual
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 
 
 def test_a_killed_worker_changes_nothing(fresh, expected, read, spark_settings, cluster, gate):
-    """Kills the one that is in the middle of a part, when other shards are there already."""
+    """Kills the worker that is inside a part, after other shards were written."""
     there = []
 
     def kill():
@@ -53,10 +53,10 @@ def test_a_killed_worker_changes_nothing(fresh, expected, read, spark_settings, 
 
 @pytest.fixture
 def cluster(gate, tmp_path):
-    """A master and two workers of one core each, every one in its own session.
+    """Starts a master and two workers of one core each, in separate sessions.
 
     Yields:
-        `url` of the master; `workers`, their processes.
+        `url` of the master, and `workers`, their processes.
     """
     with contextlib.ExitStack() as stack:
 
@@ -86,7 +86,7 @@ def daemon(name, log, *arguments):
             stdout=file,
             stderr=file,
             start_new_session=True,
-            # It ends with the tests even if these are killed.
+            # It ends with the tests even if they are killed.
             preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL),
         )
 
@@ -101,7 +101,7 @@ def kill_session(process):
 
 
 def until(find, what):
-    """Returns the result of `find`, once there is one."""
+    """Waits until `find` returns a result, and returns it."""
     end = time.monotonic() + SECONDS
     while not (found := find()):
         assert time.monotonic() < end, f"waited {SECONDS} s for {what}"

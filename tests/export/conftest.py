@@ -1,4 +1,4 @@
-"""Models of every task, their tokenizer, their exports, and the outputs of Keras."""
+"""Models of every task, their tokenizer, their exports and the outputs of Keras."""
 
 import contextlib
 import functools
@@ -28,7 +28,7 @@ def tokenizer(tiny_vocabulary):
 
 @pytest.fixture(scope="session")
 def make_model(tokenizer, scrambled):
-    """A function: a task, a dtype policy and configuration fields -> model.
+    """Returns a function from a task, a dtype policy and configuration fields to a model.
 
     The task is a key of `auto.TASKS`, or "answerability" for that head of question answering.
     """
@@ -47,7 +47,7 @@ def make_model(tokenizer, scrambled):
 
 @pytest.fixture(scope="session")
 def make_classifier(make_model):
-    """A function: a dtype policy and configuration fields -> classifier."""
+    """Returns a function from a dtype policy and configuration fields to a classifier."""
     return functools.partial(make_model, "sequence-classification")
 
 
@@ -63,7 +63,7 @@ def texts():
 
 @pytest.fixture(scope="session")
 def features(tokenizer):
-    """The texts' features, `[5, 24]`."""
+    """Returns the features of the texts, `[5, 24]`."""
     return dict(
         tokenizer(
             TEXTS,
@@ -78,7 +78,7 @@ def features(tokenizer):
 
 @pytest.fixture(scope="session")
 def logits(classifier, features):
-    """The logits of Keras for the texts, `[5, 3]`."""
+    """Returns the logits of Keras for the texts, `[5, 3]`."""
     found = np.asarray(classifier(features)["logits"])
     assert np.abs(found).max() > 0.5
     assert np.ptp(found, axis=0).min() > 0.05  # logits differ between texts
@@ -87,13 +87,13 @@ def logits(classifier, features):
 
 @pytest.fixture(scope="session")
 def run_script(tmp_path_factory):
-    """A function that runs a runner in this process, which has loaded TensorFlow already.
+    """Returns a function that runs a runner in this process, which has loaded TensorFlow already.
 
-    Takes a script, its arguments and lines of input; returns status, standard output and errors.
+    The function takes a script, arguments and lines of input; returns status, stdout and stderr.
     """
     from albert_tf_export import parity
 
-    sys.path.insert(0, str(parity.RUNNERS))  # as Python does for a script
+    sys.path.insert(0, str(parity.RUNNERS))  # as Python adds it for a script
     mains = {}
     for name in ("saved_model.py", "tflite.py"):
         spec = importlib.util.spec_from_file_location(f"runner_{name[:-3]}", parity.RUNNERS / name)
@@ -123,9 +123,9 @@ def run_script(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory, classifier, tokenizer):
-    """A function: exporter and options -> report of the classifier's export, made once.
+    """Returns a function from an exporter and options to the classifier's cached report.
 
-    With no options it is checked, in fresh processes.
+    An export without options is checked in fresh processes.
     """
     made = {}
     defaults = {"layers": "loop", "quantize": "none", "ids_only": False}
@@ -145,13 +145,13 @@ def reports(tmp_path_factory, classifier, tokenizer):
 
 @pytest.fixture(scope="session")
 def written(reports):
-    """A function: exporter and options -> path of the classifier's export."""
+    """Returns a function from an exporter and options to the path of the classifier's export."""
     return lambda exporter, **options: reports(exporter, **options).path
 
 
 @pytest.fixture(scope="session")
 def checked(tmp_path_factory, make_model, tokenizer, run_script):
-    """A function: exporter, task or model, and options -> report of an export, made once.
+    """Returns a function from an exporter, a task or model, and options to a cached report.
 
     The check runs in this process; `reports` checks in fresh ones.
     """

@@ -1,4 +1,4 @@
-"""A C program, through TF Serving's loader, gives a SavedModel's strings the logits of Keras."""
+"""A C program with TF Serving's loader gives the logits of Keras for strings."""
 
 import importlib.util
 import io
@@ -20,7 +20,7 @@ def package_folder(name):
 
 @pytest.fixture(scope="module")
 def c_program(tmp_path_factory):
-    """The compiled `serve_saved_model`, linked with the libraries of TensorFlow's wheel."""
+    """Returns the compiled `serve_saved_model`, linked with the libraries of TensorFlow's wheel."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("needs a C compiler (cc, gcc or clang)")
@@ -39,7 +39,7 @@ def c_program(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def serve(c_program, texts):
-    """A function that runs the C program on texts; returns the finished process."""
+    """Returns a function that runs the C program on texts and returns the finished process."""
     operators = package_folder("tensorflow_text") / "python/ops/_fast_sentencepiece_tokenizer.so"
 
     def run(folder, source, *fetches, texts=texts, library=operators):
@@ -51,7 +51,7 @@ def serve(c_program, texts):
 
 
 def tensors(folder):
-    """Names of the input and output tensors of the default signature."""
+    """Returns the names of the input and output tensors of the default signature."""
     saved_model = saved_model_pb2.SavedModel()
     saved_model.ParseFromString((folder / "saved_model.pb").read_bytes())
     declared = saved_model.meta_graphs[0].signature_def["serving_default"]

@@ -13,12 +13,12 @@ def test_the_largest_difference_of_each_float():
     assert differences(found, expected, 7) == {"logits": 0.5, "probabilities": 0}
 
 
-def test_not_a_number_is_no_small_difference():
+def test_nan_is_a_difference():
     found = {"logits": floats(float("nan"), 0)}
     assert np.isnan(differences(found, {"logits": floats(1, 0)}, 7)["logits"])
 
 
-def test_padding_counts_for_nothing():
+def test_padding_is_ignored():
     expected = {"input_ids": np.array([2, 9, 3]), "logits": floats(1, 2, 3)}
     found = {"input_ids": np.array([2, 9, 3, 0, 0]), "logits": floats(1, 2, 3, 99, -99)}
     assert differences(found, expected, 3) == {"logits": 0}
@@ -41,8 +41,8 @@ def test_integers_and_strings_are_equal():
         differences({"classes": np.array([b"fine"])}, {"classes": np.array([b"good"])}, 3)
 
 
-def test_the_label_belongs_to_the_exports_own_logits():
-    """Quantized, the larger of two logits that are nearly equal may be the smaller one."""
+def test_the_label_belongs_to_the_logits_of_the_export():
+    """Quantization may swap the order of two nearly equal logits."""
     classes = np.array([b"bad", b"good"])
     expected = {"logits": floats(1, 1.01), "classes": classes, "label": np.array(b"good")}
     found = {"logits": floats(1.01, 1), "classes": classes, "label": np.array(b"bad")}
@@ -53,7 +53,7 @@ def test_the_label_belongs_to_the_exports_own_logits():
 
 @pytest.fixture
 def beam():
-    """Three starts, of which the last can't be an answer's, and three ends for each."""
+    """Returns three starts, the last one impossible, with three ends each."""
     return {
         "start_top_log_probs": floats(-1, -2, -1e30),
         "start_top_index": np.array([4, 7, 0]),
@@ -64,7 +64,7 @@ def beam():
 
 
 def turned(beam, order):
-    """The same beam with its starts in another order."""
+    """Returns the same beam with its starts in another order."""
     rows = {
         name: value.reshape(3, -1)[order].ravel()
         for name, value in beam.items()
@@ -97,7 +97,7 @@ def test_near_ties_may_change_their_order(beam):
     ("change", "output"),
     [
         ({"start_top_index": np.array([4, 6, 0])}, "start_top_log_probs"),  # 7 is missing
-        ({"start_top_index": np.array([7, 4, 0])}, "start_top_log_probs"),  # they are exchanged
+        ({"start_top_index": np.array([7, 4, 0])}, "start_top_log_probs"),  # swapped
         ({"start_top_log_probs": floats(-1, -1e30, -1e30)}, "start_top_log_probs"),
         ({"start_top_log_probs": floats(-1, -2, -3)}, "start_top_log_probs"),
         ({"end_top_index": np.array([5, 8, 6, 7, 9, 0, 1, 2, 3])}, "end_top_log_probs"),

@@ -1,4 +1,4 @@
-"""Base size in 8 bits takes little memory, as the paper promises."""
+"""The base model in 8 bits takes little memory."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForSequenceClassification
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "memory.py"
-LIMIT = 32  # MB of memory over an empty interpreter; unrolled it is over 100
+LIMIT = 32  # MB of memory above an empty interpreter; over 100 when unrolled
 
 
 @pytest.mark.slow

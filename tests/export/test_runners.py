@@ -1,4 +1,4 @@
-"""The scripts beside the package, which run without it."""
+"""The runner scripts, which run without the package."""
 
 import ast
 import json
@@ -22,7 +22,7 @@ def vocabulary(tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lines(texts):
-    """Some plain, some as JSON."""
+    """Returns lines of input, some plain and some JSON."""
     plain = [text for text in texts if "\0" not in text]
     assert len(plain) == 4
     return "".join(
@@ -38,7 +38,7 @@ def expected(texts, logits):
 
 @pytest.fixture(scope="module")
 def answers(run_script):
-    """A function that runs a script in this process and returns its rows."""
+    """Returns a function that runs a script in this process and returns its rows."""
 
     def run(*arguments, lines):
         status, output, errors = run_script(*arguments, lines=lines)
@@ -50,7 +50,7 @@ def answers(run_script):
 
 @pytest.fixture(scope="module")
 def fails(run_script):
-    """A function that runs a script in this process and returns its message."""
+    """Returns a function that runs a script in this process and returns its message."""
 
     def run(*arguments, lines):
         status, output, errors = run_script(*arguments, lines=lines)
@@ -62,7 +62,7 @@ def fails(run_script):
 
 
 def fresh(script, *arguments, lines):
-    """Rows of output of a fresh process, and the modules that it imported."""
+    """Runs a script in a fresh process; returns its rows and the modules that it imported."""
     command = [sys.executable, "-X", "importtime", parity.RUNNERS / script, *arguments]
     finished = subprocess.run(
         command, input=lines.encode(), capture_output=True, check=True, timeout=300
@@ -131,7 +131,7 @@ def test_saved_model_text(written, lines, expected, answers, tmp_path):
 
 
 def test_outputs_as_arrays(written, run_script, tmp_path):
-    """Each is named by the row's number and the output's name."""
+    """Each file is named by the row's number and the output's name."""
     rows = [{"input_ids": [2, 9, 8, 3]}, {"input_ids": [2, 3]}]
     options = ["--signature", "ids", "--save", tmp_path / "outputs.npz"]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -143,7 +143,7 @@ def test_outputs_as_arrays(written, run_script, tmp_path):
     assert arrays["0/logits"].dtype == np.float32
 
 
-def test_a_brace_alone_is_no_json(written, vocabulary, answers):
+def test_a_text_that_begins_with_a_brace(written, vocabulary, answers):
     options = ["--vocabulary", vocabulary]
     rows = answers("tflite.py", written(export_tflite), *options, lines="{so it goes}\n")
     assert [row["text"] for row in rows] == ["{so it goes}"]
@@ -200,7 +200,7 @@ def test_mistakes_with_a_saved_model(written, fails, lines, message):
     assert message in fails("saved_model.py", path, "--signature", "ids", lines=lines)
 
 
-def test_files_that_are_missing_or_others(written, vocabulary, fails, tmp_path):
+def test_missing_and_foreign_files(written, vocabulary, fails, tmp_path):
     (tmp_path / "vocab.txt").write_text("[PAD]\n")
     model = written(export_tflite)
     for arguments, message in (

@@ -12,7 +12,7 @@ def test_samples_are_varied(samples, classifier):
     inputs, expected, pieces = samples["ids"]
     assert pieces == [len(row["input_ids"]) for row in inputs]
     assert min(pieces) == 2  # the empty text
-    assert max(pieces) == 24  # the text that is too long
+    assert max(pieces) == 24  # the truncated text
     assert len(set(pieces)) > 4
     assert {row["logits"].shape for row in expected} == {(3,)}
     assert len({row["logits"].tobytes() for row in expected}) == len(inputs)
@@ -49,7 +49,7 @@ def test_samples_of_choices(make_model, tokenizer):
     np.testing.assert_allclose(expected["logits"], np.ravel(alone), rtol=0, atol=2e-6)
 
 
-def test_a_text_is_expected_to_give_back_its_pieces(make_model, tokenizer):
+def test_expected_outputs_include_the_pieces_of_a_text(make_model, tokenizer):
     samples = sample(make_model("token-classification"), tokenizer, 24, pairs=False)
     for row, ids in zip(samples["text"].expected, samples["ids"].inputs, strict=True):
         assert row["input_ids"].tolist() == ids["input_ids"]
@@ -60,7 +60,7 @@ def test_a_text_is_expected_to_give_back_its_pieces(make_model, tokenizer):
 @pytest.mark.parametrize(
     ("task", "name"), [("masked-lm", "logits"), ("pretraining", "prediction_logits")]
 )
-def test_masked_samples_are_parts_of_the_whole(task, name, make_model, tokenizer):
+def test_masked_samples_select_rows_of_all_logits(task, name, make_model, tokenizer):
     model = make_model(task)
     samples = sample(model, tokenizer, 24, pairs=False, predictions=4)
     masked, whole = samples["masked"], samples["ids"]
@@ -73,8 +73,8 @@ def test_masked_samples_are_parts_of_the_whole(task, name, make_model, tokenizer
     np.testing.assert_allclose(model(row)[name][0], masked.expected[0][name], rtol=0, atol=1e-5)
 
 
-def test_a_beam_is_as_wide_as_ever(make_model, tokenizer):
-    """Though two empty texts are three pieces."""
+def test_the_width_of_a_beam_does_not_depend_on_the_text(make_model, tokenizer):
+    """Keeps the width for two empty texts, which are three pieces."""
     samples = sample(make_model("answerability"), tokenizer, 24, pairs=True)
     assert {row["start_top_index"].shape for row in samples["ids"].expected} == {(5,)}
     assert {row["end_top_index"].shape for row in samples["ids"].expected} == {(25,)}

@@ -20,7 +20,7 @@ WRONG = {
 
 def signatures(path):
     loaded = tf.saved_model.load(path)
-    # The functions have only a weak reference to the loaded object.
+    # The functions reference the loaded object weakly.
     return loaded, loaded.signatures
 
 
@@ -81,7 +81,7 @@ def test_loop_in_a_function_and_in_predict(classifier, features, logits):
 
     tensors = {name: tf.constant(value) for name, value in features.items()}
     np.testing.assert_allclose(looped(tensors), logits, rtol=0, atol=2e-6)
-    # Shapes that aren't known choose other kernels.
+    # Unknown shapes select other kernels.
     specs = {name: tf.TensorSpec([None, None], tf.int32) for name in tensors}
     np.testing.assert_allclose(
         looped.get_concrete_function(specs)(tensors), logits, rtol=0, atol=2e-6

@@ -80,7 +80,7 @@ def test_logits_at_some_positions_alone(task, make_model, features):
 
 
 def test_a_beam_needs_places(make_model):
-    """Three pieces are padded to as many as a beam is wide."""
+    """Pads three pieces to the width of a beam."""
     model = make_model("answerability")
     ids = tf.constant([[2, 3, 3]])
     features = {
@@ -90,7 +90,7 @@ def test_a_beam_needs_places(make_model):
     }
     found = task_outputs(model, features, True)
     assert found["start_top_index"].shape == (1, 5)
-    assert found["start_top_index"].numpy()[0, 0] == 0  # [CLS], the one place that may be
+    assert found["start_top_index"].numpy()[0, 0] == 0  # [CLS], the only possible position
     assert found["start_top_log_probs"].numpy()[0, 1] < -1e29
     np.testing.assert_allclose(
         found["cls_logits"], model(dict(features))["cls_logits"], rtol=0, atol=2e-6

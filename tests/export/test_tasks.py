@@ -1,4 +1,4 @@
-"""Every task leaves through both exporters, and the exports give what Keras gives."""
+"""Both exporters take every task, and the exports agree with Keras."""
 
 import json
 
@@ -19,7 +19,7 @@ TASKS = (
     "multiple-choice",
 )
 MASKED = ("pretraining", "masked-lm")
-# Tasks whose outputs or inputs a low precision, or unrolled layers, may treat in another way.
+# Tasks whose outputs or inputs may differ in low precision or with unrolled layers.
 FORMS = (
     ("encoder", "unrolled", "float16"),
     ("answerability", "loop", "float16"),
@@ -29,7 +29,7 @@ FORMS = (
 
 @pytest.fixture
 def run(run_script):
-    """A function that returns the rows that a runner prints, or its message when it fails."""
+    """Returns a function that returns the rows that a runner prints, or its error message."""
 
     def call(script, *arguments, rows, status=0):
         lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -92,7 +92,7 @@ def test_saved_models_take_any_number_of_choices(checked, make_model, tokenizer)
     np.testing.assert_allclose(answer["logits"], expected, rtol=0, atol=2e-6)
 
 
-def test_two_empty_texts_have_a_beam(checked):
+def test_two_empty_texts_give_a_beam(checked):
     served = tf.saved_model.load(checked(export_saved_model, "answerability").path)
     answer = served.signatures["text"](text=tf.constant([""]), text_pair=tf.constant([""]))
     assert answer["input_ids"].numpy().tolist() == [[2, 3, 3]]
@@ -101,7 +101,7 @@ def test_two_empty_texts_have_a_beam(checked):
 
 
 def test_masked_words_on_a_phone(checked, run):
-    """`masked` replaces `ids`; no logits are computed at other positions."""
+    """Replaces `ids` by `masked`, which computes no logits at other positions."""
     report = checked(export_tflite, "masked-lm", predictions=3, ids_only=True, quantize="dynamic")
     assert set(report.differences) == {"masked"}
     signature = Interpreter(str(report.path)).get_signature_runner("masked")
@@ -116,7 +116,7 @@ def test_masked_words_on_a_phone(checked, run):
 
 
 def test_answers_of_a_tagger_as_json(checked, run, tokenizer, tmp_path):
-    """By strings and by ids alike, with the pieces that the labels belong to."""
+    """Prints the pieces beside the labels, for strings and for ids."""
     (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
     path, rows = checked(export_tflite, "token-classification").path, [{"text": "a quiet delight"}]
     (by_text,) = run("tflite.py", path, rows=rows)

@@ -11,7 +11,7 @@ from albert_tf.errors import UserError
 LABELS = ["bad", "naïve", "good"]
 FORMS = ("loop", "unrolled")
 PRECISIONS = ("none", "float16", "dynamic")
-# Of logits near 1, at this tiny size.
+# For logits near 1 of this tiny model.
 ATOL = {"none": 2e-6, "float16": 5e-3, "dynamic": 0.2}
 
 
@@ -20,7 +20,7 @@ def unpacked(path):
 
 
 def graphs(path):
-    """Each graph's operators by name, in the file's order."""
+    """Returns the names of each graph's operators in the order of the file."""
     model = unpacked(path)
     builtin = {value: name for name, value in vars(schema.BuiltinOperator).items()}
     names = [
@@ -32,7 +32,7 @@ def graphs(path):
 
 
 def tensors(path):
-    """Shape and name of the dtype of each constant."""
+    """Returns shape and name of the dtype of each constant."""
     model = unpacked(path)
     dtype = {value: name for name, value in vars(schema.TensorType).items()}
     return {
@@ -44,7 +44,7 @@ def tensors(path):
 
 
 def from_ids(path, features):
-    """The answers of `ids` in an interpreter without any custom operator."""
+    """Returns the outputs of `ids` from an interpreter without custom operators."""
     signature = Interpreter(str(path)).get_signature_runner("ids")
     size = len(features["input_ids"])
     return [signature(**{k: v[i : i + 1] for k, v in features.items()}) for i in range(size)]
@@ -86,14 +86,14 @@ def test_ids_and_strings_give_what_keras_gives(layers, quantize, written, texts,
         assert answer["probabilities"].sum() == pytest.approx(1, abs=1e-6)
 
 
-def test_strings_need_the_operators_of_text(written):
+def test_strings_need_the_operators_of_tensorflow_text(written):
     interpreter = Interpreter(str(written(export_tflite)))
     assert interpreter.get_signature_list()["ids"]["inputs"] == [
         "attention_mask",
         "input_ids",
         "token_type_ids",
     ]
-    interpreter.allocate_tensors()  # what hosts without signatures call: the graph of `ids`
+    interpreter.allocate_tensors()  # hosts without signatures call the graph of `ids`
     assert {tuple(each["shape"]) for each in interpreter.get_input_details()} == {(1, 24)}
     text = interpreter.get_signature_runner("text")
     with pytest.raises(RuntimeError, match="unresolved custom op: TFText>FastSentencepiece"):

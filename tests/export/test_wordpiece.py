@@ -1,4 +1,4 @@
-"""Models with a WordPiece vocabulary, such as the Chinese ones, leave through both exporters."""
+"""Both exporters take models with a WordPiece vocabulary, such as the Chinese ones."""
 
 import pytest
 from albert_tf_export import export_saved_model, export_tflite
@@ -11,7 +11,7 @@ SPECIAL = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 @pytest.fixture(scope="module")
 def wordpiece():
-    """A tokenizer whose special tokens have other ids than SentencePiece's."""
+    """Returns a tokenizer whose special tokens have other ids than SentencePiece's."""
     pieces = [*SPECIAL, *LETTERS, *(f"##{each}" for each in LETTERS), "the", "quiet", "##light"]
     content = "".join(f"{piece}\n" for piece in pieces).encode()
     return WordPieceTokenizer(content, model_max_length=24)

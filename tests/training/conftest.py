@@ -1,4 +1,4 @@
-"""Records that a tiny model trains on in seconds."""
+"""Records on which a tiny model trains in seconds."""
 
 import random
 
@@ -9,7 +9,7 @@ from tests.conftest import SENTENCES
 
 @pytest.fixture(scope="session")
 def records(tiny_vocabulary, tmp_path_factory):
-    """A directory of 60 and more examples of 24 pieces, as `build-data` makes it."""
+    """Returns a directory by `build-data` with at least 60 examples of 24 pieces."""
     from albert_tf.cli import main
 
     folder = tmp_path_factory.mktemp("records")

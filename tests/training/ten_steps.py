@@ -21,17 +21,17 @@ from albert_tf.training import runtime, steps
 from albert_tf.training.optimizers import AlbertAdamW, Lamb
 
 STEPS, B, T, P, V = 10, 8, 7, 5, 31
-# Clipping is at work in every step: the norms are above 1.
+# Every step clips: the norms are above 1.
 OPTIMIZERS = {
     "lamb": lambda: Lamb(3e-3, global_clipnorm=0.3),
     "adamw": lambda: AlbertAdamW(1e-3, global_clipnorm=0.3),
-    # An optimizer that doesn't take the scale of gradients away.
+    # SGD depends on the scale of gradients, unlike LAMB and AdamW.
     "sgd": lambda: keras.optimizers.SGD(0.1, momentum=0.9, global_clipnorm=0.3),
 }
 
 
 def batches():
-    """Features and labels `[STEPS, B, …]`; the later an example, the more predictions it has."""
+    """Returns features and labels `[STEPS, B, …]`; later examples have more predictions."""
     generator = np.random.default_rng(7)
 
     def draw(low, high, *shape):
@@ -72,7 +72,7 @@ def compiled(optimizer, **config):
 
 
 def dataset(strategy, rows):
-    """This host's part of each global batch."""
+    """Returns this host's part of each global batch."""
     import tensorflow as tf
 
     here = runtime.hosts(strategy)
@@ -82,7 +82,7 @@ def dataset(strategy, rows):
 
 
 def scored(model, strategy):
-    """Of 19 examples in batches of 8: the last one has fewer than there are devices."""
+    """Returns the sums of 19 examples; the last batch has fewer than there are devices."""
     import tensorflow as tf
 
     rows = keras.tree.map_structure(lambda values: values.reshape(-1, *values.shape[2:]), batches())
@@ -130,7 +130,7 @@ def main(settings, output):
     found = {}
     for number, run in enumerate(settings["runs"]):
         if number and found["0/place"][1:] == [0, 2]:
-            time.sleep(2)  # the other host is ahead when this one asks for its strategy again
+            time.sleep(2)  # so the other host is ahead when this one requests its strategy again
         strategy = runtime.strategy_for(run["strategy"])
         values = trained(run, strategy)
         found.update({f"{number}/{name}": value for name, value in values.items()})

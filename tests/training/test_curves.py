@@ -23,7 +23,7 @@ def rows(steps, pairs=True):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The figures that were written."""
+    """Returns the list of written figures."""
     figures = []
     save = Figure.savefig
 

@@ -1,8 +1,8 @@
 """Ten steps on several devices, and on several hosts, end with the weights of one device.
 
-In each global batch some examples have one prediction and others five, so that means over a
-replica's own predictions would differ; gradients are clipped in every step, so that clipping on
-each replica would; and SGD keeps the scale of gradients, which LAMB takes away.
+Some examples have one prediction and others five, so that means over a replica's predictions
+would differ. Every step clips gradients, so that clipping on each replica would differ. SGD
+depends on the scale of gradients, which LAMB removes.
 """
 
 import json
@@ -22,7 +22,7 @@ SCRIPT = Path(__file__).with_name("ten_steps.py")
 ROOT = SCRIPT.parents[2]
 TOLERANCE = 1e-5
 RUNS = [{"optimizer": "lamb", "micro_batches": 1}, {"optimizer": "sgd", "micro_batches": 2}]
-# Draws of JAX don't depend on where they are made: dropout may be on.
+# Random numbers of JAX don't depend on the device: dropout may be on.
 JAX_RUNS = [RUNS[0], {**RUNS[1], "config": {"hidden_dropout_prob": 0.3}}]
 DROPOUT = {"hidden_dropout_prob": 0.4, "num_hidden_layers": 1}
 on_tensorflow = pytest.mark.tensorflow
@@ -71,7 +71,7 @@ def assert_same(expected, found, place):
         np.testing.assert_allclose(
             found[f"{run}/sums"], expected[f"{run}/sums"], rtol=1e-5, atol=1e-5
         )
-        assert len(expected[f"{run}/sums"]) == 11  # of each step, and of an evaluation
+        assert len(expected[f"{run}/sums"]) == 11  # of ten steps and an evaluation
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def one_device(tmp_path_factory):
 
 @on_tensorflow
 def test_two_devices(tmp_path, one_device):
-    """Keras copies dropout seeds to each device, which would then drop the same units."""
+    """Turns dropout off: Keras copies its seeds to each device, which then drops the same units."""
     drops = {"optimizer": "sgd", "micro_batches": 1, "config": DROPOUT, "steps": 1}
     half = {**drops, "strategy": "none", "rows": [0, 1, 2, 3]}
     twice = {**drops, "strategy": "mirrored", "rows": [0, 1, 2, 3, 0, 1, 2, 3]}

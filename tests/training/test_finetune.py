@@ -24,7 +24,7 @@ BAD = ("dull", "noisy", "broken", "rude", "cold", "dirty", "late", "smoky")
 
 
 def write(folder):
-    """51 sentences whose label depends on one word, and 13 for evaluation."""
+    """Writes 51 sentences whose label depends on one word, and 13 for evaluation."""
     folder.mkdir()
     rows = [
         f"The {thing} was {word}.\t{label}"
@@ -53,12 +53,12 @@ def options(data, output, **others):
 
 
 class Crash(Exception):
-    """The process dies, as far as files are concerned."""
+    """Stands in for the death of the process."""
 
 
 @contextlib.contextmanager
 def at_step(number, act):
-    """Does something right after a step, before anything that is due then."""
+    """Returns a patch that acts right after a step, before all other work of that step."""
     after = Loop.after
 
     def acts(loop, sums):
@@ -92,28 +92,28 @@ def shared_data(tmp_path_factory):
 
 
 def three_epochs(data, output, **others):
-    """7 steps an epoch, with dropout, so that its seeds matter."""
+    """Returns options of three epochs of 7 steps, with dropout, so that its seeds matter."""
     given = {"epochs": 3, "dropout": 0.1, "learning_rate": 3e-3, "save_steps": 4}
     return options(data, output, **{**given, **others})
 
 
 @pytest.fixture(scope="module")
-def undisturbed(shared_data, tmp_path_factory):
-    """A run from its beginning to its end: the report and the output."""
-    output = tmp_path_factory.mktemp("undisturbed") / "out"
+def uninterrupted(shared_data, tmp_path_factory):
+    """Returns the report and the output of an uninterrupted run."""
+    output = tmp_path_factory.mktemp("uninterrupted") / "out"
     return finetune(three_epochs(shared_data, output)), output
 
 
-def assert_same_end(report, output, undisturbed):
-    """Every bit of the best weights, and every score and loss."""
+def assert_same_end(report, output, uninterrupted):
+    """Compares every bit of the best weights, and every score and loss."""
     for name in ("best", "history", "step"):
-        assert report[name] == undisturbed[0][name]
-    expected = undisturbed[1] / "model.safetensors"
+        assert report[name] == uninterrupted[0][name]
+    expected = uninterrupted[1] / "model.safetensors"
     assert (output / "model.safetensors").read_bytes() == expected.read_bytes()
 
 
-def test_the_output_is_a_model_directory(undisturbed, shared_data):
-    report, output = undisturbed
+def test_the_output_is_a_model_directory(uninterrupted, shared_data):
+    report, output = uninterrupted
     assert {path.name for path in output.iterdir()} == {
         "config.json",
         "model.safetensors",
@@ -143,26 +143,26 @@ def test_the_output_is_a_model_directory(undisturbed, shared_data):
 
 
 @pytest.mark.slow
-def test_a_resumed_run_ends_as_an_undisturbed_one(
-    shared_data, undisturbed, tmp_path, ctrl_c_is_heard
+def test_a_resumed_run_ends_as_an_uninterrupted_one(
+    shared_data, uninterrupted, tmp_path, ctrl_c_enabled
 ):
-    """After crashes and signals, one after another: in an epoch, at its end, in an evaluation."""
+    """Crashes and stops one run in an epoch, at its end, in an evaluation and while it saves."""
     given = three_epochs(shared_data, tmp_path / "out")
     for disturb in (
         at_step(6, crash),
         at_step(6, ask_to_stop),
         at_step(14, ask_to_stop),
         patched("albert_tf.training.finetune.score", crash),
-        patched("albert_tf.training.checkpoints.write_json", crash),  # while it publishes
+        patched("albert_tf.training.checkpoints.write_json", crash),  # while it writes the output
     ):
         with disturb, pytest.raises((Crash, Interrupted)):
             finetune(given)
-    assert_same_end(finetune(given), tmp_path / "out", undisturbed)
+    assert_same_end(finetune(given), tmp_path / "out", uninterrupted)
     assert not (tmp_path / "out" / "checkpoints").exists()
 
 
-def test_a_finished_model_can_be_fine_tuned_further(data, undisturbed, tmp_path):
-    report = finetune(options(data, tmp_path / "second", model=str(undisturbed[1]), steps=3))
+def test_a_finished_model_can_be_fine_tuned_further(data, uninterrupted, tmp_path):
+    report = finetune(options(data, tmp_path / "second", model=str(uninterrupted[1]), steps=3))
     assert report["step"] == 3 and report["history"][0]["val_accuracy"] > 0.5
 
 
@@ -214,9 +214,9 @@ def written(output):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_and_then_stopped_ends_as_an_undisturbed_one(data, tmp_path):
-    undisturbed = run(command(data, tmp_path / "whole"))
-    assert undisturbed.returncode == 0, undisturbed.stderr
+def test_a_run_that_is_killed_and_then_stopped_ends_as_an_uninterrupted_one(data, tmp_path):
+    uninterrupted = run(command(data, tmp_path / "whole"))
+    assert uninterrupted.returncode == 0, uninterrupted.stderr
     expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
     output = tmp_path / "disturbed"
     saved = []
@@ -265,8 +265,8 @@ def test_bad_options(data, tmp_path, others, message):
     assert not (tmp_path / "out" / "config.json").exists()
 
 
-def test_a_vocabulary_that_is_not_the_models(data, undisturbed, tmp_path, tiny_vocabulary):
-    model = shutil.copytree(undisturbed[1], tmp_path / "first")
+def test_a_vocabulary_that_is_not_the_models(data, uninterrupted, tmp_path, tiny_vocabulary):
+    model = shutil.copytree(uninterrupted[1], tmp_path / "first")
     (model / "spiece.model").write_bytes(tiny_vocabulary)
     with pytest.raises(
         UserError, match=r"\d+ pieces in the tokenizer, vocab_size=\d+ in the model"

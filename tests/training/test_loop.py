@@ -14,7 +14,7 @@ from albert_tf.training.sums import LOSS, pretraining_means
 
 
 class Saved:
-    """Checkpoints that record their calls."""
+    """Records the calls of checkpoints."""
 
     def __init__(self, folder):
         self.folder, self.steps, self.best = folder, [], []
@@ -32,7 +32,7 @@ class Saved:
 
 
 class Recorder:
-    """A reporter that records its calls."""
+    """Records the calls of a reporter."""
 
     def __init__(self):
         self.steps, self.rates, self.saves, self.scores = [], [], [], []
@@ -53,7 +53,7 @@ class Recorder:
 
 @pytest.fixture(scope="module")
 def model():
-    """An optimizer is all that the loop reads of a model."""
+    """Returns a stand-in with an optimizer, all that the loop reads of a model."""
     model = keras.Sequential()
     model.compile("sgd")
     return model
@@ -124,7 +124,7 @@ def test_a_history_of_bounded_length(make):
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_stops(make, ctrl_c_is_heard, signal_number):
+def test_a_signal_saves_and_stops(make, ctrl_c_enabled, signal_number):
     loop = make()
 
     def update(step):
@@ -165,8 +165,8 @@ def test_a_loss_may_rise_a_little(make):
     assert loop.step == 5 * WINDOW
 
 
-def test_a_resumed_run_reports_as_an_undisturbed_one(make):
-    """From a checkpoint between two points of the history and within a window."""
+def test_a_resumed_run_reports_as_an_uninterrupted_one(make):
+    """Resumes from a checkpoint between two points of the history and within a window."""
     losses = {step: 5 + math.sin(step) for step in range(1, 3001)}
     whole = make(steps=2500, point_steps=3)
     run(whole, losses.get)
@@ -182,7 +182,7 @@ def test_a_resumed_run_reports_as_an_undisturbed_one(make):
 
 
 def scored(*scores):
-    """An evaluation with these scores, and a second one that decides nothing."""
+    """Returns an evaluation with these scores, and a second one that decides nothing."""
     given = iter(scores)
     return lambda: {"matthews": next(given), "f1": 0.1}
 
@@ -207,10 +207,10 @@ def test_patience_ends_a_run_and_counts_over_an_interruption(make):
     assert second.step == 30 and second.checkpoints.steps == [30]
     again = make(**plan)
     again.progress = second.progress
-    assert run(again).steps == []  # a run that ended stays ended
+    assert run(again).steps == []  # a finished run stays finished
 
 
-def test_a_signal_in_the_last_step_does_not_interrupt(make, ctrl_c_is_heard):
+def test_a_signal_in_the_last_step_does_not_interrupt(make, ctrl_c_enabled):
     loop = make(steps=7)
 
     def update(step):

@@ -8,12 +8,12 @@ from keras import ops
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training.optimizers import EXCLUDED, AlbertAdamW, Lamb
 
-NAMES = {AlbertAdamW: "adamw", Lamb: "lamb"}  # of the references
+NAMES = {AlbertAdamW: "adamw", Lamb: "lamb"}  # in the references
 BOTH = pytest.mark.parametrize("kind", [AlbertAdamW, Lamb])
 
 
 def named(values):
-    """Variables with these paths, which the optimizers look at."""
+    """Returns variables with these paths, which the optimizers read."""
     variables = []
     for path, value in values.items():
         *scopes, name = path.split("/")
@@ -27,7 +27,7 @@ def named(values):
 
 @BOTH
 def test_five_steps_of_the_original(golden, kind):
-    """With a zero weight, a zero gradient, and every excluded name; to the last bits."""
+    """Covers a zero weight, a zero gradient and every excluded name, to the last bits."""
     run = np.load(golden / "D_optimizers" / f"unit_{NAMES[kind]}.npz")
     names = [name.removeprefix("init/") for name in run.files if name.startswith("init/")]
     assert len(names) == 9
@@ -69,7 +69,7 @@ def test_excluded_weights_neither_decay_nor_adapt(small_config, kind):
 
 @pytest.mark.parametrize("size", [0.02, 0.5, 30.0])
 def test_an_update_of_lamb_has_the_norm_of_its_weight(size):
-    """Also for norms below 1; without decay a first update is a tenth of the root's inverse."""
+    """Covers norms below 1; a first update without decay is a tenth of the root's inverse."""
     weight = np.array([0.6, -0.8], "float32") * np.float32(size)
     variable = keras.Variable(weight)
     Lamb(0.1, weight_decay=0.0).apply([ops.convert_to_tensor([3.0, -4.0])], [variable])
@@ -83,7 +83,7 @@ def test_an_update_of_lamb_has_the_norm_of_its_weight(size):
 
 
 def test_names_are_matched_on_every_backend():
-    """Keras' own `exclude_from_weight_decay(var_names=…)` matches paths on TensorFlow alone."""
+    """Keras' `exclude_from_weight_decay(var_names=…)` matches paths only on TensorFlow."""
     ones = np.ones(3, "float32")
     weights = named({"layer_norm/gamma": ones, "dense/kernel": ones})
     AlbertAdamW(0.1, weight_decay=0.5).apply([ops.zeros(3), ops.zeros(3)], weights)
@@ -93,7 +93,7 @@ def test_names_are_matched_on_every_backend():
 
 @BOTH
 def test_gradients_are_clipped_together(kind):
-    """The first moment after one step is a tenth of the clipped gradient."""
+    """Reads the clipped gradient from the first moment, a tenth of it after one step."""
     layer = keras.layers.Dense(1, use_bias=False)
     layer.build((None, 2))
     optimizer = kind(0.1)
@@ -145,5 +145,5 @@ def test_keras_serializes_the_optimizer(kind):
     assert again.decay == 0.2 and again.exclude == ("a",) and again.global_clipnorm == 0.6
 
 
-def test_what_is_left_out_is_the_originals():
+def test_default_exclusions_are_the_originals():
     assert EXCLUDED == ("LayerNorm", "layer_norm", "bias")

@@ -1,4 +1,4 @@
-"""Whole runs of a tiny model: from records to a model directory, over every interruption."""
+"""Runs of a tiny model from records to a model directory, with every kind of interruption."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.tensorflow
 
 @pytest.fixture(scope="session")
 def config(records, tmp_path_factory):
-    """A configuration with dropout, so that its seeds matter."""
+    """Writes a configuration with dropout, so that its seeds matter."""
     path = tmp_path_factory.mktemp("config") / "config.json"
     pieces = AlbertTokenizer.from_pretrained(records).vocab_size
     config = AlbertConfig.from_size(
@@ -57,9 +57,9 @@ def options(records, config):
 
 
 @pytest.fixture(scope="session")
-def undisturbed(options, tmp_path_factory):
-    """The report and the output of a run from its beginning to its end."""
-    output = tmp_path_factory.mktemp("undisturbed") / "model"
+def uninterrupted(options, tmp_path_factory):
+    """Returns the report and the output of an uninterrupted run."""
+    output = tmp_path_factory.mktemp("uninterrupted") / "model"
     return training.pretrain(options(output, ema=0.5)), output
 
 
@@ -74,8 +74,8 @@ def assert_equal(one, other):
         np.testing.assert_array_equal(value, other[name], err_msg=name)
 
 
-def test_the_output(undisturbed, records):
-    report, output = undisturbed
+def test_the_output(uninterrupted, records):
+    report, output = uninterrupted
     assert {path.name for path in output.iterdir()} == {
         "config.json",
         "curves.png",
@@ -99,13 +99,13 @@ def test_the_output(undisturbed, records):
     assert report["evaluation"][-1]["loss"] < report["history"][0]["loss"] - 0.1
 
 
-def test_the_model_says_what_it_learned(undisturbed):
-    found = pipeline("fill-mask", model=str(undisturbed[1]))("the film was a [MASK] delight")
+def test_the_model_says_what_it_learned(uninterrupted):
+    found = pipeline("fill-mask", model=str(uninterrupted[1]))("the film was a [MASK] delight")
     assert len(found) == 5 and all(0 < each["score"] < 1 for each in found)
 
 
 def command(options):
-    """The command line of these options."""
+    """Returns the command line of these options."""
     defaults = PretrainingOptions("", Path(), size="tiny")
     changed = [
         f"--{field.name.replace('_', '-')}={getattr(options, field.name)}"
@@ -140,8 +140,8 @@ raise SystemExit(main())
 
 
 @pytest.mark.slow
-def test_killed_it_resumes_to_equal_weights(undisturbed, options, tmp_path):
-    """By `kill -9`, once between two checkpoints and once while it writes one."""
+def test_a_killed_run_resumes_to_equal_weights(uninterrupted, options, tmp_path):
+    """Kills a run with SIGKILL between two checkpoints and while it writes one."""
     given = options(tmp_path / "model", ema=0.5)
     line = command(given)
     for killed in (KILLED_AFTER_7, KILLED_IN_SAVING_10):
@@ -152,20 +152,21 @@ def test_killed_it_resumes_to_equal_weights(undisturbed, options, tmp_path):
         found = [path.name for path in sorted((tmp_path / "model" / "checkpoints").iterdir())]
         assert [name for name in found if name.startswith("step-")] == ["step-00000005"]
     subprocess.run(line, cwd=ROOT, check=True)
-    assert_equal(tmp_path / "model", undisturbed[1])
+    assert_equal(tmp_path / "model", uninterrupted[1])
     report = json.loads((tmp_path / "model" / "report.json").read_text())
-    assert report["history"] == undisturbed[0]["history"]
-    assert report["evaluation"] == undisturbed[0]["evaluation"]
+    assert report["history"] == uninterrupted[0]["history"]
+    assert report["evaluation"] == uninterrupted[0]["evaluation"]
     assert not (tmp_path / "model" / "checkpoints").exists()
 
 
 @pytest.mark.slow
 def test_a_run_without_an_average_resumes_with_the_same_settings_only(
-    options, undisturbed, tmp_path, monkeypatch
+    options, uninterrupted, tmp_path, monkeypatch
 ):
-    """The average of weights changes what is scored and saved, not what is trained."""
+    """The average of weights changes scores and saved weights, not training."""
     given = options(tmp_path / "model")
-    monkeypatch.setattr(training, "_publish", lambda *_: None)  # as if it was killed just then
+    # Stands in for a kill at this moment.
+    monkeypatch.setattr(training, "_publish", lambda *_: None)
     training.pretrain(given)
     for changes, message in (
         ({"learning_rate": 0.02}, "learning_rate: 0.01 then, 0.02 now"),
@@ -176,7 +177,7 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
             training.pretrain(dataclasses.replace(given, **changes))
     monkeypatch.undo()
     report = training.pretrain(dataclasses.replace(given, save_steps=3, keep=1))
-    averaged, output = undisturbed
+    averaged, output = uninterrupted
     assert report["history"] == averaged["history"]
     last = [each["evaluation"][-1]["loss"] for each in (report, averaged)]
     assert last[0] != last[1]
@@ -188,9 +189,9 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
     assert found["loss"] == pytest.approx(last[1], rel=1e-6)
 
 
-def test_an_output_that_is_taken(undisturbed, options, tmp_path):
+def test_an_existing_output_is_refused(uninterrupted, options, tmp_path):
     with pytest.raises(UserError, match="must be new, or hold an interrupted run"):
-        training.pretrain(options(undisturbed[1]))
+        training.pretrain(options(uninterrupted[1]))
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="must be a folder. Received: .*a file"):
         training.pretrain(options(tmp_path / "file"))
@@ -207,21 +208,21 @@ def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path, capsys):
     AlbertForPreTraining.from_pretrained(last)
 
 
-def test_starts_with_weights_of_any_format(undisturbed, options, tmp_path):
-    """The original's format has no vocabulary beside it."""
+def test_starts_with_weights_of_any_format(uninterrupted, options, tmp_path):
+    """Covers the original's format, which has no vocabulary beside it."""
     google = str(tmp_path / "google")
-    assert main(["convert", str(undisturbed[1]), google, "--format", "tf1"]) == 0
-    for source in (undisturbed[1], google):
+    assert main(["convert", str(uninterrupted[1]), google, "--format", "tf1"]) == 0
+    for source in (uninterrupted[1], google):
         given = options(tmp_path / "model", init_checkpoint=str(source), dropout=0.3)
         model, _ = pretraining_model(given, T)
         assert model.config.hidden_dropout_prob == 0.3
         model.save_pretrained(tmp_path / "started")
-        assert_equal(tmp_path / "started", undisturbed[1])
+        assert_equal(tmp_path / "started", uninterrupted[1])
 
 
-def test_weights_of_another_vocabulary(undisturbed, options, records, tmp_path):
+def test_weights_of_another_vocabulary(uninterrupted, options, records, tmp_path):
     other = tmp_path / "other"
-    AlbertForPreTraining.from_pretrained(undisturbed[1]).save_pretrained(other)
+    AlbertForPreTraining.from_pretrained(uninterrupted[1]).save_pretrained(other)
     pieces = ModelProto.FromString((records / "spiece.model").read_bytes())
     pieces.pieces[-1].piece = "another"
     AlbertTokenizer(pieces.SerializeToString()).save_pretrained(other)
@@ -240,14 +241,14 @@ def test_weights_of_another_vocabulary(undisturbed, options, records, tmp_path):
         ({"strategy": "horovod"}, "strategy must be one of auto, none"),
     ],
 )
-def test_what_can_not_be(options, tmp_path, changes, message):
+def test_invalid_options(options, tmp_path, changes, message):
     with pytest.raises(UserError, match=message):
         training.pretrain(options(tmp_path / "model", **changes))
     assert not (tmp_path / "model").exists()
 
 
 def test_precision_memory_and_optimizer_are_options(options, tmp_path):
-    """All at once: they train, and come near what a plain run reaches."""
+    """Combines them; the result is near that of a plain run."""
     given = options(
         tmp_path / "model",
         optimizer="adamw",
@@ -267,9 +268,9 @@ def test_precision_memory_and_optimizer_are_options(options, tmp_path):
 
 @pytest.mark.slow
 def test_two_devices_train_and_score_as_one(options, tmp_path, monkeypatch):
-    """From records to the output; the evaluation ends with one example, for one of the two.
+    """Evaluates a number of examples whose last one only one device gets.
 
-    On two devices the run is killed and resumed.
+    The run on two devices is killed and resumed.
     """
     given = options(tmp_path / "one", dropout=0.0, optimizer="adamw", learning_rate=1e-3, ema=0.5)
     monkeypatch.setattr(training, "EVALUATION_BATCH", 251)

@@ -21,12 +21,12 @@ def test_the_defaults_are_the_papers_recipe():
         ({"size": "base", "learning_rate": 0.0}, "learning_rate must be above 0. Received: 0.0"),
     ],
 )
-def test_what_can_not_be(given, message):
+def test_invalid_options(given, message):
     with pytest.raises(UserError, match=message):
         PretrainingOptions("data", "output", **given)
 
 
-def test_options_that_do_not_decide_may_change(tmp_path):
+def test_options_without_effect_on_the_result_may_change(tmp_path):
     options = PretrainingOptions("data", tmp_path, size="tiny")
     again = dataclasses.replace(options, output=tmp_path / "b", save_steps=7, keep=9, eval_steps=3)
     assert options.decisive() == again.decisive()

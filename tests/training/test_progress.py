@@ -8,7 +8,7 @@ from albert_tf.training import progress
 from albert_tf.training.progress import Interval, ProgressLine, in_words
 from albert_tf.training.sums import pretraining_means
 
-TOKENS = 96  # of a step
+TOKENS = 96  # tokens in a step
 
 
 class Terminal(io.StringIO):
@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds that the test sets."""
+    """Returns a clock that the test sets."""
     now = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
@@ -56,7 +56,7 @@ def test_averages_are_weighted_by_predictions():
 
 def test_speed_excludes_the_first_step():
     interval = new_interval()
-    interval.add(sums(2.0, 3.0), 60.0)  # compiles
+    interval.add(sums(2.0, 3.0), 60.0)  # compilation
     assert "tokens_per_second" not in interval.taken()
     for seconds in (0.5, 0.5, 1.0):
         interval.add(sums(2.0, 3.0), seconds)
@@ -78,7 +78,7 @@ def test_a_terminal_shows_a_bar(clock):
     )
 
 
-def test_elsewhere_it_is_a_line_now_and_then_and_one_at_the_end(clock):
+def test_a_file_gets_a_line_at_intervals_and_at_the_end(clock):
     stream = io.StringIO()
     line = shown(400, stream)
     for step in range(1, 62):
@@ -91,7 +91,7 @@ def test_elsewhere_it_is_a_line_now_and_then_and_one_at_the_end(clock):
     assert first.startswith("pretraining:   0% 1/400 [")
     assert first.endswith(", ? left, loss 1.000, masked LM 50.0%]")
     assert second.startswith("pretraining:   8% 31/400 [")
-    assert second.endswith(" left, loss 16.500, masked LM 50.0%, 96 tokens/s]")  # of 2 to 31
+    assert second.endswith(" left, loss 16.500, masked LM 50.0%, 96 tokens/s]")  # mean of 2 to 31
     assert evaluation == "step 40, held out: loss 7.500, masked LM 20.0%"
     assert third.startswith("pretraining:  15% 61/400 [")
     assert third.endswith(" left, loss 46.500, masked LM 50.0%, 96 tokens/s]")
@@ -111,7 +111,7 @@ def test_the_last_steps_are_shown_at_the_end(clock):
     assert "loss 3.200" in stream.getvalue()  # (2 + 3) / 2 + 0.7
 
 
-def test_an_evaluation_counts_in_the_time_left_as_it_does_in_the_time_taken(clock, monkeypatch):
+def test_the_time_left_includes_evaluations(clock, monkeypatch):
     monkeypatch.setattr("tqdm.std.time", lambda: clock[0])
     stream = io.StringIO()
     line = shown(300, stream)
@@ -124,7 +124,7 @@ def test_an_evaluation_counts_in_the_time_left_as_it_does_in_the_time_taken(cloc
     line.close()
     left = [re.search(r" (\d+):(\d\d) left", each) for each in stream.getvalue().splitlines()]
     minutes, seconds = map(int, left[-1].groups())
-    assert 60 * minutes + seconds == pytest.approx(169 * 230 / 130, abs=1)  # of 2 to 131
+    assert 60 * minutes + seconds == pytest.approx(169 * 230 / 130, abs=1)  # mean of 2 to 131
 
 
 def test_scores_of_a_task_have_their_names():

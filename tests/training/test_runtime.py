@@ -1,4 +1,4 @@
-"""Which strategies and precisions there are, and which are refused."""
+"""Strategies and precisions, accepted and refused."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def tf_config(cluster, kind, index):
 
 
 def of_named_hosts():
-    """Returns a stand-in for a strategy of the hosts in TF_CONFIG, which need not exist."""
+    """Returns a fake strategy of the hosts in TF_CONFIG, which need not exist."""
     import tensorflow as tf
 
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
@@ -39,7 +39,7 @@ def of_named_hosts():
 
 
 def run(code, **variables):
-    """The last line that a process of its own prints."""
+    """Runs code in a fresh process; returns its last line of output."""
     inherited = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     code = f"from albert_tf.training import runtime\n{code}"
     done = subprocess.run(
@@ -99,8 +99,8 @@ def test_several_hosts_must_be_named(value, monkeypatch):
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("value", ["worker 0 of 2", tf_config(TWO, "worker", 2)])
-def test_damage_is_not_taken_for_one_host(value, monkeypatch):
-    """Each host would train, and write, for itself."""
+def test_a_damaged_tf_config_is_refused(value, monkeypatch):
+    """Without the error each host would train and write alone."""
     monkeypatch.setenv("TF_CONFIG", value)
     with pytest.raises(UserError, match="TF_CONFIG must name the hosts"):
         runtime.strategy_for("auto")
@@ -136,7 +136,7 @@ def test_another_host_is_gone(monkeypatch):
     with pytest.raises(UserError, match=said), runtime.together(of_named_hosts()):
         raise gone
     with pytest.raises(tf.errors.UnavailableError), runtime.together(tf.distribute.get_strategy()):
-        raise gone  # of one host: not what is meant
+        raise gone  # a strategy of one host
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_hosts_meet_once():
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_a_port_that_is_taken():
+def test_a_port_in_use():
     code = (
         "import json, os, socket\n"
         "taken = socket.create_server(('127.0.0.1', 0))\n"
@@ -167,7 +167,7 @@ def test_a_port_that_is_taken():
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_all_logical_devices_of_this_host_alone():
-    """Left to itself, MirroredStrategy would count in the hosts of TF_CONFIG."""
+    """By default MirroredStrategy includes the hosts of TF_CONFIG."""
     code = (
         "import tensorflow as tf\n"
         "device, = tf.config.list_physical_devices('CPU')\n"
@@ -183,7 +183,7 @@ def test_all_logical_devices_of_this_host_alone():
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_no_tpu_is_in_reach():
+def test_without_a_tpu():
     code = "try: runtime.strategy_for('tpu')\nexcept ValueError as error: print(error)"
     assert "A TPU must be in reach. Received: none (local: " in run(code)
 
@@ -191,7 +191,7 @@ def test_no_tpu_is_in_reach():
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("sign", ["device", "name"])
 def test_a_tpu_comes_before_hosts(sign, monkeypatch):
-    """The path alone, up to TensorFlow: no TPU was at hand to run it on."""
+    """Tests the code up to TensorFlow's call with a fake TPU."""
     import tensorflow as tf
 
     asked = []

@@ -26,7 +26,7 @@ def scalars_of(folder, **options):
 
 
 def points(folder, name):
-    """Every point on disk, those included that TensorBoard would hide."""
+    """Returns every point on disk, including those that TensorBoard hides."""
     found = []
     for path in sorted(folder.iterdir()):
         for event in tf.compat.v1.train.summary_iterator(str(path)):
@@ -41,7 +41,7 @@ def train(scalars, first, last):
         scalars.on_step(step, sums(float(step)), step / 1000, 0.5)
 
 
-def test_points_are_of_all_steps_since_the_one_before(tmp_path):
+def test_a_point_averages_the_steps_since_the_last_one(tmp_path):
     scalars = scalars_of(tmp_path)
     train(scalars, 1, 10)
     scalars.on_step(11, sums(3.0, predictions=30.0), 0.011, 0.5)

@@ -13,7 +13,7 @@ def rates(schedule, *steps):
 
 
 def test_the_original_form_is_the_originals(golden):
-    """Of every set of parameters of `create_optimizer`, at every step that its run recorded."""
+    """Compares with every recorded step of `create_optimizer`, for every set of parameters."""
     folder = golden / "D_optimizers"
     recorded = np.load(folder / "lr_schedules.npz")
     cases = json.loads((folder / "lr_schedules.json").read_text())
@@ -28,9 +28,9 @@ def test_the_original_form_is_the_originals(golden):
         )
         steps, expected = recorded[f"steps_{number}"], recorded[f"lr_{number}"]
         assert (expected < 0).any() == (case["start_warmup_step"] > 0)
-        expected = np.maximum(expected, 0)  # what the docstring says is mended
+        expected = np.maximum(expected, 0)  # the docstring describes this difference
         found = ops.convert_to_numpy(schedule(steps))
-        # A step of float32 below 1 is 6e-8: so much may the share that is left differ.
+        # The resolution of float32 below 1 is 6e-8.
         np.testing.assert_allclose(
             found, expected, rtol=2e-7, atol=6e-8 * case["init_lr"], err_msg=str(case)
         )
@@ -69,7 +69,7 @@ def test_a_warm_up_that_does_not_fit(warmup):
         WarmupPolynomialDecay(0.6, warmup, 12)
 
 
-def test_a_form_that_is_none():
+def test_an_unknown_form():
     with pytest.raises(ValueError, match="one of original, usual. Received: linear"):
         WarmupPolynomialDecay(0.6, 3, 12, form="linear")
 

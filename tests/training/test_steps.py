@@ -1,4 +1,4 @@
-"""The training step of every backend: run with KERAS_BACKEND."""
+"""The training step, run for each backend by KERAS_BACKEND."""
 
 import keras
 import numpy as np
@@ -18,8 +18,8 @@ from albert_tf.training.sums import COUNT, LOSS, pretraining_means
 
 B, T, P, V = 6, 9, 3, 31
 STEPS = 4
-NAMES = {AlbertAdamW: "adamw", Lamb: "lamb"}  # of the references
-# Keras' torch backend draws dropout from torch's own generator, which a state doesn't hold.
+NAMES = {AlbertAdamW: "adamw", Lamb: "lamb"}  # in the references
+# Keras' torch backend draws dropout from torch's generator, which a state doesn't contain.
 DROPOUT = 0.0 if keras.backend.backend() == "torch" else 0.2
 
 
@@ -51,9 +51,9 @@ def in_the_originals_names(model):
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", [Lamb, AlbertAdamW])
 def test_ten_steps_of_the_original(golden, kind):
-    """Its loss curve, and every weight after steps 1, 2 and 10.
+    """Compares the loss curve, and every weight after steps 1, 2 and 10.
 
-    Key biases have no true gradient: what moves them is rounding.
+    Key biases have no true gradient: rounding alone moves them.
     """
     model = AlbertForPreTraining.from_pretrained(
         golden / "B_original_tf1" / "c1_base_gelu" / "pretrain",
@@ -85,7 +85,7 @@ def test_ten_steps_of_the_original(golden, kind):
 
 @pytest.fixture(scope="module")
 def batches():
-    """Batches whose examples have 0 to 3 predictions, and some of them no label of order."""
+    """Returns batches whose examples have 0 to 3 predictions; some lack the pair's label."""
     generator = np.random.default_rng(3)
 
     def draw(low, high, *shape):
@@ -139,13 +139,13 @@ def trained(batches, model, count=STEPS, after=lambda: None, **options):
 
 @pytest.fixture(scope="module")
 def whole(batches):
-    """A model trained without micro-batches, and the sums of its steps."""
+    """Returns a model trained without micro-batches, and the sums of its steps."""
     model = compiled()
     return model, trained(batches, model)
 
 
 def test_a_step_is_that_of_keras_on_the_whole_batch(batches, whole):
-    """Against Keras' own step with the model's own loss; the sums are of before the update."""
+    """Compares with Keras' step and the model's loss; the sums precede the update."""
     model, expected = compiled(), []
     for features, labels in batches.take(STEPS).as_numpy_iterator():
         expected.append(model.train_on_batch(features, labels))
@@ -156,7 +156,7 @@ def test_a_step_is_that_of_keras_on_the_whole_batch(batches, whole):
 
 
 def test_micro_batches_are_one_step(batches, whole):
-    """Gradients, clipping, the schedule and the count of steps; parts have unlike predictions."""
+    """Covers gradients, clipping, schedule and step count; parts have unequal predictions."""
     model = compiled()
     found = trained(batches, model, micro_batches=3)
     assert_near(model.weights, whole[0].weights)
@@ -166,14 +166,14 @@ def test_micro_batches_are_one_step(batches, whole):
 
 
 @pytest.mark.tensorflow
-def test_compiled_by_xla_it_trains_alike(batches, whole):
+def test_xla_does_not_change_the_training(batches, whole):
     model = compiled()
     trained(batches, model, jit_compile=True)
     assert_near(model.weights, whole[0].weights, atol=1e-5)
 
 
 def test_the_average_counts_steps(batches):
-    """By hand: Keras' accumulation would move it for every part."""
+    """Averages by hand; Keras' accumulation would update the average for every part."""
     model, expected = compiled(averaging()), None
 
     def after():
@@ -198,7 +198,7 @@ def test_accumulation_of_keras_is_refused(batches):
 
 
 def test_a_saved_step_resumes_exactly_and_scores_as_it_did(batches, tmp_path):
-    """With dropout and an average of weights, as they are between two steps of one run."""
+    """Saves dropout seeds and the average of weights between two steps."""
     model, scores = compiled(averaging(), dropout=DROPOUT), []
     evaluation = steps.Evaluation(model, strategy_for("none"))
 
@@ -233,7 +233,7 @@ def test_evaluation_of_batches_of_any_size(batches):
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision(batches, whole, policy):
-    """The scale of the loss enters neither weights nor clipping."""
+    """The loss scale changes neither weights nor clipping."""
     model = compiled(dtype=policy)
     assert (type(model.optimizer).__name__ == "LossScaleOptimizer") == (policy == "mixed_float16")
     trained(batches, model, micro_batches=2)
@@ -242,8 +242,8 @@ def test_half_precision(batches, whole, policy):
     assert max(np.abs(new - old).max() for new, old in moved) > 0.05
 
 
-def test_a_step_that_overflows_is_left_out_and_the_scale_falls(batches):
-    """Gradients that float16 can't represent change nothing."""
+def test_an_overflow_skips_the_step_and_lowers_the_scale(batches):
+    """Skips the update for gradients beyond float16."""
     scaled = keras.optimizers.LossScaleOptimizer(AlbertAdamW(0.01), initial_scale=2.0**40)
     model = compiled(scaled, dtype="mixed_float16")
     before = values(model.trainable_variables)
@@ -254,7 +254,7 @@ def test_a_step_that_overflows_is_left_out_and_the_scale_falls(batches):
 
 @pytest.mark.tensorflow
 def test_batches_of_other_shapes_are_traced_once(batches):
-    """By a signature with open dimensions; a step on a shorter batch is the same step."""
+    """Traces a signature with open dimensions; a shorter batch gives the same step."""
     model, traces = compiled(), []
     model.loss_terms = lambda *given: traces.append(1) or type(model).loss_terms(model, *given)
     several = [batches.unbatch().batch(size).take(1) for size in (B, 2, 5)]
@@ -265,7 +265,7 @@ def test_batches_of_other_shapes_are_traced_once(batches):
 
 @pytest.mark.tensorflow
 def test_gradients_of_the_word_table_are_summed_over_repeated_rows(batches):
-    """IndexedSlices would reach the moments and the norm unsummed: their clip norm is another."""
+    """Unsummed IndexedSlices would change the moments and the clip norm."""
     model = compiled()
     ((features, _),) = batches.take(1)
     features["input_ids"] = tf.fill([B, T], 7)

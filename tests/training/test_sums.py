@@ -23,7 +23,7 @@ ORDER = np.array([1, 0, 1], "int32")
 
 
 class Pretraining:
-    """The parts of `AlbertForPreTraining` that sums read, without weights."""
+    """The parts of `AlbertForPreTraining` that the sums read, without weights."""
 
     targets = AlbertForPreTraining.targets
     loss_terms = AlbertForPreTraining.loss_terms
@@ -40,7 +40,7 @@ def drawn():
 
 
 def by_hand(labels, logits):
-    """Sums over labels that count, one at a time."""
+    """Returns sums over unignored labels, computed one at a time."""
     loss = right = count = 0.0
     for place in np.ndindex(labels.shape):
         if labels[place] == -100:
@@ -56,7 +56,7 @@ def in_tensors(labels):
     return {name: ops.convert_to_tensor(values) for name, values in labels.items()}
 
 
-def test_sums_cover_labels_that_count():
+def test_sums_skip_ignored_labels():
     outputs = drawn()
     labels = in_tensors({"sentence_order_label": ORDER, "labels": LABELS})  # in any order
     found = ops.convert_to_numpy(sums(Pretraining(), labels, outputs))
@@ -72,7 +72,7 @@ def test_sums_cover_labels_that_count():
     assert float(batch_loss(sums(Pretraining(), labels, outputs), counted)) == pytest.approx(mean)
 
 
-def test_without_sentence_order_its_sums_are_0():
+def test_sums_of_sentence_order_without_labels_are_0():
     labels = in_tensors({"labels": LABELS})
     found = sums(Pretraining(), labels, drawn())
     np.testing.assert_array_equal(found[1], [0, 0, 0])
@@ -83,7 +83,7 @@ def test_without_sentence_order_its_sums_are_0():
 
 
 def test_means_are_of_all_predictions_not_of_parts():
-    """Two parts with 1 and 9 predictions: the mean of their means would be 3."""
+    """Uses two parts with 1 and 9 predictions; the mean of their means would be 3."""
     few, many = [[1.0, 1.0, 1.0], [0.5, 0.0, 1.0]], [[45.0, 0.0, 9.0], [0.7, 1.0, 1.0]]
     means = pretraining_means(np.add(few, many))
     assert means["masked_lm_loss"] == pytest.approx(4.6)
@@ -101,7 +101,7 @@ def test_means_without_predictions_and_of_a_huge_loss():
 
 
 def test_sums_of_classes_and_of_scores(small_config):
-    """An example of a classifier may be left out; scores all count and have no right answers."""
+    """A classifier may ignore an example; every score counts and has no right answer."""
     classifier = AlbertForSequenceClassification(small_config)
     numbers, logits = np.array([1, 1, -100], "int32"), np.array([[0, 2, 1], [3, 1, 0], [5, 0, 0]])
     labels = in_tensors({"labels": numbers})

@@ -1,4 +1,4 @@
-"""Documents: the same however files are divided, in bounded memory, with clear errors."""
+"""Documents do not depend on splits; memory is bounded; errors are clear."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ LETTERS = ["a", "b,", "é", "字", "😀", "\ufeff", "x" * 9, " ", "\u3000", "\r
 
 @pytest.fixture
 def read(tmp_path):
-    """Writes a file, and reads its documents split by split."""
+    """Writes a file and reads its documents split by split."""
 
     def read(content, name="a.txt", counts=None, split_bytes=1 << 20, **options):
         path = tmp_path / name
@@ -123,8 +123,8 @@ def test_json_lines_are_the_same_however_a_file_is_split(read, monkeypatch):
         for text in texts:
             line = json.dumps({"n": 1, "text": text}, ensure_ascii=generator.random() < 0.5)
             end = generator.choice(["\n", "\r\n", "\n\n", "\n  \n"])
-            kept = [row.rstrip("\r") for row in text.split("\n") if row.strip()]
-            joined = "\n".join(kept).strip().encode()
+            rows = [row.rstrip("\r") for row in text.split("\n") if row.strip()]
+            joined = "\n".join(rows).strip().encode()
             if len(line.encode()) <= longest:
                 expected += parts(offset, joined, limit)
             offset += len((line + end).encode())
@@ -331,7 +331,7 @@ from albert_tf.data.corpus.options import CorpusOptions
 assert not {"tensorflow", "sentencepiece", "numpy"} & sys.modules.keys()
 options, counts = CorpusOptions(bad_lines="skip"), collections.Counter()
 for file in find_inputs(sys.argv[1:]):
-    if os.fork():  # each file has the peak of a process of its own
+    if os.fork():  # a process for each file, because memory's peak never falls
         assert os.wait()[1] == 0, file.name
         continue
     for split in splits([file], 32 << 20):
@@ -363,7 +363,7 @@ ENDLESS = {
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
 def test_memory_stays_bounded(tmp_path):
-    """48 MB of one line, one document or one blank; without bounds each takes as much."""
+    """Reads 48 MB of one line, one document or white space, each within the bound."""
     for name, (content, _, _) in ENDLESS.items():
         with (
             gzip.open(tmp_path / name, "wb", 1)

@@ -64,7 +64,7 @@ def test_names_stay_when_the_corpus_moves(folder, tmp_path):
     assert names(tmp_path / "elsewhere") == before
 
 
-def test_names_that_begin_alike(tmp_path):
+def test_names_with_a_common_prefix(tmp_path):
     for name in ("part-1/a.txt", "part-2/a.txt"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text("")

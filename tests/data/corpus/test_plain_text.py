@@ -26,19 +26,19 @@ def test_cut(text, limit, before, after):
     assert (data[4:stop].decode(), data[stop:].decode()) == (before, after)
 
 
-def test_bytes_of_no_character_are_cut_as_well():
+def test_invalid_utf_8_is_cut_too():
     assert cut(b"\x80" * 20, 2, 5) == 7
 
 
 @pytest.mark.parametrize("white", [chr(code) for code in range(0x110000) if chr(code).isspace()])
-def test_every_white_space_makes_a_blank_line(white):
+def test_a_line_of_any_white_space_is_blank(white):
     text = f"One.\n{white}{white}\nTwo."
     found = list(passages(Blocks(io.BytesIO(text.encode()), 0), 0, None, 100))
     second = 4 + len(f"\n{white}{white}\n".encode())
     assert found == [(0, b"One.", 0), (second, b"Two.", 0)]
 
 
-def test_nothing_else_makes_one():
+def test_other_lines_are_not_blank():
     for code in range(33, 0x3100):
         if not chr(code).isspace():
             text = f"One.\n{chr(code)}\nTwo.".encode()
@@ -49,7 +49,7 @@ def test_nothing_else_makes_one():
     ("start", "end", "found"),
     [(0, 8, ["One"]), (8, 9, ["Two"]), (0, 9, ["One", "Two"]), (9, 99, ["Six"]), (16, 17, ["Six"])],
 )
-def test_a_document_belongs_where_the_blank_line_before_it_begins(start, end, found):
+def test_a_document_belongs_to_the_split_of_the_blank_line_before_it(start, end, found):
     text = b"\nOne\n\n \n\nTwo\n \n\n\nSix"
     assert text[8:9] == b"\n", "the blank line before Two"
     blocks = Blocks(io.BytesIO(text[max(0, start - 1) :]), max(0, start - 1))

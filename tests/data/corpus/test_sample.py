@@ -1,4 +1,4 @@
-"""The sample: bounded, seeded, fair, and independent of the order of reading."""
+"""The sample is bounded, seeded, fair, and independent of the order of reading."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ from albert_tf.errors import UserError
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Five files of 60 documents of 80 to 97 bytes."""
+    """Returns five files of 60 documents of 80 to 97 bytes."""
     for name in range(5):
         rows = [
             f"File {name}, document {row}: {'word ' * 13}{'.' * (row % 10)}" for row in range(60)

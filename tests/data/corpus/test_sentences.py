@@ -46,7 +46,7 @@ def test_other_languages():
     assert found(german, language="de") == ["Am 3. Mai kam er z. B. an.", "Dann ging er."]
 
 
-def test_splitters_of_your_own():
+def test_custom_splitters():
     assert found("a, b,,c\nd", by_comma) == ["a", "b", "c", "d"]
     assert found("a b\nc", "builtins:str.split") == ["a", "b", "c"]
     assert found("a, b", f"{__name__}:by_comma") == ["a", "b"]

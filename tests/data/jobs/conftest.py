@@ -1,4 +1,4 @@
-"""A corpus of each kind of file, and jobs on it that take a second."""
+"""A corpus with files of each kind, and jobs on it that take a second."""
 
 import gzip
 import hashlib
@@ -14,7 +14,7 @@ COPIES, DOCUMENTS, SHARD_BYTES = 3, 96, 9000
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
-    """A folder with 96 documents: plain text in two files, .gz, JSONL, and an empty file."""
+    """Returns a folder with 96 documents in two text files, .gz and JSONL, and an empty file."""
     folder = tmp_path_factory.mktemp("corpus")
     generator = random.Random(7)
     texts = [" ".join(generator.choices(SENTENCES, k=generator.randint(2, 12))) for _ in range(96)]
@@ -36,7 +36,7 @@ def vocabulary(tiny_vocabulary, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def make(corpus, vocabulary):
-    """Makes a job in static mode."""
+    """Returns a function that makes a job in static mode."""
     from albert_tf.data.corpus.options import CorpusOptions
     from albert_tf.data.jobs.job import make_job
     from albert_tf.data.pretraining.options import ExampleOptions
@@ -57,7 +57,7 @@ def make(corpus, vocabulary):
 
 @pytest.fixture(scope="session")
 def finished(make, tmp_path_factory):
-    """The folder of a job that nothing interrupted."""
+    """Returns the output of an uninterrupted job."""
     from albert_tf.data.jobs.local import run_local
 
     folder = tmp_path_factory.mktemp("finished") / "examples"
@@ -67,7 +67,7 @@ def finished(make, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def content():
-    """Digests of all files in a folder, by relative path."""
+    """Returns the digests of all files in a folder by relative path."""
 
     def content(folder):
         return {

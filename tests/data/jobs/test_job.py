@@ -12,7 +12,7 @@ SIZES = {"a.txt": 25_000, "b.txt.gz": 9_000, "c/1.txt": 300, "c/2.txt": 0, "c/3.
 
 @pytest.fixture
 def sized(make, tmp_path):
-    """Makes a job on files that have nothing but a size."""
+    """Makes a job on files of zeros with the given sizes."""
     job = make(tmp_path / "examples")
 
     def sized(sizes, shard_bytes=10_000):

@@ -1,4 +1,4 @@
-"""The same bytes from any number of workers and after any crash; no process left behind."""
+"""Any number of workers and any crash give the same bytes; no process outlives the run."""
 
 import os
 import pickle
@@ -19,7 +19,7 @@ from albert_tf.data.jobs.run import read_manifest
 from albert_tf.data.pretraining.records import decode, read_records
 from albert_tf.errors import UserError
 
-pytestmark = pytest.mark.usefixtures("ctrl_c_is_heard")
+pytestmark = pytest.mark.usefixtures("ctrl_c_enabled")
 
 ROOT = Path(local.__file__).parents[3]
 RANDOM = random.Random(int(os.environ["ALBERT_TF_SEED"]))
@@ -54,7 +54,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a job in a process group, which ends when it touches its n-th file."""
+    """Starts a job in a process group that is killed when it touches its n-th file."""
     script, pickled = tmp_path / "run.py", tmp_path / "job.pickle"
     script.write_text(SCRIPT)
 
@@ -74,7 +74,7 @@ def start(tmp_path):
 
 @pytest.fixture
 def long_job(make, tmp_path, start):
-    """A job of a minute, started with two workers, and some of its shards are there."""
+    """Starts a job of a minute with two workers; yields it after its first shards."""
     job = make(tmp_path / "examples", dupe_factor=400)
     process = start(job, 2)
     while not list(Path(job.output).glob("*.tfrecord")):
@@ -123,7 +123,7 @@ def test_another_seed_and_a_dynamic_job_give_other_files(finished, make, content
 def test_a_run_killed_at_any_touch_of_a_file_resumes(finished, make, content, tmp_path, start):
     for last in sorted(RANDOM.sample(range(1, 150), 4)):
         folder = tmp_path / str(last)
-        if last % 2:  # a finished folder to mend
+        if last % 2:  # a finished folder that needs repair
             shutil.copytree(finished, folder)
             for path in [*folder.glob("examples-*")][::5]:
                 path.unlink()
@@ -153,7 +153,7 @@ def test_all_processes_killed_at_once_again_and_again(finished, make, content, t
 def test_no_worker_outlives_the_run(long_job, stop):
     _, process = long_job
     if stop == signal.SIGINT:
-        os.killpg(process.pid, stop)  # as a terminal does
+        os.killpg(process.pid, stop)  # as a terminal sends it
     else:
         process.send_signal(stop)
     _, errors = process.communicate()
@@ -210,7 +210,7 @@ def _die(job, done):
 
 
 def _wait_for_the_end_of(session):
-    """Fails if a process of the session is there after ten seconds."""
+    """Fails if a process of the session is alive after ten seconds."""
     for _ in range(1000):
         if not _alive(session):
             return
@@ -219,7 +219,7 @@ def _wait_for_the_end_of(session):
 
 
 def _alive(group):
-    """The processes of a group, without zombies."""
+    """Returns the processes of a group, without zombies."""
     alive = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

@@ -24,7 +24,7 @@ def test_a_terminal_shows_a_bar_with_counts_and_ends_it():
     )
 
 
-def test_elsewhere_it_is_a_line_every_half_minute(monkeypatch):
+def test_a_file_gets_a_line_every_half_minute(monkeypatch):
     stream = io.StringIO()
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])

@@ -1,4 +1,4 @@
-"""Resumes, mends, refuses: what a run does with what it finds."""
+"""A run resumes, repairs or refuses the output that it finds."""
 
 import os
 import shutil
@@ -13,17 +13,17 @@ from albert_tf.data.jobs.run import read_manifest, run_job
 from albert_tf.data.jobs.shards import make_part
 from albert_tf.errors import UserError
 
-SHARDS = 24  # of the job: six parts, of which b.txt.gz makes three groups, in three copies
+SHARDS = 24  # six parts, with three groups of b.txt.gz, in three copies
 
 
 @pytest.fixture
 def copied(finished, tmp_path):
-    """A finished folder to damage."""
+    """Returns a copy of a finished output, which a test may damage."""
     return shutil.copytree(finished, tmp_path / "examples")
 
 
 def interrupted(count):
-    """An engine that ends after some parts."""
+    """Returns an engine that ends after some parts."""
 
     def engine(job, parts, progress):
         for part in parts[:count]:
@@ -113,7 +113,7 @@ def test_other_settings_are_refused_and_force_starts_anew(
     assert content(folder) == content(tmp_path / "new")
 
 
-def test_only_force_takes_what_remains_of_a_run(make, finished, content, copied):
+def test_only_force_replaces_the_remains_of_a_run(make, finished, content, copied):
     for path in [*copied.glob("*.json"), copied / "spiece.model"]:
         path.unlink()
     with pytest.raises(UserError, match=r"contains examples-.*.tfrecord and no manifest.json"):
@@ -181,13 +181,13 @@ def test_a_corpus_without_a_document_is_refused(make, corpus, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"kind": "another"}'])
-def test_another_manifest_is_none(tmp_path, text):
+def test_a_manifest_of_another_format_is_refused(tmp_path, text):
     assert read_manifest(Output(str(tmp_path))) is None
     (tmp_path / "manifest.json").write_text(text)
     assert read_manifest(Output(str(tmp_path))) is None
 
 
-def test_the_manifest_reads_as_it_was_written(make, finished):
+def test_the_manifest_is_read_back(make, finished):
     manifest = read_manifest(Output(str(finished)))
     assert manifest.settings == make(finished).settings()
     assert manifest.totals["documents"] == 96

@@ -1,4 +1,4 @@
-"""Corpora and outputs in an object store: a real S3 interface on the loopback."""
+"""Corpora and outputs in an object store: a real S3 interface on the loopback interface."""
 
 import signal
 import subprocess
@@ -14,7 +14,7 @@ s3fs = pytest.importorskip("s3fs")
 
 @pytest.fixture(scope="session")
 def store(s3, corpus):
-    """The file system of a bucket with the corpus."""
+    """Returns the file system of a bucket with the corpus."""
     files = s3fs.S3FileSystem()
     files.put(f"{corpus}/", f"{s3}/corpus/", recursive=True)
     return files
@@ -22,7 +22,7 @@ def store(s3, corpus):
 
 @pytest.fixture
 def expected(finished):
-    """The files of the job that was made on a local disk, by name."""
+    """Returns the files of the same job on a local disk by name."""
     return {path.name: path.read_bytes() for path in finished.iterdir()}
 
 

@@ -13,7 +13,7 @@ from albert_tf.errors import UserError
 
 @pytest.fixture
 def job(make, tmp_path):
-    """A job whose output is ready for its workers."""
+    """Returns a job whose output is ready for its workers."""
     job = make(tmp_path / "examples")
     output = Output(job.output)
     with output.locked():

@@ -1,4 +1,4 @@
-"""Directories of records like those of `build-data`; each record can be recognised."""
+"""Directories of numbered records like those of `build-data`."""
 
 import dataclasses
 import itertools
@@ -16,12 +16,12 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 
 T, P = 40, 5
 FIRST = 5  # the first piece that isn't special
-COUNTS = (13, 0, 9, 31, 6)  # records of each file
+COUNTS = (13, 0, 9, 31, 6)  # records in each file
 
 
 @dataclasses.dataclass
 class Directory:
-    """A directory; `record` returns the features of a record by its number."""
+    """Writes a directory; `record` returns the features of a record by its number."""
 
     path: Path
     options: ExampleOptions
@@ -43,7 +43,7 @@ class Directory:
 
 
 def dynamic_record(number):
-    """A dynamic record, whose first segment begins with its number."""
+    """Returns a dynamic record whose first segment begins with its number."""
     generator = np.random.default_rng(number)
     pair = [generator.integers(FIRST, 110, size) for size in generator.integers(1, T // 2 - 1, 2)]
     pair[0][0] = FIRST + number
@@ -55,7 +55,7 @@ def dynamic_record(number):
 
 
 def static_record(number):
-    """A static record, which begins with its number."""
+    """Returns a static record that begins with its number."""
     length, predicted = 9 + number * 7 % (T - 8), 1 + number % P
     row = np.arange(T)
     inside = row < length

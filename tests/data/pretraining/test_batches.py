@@ -40,7 +40,7 @@ def assert_same(found, expected):
 
 
 def numbers(batches):
-    """The numbers of the static records in each batch."""
+    """Returns the numbers of the static records in each batch."""
     return [(inputs["input_ids"][:, 0] - FIRST).tolist() for inputs, _ in batches]
 
 
@@ -49,7 +49,7 @@ def flat(lists):
 
 
 def made_in_numpy(directory, number, epoch, seed):
-    """A dynamic record, swapped and masked, as features of one row."""
+    """Returns the features of one dynamic record, swapped and masked."""
     key = draws.child(draws.key(seed, "masks"), epoch, [number])
     swap = draws.uniform(key, 0, 0)[0, 0] < 0.5
     table, record = word_table(directory.tokenizer), directory.record(number)
@@ -103,7 +103,7 @@ def whole_static(static):
 
 @pytest.fixture(scope="module")
 def everything(directory):
-    """The evaluation batches, twice."""
+    """Returns the evaluation batches of two passes."""
     dataset = evaluation_batches(directory.path, BATCH, SEED)
     assert dataset.cardinality() == STEPS + 1
     return arrays(dataset), arrays(dataset)
@@ -140,7 +140,7 @@ def test_static_records_are_read_as_they_are(static, whole_static):
 
 
 def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic):
-    tf.random.set_seed(5)  # must not change anything
+    tf.random.set_seed(5)  # changes no batch
     made = [
         {tuple(map(as_bytes, made_in_numpy(dynamic, number, epoch, SEED))) for number in range(N)}
         for epoch in range(2)
@@ -192,7 +192,7 @@ def test_workers_share_the_records_of_each_epoch(static):
 
 
 def test_hosts_share_each_batch(dynamic):
-    """The hosts' parts together are the batch of one host, masks included; also after a resume."""
+    """Concatenates to the batch of one host, masks included, before and after a resume."""
     files, count = find_records(dynamic.path), 2
     whole = taken(pretraining_batches(files, BATCH, SEED, **SMALL), 12)
     hosts = [

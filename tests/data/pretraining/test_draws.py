@@ -6,7 +6,7 @@ from albert_tf.data.pretraining import arrays, arrays_graph, draws
 
 
 def test_the_stream_is_splitmix64():
-    """The first numbers for the seed 1234567, as published with the generator's C source."""
+    """Compares with the published first numbers of the generator for the seed 1234567."""
     step = 0x9E3779B97F4A7C15
     states = np.array([(1234567 + place * step) % 2**64 for place in (1, 2, 3)], np.uint64)
     with np.errstate(over="ignore"):
@@ -44,7 +44,7 @@ def test_the_graph_draws_the_same_numbers():
 
 @pytest.mark.parametrize("stream", [0, 1, 17])
 def test_numbers_are_uniform_and_independent(stream):
-    """Within five standard deviations, of numbers that never change."""
+    """Allows five standard deviations; the numbers never change."""
     numbers = draws.uniform(np.arange(1000, dtype=np.uint64), stream, np.arange(200))
     assert numbers.min() >= 0 and numbers.max() < 1
     counts = np.histogram(numbers, bins=50, range=(0, 1))[0]

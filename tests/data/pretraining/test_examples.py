@@ -88,7 +88,7 @@ def test_masked_records_have_the_original_s_features(make, tiny_tokenizer):
 
 
 def test_swapped_segments_are_in_the_other_order(make):
-    """The same pairs, once with the order drawn and once without a task."""
+    """Returns the same pairs with the task of sentence order and without a task."""
     given = documents(40)
     plain = [decode(record) for _, record in records(make(pair_task="none"), given)[0]]
     drawn = [decode(record) for _, record in records(make(), given)[0]]
@@ -140,7 +140,7 @@ def arrays(*sentences):
     return [np.array(sentence, np.int32) for sentence in sentences]
 
 
-def test_documents_side_by_side():
+def test_documents_in_one_call():
     counts = Counter()
     sentences = arrays([1, 2, 2], [3], [], [4, 5])
     whole = as_passages([7, 8, 9], [2, 1, 1], sentences, STARTS, 10, counts)

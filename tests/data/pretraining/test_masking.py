@@ -48,7 +48,7 @@ def keys(count):
 
 
 def random_rows(count, seed=SEED):
-    """Rows of random pieces; both segments have at least one."""
+    """Returns rows of random pieces with at least one in each segment."""
     generator = np.random.default_rng(seed)
     lengths = generator.integers(5, LENGTH + 1, count)
     first = 3 + (generator.random(count) * (lengths - 4)).astype(int)
@@ -61,7 +61,7 @@ def random_rows(count, seed=SEED):
 
 
 def in_graph(rows, keys, table, options):
-    """`mask` as TensorFlow computes it, in `tf.data`, as NumPy arrays."""
+    """Returns NumPy arrays of `mask` in `tf.data`."""
 
     def masked(ids, lengths, first, keys):
         return mask(Unmasked(ids, lengths, first), keys, table, options, arrays_graph)
@@ -71,7 +71,7 @@ def in_graph(rows, keys, table, options):
 
 
 def plainly(ids, length, first, key, table, options):
-    """One row, masked by the rule as it reads: words, turns, n-grams, pieces."""
+    """Masks one row by a direct transcription of the rule."""
     order, ngram, replace, random, shuffle = (
         draws.uniform(key[None], stream, np.arange(LENGTH))[0] for stream in range(16, 21)
     )
@@ -146,7 +146,7 @@ def test_the_graph_masks_as_numpy_does(choice, table, monkeypatch):
         np.testing.assert_array_equal(one, other, err_msg=name)
 
 
-def test_rows_are_masked_alike_in_any_company(table):
+def test_masks_do_not_depend_on_the_other_rows(table):
     rows, drawn = random_rows(90), keys(90)
     together = mask(rows, drawn, table, options())
     for part in (slice(0, 1), slice(40, 61), slice(89, 90)):
@@ -155,7 +155,7 @@ def test_rows_are_masked_alike_in_any_company(table):
             np.testing.assert_array_equal(whole[part], own)
 
 
-def test_as_many_as_the_probability_says(table):
+def test_the_share_of_predictions_is_the_probability(table):
     rows = random_rows(400)
     masked = mask(rows, keys(400), table, options(ngram=1))
     single = dataclasses.replace(options(), do_whole_word_mask=False)
@@ -186,7 +186,7 @@ def test_no_row_at_all(table):
 
 
 def test_eighty_ten_ten(table):
-    """Within four standard deviations, of pieces that are all words, so that none is left."""
+    """Allows four standard deviations; every piece is a word, so that none is left over."""
     rows = random_rows(3000)
     given = options(do_whole_word_mask=False, masked_lm_prob=0.5)
     masked = mask(rows, keys(3000), table, given)
@@ -194,7 +194,7 @@ def test_eighty_ten_ten(table):
     after = np.take_along_axis(masked.ids, masked.positions, 1)[real]
     before = masked.labels[real]
     total = len(after)
-    by_chance = 0.1 / len(table.random_ids)  # a random piece may be the one that stood there
+    by_chance = 0.1 / len(table.random_ids)  # a random piece may equal the original one
     for share, expected in (
         ((after == 4).mean(), 0.8),
         ((after == before).mean(), 0.1 + by_chance),
@@ -223,7 +223,7 @@ def test_pairs_become_rows_with_special_pieces_and_padding(table):
 
 
 def test_pieces_that_begin_a_word():
-    """The original's rule: numbers and punctuation are words."""
+    """Follows the original: numbers and punctuation are words."""
     begin = ["▁the", "▁", ".", ",", "-", "'", "1912", "5%", "é", "<unk>", "£", "?'"]
     go_on = ["ing", "s", "th", "B", "e-", ".com"]
     assert word_starts(begin).all()
@@ -236,11 +236,11 @@ def test_pieces_of_wordpiece():
 
 
 def test_the_published_vocabulary(golden, published_vocabulary):
-    """Each piece as the original's own function gives it."""
+    """Compares each piece with the original's function."""
     listing = json.loads((golden / "F_pretraining_data/is_start_piece.json").read_text("utf-8"))
     tokenizer = AlbertTokenizer(published_vocabulary)
     starts = word_table(tokenizer).starts
-    # Ids that the references don't name have a private-use character for a piece.
+    # Ids that the references lack have private-use characters as pieces.
     pieces = tokenizer.convert_ids_to_tokens(range(len(starts)))
     known = {number for number, piece in enumerate(pieces) if piece < chr(0x100000)}
     assert len(known) > 2900

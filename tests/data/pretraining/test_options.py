@@ -9,14 +9,14 @@ from albert_tf.errors import UserError
 
 
 def test_ngrams_are_rarer_the_longer_they_are():
-    """6/11, 3/11, 2/11: ALBERT, section 4.1."""
+    """Expects 6/11, 3/11 and 2/11, from section 4.1 of the ALBERT paper."""
     np.testing.assert_allclose(ExampleOptions().ngram_probabilities, [6 / 11, 3 / 11, 2 / 11])
     longer = ExampleOptions(favor_shorter_ngram=False)
     np.testing.assert_allclose(longer.ngram_probabilities, [2 / 11, 3 / 11, 6 / 11])
 
 
 def test_spans_are_as_long_as_spanberts():
-    """A mean of 3.8 words: SpanBERT, section 3.1."""
+    """Expects a mean of 3.8 words, from section 3.1 of the SpanBERT paper."""
     probabilities = ExampleOptions(span_masking=True).ngram_probabilities
     assert len(probabilities) == 10
     assert probabilities.sum() == pytest.approx(1)
@@ -29,7 +29,7 @@ def test_predictions_follow_the_length(given, predictions):
     assert ExampleOptions(**given, max_predictions_per_seq=20).predictions == 20
 
 
-def test_copies_are_of_static_mode():
+def test_only_static_mode_has_copies():
     assert ExampleOptions(mode="static").copies == 40
     assert ExampleOptions(dupe_factor=7).copies == 1
 

@@ -26,8 +26,9 @@ def options(**given):
 
 
 def documents(sizes, longest=21, seed=3):
-    """Documents with `sizes` sentences of 1 to `longest` pieces; a piece is its position, every
-    second one begins a word."""
+    """Returns documents with `sizes` sentences of 1 to `longest` pieces.
+
+    Each piece equals its position; every second one begins a word."""
     generator = np.random.default_rng(seed)
     lengths = generator.integers(1, longest + 1, sum(sizes))
     bounds = np.concatenate([[0], np.cumsum(lengths)])
@@ -39,7 +40,7 @@ def documents(sizes, longest=21, seed=3):
 
 
 def one(given, number):
-    """One of several documents."""
+    """Returns one of several documents."""
     first, last = given.documents[number : number + 2]
     start, end = given.bounds[first], given.bounds[last]
     return Passages(
@@ -68,7 +69,7 @@ def test_pairs_cover_a_document_in_its_order(counts):
 
 
 def test_a_segment_ends_where_a_sentence_does(counts):
-    """Unless it had to be cut to fit."""
+    """Skips segments that had to be cut to fit."""
     given = documents([60] * 9, longest=6)
     pairs = make_pairs(given, options(short_seq_prob=1), counts)
     whole = np.diff(pairs.first)[:, 0] + np.diff(pairs.second)[:, 0] < ROOM
@@ -81,7 +82,7 @@ def test_a_segment_ends_where_a_sentence_does(counts):
     np.testing.assert_array_equal(np.diff(sentences, axis=0)[0] == 1, inside)
 
 
-def test_a_document_s_pairs_depend_on_it_alone(counts):
+def test_pairs_depend_on_their_document_alone(counts):
     given = documents([30, 1, 44, 7])
     together = make_pairs(given, options(short_seq_prob=0.5), counts)
     offset = 0
@@ -97,7 +98,7 @@ def test_a_document_s_pairs_depend_on_it_alone(counts):
 
 
 def test_a_document_of_one_sentence_is_cut_between_words(counts):
-    """Its halves are in order: no label is wrong (google-research/albert#234)."""
+    """Expects its halves in order, with a correct label (google-research/albert#234)."""
     given = documents([1] * 50)
     pairs = make_pairs(given, options(), counts)
     assert (pairs.labels == IN_ORDER).all()
@@ -113,8 +114,8 @@ def test_a_single_word_makes_no_pair(counts):
     assert counts["single_words"] == 1
 
 
-def test_short_targets_are_of_whole_documents(counts):
-    """A tenth of the documents have targets drawn uniformly between 2 and the maximum."""
+def test_a_target_applies_to_a_whole_document(counts):
+    """Expects uniform targets between 2 and the maximum for a tenth of the documents."""
     given = documents([40] * 1500, longest=1)
     pairs = make_pairs(given, options(short_seq_prob=0.1), counts)
     number = np.searchsorted(given.bounds[given.documents], pairs.first[:, 0], side="right") - 1
@@ -136,8 +137,8 @@ def test_half_of_the_pairs_are_swapped(counts):
     assert (turned.labels[~swap] == IN_ORDER).all()
 
 
-def test_where_the_segments_meet_does_not_tell_their_order(counts):
-    """If one is longer by a piece, it is so by chance."""
+def test_the_boundary_of_segments_does_not_predict_their_order(counts):
+    """Allows a segment to be longer by a piece, by chance."""
     turned = swapped(make_pairs(documents([9000]), options(short_seq_prob=0), counts))
     longer = np.diff(turned.first)[:, 0] - np.diff(turned.second)[:, 0]
     nearly_alike = np.abs(longer) == 1
@@ -174,7 +175,7 @@ def test_no_task_no_label(counts):
 
 
 def test_cuts_come_from_the_longer_segment(counts):
-    """Piece by piece, by a draw if both are equally long: as many as in the original."""
+    """Cuts piece by piece, at random if both are equally long, as many as the original."""
     given = documents([2] * 300, longest=ROOM)
     pairs = make_pairs(given, options(short_seq_prob=0), counts)
     fronts = turned = 0

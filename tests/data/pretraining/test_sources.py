@@ -41,7 +41,7 @@ def test_a_directory_is_read_as_in_a_bucket(static, dynamic):
 
 
 def test_other_protocols_are_downloaded(s3, dynamic, tmp_path, monkeypatch):
-    """TensorFlow has no file system for s3://; its own ones are read in place."""
+    """Downloads from s3://, for which TensorFlow has no file system."""
     monkeypatch.setattr(sources, "CACHE", tmp_path)
     store, local = fsspec.filesystem("s3"), find_records(dynamic.path)
     url = f"{s3}/records"

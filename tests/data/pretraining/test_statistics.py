@@ -13,8 +13,8 @@ from albert_tf.data.pretraining.statistics import statistics
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 RUNS = 10
-# Flag sets of the golden statistics; True where lengths agree too. Elsewhere they can't: there the
-# original fills up a sentence that is left over with another document, under a wrong label.
+# Flag sets of the golden statistics; True where lengths agree too. Elsewhere the original adds
+# text of another document to a remaining sentence, under a wrong label.
 FLAGS = {
     "default_ngram3_wwm": False,
     "ngram1_no_wwm": False,
@@ -31,7 +31,7 @@ def examples_of(maker, passages, copies):
 
 
 def measured(examples, longest):
-    """Statistics under the golden file's names."""
+    """Returns statistics under the golden file's names."""
     examples = list(examples)
     found = statistics(examples, mask_id=4)
     lengths = np.array([sum(example["input_mask"]) for example in examples])
@@ -69,10 +69,10 @@ def expected(golden, with_lengths):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FLAGS)
 def test_statistics_agree_with_a_run_of_the_original(name, golden, published_vocabulary):
-    """Each number of the original's run is within four standard deviations of ten of ours.
+    """Expects each number of the original's run within four standard deviations of ten of our runs.
 
-    All runs are of the same size, 900 passes over documents, so that the spread of ours is the
-    sampling error of the original's; ours are over 20,000 examples together (10,000 of 512 pieces).
+    All runs have the same size, 900 passes over documents, so that the spread of our runs is the
+    sampling error of the original's. Our runs make over 20,000 examples (10,000 of 512 pieces).
     """
     folder = golden / "F_pretraining_data"
     its = json.loads((folder / "statistics.json").read_text("utf-8"))[name]
@@ -117,7 +117,7 @@ def test_numbers_of_masked_examples():
         "labels": {"in order": 2, "swapped": 1},
         "length": {"mean": 9.0, "min": 7, "max": 10},
         "short": 0.0,
-        "told_by_lengths": pytest.approx(2.5 / 3),  # one length is unpredictable
+        "told_by_lengths": pytest.approx(2.5 / 3),  # ties cannot be predicted
         "padding": pytest.approx(0.1),
         "predictions": 3.0,
         "predicted": pytest.approx(1 / 3),
@@ -139,7 +139,7 @@ def test_numbers_of_segments():
 @pytest.mark.parametrize(
     ("pairs", "share"),
     [
-        ([(5, 4, 0)] * 20, 1.0),  # swapped when read
+        ([(5, 4, 0)] * 20, 1.0),  # swapped by the reader
         ([(5, 4, 0), (5, 4, 0), (4, 5, 0), (4, 5, 0)] * 20, 0.5),
         ([(5, 5, 0)] * 20, 0.5),
         ([(5, 4, 0), (5, 4, 0), (5, 4, 1), (5, 4, 1)] * 20, 0.5),
