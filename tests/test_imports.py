@@ -47,7 +47,7 @@ TENSORFLOW_FREE = ("config", "sizes", "layers", "models", "checkpoints", "errors
 
 
 def imports(path: Path, at_import_time: bool = False) -> set[str]:
-    """Returns what a file imports; `deep` includes the imports inside functions."""
+    """Returns what a file imports, inside functions too unless `at_import_time`."""
     found = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in tree.body if at_import_time else ast.walk(tree):

@@ -19,7 +19,7 @@ def run(capsys):
 
 @pytest.fixture(scope="session")
 def classifier(tiny_vocabulary, tmp_path_factory):
-    """The directory of a classifier with random weights and labels; tests only read it."""
+    """Returns the directory of a classifier with random weights, which tests only read."""
     from albert_tf.models import AlbertForSequenceClassification
     from albert_tf.text.tokenizer import AlbertTokenizer
 

@@ -49,7 +49,7 @@ def test_predict_pairs(run, classifier):
 
 @pytest.mark.slow
 def test_predict_streams(classifier):
-    """Answers before the input ends, in bounded memory, and ends cleanly on a closed pipe."""
+    """Expects answers before the input ends, bounded memory, and a clean end on a closed pipe."""
     process = subprocess.Popen(
         [sys.executable, "-m", "albert_tf.cli", "predict", "--model", str(classifier)]
         + ["--input", "-", "--batch-size", "4"],

@@ -192,7 +192,7 @@ def test_workers_share_the_records_of_each_epoch(static):
 
 
 def test_hosts_share_each_batch(dynamic):
-    """Concatenates to the batch of one host, masks included, before and after a resume."""
+    """Joins the parts of hosts to the batch of one host, masks included, also after a resume."""
     files, count = find_records(dynamic.path), 2
     whole = taken(pretraining_batches(files, BATCH, SEED, **SMALL), 12)
     hosts = [
