@@ -1,4 +1,4 @@
-"""The layer: strings to features, eagerly, in tf.data, saved, exported."""
+"""The layer, of either kind of vocabulary: eagerly, in tf.data, saved, exported."""
 
 import subprocess
 import sys
@@ -12,20 +12,64 @@ import tensorflow as tf
 from albert_tf.errors import UserError
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
 
-TEXTS = [
-    "The old library, on a hill",
-    "",
-    "a",
-    "sold 20,000 books at 7:45 for £3.50 [SEP] nearly free",
+TEXTS = {
+    "sentencepiece": [
+        "The old library, on a hill",
+        "",
+        "a",
+        "sold 20,000 books at 7:45 for £3.50 [SEP] nearly free",
+    ],
+    "wordpiece": [
+        "北京大学，天气很好！",
+        "",
+        "The LIBRARY in 1999, É 😀",
+        "[SEP] a\x00b\x00",
+        "中" * 40,
+        "の" * 101,
+    ],
+}
+PAIRS = {
+    "sentencepiece": ["free", "on a hill", "the old library on a hill sold books", ""],
+    "wordpiece": ["中国", "人民 worlding", "", "hello", "我爱你们的", "x"],
+}
+ODD_BYTES = [
+    b"\xff",
+    b"a\xff\xfec\xc3 d \xed\xa0\x80 the",
+    b"\xe4\xb8a \xe4\xb8",
+    b"\xff\xe4\xb8\x80",
+    b"a\x00\x00",
+    "hill \udcff",
 ]
-PAIRS = ["free", "on a hill", "the old library on a hill sold books", ""]
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
+
+
+@pytest.fixture(params=TEXTS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def texts(kind):
+    return TEXTS[kind]
+
+
+@pytest.fixture
+def pairs(kind):
+    return PAIRS[kind]
+
+
+@pytest.fixture
+def encoder(kind, plain, vocab_text):
+    """A tokenizer that reads special tokens in texts as plain text, like the layer."""
+    if kind == "sentencepiece":
+        return plain
+    return WordPieceTokenizer(vocab_text().encode(), split_special_tokens=True)
 
 
 @pytest.fixture(scope="module")
 def plain(tokenizer):
-    """A tokenizer that reads special tokens in texts as plain text, like the layer."""
     return AlbertTokenizer(tokenizer.model_bytes, split_special_tokens=True)
 
 
@@ -35,15 +79,15 @@ def lists(features):
 
 @pytest.mark.parametrize("padding", ["max_length", "longest"])
 @pytest.mark.parametrize("max_length", [3, 4, 7, 12, 61])
-def test_agrees_with_the_tokenizer(plain, max_length, padding):
-    layer = AlbertPreprocessor(plain, max_length, padding)
+def test_agrees_with_the_tokenizer(encoder, texts, pairs, max_length, padding):
+    layer = AlbertPreprocessor(encoder, max_length, padding)
     options = {"max_length": max_length, "truncation": True, "padding": padding}
-    assert lists(layer(TEXTS)) == lists(plain(TEXTS, **options))
-    assert lists(layer((TEXTS, PAIRS))) == lists(plain(TEXTS, PAIRS, **options))
+    assert lists(layer(texts)) == lists(encoder(texts, **options))
+    assert lists(layer((texts, pairs))) == lists(encoder(texts, pairs, **options))
 
 
 def test_shapes_and_dtypes(plain):
-    features = AlbertPreprocessor(plain, 7)(tf.constant(TEXTS))
+    features = AlbertPreprocessor(plain, 7)(tf.constant(TEXTS["sentencepiece"]))
     assert {
         name: (array.dtype, tuple(array.shape)) for name, array in features.items()
     } == dict.fromkeys(NAMES, (tf.int32, (4, 7)))
@@ -53,112 +97,123 @@ def test_shapes_and_dtypes(plain):
 
 
 def test_inputs_of_every_kind(plain):
+    texts, pairs = TEXTS["sentencepiece"], PAIRS["sentencepiece"]
     layer = AlbertPreprocessor(plain, 16)
-    expected = lists(layer(tf.constant(TEXTS)))
-    assert lists(layer(TEXTS)) == expected
-    assert lists(layer(np.array(TEXTS))) == expected
-    assert lists(layer(np.array(TEXTS, dtype=object))) == expected
-    assert lists(layer([text.encode() for text in TEXTS])) == expected
-    pair = [tf.constant(TEXTS), tf.constant(PAIRS)]
-    assert lists(layer(pair)) == lists(layer((TEXTS, PAIRS)))
+    expected = lists(layer(tf.constant(texts)))
+    assert lists(layer(texts)) == expected
+    assert lists(layer(np.array(texts))) == expected
+    assert lists(layer(np.array(texts, dtype=object))) == expected
+    assert lists(layer([text.encode() for text in texts])) == expected
+    assert lists(layer([tf.constant(texts), tf.constant(pairs)])) == lists(layer((texts, pairs)))
 
 
-def test_nuls_at_the_end_and_surrogates_survive(plain):
-    layer = AlbertPreprocessor(plain, 9)
-    texts = [b"a\x00\x00", "hill \udcff"]
-    assert lists(layer(texts)) == lists(plain(texts, max_length=9, padding="max_length"))
-    assert np.asarray(layer(texts)["input_ids"])[0].tolist().count(plain.unk_token_id) == 1
+def test_nuls_at_the_end_and_invalid_bytes(encoder, kind):
+    ids = lists(AlbertPreprocessor(encoder, 16)(ODD_BYTES))
+    assert ids == lists(encoder(ODD_BYTES, max_length=16, padding="max_length"))
+    unknown = [row.count(encoder.unk_token_id) for row in ids["input_ids"]]
+    assert unknown[0] == unknown[-1] == 1
+    assert unknown[4] == (kind == "sentencepiece")  # WordPiece drops NULs
 
 
-def test_dataset(plain):
-    layer = AlbertPreprocessor(plain, 16)
-    dataset = tf.data.Dataset.from_tensor_slices(((TEXTS, PAIRS), [0, 1, 0, 1])).batch(4)
+def test_other_orders_of_special_tokens(vocab_text):
+    tokenizer = WordPieceTokenizer(vocab_text("last").encode())
+    size, piece = len(tokenizer), tokenizer.convert_tokens_to_ids("中")
+    row = [size - 3, piece, size - 4, size - 1, size - 1]
+    assert lists(AlbertPreprocessor(tokenizer, 5)(["中"]))["input_ids"] == [row]
+
+
+def test_dataset(encoder, texts, pairs):
+    layer = AlbertPreprocessor(encoder, 16)
+    labels = np.arange(len(texts))
+    dataset = tf.data.Dataset.from_tensor_slices(((texts, pairs), labels)).batch(len(texts))
     dataset = dataset.map(lambda texts, label: (layer(texts), label), num_parallel_calls=2)
     assert dataset.element_spec[0]["input_ids"].shape.as_list() == [None, 16]
     features, _ = next(iter(dataset))
-    assert lists(features) == lists(layer((TEXTS, PAIRS)))
+    assert lists(features) == lists(layer((texts, pairs)))
 
 
-def test_config_restores_the_layer(plain):
-    layer = AlbertPreprocessor(plain, 11, "longest", name="words")
+def test_config_restores_the_layer(encoder, texts):
+    layer = AlbertPreprocessor(encoder, 11, "longest", name="words")
     again = AlbertPreprocessor.from_config(layer.get_config())
     assert (again.name, again.max_length, again.padding) == ("words", 11, "longest")
-    assert again.vocabulary == plain.model_bytes
-    assert lists(again(TEXTS)) == lists(layer(TEXTS))
+    assert again.vocabulary == encoder.model_bytes
+    assert lists(again(texts)) == lists(layer(texts))
 
 
-def test_keras_file(plain, tmp_path):
-    first, second = (keras.Input((), dtype="string") for _ in range(2))
-    layer = AlbertPreprocessor(plain, 11)
-    model = keras.Model((first, second), layer((first, second)))
-    model.save(tmp_path / "preprocessor.keras")
-    again = keras.saving.load_model(tmp_path / "preprocessor.keras")
-    inputs = (tf.constant(TEXTS), tf.constant(PAIRS))
-    assert lists(again(inputs)) == lists(layer((TEXTS, PAIRS)))
+def saved_and_loaded(tokenizer, folder):
+    """Returns a layer, and a model of it for pairs that Keras saved and loaded."""
+    inputs = tuple(keras.Input((), dtype="string") for _ in range(2))
+    layer = AlbertPreprocessor(tokenizer, 11)
+    keras.Model(inputs, layer(inputs)).save(folder / "preprocessor.keras")
+    return layer, keras.saving.load_model(folder / "preprocessor.keras")
 
 
-def test_export_archive_in_a_fresh_process(plain, tmp_path):
-    layer = AlbertPreprocessor(plain, 11)
+def test_keras_file(encoder, texts, pairs, tmp_path):
+    layer, again = saved_and_loaded(encoder, tmp_path)
+    assert lists(again((tf.constant(texts), tf.constant(pairs)))) == lists(layer((texts, pairs)))
+
+
+def test_keras_file_keeps_the_options(vocab_text, tmp_path):
+    cased = WordPieceTokenizer(vocab_text().encode(), do_lower_case=False)
+    layer, again = saved_and_loaded(cased, tmp_path)
+    inputs = tf.constant(["Cased the"]), tf.constant(["cased"])
+    assert lists(again(inputs)) == lists(layer(inputs))
+    assert lists(layer(["Cased"])) != lists(layer(["cased"]))
+
+
+def test_export_archive_in_a_fresh_process(encoder, texts, tmp_path):
+    layer = AlbertPreprocessor(encoder, 11)
     archive = keras.export.ExportArchive()
     archive.track(layer)
     archive.add_endpoint("serve", layer.call, [tf.TensorSpec([None], tf.string, name="text")])
     archive.write_out(tmp_path / "model", verbose=False)
-    code = f"""
+    output = run(
+        f"""
         import tensorflow as tf, tensorflow_text
         loaded = tf.saved_model.load({str(tmp_path / "model")!r})
-        print(loaded.serve(tf.constant({TEXTS!r}))["input_ids"].numpy().tolist())
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+        print(loaded.serve(tf.constant({texts!r}))["input_ids"].numpy().tolist())
+        """
     )
-    assert done.stdout.strip() == str(lists(layer(TEXTS))["input_ids"])
+    assert output.strip() == str(lists(layer(texts))["input_ids"])
 
 
-def test_tflite_pairs_with_custom_operator_only(plain, tmp_path):
-    """One operator is tensorflow-text's; all others are built in, so no Flex delegate is needed."""
-    import tensorflow_text
-    from ai_edge_litert.interpreter import InterpreterWithCustomOps
+def run(code):
+    """Returns what code prints in a fresh process."""
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    layer = AlbertPreprocessor(plain, 11)
-    spec = [tf.TensorSpec([1], tf.string, name=name) for name in ("first", "second")]
-    module = tf.Module()
-    module.layer = layer
-    module.run = tf.function(lambda first, second: layer((first, second)), input_signature=spec)
-    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.run})
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path))
-    converter.allow_custom_ops = True
-    interpreter = InterpreterWithCustomOps(
-        model_content=converter.convert(),
-        custom_op_registerers=tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS,
-    )
-    runner = interpreter.get_signature_runner()
-    for first, second in zip(TEXTS, PAIRS, strict=True):
-        inputs = {"first": np.array([first], object), "second": np.array([second], object)}
-        assert lists(runner(**inputs)) == lists(layer(([first], [second])))
+
+def test_tflite_pairs(encoder, texts, pairs, tflite_runner):
+    layer = AlbertPreprocessor(encoder, 11)
+    runner = tflite_runner(layer, pairs=True)
+    odd = [each for each in ODD_BYTES if isinstance(each, bytes)]
+    for first, second in [*zip(texts, pairs, strict=True), *((each, b"") for each in odd)]:
+        assert lists(runner(first, second)) == lists(layer(([first], [second])))
 
 
 BIG = {
     "words": b"the old library, on a hill " * 74_000,
     "spaces": b" " * 2_000_000,
     "one word": b"x" * 2_000_000,
-    "unknown": "中".encode() * 666_666,
+    "chinese": "中文，".encode() * 222_222,
     "dropped": b"\xcc\x81" * 1_000_000,
     "invalid": b"\xff" * 2_000_000,
 }
 
 
-@pytest.mark.parametrize("kind", BIG)
-def test_two_megabytes(plain, kind):
-    text = BIG[kind] + b" end"
-    layer = AlbertPreprocessor(plain, 4096)
-    expected = plain(text, max_length=4096, truncation=True, padding="max_length")
+@pytest.mark.parametrize("content", BIG)
+def test_two_megabytes(encoder, content):
+    text = BIG[content] + b" end"
+    layer = AlbertPreprocessor(encoder, 4096)
+    expected = encoder(text, max_length=4096, truncation=True, padding="max_length")
     assert lists(layer([text])) == lists({name: [expected[name]] for name in NAMES})
 
 
 def test_ten_megabytes_need_bounded_memory(plain, tmp_path):
     """Measures the peak in a fresh process, above TensorFlow's own."""
     (tmp_path / "spiece.model").write_bytes(plain.model_bytes)
-    code = f"""
+    output = run(
+        f"""
         import resource
         from albert_tf.text.preprocessing import AlbertPreprocessor
         layer = AlbertPreprocessor(open({str(tmp_path / "spiece.model")!r}, "rb").read())
@@ -167,11 +222,9 @@ def test_ten_megabytes_need_bounded_memory(plain, tmp_path):
         before = peak()
         layer([b"the old library, on a hill " * 370_000])
         print(peak() - before)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+        """
     )
-    assert float(done.stdout) < 600, "MiB for a text of 10 MB"
+    assert float(output) < 600, "MiB for a text of 10 MB"
 
 
 def test_wrong_arguments(plain, unbaked):
