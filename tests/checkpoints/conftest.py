@@ -58,7 +58,7 @@ HEADS = {
 
 @pytest.fixture(scope="session")
 def google_variables():
-    """A function that draws every variable of a model, and of heads by the keys of `HEADS`."""
+    """Returns a function that draws every variable of a model, and of heads by the keys of `HEADS`."""
 
     def draw(config, *heads):
         sizes = {
@@ -96,7 +96,7 @@ def google_variables():
 
 @pytest.fixture(scope="session")
 def tf1_module():
-    """A function that saves a TF-Hub module of TensorFlow 1 whose graph is named as the original's.
+    """Returns a function that saves a TF-Hub module of TensorFlow 1, with the original's names.
 
     As in the original's export there is a graph for training beside the one for use, and the
     variables have no scope of the module.
@@ -157,7 +157,7 @@ def tf1_module():
 
 @pytest.fixture(scope="session")
 def garden_variables():
-    """A function that draws the variables of Model Garden's `AlbertEncoder`, by its names."""
+    """Returns a function that draws the variables of Model Garden's `AlbertEncoder`, by its names."""
 
     def draw(config, with_mlm=False):
         hidden, width = config.hidden_size, config.embedding_size
@@ -204,12 +204,12 @@ def garden_variables():
 
 @pytest.fixture(scope="session")
 def garden_module():
-    """A function that saves a SavedModel whose functions call each other as Model Garden's do."""
+    """Returns a function that saves a SavedModel whose functions call each other as Model Garden's do."""
     import tensorflow as tf
 
     def save(folder, config, variables, approximate=True):
         module = tf.Module()
-        # As in the real ones, the keys in the checkpoint are numbers, the names lie in its graph.
+        # The checkpoint has numbers as keys, and the names are in its graph, as in published ones.
         module.kept = [tf.Variable(array, name=name) for name, array in variables.items()]
         by_name = {variable.name.removesuffix(":0"): variable for variable in module.kept}
         query = by_name["transformer/self_attention/query/kernel"]

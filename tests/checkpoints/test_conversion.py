@@ -46,7 +46,7 @@ def test_names_shapes_and_values_do():
 
 @pytest.fixture
 def files(tmp_path):
-    """A function that makes empty files in the folder `m`, which it returns."""
+    """Returns a function that makes empty files in the folder `m`, which it returns."""
 
     def make(*names):
         for name in names:

@@ -15,14 +15,14 @@ OTHER = "89abcdef0123456789abcdef0123456789abcdef"
 
 
 def error(name):
-    """An error of the hub's client, without the answer of a server that its constructor wants."""
+    """Returns an error of the hub's client; its constructor would need a server's answer."""
     cls = getattr(huggingface_hub.errors, name)
     return cls.__new__(cls)
 
 
 @pytest.fixture
 def snapshot(tmp_path):
-    """A function that puts files into a cache as `main` of a repository, and names the cache."""
+    """Returns a function that puts files into a cache as `main` of a repository, and returns its path."""
 
     def put(repository, files, commit=COMMIT, revision="main"):
         folder = tmp_path / "cache" / f"models--{repository.replace('/', '--')}"
@@ -49,7 +49,7 @@ def files(small_config, tmp_path):
 
 @pytest.fixture
 def remote(monkeypatch, tmp_path):
-    """A function that replaces the hub by one with the given files; returns its requests."""
+    """Returns a function that replaces the hub by one with the given files; returns its requests."""
     asked = []
 
     def serve(files, commit=COMMIT):

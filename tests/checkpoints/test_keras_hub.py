@@ -153,7 +153,7 @@ def features(small_features):
 
 @pytest.fixture
 def theirs(itself, scrambled):
-    """A function that makes a random model of KerasHub's."""
+    """Returns a function that makes a random model of KerasHub's."""
 
     def make(cls, groups=1, inner=1, **arguments):
         backbone = itself.models.AlbertBackbone(

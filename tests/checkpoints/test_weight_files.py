@@ -76,7 +76,7 @@ def packed(tree):
 
 @pytest.fixture
 def flax(tmp_path):
-    """A function that reads a Flax file of the given bytes."""
+    """Returns a function that reads a Flax file of the given bytes."""
 
     def read(content):
         path = tmp_path / "flax_model.msgpack"

@@ -171,7 +171,7 @@ def test_answerability_of_the_original(reference):
 
 
 def finite(ours, theirs):
-    """Both without the places where an answer is impossible, which must be the same ones."""
+    """Drops the places where no answer can be; they must be the same in both."""
     ours = ops.convert_to_numpy(ours)
     impossible = theirs < -1e20
     np.testing.assert_array_equal(ours < -1e20, impossible)

@@ -47,7 +47,7 @@ def set_seeds(model, seed=3):
 
 
 def loss_and_gradients(model, features, enabled, seed=3):
-    """Of one batch in training, all dropouts having been set to the same seeds."""
+    """Returns those of one batch in training; equal seeds drop equal places."""
     set_seeds(model, seed)
     model.gradient_checkpointing_enable(enabled)
     return _with_gradients(model, features)

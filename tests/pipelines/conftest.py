@@ -15,7 +15,7 @@ WORDS = (
     "at the moon over france"
 )
 LABELS = dict(enumerate(("O", "B-PER", "I-PER", "B-LOC", "I-LOC")))
-# What a file's model is made of: its class, and how its configuration differs.
+# Class and options of each kind of model.
 KINDS = {
     "fill-mask": ("AlbertForMaskedLM", {}),
     "text-classification": ("AlbertForSequenceClassification", {"id2label": LABELS}),
@@ -52,7 +52,7 @@ def config(tokenizer):
 
 @pytest.fixture(scope="session")
 def model(config, scrambled):
-    """A function that gives a task's model, the same one every time."""
+    """Returns a function that gives a task's model, the same one every time."""
     made = {}
 
     def get(kind):
@@ -70,7 +70,7 @@ def model(config, scrambled):
 
 @pytest.fixture(scope="session")
 def saved(model, tokenizer, tmp_path_factory):
-    """A function that gives the directory of a task's model and tokenizer."""
+    """Returns a function that gives the directory of a task's model and tokenizer."""
     folder = tmp_path_factory.mktemp("models")
 
     def get(kind):
@@ -84,7 +84,7 @@ def saved(model, tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def pipe(model, tokenizer):
-    """A function that gives a pipeline of a task's model."""
+    """Returns a function that gives a pipeline of a task's model."""
     from albert_tf.pipelines import pipeline
 
     def get(kind, **options):

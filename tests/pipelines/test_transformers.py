@@ -29,7 +29,7 @@ NAMES = "the cats and ada lives, in paristown near new yorks old city. her dog b
 
 @pytest.fixture(scope="module")
 def both(saved):
-    """A function that gives our pipeline and theirs of one directory."""
+    """Returns a function that gives our pipeline and theirs of one directory."""
 
     @functools.cache
     def get(task, kind=None, **options):
@@ -84,7 +84,7 @@ def test_ids_are_the_same(saved, tokenizer, text):
 )
 def test_text_classification(both, inputs, options):
     ours, theirs = both("text-classification")
-    # Without being told, transformers 5 gives ALBERT both texts of a pair as one segment.
+    # By default transformers 5 gives ALBERT both texts of a pair as one segment.
     expected = theirs(inputs, **options, return_token_type_ids=True)
     assert_same(ours(inputs, **options), expected)
 

@@ -46,7 +46,7 @@ def rows(golden, published, rebuilt_vocabulary):
 
 
 def expected(row, column, key="ids"):
-    """A column of the golden set, where "same" stands for what the original gave."""
+    """A column of the golden set, where "same" means the same as the original."""
     value = row[column]
     if value == "same":
         return row["orig"]["ids"]
