@@ -58,7 +58,7 @@ HEADS = {
 
 @pytest.fixture(scope="session")
 def google_variables():
-    """Returns a function that draws every variable of a model, and of heads by the keys of `HEADS`."""
+    """Returns a function that draws the variables of a model, with heads by the keys of `HEADS`."""
 
     def draw(config, *heads):
         sizes = {
@@ -157,7 +157,7 @@ def tf1_module():
 
 @pytest.fixture(scope="session")
 def garden_variables():
-    """Returns a function that draws the variables of Model Garden's `AlbertEncoder`, by its names."""
+    """Returns a function that draws variables as Model Garden's `AlbertEncoder` names them."""
 
     def draw(config, with_mlm=False):
         hidden, width = config.hidden_size, config.embedding_size
@@ -204,7 +204,7 @@ def garden_variables():
 
 @pytest.fixture(scope="session")
 def garden_module():
-    """Returns a function that saves a SavedModel whose functions call each other as Model Garden's do."""
+    """Returns a function that saves a SavedModel with functions that call each other as theirs."""
     import tensorflow as tf
 
     def save(folder, config, variables, approximate=True):

@@ -22,7 +22,7 @@ def error(name):
 
 @pytest.fixture
 def snapshot(tmp_path):
-    """Returns a function that puts files into a cache as `main` of a repository, and returns its path."""
+    """Returns a function that puts files into a cache as `main`; it returns the cache."""
 
     def put(repository, files, commit=COMMIT, revision="main"):
         folder = tmp_path / "cache" / f"models--{repository.replace('/', '--')}"
@@ -49,7 +49,7 @@ def files(small_config, tmp_path):
 
 @pytest.fixture
 def remote(monkeypatch, tmp_path):
-    """Returns a function that replaces the hub by one with the given files; returns its requests."""
+    """Returns a function that replaces the hub by one with given files; it returns its requests."""
     asked = []
 
     def serve(files, commit=COMMIT):

@@ -9,7 +9,7 @@ from albert_tf.errors import UserError
 
 @pytest.fixture
 def files(small_config, tmp_path):
-    """Returns a function that writes a changed `config.json`; returns its path and a changed task."""
+    """Returns a function that writes a changed `config.json`, and gives it and a changed task."""
 
     def make(change_config=lambda content: None, change_task=lambda content: None):
         content = keras_hub_config.backbone(small_config)
