@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from albert_tf.evaluation.options import EvaluationOptions
+from albert_tf.data.options import EvaluationOptions
 from albert_tf.options import option
 
 SUMMARY = "score a model on labelled data"

@@ -1,4 +1,4 @@
-"""Options for the files of labelled examples, shared by the commands that read them."""
+"""The options of labelled examples, and of `evaluate`, without TensorFlow."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Final
 
 from albert_tf.data.readers import Columns
 from albert_tf.data.tasks import GLUE, TASKS
-from albert_tf.options import option
+from albert_tf.options import COUNT, check_options, option
 
 _OWN: Final = "columns of your own files (--task classify)"
 
@@ -34,3 +34,14 @@ class LabelledData:
         if self.task in GLUE:
             return GLUE[self.task].columns
         return Columns(self.text_column, self.label_column, self.text_pair_column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(LabelledData):
+    """The options of `evaluate`."""
+
+    model: str = option(help="model directory, name on the hub, or small", metavar="NAME")
+    batch_size: int = option(64, help="examples predicted at once", range=COUNT)
+
+    def __post_init__(self) -> None:
+        check_options(self)

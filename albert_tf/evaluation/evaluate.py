@@ -6,11 +6,11 @@ import keras
 import numpy as np
 
 from albert_tf.data.labels import Labels, model_labels
+from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import EncodedExamples, evaluation_batches, evaluation_order
 from albert_tf.data.readers import read_examples
 from albert_tf.data.tasks import GLUE, find_file
 from albert_tf.evaluation import metrics as known
-from albert_tf.evaluation.options import EvaluationOptions
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.options import accepts_keywords
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit

@@ -1,9 +1,19 @@
 """Fixtures for the commands, which run in this process."""
 
+import dataclasses
+import functools
+
 import pytest
 
 from albert_tf import cli
 from albert_tf.config import AlbertConfig
+
+KINDS = {
+    "fill-mask": "AlbertForMaskedLM",
+    "answer": "AlbertForQuestionAnswering",
+    "tag": "AlbertForTokenClassification",
+    "embed": "AlbertModel",
+}
 
 
 @pytest.fixture
@@ -30,3 +40,35 @@ def classifier(tiny_vocabulary, tmp_path_factory):
     AlbertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def task_model(tiny_vocabulary, scrambled):
+    """A function that gives a command's model, with random weights, and its tokenizer."""
+    from albert_tf import models
+    from albert_tf.text.tokenizer import AlbertTokenizer
+
+    tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=48)
+    config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size)
+    labels = dict(enumerate(("B-PER", "I-PER", "B-LOC")))
+
+    @functools.cache
+    def get(command):
+        changed = dataclasses.replace(config, id2label=labels if command == "tag" else None)
+        return scrambled(getattr(models, KINDS[command])(changed)), tokenizer
+
+    return get
+
+
+@pytest.fixture
+def ask(run, task_model, monkeypatch):
+    """A function that runs a command with its model, which isn't read from files each time."""
+    from albert_tf import pipelines
+
+    made = pipelines.pipeline
+    monkeypatch.setattr(
+        pipelines,
+        "pipeline",
+        lambda task, command, **options: made(task, *task_model(command), **options),
+    )
+    return lambda command, *arguments: run(command, "--model", command, *arguments)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from albert_tf.data.corpus.blocks import Blocks
+from albert_tf.data.corpus.reading import Blocks
 
 
 def json_lines(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from albert_tf.data.corpus.blocks import Blocks
+from albert_tf.data.corpus.reading import Blocks
 
 # White space of str.isspace in UTF-8, without "\n".
 _ASCII = rb"[\t\v\f\r\x1c-\x1f ]*"

@@ -14,9 +14,9 @@ from albert_tf.data.corpus.documents import Split, splits
 from albert_tf.data.corpus.files import InputFile, find_inputs, is_remote, text_bytes
 from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.data.corpus.sentences import DEFAULT, sentence_splitter
-from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.records import WORDS
+from albert_tf.data.pretraining.words import word_table
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer

@@ -5,22 +5,20 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from albert_tf.data import features
 from albert_tf.data.pretraining import arrays_graph, draws
-from albert_tf.data.pretraining.masking import as_rows, mask
-from albert_tf.data.pretraining.options import SPECIAL_COUNT
-from albert_tf.data.pretraining.pairs import NO_LABEL, Pairs, swapped
+from albert_tf.data.pretraining.parsing import (
+    Batch,
+    dynamic_batch,
+    row_lengths,
+    static_batch,
+    traced_as_written,
+)
 from albert_tf.data.pretraining.sources import Path, RecordFiles, find_records
 from albert_tf.errors import UserError
 
 FILES_AT_ONCE: Final = 64  # files that are interleaved: build-data shuffles within a file only
 BLOCK: Final = 16  # records that are read from a file before the next one's turn
 LENGTHS: Final = 8  # most lengths of batches with `length_buckets`, so that few shapes are traced
-_SWAP: Final = 0  # a stream of draws, besides those of `masking`
-Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
-
-# No condition or loop below depends on a tensor: without AutoGraph, tracing is quicker.
-_traced_as_written = tf.autograph.experimental.do_not_convert
 
 
 def pretraining_batches(
@@ -86,14 +84,14 @@ def pretraining_batches(
     first, skipped = divmod(start, steps)
     in_window = max(1, shuffle_records // batch_size)
 
-    @_traced_as_written
+    @traced_as_written
     def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
         key = _child(draws.key(seed, "order"), epoch)
         order = _order(_child(key, 0), len(files.paths))
         records = _read(files, *_ranges(order, files, worker, workers), FILES_AT_ONCE)
 
         def shuffled(number: tf.Tensor, window: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
-            lengths = _lengths(files, window[1]) if length_buckets else None
+            lengths = row_lengths(files, window[1]) if length_buckets else None
             return _shuffled(_child(key, 1, number), window, batch_size, lengths)
 
         skip = tf.where(epoch == first, tf.constant(skipped, tf.int64), 0)
@@ -174,7 +172,7 @@ def _read(
     paths = tf.constant(files.paths)
     offsets = tf.cumsum(tf.constant(files.counts, tf.int64), exclusive=True)
 
-    @_traced_as_written
+    @traced_as_written
     def of_file(number: tf.Tensor, begin: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:
         numbers = tf.data.Dataset.range(offsets[number] + begin, offsets[number] + end)
         return tf.data.Dataset.zip(numbers, tf.data.TFRecordDataset(paths[number]).skip(begin))
@@ -210,7 +208,7 @@ def _finished(
     Args:
         multiple: pads to the longest of a batch, rounded up to it; None pads to `max_seq_length`.
     """
-    parse: Callable[..., Batch] = _dynamic if files.dynamic else _static
+    parse: Callable[..., Batch] = dynamic_batch if files.dynamic else static_batch
     inputs = raw.map(
         lambda keys, records: parse(keys, records, files, multiple),
         num_parallel_calls=tf.data.AUTOTUNE,
@@ -221,100 +219,3 @@ def _finished(
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     known = inputs.apply(tf.data.experimental.assert_cardinality(cardinality))
     return known.with_options(options).prefetch(tf.data.AUTOTUNE)
-
-
-def _lengths(files: RecordFiles, records: tf.Tensor) -> tf.Tensor:
-    """int64 `[N]`: the number of pieces of serialized records, up to a constant."""
-    if not files.dynamic:
-        row = tf.io.FixedLenFeature([files.max_seq_length], tf.int64)
-        return tf.reduce_sum(
-            tf.io.parse_example(records, {"input_mask": row})["input_mask"], axis=1
-        )
-    first, second, _ = _segments(records)
-    return first.row_lengths() + second.row_lengths()
-
-
-def _segments(records: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
-    """Both segments of dynamic records, int64 `[B, …]`, and their labels `[B]`."""
-    segment = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
-    label = tf.io.FixedLenFeature([1], tf.int64)
-    parsed = tf.io.parse_example(
-        records, {"segment_a": segment, "segment_b": segment, "next_sentence_labels": label}
-    )
-    return parsed["segment_a"], parsed["segment_b"], parsed["next_sentence_labels"][:, 0]
-
-
-@_traced_as_written
-def _dynamic(
-    keys: tf.Tensor, records: tf.Tensor, files: RecordFiles, multiple: int | None
-) -> Batch:
-    assert files.dynamic
-    assert files.table
-    first, second, labels = _segments(records)
-    pieces = tf.cast(tf.concat([first.values, second.values], 0), tf.int32)
-    offset = tf.size(first.values, tf.int64)
-    pairs = Pairs(keys, _bounds(first), _bounds(second) + offset, labels)
-    if files.dynamic.pair_task == "sop":
-        pairs = swapped(pairs, _SWAP, arrays_graph)
-    lengths = first.row_lengths() + second.row_lengths() + SPECIAL_COUNT
-    width = _width(lengths, files, multiple)
-    rows = as_rows(pairs, pieces, files.table, width, arrays_graph)
-    masked = mask(rows, keys, files.table, files.dynamic, arrays_graph)
-    at, lengths = tf.range(tf.shape(rows.ids)[1]), rows.lengths[:, None]
-    inputs = {
-        features.INPUT_IDS: masked.ids,
-        features.ATTENTION_MASK: at < lengths,
-        features.TOKEN_TYPE_IDS: (at >= rows.first[:, None]) & (at < lengths),
-        features.MASKED_LM_POSITIONS: masked.positions,
-    }
-    is_label = tf.range(files.predictions) < masked.counts[:, None]
-    targets = {
-        features.MASKED_LM_LABELS: tf.where(is_label, masked.labels, NO_LABEL),
-        features.SENTENCE_ORDER_LABEL: pairs.labels,
-    }
-    return _batch(inputs), _batch(targets)
-
-
-@_traced_as_written
-def _static(keys: tf.Tensor, records: tf.Tensor, files: RecordFiles, multiple: int | None) -> Batch:
-    row = tf.io.FixedLenFeature([files.max_seq_length], tf.int64)
-    prediction = tf.io.FixedLenFeature([files.predictions], tf.int64)
-    parsed = tf.io.parse_example(
-        records,
-        {
-            **dict.fromkeys(("input_ids", "input_mask", "segment_ids"), row),
-            **dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), prediction),
-            "masked_lm_weights": tf.io.FixedLenFeature([files.predictions], tf.float32),
-            "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
-        },
-    )
-    width = _width(tf.reduce_sum(parsed["input_mask"], axis=1), files, multiple)
-    inputs = {
-        features.INPUT_IDS: parsed["input_ids"][:, :width],
-        features.ATTENTION_MASK: parsed["input_mask"][:, :width],
-        features.TOKEN_TYPE_IDS: parsed["segment_ids"][:, :width],
-        features.MASKED_LM_POSITIONS: parsed["masked_lm_positions"],
-    }
-    is_label = parsed["masked_lm_weights"] > 0
-    targets = {
-        features.MASKED_LM_LABELS: tf.where(is_label, parsed["masked_lm_ids"], NO_LABEL),
-        features.SENTENCE_ORDER_LABEL: parsed["next_sentence_labels"][:, 0],
-    }
-    return _batch(inputs), _batch(targets)
-
-
-def _bounds(segments: tf.RaggedTensor) -> tf.Tensor:
-    """int64 `[B, 2]`: begin and end of each row in the values."""
-    return tf.stack([segments.row_starts(), segments.row_limits()], axis=1)
-
-
-def _width(lengths: tf.Tensor, files: RecordFiles, multiple: int | None) -> Any:
-    """T of a batch of examples with these lengths."""
-    if multiple is None:
-        return files.max_seq_length
-    longest = tf.cast(tf.reduce_max(lengths), tf.int32)
-    return tf.minimum(-(-longest // multiple) * multiple, files.max_seq_length)
-
-
-def _batch(columns: dict[features.Feature, tf.Tensor]) -> dict[str, tf.Tensor]:
-    return {feature.name: tf.cast(column, feature.dtype) for feature, column in columns.items()}

@@ -13,8 +13,7 @@ Mode = Literal["dynamic", "static"]
 
 SPAN_PROBABILITY: Final = 0.2  # of ending a span after a word; SpanBERT, arXiv 1907.10529, 3.1
 LONGEST_SPAN: Final = 10  # words; as there
-NUMBER_BITS: Final = 11  # for a position, beside the 53 of a draw
-LONGEST: Final = 2**NUMBER_BITS
+LONGEST: Final = 2048  # pieces, four times as many as published models read
 COPIES: Final = 40  # the original's dupe_factor
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
 

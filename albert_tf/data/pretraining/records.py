@@ -18,7 +18,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from albert_tf.errors import UserError
 
 MANIFEST: Final = "manifest.json"  # describes the files of records beside it
-WORDS: Final = "words.json"  # the vocabulary's `masking.WordTable`, for dynamic records
+WORDS: Final = "words.json"  # the vocabulary's `words.WordTable`, for dynamic records
 _MASK: Final = 0xA282EAD8
 _HEADER: Final = struct.Struct("<QI")
 _CHECKSUM: Final = struct.Struct("<I")

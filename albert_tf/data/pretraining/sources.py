@@ -15,9 +15,9 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from albert_tf.data.corpus.files import file_system, find_inputs, is_remote
-from albert_tf.data.pretraining.masking import WordTable, word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.records import MANIFEST, WORDS
+from albert_tf.data.pretraining.words import WordTable, word_table
 from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
 

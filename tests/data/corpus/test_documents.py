@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.data.corpus import blocks
 from albert_tf.data.corpus import documents as module
+from albert_tf.data.corpus import reading
 from albert_tf.data.corpus.documents import Document, Split, documents, splits
 from albert_tf.data.corpus.files import InputFile, find_inputs
 from albert_tf.data.corpus.options import CorpusOptions
@@ -100,10 +100,10 @@ def test_documents_are_the_same_however_a_file_is_split(read, monkeypatch):
         limit = generator.choice([4, 5, 11, 40, 1000])
         expected = plain_reading(text, limit)
         for split_bytes in (4, 5, generator.randrange(6, 60), 1 << 20):
-            monkeypatch.setattr(blocks, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
+            monkeypatch.setattr(reading, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
             counts = Counter()
             found = read(text, max_document_bytes=limit, split_bytes=split_bytes, counts=counts)
-            shown = f"case {case}: {text!r}, {limit=}, {split_bytes=}, {blocks.BLOCK=}"
+            shown = f"case {case}: {text!r}, {limit=}, {split_bytes=}, {reading.BLOCK=}"
             assert [(offset, text) for _, offset, text in found] == expected, shown
             assert counts["documents"] == len(found), shown
             assert counts["bytes"] == sum(len(document.text) for document in found), shown
@@ -133,7 +133,7 @@ def test_json_lines_are_the_same_however_a_file_is_split(read, monkeypatch):
         if generator.random() < 0.5:
             content = content.rstrip()
         for split_bytes in (4, generator.randrange(5, 60), 1 << 20):
-            monkeypatch.setattr(blocks, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
+            monkeypatch.setattr(reading, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
             found = read(
                 content,
                 "a.jsonl",
@@ -141,7 +141,7 @@ def test_json_lines_are_the_same_however_a_file_is_split(read, monkeypatch):
                 split_bytes=split_bytes,
                 bad_lines="skip",
             )
-            shown = f"case {case}: {content!r}, {limit=}, {split_bytes=}, {blocks.BLOCK=}"
+            shown = f"case {case}: {content!r}, {limit=}, {split_bytes=}, {reading.BLOCK=}"
             assert [(offset, text) for _, offset, text in found] == expected, shown
 
 
@@ -183,10 +183,12 @@ def test_a_reader_within_a_long_document_stops_at_its_end(tmp_path, monkeypatch)
     path = tmp_path / "a.txt"
     path.write_bytes(b"A line.\n" * 1000)
     file, seen = InputFile(str(path), "a.txt", 8000), []
-    read_on = blocks.Blocks.read_on
-    monkeypatch.setattr(blocks, "BLOCK", 64)
+    read_on = reading.Blocks.read_on
+    monkeypatch.setattr(reading, "BLOCK", 64)
     monkeypatch.setattr(
-        blocks.Blocks, "read_on", lambda self, keep: (seen.append(self.offset), read_on(self, keep))
+        reading.Blocks,
+        "read_on",
+        lambda self, keep: (seen.append(self.offset), read_on(self, keep)),
     )
     assert not list(
         documents(Split(file, 800, 1600), CorpusOptions(max_document_bytes=50), Counter())

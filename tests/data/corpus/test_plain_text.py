@@ -2,8 +2,8 @@ import io
 
 import pytest
 
-from albert_tf.data.corpus.blocks import Blocks
 from albert_tf.data.corpus.plain_text import cut, passages
+from albert_tf.data.corpus.reading import Blocks
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from albert_tf.data import features
 from albert_tf.data.pretraining import batches as module
 from albert_tf.data.pretraining import draws, masking, records
 from albert_tf.data.pretraining.batches import evaluation_batches, pretraining_batches
-from albert_tf.data.pretraining.masking import Unmasked, word_table
+from albert_tf.data.pretraining.masking import Unmasked
 from albert_tf.data.pretraining.sources import find_records
+from albert_tf.data.pretraining.words import word_table
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
 from albert_tf.training.optimizers import AlbertAdamW

@@ -1,0 +1,59 @@
+import json
+
+import pytest
+
+from albert_tf.pipelines import pipeline
+
+CONTEXT = "In 1999, about 20,000 people came to see the harbour lights. " * 3
+
+
+def test_answer(ask, task_model, tmp_path):
+    questions = ["Who came?", "What did people see?"]
+    arguments = [part for question in questions for part in ("--question", question)]
+    status, output, _ = ask("answer", *arguments, "--context", CONTEXT)
+    assert status == 0
+    answer = pipeline("question-answering", *task_model("answer"))
+    expected = answer(question=questions, context=CONTEXT)
+    assert output.split("\n\n") == [
+        f"{each['score']:.4f}\t{each['start']}\t{each['end']}\t{each['answer']}" + "\n" * (not more)
+        for more, each in zip((1, 0), expected, strict=True)
+    ]
+    (tmp_path / "story.txt").write_text(CONTEXT, encoding="utf-8")
+    again = ask("answer", *arguments, "--context-file", tmp_path / "story.txt")
+    assert again == (0, output, "")
+
+
+def test_answer_from_a_file(ask, tmp_path):
+    rows = [{"question": "Who?", "context": CONTEXT, "id": 7}, {"question": "W", "context": "Z."}]
+    lines = "\n\n".join(json.dumps(row) for row in rows) + "\n"
+    (tmp_path / "questions.jsonl").write_text(lines)
+    options = ["--unanswerable", "--top-k", 2, "--json", "--doc-stride", 6]
+    status, output, _ = ask("answer", "--input", tmp_path / "questions.jsonl", *options)
+    assert status == 0
+    found = [json.loads(line) for line in output.splitlines()]
+    assert [(row["question"], row.get("id")) for row in found] == [("Who?", 7), ("W", None)]
+    for row, given in zip(found, rows, strict=True):
+        assert len(row["answers"]) == 2
+        for each in row["answers"]:
+            assert given["context"][each["start"] : each["end"]] == each["answer"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--context", "a"), "Questions come with --question, or with --input"),
+        (("--question", "a", "--input", "b"), "or with --input. Received: neither, or"),
+        (("--question", "a"), "Received: one without the other"),
+        (("--input", "b", "--context", "c"), "Received: one without the other"),
+        (("--question", "", "--context", "c"), "A question must not be empty"),
+        (("--question", "a", "--context-file", "{tmp}/none"), "{tmp}/none"),
+        (("--input", "{tmp}/bad.jsonl"), "bad.jsonl, line 2, must be JSON:"),
+        (("--input", "{tmp}/half.jsonl"), "with the texts question and context"),
+    ],
+)
+def test_mistakes(ask, tmp_path, arguments, message):
+    (tmp_path / "bad.jsonl").write_text("\n{'question'\n")
+    (tmp_path / "half.jsonl").write_text('{"question": "a"}\n')
+    status, output, errors = ask("answer", *(each.format(tmp=tmp_path) for each in arguments))
+    assert (status, output, errors.count("\n")) == (2, "", 1)
+    assert message.format(tmp=tmp_path) in errors

@@ -1,0 +1,67 @@
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.pipelines import pipeline
+
+TEXTS = ["She sells bread.", "", "In 1999, about 20,000 people came to see the lights. " * 3]
+
+
+def vectors(output):
+    return [json.loads(line)["vector"] for line in output.splitlines()]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "pooler"])
+def test_embed(ask, task_model, pooling):
+    extract = pipeline(
+        "feature-extraction",
+        *task_model("embed"),
+        pooling=pooling,
+        stride=10,
+        return_tensors=True,
+    )
+    status, output, errors = ask("embed", *TEXTS, "--pooling", pooling, "--stride", 10)
+    assert (status, errors) == (0, "")
+    assert [json.loads(line)["text"] for line in output.splitlines()] == TEXTS
+    np.testing.assert_allclose(vectors(output), np.stack(extract(TEXTS)), atol=1e-5)
+
+
+def test_files(ask, tmp_path):
+    expected = ask("embed", *TEXTS)[1]
+    npy, jsonl = tmp_path / "vectors.npy", tmp_path / "vectors.jsonl"
+    _, output, _ = ask("embed", *TEXTS, "--output", npy, "--json")
+    assert json.loads(output) == {"texts": 3, "output": str(npy)}
+    array = np.load(npy, allow_pickle=False)
+    assert array.dtype == "float32"
+    np.testing.assert_allclose(array, vectors(expected), atol=1e-5)
+    assert ask("embed", *TEXTS, "--output", jsonl)[1] == f"3 vectors in {jsonl}\n"
+    assert jsonl.read_text(encoding="utf-8") == expected
+    before = npy.read_bytes()
+    status, _, errors = ask("embed", "a", "b", "--output", npy)
+    assert (status, "--force" in errors) == (2, True)
+    assert npy.read_bytes() == before
+    assert ask("embed", "a", "b", "--output", npy, "--force")[0] == 0
+    assert len(np.load(npy)) == 2
+
+
+def test_embed_replaces_no_folder(ask, tmp_path):
+    output = tmp_path / "vectors.npy"
+    output.mkdir()
+    (output / "old.txt").write_text("old")
+    status, _, errors = ask("embed", "a", "--output", output, "--force")
+    assert status == 2
+    assert "--force replaces files alone" in errors
+    assert (output / "old.txt").read_text() == "old"
+
+
+def test_the_default_stride_fits_short_windows(ask):
+    """48 pieces a window: 64 of them can't be shared, a quarter of its 46 can."""
+    found, given = ask("embed", TEXTS[2])[1], ask("embed", TEXTS[2], "--stride", 11)[1]
+    np.testing.assert_allclose(vectors(found), vectors(given), atol=1e-6)
+
+
+def test_mistakes(ask, tmp_path):
+    status, output, errors = ask("embed", "a", "--output", tmp_path / "v.csv")
+    assert (status, output, errors.count("\n")) == (2, "", 1)
+    assert "must end in .npy or .jsonl" in errors

@@ -1,0 +1,73 @@
+"""The inputs and outputs that the commands on texts share."""
+
+import json
+
+import pytest
+
+from albert_tf import cli
+from albert_tf.pipelines import pipeline
+
+KINDS = ("fill-mask", "answer", "tag", "embed")
+
+
+@pytest.mark.parametrize("command", ["tag", "embed", "fill-mask"])
+def test_texts_from_a_file(ask, command, tmp_path):
+    texts = ["The [MASK] was quiet.", "She sells [MASK]."]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    options = ["--json", "--batch-size", 1]
+    from_file = ask(command, "--input", tmp_path / "texts.txt", *options)
+    assert from_file == ask(command, *texts, *options)
+    assert [json.loads(line)["text"] for line in from_file[1].splitlines()] == texts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Texts come as arguments or with --input"),
+        (("a", "--input", "-"), "Texts come as arguments or with --input"),
+        (("a", "--batch-size", 0), "batch_size must be 1 or more"),
+        (("--input", "{tmp}/none"), "No such file or directory"),
+    ],
+)
+def test_mistakes(ask, tmp_path, arguments, message):
+    given = [str(argument).format(tmp=tmp_path) for argument in arguments]
+    status, output, errors = ask("tag", *given)
+    assert (status, output, errors.count("\n")) == (2, "", 1)
+    assert message in errors
+
+
+def test_another_tasks_model(run, task_model, tmp_path):
+    """The commands read a model's folder, and refuse one that was not trained for them."""
+    model, tokenizer = task_model("fill-mask")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    status, output, _ = run("fill-mask", "--model", tmp_path, "a [MASK]", "--json")
+    expected = pipeline("fill-mask", model, tokenizer)("a [MASK]")
+    assert status == 0
+    assert json.loads(output)["masks"][0][0]["token"] == expected[0]["token"]
+    for command in ("tag", "answer"):
+        given = ["--question", "a", "--context", "b"] if command == "answer" else ["a"]
+        status, _, errors = run(command, "--model", tmp_path, *given)
+        assert (status, "must have been trained for it" in errors) == (2, True)
+
+
+@pytest.mark.parametrize("command", KINDS)
+def test_help_has_examples(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([command, "--help"])
+    assert f"albert-tf {command} --model" in capsys.readouterr().out
+
+
+def test_bytes_that_are_not_utf_8_are_printed(ask, tmp_path):
+    row = rb'{"question": "Who \ud83d?", "context": "people \udce9 came ' + b'\xe9 to see"}'
+    (tmp_path / "questions.jsonl").write_bytes(row + b"\n")
+    (tmp_path / "texts.txt").write_bytes(b"people \xe9 came [MASK]\n")
+    for options in ((), ("--json",)):
+        for command, name in (
+            ("answer", "questions.jsonl"),
+            ("tag", "texts.txt"),
+            ("fill-mask", "texts.txt"),
+        ):
+            status, output, errors = ask(command, "--input", tmp_path / name, *options)
+            assert (status, errors) == (0, "")
+            output.encode()
