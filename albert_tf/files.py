@@ -4,45 +4,50 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import UserError
+from albert_tf.locks import LOCK, locked
 
 
 @contextlib.contextmanager
-def written_atomically(path: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
+def written_atomically(
+    path: str | os.PathLike[str], *, force: bool = False, alone: bool = False
+) -> Iterator[Path]:
     """Yields a temporary path, which is renamed to `path` at the end.
 
     The caller creates a file or a folder at the yielded path. If the block raises (a full disk,
-    Ctrl-C), it is removed, and `path` stays as it was.
+    Ctrl-C), it is removed, and `path` stays as it was. The next call removes what a killed process
+    left beside `path`.
 
     Args:
         path: file or folder to write. Missing parent folders are made.
         force: replace an existing `path`.
+        alone: refuse to write while another process writes `path`, instead of waiting for it.
     Raises:
         UserError: `path` exists (an empty folder doesn't count) and `force` is False, or a file
-            would replace a folder.
+            would replace a folder, or another process writes `path`.
         OSError: it can't be written; the message names `path`, not the temporary one.
     """
     path = Path(path)
-    if not force and _occupied(path):
-        raise UserError(
-            f"The output must not exist yet. Received: {path}. "
-            "Choose another path, or replace it with force=True (--force on the command line)."
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _named(path):
-        workshop = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        with _named(path, workshop / path.name):
-            yield workshop / path.name
-            _open_to_readers(workshop / path.name)
-            _swap(workshop / path.name, path, workshop)
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+    workshop = path.parent / f".{path.name}.partial"
+    new, old = workshop / path.name, workshop / f".{path.name}.replaced"
+    with locked(workshop, output=path, wait=not alone):
+        _clear(workshop, old, path)
+        if not force and _occupied(path):
+            raise UserError(
+                f"The output must not exist yet. Received: {path}. "
+                "Choose another path, or replace it with force=True (--force on the command line)."
+            )
+        try:
+            with _named(path, new):
+                yield new
+                _open_to_readers(new)
+                _swap(new, path, old)
+        finally:
+            _clear(workshop, old, path)
 
 
 def write_json(
@@ -103,15 +108,13 @@ _SHOWN = 5  # differences in a message
 
 
 @contextlib.contextmanager
-def _named(path: Path, stand_in: Path | None = None) -> Iterator[None]:
-    """Makes errors name `path` instead of `stand_in`, or of any other file."""
+def _named(path: Path, stand_in: Path) -> Iterator[None]:
+    """Makes errors name `path` instead of `stand_in`."""
     try:
         yield
     except OSError as error:
         named = error.filename
-        if stand_in is None:
-            error.filename = str(path)
-        elif isinstance(named, str | os.PathLike) and os.fspath(named).startswith(str(stand_in)):
+        if isinstance(named, str | os.PathLike) and os.fspath(named).startswith(str(stand_in)):
             error.filename = str(path) + os.fspath(named).removeprefix(str(stand_in))
         raise
 
@@ -130,8 +133,8 @@ def _occupied(path: Path) -> bool:
     return path.exists()
 
 
-def _swap(new: Path, path: Path, workshop: Path) -> None:
-    """Puts `new` at `path`; the old one is set aside first, and put back if the rename fails."""
+def _swap(new: Path, path: Path, old: Path) -> None:
+    """Puts `new` at `path`; what is there is set aside at `old`, unless a file replaces a file."""
     if new.is_file() and path.is_dir() and _occupied(path):
         raise UserError(
             f"What a file replaces must not be a folder. Received: {path} is a folder; --force "
@@ -140,10 +143,16 @@ def _swap(new: Path, path: Path, workshop: Path) -> None:
     if not path.exists() or not (path.is_dir() or new.is_dir()):
         os.replace(new, path)
         return
-    old = workshop / "replaced"
     os.replace(path, old)
-    try:
-        os.replace(new, path)
-    except BaseException:
+    os.replace(new, path)
+
+
+def _clear(workshop: Path, old: Path, path: Path) -> None:
+    """Removes all but the lock; puts back what a swap set aside that didn't end."""
+    if old.exists() and not path.exists():
         os.replace(old, path)
-        raise
+    for left in workshop.iterdir():
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+        elif left.name != LOCK:
+            left.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ line, a blank line between documents. A speed is text per second for one masked 
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -34,7 +35,7 @@ from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.data.corpus.sentences import DEFAULT, sentence_splitter, sentences
 from albert_tf.data.jobs.job import SHARD_BYTES, make_job
 from albert_tf.data.jobs.local import run_local
-from albert_tf.data.jobs.progress import Progress
+from albert_tf.data.jobs.options import BuildDataOptions
 from albert_tf.data.pretraining import examples
 from albert_tf.data.pretraining.masking import as_rows, mask
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
@@ -77,10 +78,16 @@ def original(text, output, vocab, flags):
 def ours(text, folder, vocab, options, workers):
     """Returns the seconds of a job, from starting processes to the manifest."""
     start = time.perf_counter()
-    corpus = CorpusOptions(lines="sentences")
-    job = make_job([str(text)], str(folder), vocab, options, corpus)
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        run_local(job, workers, Progress(nowhere))
+    asked = BuildDataOptions(
+        input=(str(text),),
+        output=str(folder),
+        vocab=vocab,
+        lines="sentences",
+        **dataclasses.asdict(options),
+    )
+    job = make_job(asked)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
+        run_local(job, workers)
     return time.perf_counter() - start
 
 

@@ -179,7 +179,7 @@ def _write(
     checkpoint: Checkpoint, copies: Mapping[Path, str], output: Path, options: ConversionOptions
 ) -> None:
     """Writes everything, reads it again and compares."""
-    with written_atomically(output, force=options.force) as folder:
+    with written_atomically(output, force=options.force, alone=True) as folder:
         more = {}
         if options.format == "keras-hub":
             vocabulary = [file for file in copies if copies[file] == keras_hub.VOCABULARY]

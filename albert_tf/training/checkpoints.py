@@ -1,10 +1,11 @@
 """The output of a run: checkpoints while it lasts, a model directory with a report at its end."""
 
+import contextlib
 import hashlib
 import json
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from keras import ops
 from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import UserError
 from albert_tf.files import require_same, write_json, written_atomically
+from albert_tf.locks import LOCK, locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.training.optimizers import build_optimizer, inner
@@ -92,19 +94,25 @@ def found_checkpoints(output: Path) -> list[Path]:
     return sorted((output / CHECKPOINTS).glob("step-*"))
 
 
-def prepare_output(output: Path, force: bool) -> None:
-    """Refuses an output with something else than an interrupted run; `force` restarts that.
+@contextlib.contextmanager
+def prepared_output(output: Path, force: bool) -> Iterator[None]:
+    """Locks an output that is new or has an interrupted run; `force` restarts that.
 
     Raises:
-        UserError: it is a file, or holds something else.
+        UserError: it is a file, another run writes to it, or it holds something else.
     """
-    if force:
-        for part in (CHECKPOINTS, LOGS):
-            shutil.rmtree(output / part, ignore_errors=True)
-        return
-    if output.exists() and not output.is_dir():
-        raise UserError(f"The output must be a folder. Received: {output}, a file.")
-    if output.is_dir() and any(output.iterdir()) and not (output / CHECKPOINTS).is_dir():
+    with locked(output):
+        if force:
+            for part in (CHECKPOINTS, LOGS):
+                shutil.rmtree(output / part, ignore_errors=True)
+        else:
+            _check_output(output)
+        yield
+
+
+def _check_output(output: Path) -> None:
+    names = {path.name for path in output.iterdir()} - {LOCK}
+    if names and CHECKPOINTS not in names:
         raise UserError(
             "The output must be new, or hold an interrupted run. Received: "
             f"{output}, which holds something else. Choose another folder, or give --force to "

@@ -14,7 +14,7 @@ from albert_tf.data.tasks import GLUE, train_and_dev
 from albert_tf.evaluation.evaluate import own_metrics, score
 from albert_tf.options import accepts_keywords, save_options
 from albert_tf.training import runtime, steps
-from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepare_output, versions
+from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepared_output, versions
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.options import FinetuningOptions
@@ -39,8 +39,12 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
         UserError: data, model or output are not usable; the loss is not finite.
         Interrupted: SIGINT or SIGTERM came; the same call resumes.
     """
-    recipe = options.plan()
-    prepare_output(options.output, options.force)
+    with prepared_output(options.output, options.force):
+        return _trained(options, options.plan())
+
+
+def _trained(options: FinetuningOptions, recipe: Recipe) -> dict[str, Any]:
+    """Resumes or begins the run, and returns the report."""
     task = GLUE.get(options.task)
     train, dev = train_and_dev(
         options.data,

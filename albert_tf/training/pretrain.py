@@ -15,7 +15,7 @@ from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.options import accepts_keywords, save_options
 from albert_tf.training import runtime, steps
-from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepare_output, versions
+from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepared_output, versions
 from albert_tf.training.curves import plot
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.optimizers import AlbertAdamW, Lamb, averaged_weights
@@ -46,7 +46,14 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
     """
     runtime.check_dtype_policy(options.dtype_policy)
     strategy = runtime.strategy_for(options.strategy)
-    prepare_output(options.output, options.force and runtime.is_chief(strategy))
+    if not runtime.is_chief(strategy):
+        return _trained(options, strategy)
+    with prepared_output(options.output, options.force):
+        return _trained(options, strategy)
+
+
+def _trained(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
+    """Resumes or begins the run on this host, and returns the report."""
     files = find_records(options.data)
     _check_batch(options, files, runtime.replicas(strategy))
     held_out = find_records(options.eval_data) if options.eval_data else None

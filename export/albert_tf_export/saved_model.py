@@ -89,7 +89,7 @@ def export_saved_model(
     check_backend()
     check_fit(tokenizer, model.config, max_length)
     pairs = paired(model, pairs)
-    with written_atomically(path, force=force) as folder:
+    with written_atomically(path, force=force, alone=True) as folder:
         model = in_float32(model)
         unroll = layers == "unrolled"
         signatures = [ids_signature(model, unroll=unroll)]

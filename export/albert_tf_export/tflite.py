@@ -103,7 +103,7 @@ def export_tflite(
     check_fit(tokenizer, model.config, max_length)
     check_counts(model, choices, predictions)
     pairs = paired(model, pairs)
-    with written_atomically(path, force=force) as file:
+    with written_atomically(path, force=force, alone=True) as file:
         model = in_float32(model)
         unroll, choices = layers == "unrolled", choices or DEFAULT_CHOICES
         # Hosts that don't know signatures run the first one's graph.

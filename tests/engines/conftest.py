@@ -68,21 +68,23 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="session")
 def job(corpus, gate, tiny_vocabulary, tmp_path_factory):
     """Returns a job on 160 documents and one bad line; its output does not exist yet."""
-    from albert_tf.data.corpus.options import CorpusOptions
     from albert_tf.data.jobs.job import make_job
-    from albert_tf.data.pretraining.options import ExampleOptions
+    from albert_tf.data.jobs.options import BuildDataOptions
 
     vocabulary = tmp_path_factory.mktemp("vocabulary") / "spiece.model"
     vocabulary.write_bytes(tiny_vocabulary)
-    return make_job(
-        [str(corpus)],
-        str(tmp_path_factory.mktemp("output") / "nowhere"),
-        str(vocabulary),
-        ExampleOptions(max_seq_length=43, mode="static", dupe_factor=COPIES),
-        CorpusOptions(bad_lines="skip"),
-        splitter="gated:split",
+    options = BuildDataOptions(
+        input=str(corpus),
+        output=str(tmp_path_factory.mktemp("output") / "nowhere"),
+        vocab=str(vocabulary),
+        max_seq_length=43,
+        mode="static",
+        dupe_factor=COPIES,
+        bad_lines="skip",
+        sentence_splitter="gated:split",
         shard_bytes=SHARD_BYTES,
     )
+    return make_job(options)
 
 
 @pytest.fixture(scope="session")

@@ -16,17 +16,7 @@ def build_data(options: BuildDataOptions) -> Outcome:
     Raises:
         UserError: settings that differ from the interrupted run's, a bad line, no space left, …
     """
-    job = make_job(
-        options.input,
-        options.output,
-        options.vocab,
-        options.examples,
-        options.corpus,
-        options.sentence_splitter,
-        options.shard_bytes,
-        options.do_lower_case,
-    )
-    outcome = _run(job, options)
+    outcome = _run(make_job(options), options)
     if is_remote(options.output):
         files, root = file_system(options.output)
         files.pipe_file(f"{root}/{FILE}", as_yaml(options).encode())
@@ -48,4 +38,4 @@ def _run(job: Job, options: BuildDataOptions) -> Outcome:
         return run_beam(job, options.runner, options.engine_option, options.force)
     from albert_tf.data.jobs.local import run_local
 
-    return run_local(job, options.workers, force=options.force)
+    return run_local(job, options.workers, options.force)

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 from albert_tf.data.corpus.documents import Split, splits
 from albert_tf.data.corpus.files import InputFile, find_inputs, is_remote, text_bytes
 from albert_tf.data.corpus.options import CorpusOptions
-from albert_tf.data.corpus.sentences import DEFAULT, sentence_splitter
+from albert_tf.data.corpus.sentences import sentence_splitter
+from albert_tf.data.jobs.options import BuildDataOptions
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.records import WORDS
 from albert_tf.data.pretraining.words import word_table
@@ -27,7 +28,6 @@ SHARD_BYTES: Final = 8 << 20  # a process needs about 10 times as much memory
 # A small corpus gets smaller shards: enough of them for the reader to mix, and for all workers.
 FEW_SHARDS: Final = 48
 LEAST_SHARD_BYTES: Final = 64 << 10
-MINIMUM_SHARD_BYTES: Final = 1 << 10
 FILE_BYTES: Final = 1 << 10  # added to the size of each file, so that a part has a bounded number
 
 
@@ -93,45 +93,26 @@ class Job:
         return dataclasses.replace(self, inputs=(), tokenizer=digests)
 
 
-def make_job(
-    inputs: Sequence[str],
-    output: str,
-    vocabulary: str,
-    examples: ExampleOptions,
-    corpus: CorpusOptions,
-    splitter: str = DEFAULT,
-    shard_bytes: int | None = None,
-    do_lower_case: bool | None = None,
-) -> Job:
+def make_job(options: BuildDataOptions) -> Job:
     """Finds the files of a corpus, and reads the vocabulary.
 
-    Args:
-        inputs: files, folders and globs, or URLs of these.
-        output: folder to write, or its URL.
-        vocabulary: vocabulary file, model folder, or name on the hub.
-        splitter: "sentencex", or "module:function".
-        shard_bytes: bytes of text in a shard, about. Default: 8 MiB, less for a small corpus.
-        do_lower_case: Default: as the vocabulary says.
     Raises:
-        UserError: no such files, no vocabulary, an output inside the input, or no shard size.
+        UserError: no such files, no vocabulary, no such splitter, or an output inside the input.
     """
-    if shard_bytes is not None and shard_bytes < MINIMUM_SHARD_BYTES:
-        raise UserError(
-            f"shard_bytes must be {MINIMUM_SHARD_BYTES} or more. Received: {shard_bytes}."
-        )
-    files = find_inputs(inputs)
-    _check_output(output, [*inputs, *(file.path for file in files)])
-    sentence_splitter(splitter, corpus.language)  # raises if there is no such splitter
-    lower_case = {} if do_lower_case is None else {"do_lower_case": do_lower_case}
-    tokenizer = AlbertTokenizer.from_pretrained(vocabulary, **lower_case)
+    files, output = find_inputs(options.input), options.output
+    _check_output(output, [*options.input, *(file.path for file in files)])
+    sentence_splitter(options.sentence_splitter, options.language)  # raises if there is none
+    case = options.do_lower_case
+    lower_case = {} if case is None else {"do_lower_case": case}
+    tokenizer = AlbertTokenizer.from_pretrained(options.vocab, **lower_case)
     return Job(
         inputs=tuple(files),
         output=output if is_remote(output) else os.path.abspath(output),
         tokenizer=_files_of(tokenizer),
-        examples=examples,
-        corpus=corpus,
-        splitter=splitter,
-        shard_bytes=shard_bytes or default_shard_bytes(files),
+        examples=options.examples,
+        corpus=options.corpus,
+        splitter=options.sentence_splitter,
+        shard_bytes=options.shard_bytes or default_shard_bytes(files),
     )
 
 

@@ -25,9 +25,7 @@ _job: Job  # in a worker process
 _done: Any  # in a worker process: for each part, bytes of text that are done
 
 
-def run_local(
-    job: Job, workers: int | None = None, progress: Progress | None = None, force: bool = False
-) -> Outcome:
+def run_local(job: Job, workers: int | None = None, force: bool = False) -> Outcome:
     """Makes the shards of a job that are missing or damaged.
 
     Args:
@@ -36,7 +34,7 @@ def run_local(
     Raises:
         UserError: settings that differ from the interrupted run's, a bad line, no space left, …
     """
-    return run_job(job, functools.partial(_mapped, workers or cores()), force, progress)
+    return run_job(job, functools.partial(_mapped, workers or cores()), force)
 
 
 def cores() -> int:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from albert_tf.data.corpus.options import CorpusInput, CorpusOptions
 from albert_tf.data.pretraining.options import EXAMPLE_GROUP, ExampleOptions, PairTask
 from albert_tf.errors import UserError
-from albert_tf.options import COUNT, option, part
+from albert_tf.options import COUNT, Range, option, part
 
 # Options that only some engines take.
 _ENGINES: Final = {
@@ -50,8 +50,8 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
     )
     shard_bytes: int | None = option(
         None,
-        help="text in a shard, about; default: 8 MiB, less for a small corpus",
-        range=COUNT,
+        help="bytes of text in a shard, about; default: 8 MiB, less for a small corpus",
+        range=Range(minimum=1 << 10),
         group=_RUN,
     )
     force: bool = option(False, help="replacement of an earlier or unfinished output", group=_RUN)

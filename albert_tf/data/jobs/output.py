@@ -2,19 +2,18 @@
 
 import contextlib
 import errno
-import fcntl
 import functools
 import hashlib
 import json
-import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 from albert_tf.data.corpus.files import file_system
 from albert_tf.errors import UserError
+from albert_tf.locks import LOCK, locked
 
 WORK: Final = ".build-data"  # folder of an unfinished run: its settings and its reports
 _AT_ONCE: Final = 16
@@ -42,16 +41,19 @@ class Output:
         if not self.is_local:
             self._upload(name, content)
             return
-        temporary = Path(self._root, WORK, f"{Path(name).name}.{uuid.uuid4().hex}")
+        place = Path(self._path(name))
+        temporary = Path(self._root, WORK, f"{place.name}.{uuid.uuid4().hex}")
         try:
+            for folder in (temporary.parent, place.parent):
+                folder.mkdir(exist_ok=True)
             temporary.write_bytes(content)
-            temporary.replace(self._path(name))
+            temporary.replace(place)
         except OSError as error:
             if error.errno not in _NO_SPACE:
                 raise
             raise UserError(
-                f"The output's disk must have room. Received: {error.strerror}: "
-                f"{self._path(name)}. Make room, then give the same command again to resume."
+                f"The output's disk must have room. Received: {error.strerror}: {place}. "
+                "Make room, then give the same command again to resume."
             ) from error
         finally:
             temporary.unlink(missing_ok=True)
@@ -87,13 +89,15 @@ class Output:
             return list(threads.map(self.read_json, names))
 
     def sizes(self, folder: str = "") -> dict[str, int]:
-        """The sizes of all files in a folder, by name; those of folders are 0."""
+        """The sizes of all files in a folder but the lock, by name; those of folders are 0."""
         self._files.invalidate_cache()
         try:
             found = self._files.ls(self._path(folder), detail=True)
         except FileNotFoundError:
             return {}
-        return {each["name"].rstrip("/").rpartition("/")[2]: each["size"] or 0 for each in found}
+        sizes = {each["name"].rstrip("/").rpartition("/")[2]: each["size"] or 0 for each in found}
+        sizes.pop(LOCK, None)
+        return sizes
 
     def has_digest(self, name: str, sha256: str) -> bool:
         """Whether a file has this digest. An object store checks its uploads itself."""
@@ -116,44 +120,12 @@ class Output:
         with contextlib.suppress(FileNotFoundError):
             self._files.rm(self._path(WORK), recursive=True)
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Makes the folder and locks it; the lock ends with the process, even by `kill -9`.
+    def locked(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a lock of the folder, see `locks.locked`; it makes the folder.
 
         An object store has no locks. Two runs with the same settings write the same bytes there.
-
-        Raises:
-            UserError: another run has the lock.
         """
-        if not self.is_local:
-            yield
-            return
-        if os.path.isfile(self._root):
-            raise UserError(f"The output must be a folder. Received: {self.place}, a file.")
-        os.makedirs(self._root, exist_ok=True)
-        descriptor = os.open(self._root, os.O_RDONLY)
-        try:
-            self._lock(descriptor)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def _lock(self, descriptor: int) -> None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(
-                "Only one run at a time may write to a folder. Received: "
-                f"{self.place}, locked by another run. Wait for it, or choose another folder."
-            ) from error
-        except OSError:
-            pass  # a network's file system that can't lock folders
-
-    def make_folders(self, *folders: str) -> None:
-        """Makes folders; an object store needs none."""
-        if self.is_local:
-            for folder in folders:
-                os.makedirs(self._path(folder), exist_ok=True)
+        return locked(self._root, self.place) if self.is_local else contextlib.nullcontext()
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")

@@ -48,9 +48,7 @@ class Outcome(NamedTuple):
     made: tuple[str, ...]
 
 
-def run_job(
-    job: Job, engine: Engine, force: bool = False, progress: Progress | None = None
-) -> Outcome:
+def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
     """Makes the shards of a job that are missing or damaged.
 
     Args:
@@ -60,10 +58,10 @@ def run_job(
         UserError: settings that differ from the interrupted run's, a bad line, no space left, …
     """
     output = Output(job.output)
-    with output.locked(), progress or Progress() as shown:
+    with output.locked(), Progress() as progress:
         manifest = _begin(job, output, force)
         reports = _earlier_reports(output, manifest)
-        damaged = _damaged_parts(output, reports, shown)
+        damaged = _damaged_parts(output, reports, progress)
         whole = {report.part: report for report in reports if report.part not in damaged}
         # A part of a finished output that has no shard has no document.
         todo = [
@@ -71,7 +69,7 @@ def run_job(
             for part in job.parts()
             if (part.number in damaged if manifest else part.number not in whole)
         ]
-        made = list(engine(job.for_workers(), todo, shown)) if todo else []
+        made = list(engine(job.for_workers(), todo, progress)) if todo else []
         if manifest is None:
             manifest = _finish(job, output, [*whole.values(), *made])
         else:
@@ -124,7 +122,6 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     elif manifest or begun:
         then = manifest.settings if manifest else _with_skipping(begun or {}, now)
         require_same(output.place, then, now)
-    output.make_folders(WORK, REPORTS)
     output.write_json(SETTINGS, now)
     output.remove(ERROR)
     if force:

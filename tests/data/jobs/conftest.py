@@ -37,20 +37,17 @@ def vocabulary(tiny_vocabulary, tmp_path_factory):
 @pytest.fixture(scope="session")
 def make(corpus, vocabulary):
     """Returns a function that makes a job in static mode."""
-    from albert_tf.data.corpus.options import CorpusOptions
     from albert_tf.data.jobs.job import make_job
-    from albert_tf.data.pretraining.options import ExampleOptions
+    from albert_tf.data.jobs.options import BuildDataOptions
 
-    def job(output, inputs=(corpus,), shard_bytes=SHARD_BYTES, corpus=None, **options):
-        given = {"max_seq_length": 40, "mode": "static", "dupe_factor": COPIES, **options}
-        return make_job(
-            [str(path) for path in inputs],
-            str(output),
-            vocabulary,
-            ExampleOptions(**given),
-            CorpusOptions(**(corpus or {})),
-            shard_bytes=shard_bytes,
+    def job(output, inputs=(corpus,), mode="static", **options):
+        given = {"max_seq_length": 40, "shard_bytes": SHARD_BYTES, "mode": mode, **options}
+        if mode == "static":
+            given.setdefault("dupe_factor", COPIES)
+        asked = BuildDataOptions(
+            input=[str(path) for path in inputs], output=str(output), vocab=vocabulary, **given
         )
+        return make_job(asked)
 
     return job
 

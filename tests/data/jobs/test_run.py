@@ -65,7 +65,7 @@ def test_a_finished_folder_is_checked_and_mended(make, finished, content, copied
 def test_parts_within_a_long_document_have_no_shards(make, tmp_path):
     text = tmp_path / "line.txt"
     text.write_text("One film. " * 4000)
-    job = make(tmp_path / "examples", inputs=[text], corpus={"max_document_bytes": 5000})
+    job = make(tmp_path / "examples", inputs=[text], max_document_bytes=5000)
     manifest = run_local(job, 1).manifest
     assert len(job.parts()) == 5
     assert {shard.part for shard in manifest.shards} == {0}
@@ -99,7 +99,7 @@ def test_other_settings_are_refused_and_force_starts_anew(
     before = content(folder)
     others = [
         (make(folder, random_seed=6), r"random_seed: 12345 then, 6 now"),
-        (make(folder, corpus={"lines": "sentences"}), r"lines: 'paragraphs' then, 'sentences' now"),
+        (make(folder, lines="sentences"), r"lines: 'paragraphs' then, 'sentences' now"),
         (make(folder, inputs=[corpus / "a.txt"]), r"inputs b.txt.gz: \d+ then, nothing now"),
         (make(folder, shard_bytes=5000), "shard_bytes: 9000 then, 5000 now"),
     ]
@@ -138,10 +138,9 @@ def test_an_output_with_other_files_is_refused(make, content, tmp_path):
 def test_two_runs_at_once_are_refused(make, tmp_path):
     job = make(tmp_path / "examples")
     holder = (
-        "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX); "
-        "print('locked', flush=True); sys.stdin.read()"
+        "import sys; from albert_tf.locks import locked\n"
+        "with locked(sys.argv[1]): print('locked', flush=True); sys.stdin.read()"
     )
-    os.mkdir(job.output)
     process = subprocess.Popen(
         [sys.executable, "-c", holder, job.output],
         stdin=subprocess.PIPE,
@@ -150,13 +149,16 @@ def test_two_runs_at_once_are_refused(make, tmp_path):
     )
     process.stdout.readline()
     for force in (False, True):
-        with pytest.raises(UserError, match=r"one run at a time.*examples, locked by another"):
+        with pytest.raises(
+            UserError, match=rf"one run at a time.*examples, locked by process {process.pid} on"
+        ):
             run_local(job, 1, force=force)
-    assert os.listdir(job.output) == []
+    assert os.listdir(job.output) == [".lock"]
     process.kill()  # the lock ends with it
     process.communicate()
     with Output(job.output).locked():
         pass
+    assert not os.path.exists(job.output)
 
 
 def test_a_bad_line_stops_a_run_which_resumes_when_it_skips(make, corpus, content, tmp_path):
@@ -167,8 +169,7 @@ def test_a_bad_line_stops_a_run_which_resumes_when_it_skips(make, corpus, conten
         inputs = [corpus / "a.txt", bad]
         with pytest.raises(UserError, match=r"z.jsonl, line 2"):
             run_local(make(folder, inputs=inputs), workers)
-        skipping = {"bad_lines": "skip"}
-        manifest = run_local(make(folder, inputs=inputs, corpus=skipping), workers).manifest
+        manifest = run_local(make(folder, inputs=inputs, bad_lines="skip"), workers).manifest
         assert manifest.totals["bad_lines"] == 1
         assert manifest.settings["corpus"]["bad_lines"] == "skip"
     assert content(tmp_path / "1") == content(tmp_path / "2")
@@ -177,7 +178,7 @@ def test_a_bad_line_stops_a_run_which_resumes_when_it_skips(make, corpus, conten
 def test_a_corpus_without_a_document_is_refused(make, corpus, tmp_path):
     with pytest.raises(UserError, match=r"must have a document. Received: none in .*empty.txt"):
         run_local(make(tmp_path / "examples", inputs=[corpus / "d" / "e"]), 1)
-    assert not any((tmp_path / "examples").iterdir())
+    assert not (tmp_path / "examples").exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"kind": "another"}'])

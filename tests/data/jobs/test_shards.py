@@ -17,7 +17,6 @@ def job(make, tmp_path):
     job = make(tmp_path / "examples")
     output = Output(job.output)
     with output.locked():
-        output.make_folders(shards.WORK, shards.REPORTS)
         output.write_json(shards.SETTINGS, job.settings())
         for name, content in job.tokenizer:
             output.write(name, content)
