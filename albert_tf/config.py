@@ -1,10 +1,12 @@
 """ALBERT's configuration: frozen; reads Google's and Hugging Face's JSON strictly."""
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from albert_tf.config_checks import (
     FIXED,
@@ -21,10 +23,13 @@ from albert_tf.config_checks import (
     unnamed_labels,
 )
 from albert_tf.errors import UserError
+from albert_tf.files import write_json
 from albert_tf.sizes import SIZES
 
 # Hugging Face's names: "gelu" is x·Φ(x) through erf, "gelu_new" its tanh approximation.
 ACTIVATIONS: Final = ("gelu", "gelu_new", "relu", "silu", "swish", "tanh")
+# transformers' default, which it doesn't write either.
+_UNNAMED: Final = unnamed_labels(2)
 SHARING: Final = ("all", "attention", "ffn", "none")
 PROBLEM_TYPES: Final = (
     None,
@@ -32,11 +37,33 @@ PROBLEM_TYPES: Final = (
     "single_label_classification",
     "multi_label_classification",
 )
+Config = TypeVar("Config", bound=type)
 
 
+def _as_in_transformers(cls: Config) -> Config:
+    """Lets the constructor take `num_labels` and `label2id`; says how to change a field."""
+    construct = cls.__init__  # type: ignore[misc]
+
+    @functools.wraps(construct)
+    def init(self: Any, *args: Any, **fields: Any) -> None:
+        construct(self, *args, **merged_labels(fields, len(_UNNAMED)))
+
+    def refuse(self: Any, name: str, value: Any) -> None:
+        raise dataclasses.FrozenInstanceError(
+            f"A configuration can't be changed. Received: {name}={value!r}. Give it to "
+            f"from_pretrained, or make another one: model.config = config.replace({name}=…)."
+        )
+
+    cls.__init__, cls.__setattr__ = init, refuse  # type: ignore[misc, assignment]
+    return cls
+
+
+@_as_in_transformers
 @dataclasses.dataclass(frozen=True)
 class AlbertConfig:
     """The sizes and settings of an ALBERT; names and defaults are Hugging Face's (xxlarge).
+
+    As in transformers, `num_labels` and `label2id` are arguments too.
 
     Attributes:
         vocab_size: V, rows of the word table.
@@ -56,7 +83,7 @@ class AlbertConfig:
         initializer_range: standard deviation of the truncated normal that draws new weights.
         layer_norm_eps: 1e-12 in every published model.
         pad_token_id, bos_token_id, eos_token_id: ids of `<pad>`, `[CLS]`, `[SEP]`, or None.
-        id2label: label names by class index, or None for two unnamed classes.
+        id2label: label names by class index; None means two classes without names.
         problem_type: "single_label_classification", "multi_label_classification", "regression", or
             None: regression for one label, single-label classification for more.
         answerability: whether question answering has the original's head for SQuAD 2.0, which also
@@ -92,7 +119,7 @@ class AlbertConfig:
     pad_token_id: int | None = 0
     bos_token_id: int | None = 2
     eos_token_id: int | None = 3
-    id2label: Mapping[int, str] | None = None
+    id2label: Mapping[int, str] = None  # type: ignore[assignment]
     problem_type: str | None = None
     share: str = "all"
     answerability: bool = False
@@ -124,8 +151,8 @@ class AlbertConfig:
                 f"Received num_hidden_groups={self.num_hidden_groups}, "
                 f"num_hidden_layers={self.num_hidden_layers}."
             )
-        if self.id2label is not None:
-            object.__setattr__(self, "id2label", checked_labels(self.id2label))
+        labels = _UNNAMED if self.id2label is None else checked_labels(self.id2label)
+        object.__setattr__(self, "id2label", dict(labels))
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
@@ -135,8 +162,13 @@ class AlbertConfig:
 
     @property
     def num_labels(self) -> int:
-        """Number of classes (1 for regression); two if `id2label` is None, as in transformers."""
-        return 2 if self.id2label is None else len(self.id2label)
+        """Number of classes (1 for regression)."""
+        return len(self.id2label)
+
+    @property
+    def label2id(self) -> dict[str, int]:
+        """Class indices by name."""
+        return {name: index for index, name in self.id2label.items()}
 
     @property
     def stored_groups(self) -> int:
@@ -145,8 +177,8 @@ class AlbertConfig:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the classes in order; "LABEL_0" and "LABEL_1" if `id2label` is None."""
-        return tuple((self.id2label or unnamed_labels(self.num_labels)).values())
+        """Names of the classes in order; "LABEL_0", "LABEL_1", … where they have none."""
+        return tuple(self.id2label.values())
 
     @classmethod
     def from_size(cls, name: str, **overrides: Any) -> "AlbertConfig":
@@ -210,6 +242,29 @@ class AlbertConfig:
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
 
+    @classmethod
+    def from_pretrained(
+        cls, name_or_path: str | os.PathLike[str], **options: Any
+    ) -> "AlbertConfig":
+        """Returns the configuration of a checkpoint of any format.
+
+        Args:
+            name_or_path: a directory or a name on the hub, as models take it.
+            **options: `revision`, `token`, `cache_dir`, … for the hub; anything else overrides a
+                field, and `num_labels` or `label2id` the labels.
+        Raises:
+            UserError: there is no such checkpoint, or its configuration isn't an ALBERT's.
+        """
+        from albert_tf.checkpoints import finder  # Imports this module.
+
+        hub_options, fields = finder.split_hub_options(options)
+        return finder.read_config(name_or_path, **hub_options).replace(**fields)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Writes `config.json`, as transformers reads it."""
+        path = Path(folder).expanduser() / "config.json"
+        write_json(path, self.to_dict(), sort_keys=True, ensure_ascii=False)
+
     def replace(self, **changes: Any) -> "AlbertConfig":
         """Returns a copy with other values.
 
@@ -231,9 +286,9 @@ class AlbertConfig:
         """Returns the content of Hugging Face's `config.json`; `from_dict` reads it."""
         values = dataclasses.asdict(self)
         labels = values.pop("id2label")
-        if labels is not None:
+        if labels != _UNNAMED:
             values["id2label"] = {str(index): label for index, label in labels.items()}
-            values["label2id"] = {label: index for index, label in labels.items()}
+            values["label2id"] = self.label2id
         for key, unset in (("problem_type", None), ("share", "all"), ("answerability", False)):
             if values[key] == unset:
                 del values[key]

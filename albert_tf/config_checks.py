@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Mapping, Set
+from numbers import Integral
 from typing import Any, Final
 
 from albert_tf.errors import UserError
@@ -151,6 +152,8 @@ def merged_labels(changes: Mapping[str, Any], count: int) -> dict[str, Any]:
     """
     others = dict(changes)
     number, labels = others.pop("num_labels", None), others.pop("id2label", None)
+    if number is not None:
+        require("num_labels", number, lambda n: isinstance(n, Integral) and n > 0, "1 or more")
     numbers = others.pop("label2id", None)
     if labels is None and numbers is not None:
         labels = {index: name for name, index in numbers.items()}

@@ -1,6 +1,5 @@
 """The base of all ALBERT models: checks inputs, saves and loads, checkpoints gradients."""
 
-import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar
@@ -47,7 +46,7 @@ class PreTrainedModel(keras.Model):
                 f"{type(self).__name__}.from_pretrained(directory). Received: {config!r}."
             )
         super().__init__(**kwargs)
-        self.config = config if self.keeps_labels else dataclasses.replace(config, id2label=None)
+        self.config = config if self.keeps_labels else config.replace(id2label=None)
         self.fresh_parts: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
