@@ -122,11 +122,8 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
         pretraining, where a mask replaced a word's last piece, no "▁" came before such a mark.
         transformers' tokenizer adds none either.
         """
-        number = self.tokenizer.convert_tokens_to_ids
-        mask, space = self.tokenizer.mask_token_id, number(SPACE)
-        marks = {number(mark) for mark in USER_DEFINED_PIECES}
-        if space == self.tokenizer.unk_token_id:
-            return ids
+        mask, space = self.tokenizer.mask_token_id, self._space_id()
+        marks = set(self.tokenizer.convert_tokens_to_ids(list(USER_DEFINED_PIECES)))
         return [
             token
             for at, token in enumerate(ids)

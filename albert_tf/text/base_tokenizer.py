@@ -7,12 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from albert_tf.checkpoints.finder import split_hub_options
 from albert_tf.text.call_arguments import (
     as_batch,
-    as_lists,
+    as_texts,
     as_words,
     checked_side,
     padding_strategy,
@@ -21,7 +19,7 @@ from albert_tf.text.call_arguments import (
 from albert_tf.text.conversions import TokenConversions
 from albert_tf.text.encoding import BatchEncoding, Origins, Tensors, as_tensors, collect, pad_rows
 from albert_tf.text.rows import EncodedRow, Layout, make_rows
-from albert_tf.text.segmenter import Pieces, Segmenter, Text
+from albert_tf.text.segmenter import Segmenter, Text
 from albert_tf.text.tokenizer_files import read_tokenizer, write_tokenizer, write_vocabulary
 
 
@@ -39,7 +37,8 @@ class BaseTokenizer(TokenConversions, ABC):
     truncation_side = "right"
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
-    # The entries of tokenizer_config.json that the constructor takes; transformers has others.
+    do_lower_case: bool
+    # The constructor's arguments that tokenizer_config.json stores; transformers stores others.
     SETTINGS: ClassVar[tuple[str, ...]]
 
     def __init__(
@@ -49,21 +48,10 @@ class BaseTokenizer(TokenConversions, ABC):
         split_special_tokens: bool,
         padding_side: str,
     ):
-        self._segmenter, self.special, self.vocab_size = (
-            segmenter,
-            segmenter.special,
-            segmenter.size,
-        )
+        super().__init__(segmenter)
         self.model_max_length = model_max_length
         self.split_special_tokens = split_special_tokens
         self.padding_side = padding_side
-        tokens, ids = self.special.tokens, self.special.ids
-        self.pad_token, self.unk_token, self.cls_token, self.sep_token, self.mask_token = tokens
-        self.pad_token_id, self.unk_token_id, self.cls_token_id = ids[:3]
-        self.sep_token_id, self.mask_token_id = ids[3:]
-        self.bos_token, self.bos_token_id = self.cls_token, self.cls_token_id
-        self.eos_token, self.eos_token_id = self.sep_token, self.sep_token_id
-        self.all_special_tokens, self.all_special_ids = list(tokens), list(ids)
 
     @property
     @abstractmethod
@@ -71,9 +59,9 @@ class BaseTokenizer(TokenConversions, ABC):
         """Content of the vocabulary file."""
 
     @property
-    @abstractmethod
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments, as stored in `tokenizer_config.json`."""
+        return {name: getattr(self, name) for name in self.SETTINGS}
 
     @abstractmethod
     def in_graph(self) -> Any:
@@ -142,7 +130,7 @@ class BaseTokenizer(TokenConversions, ABC):
             "offset_mapping": return_offsets_mapping,
             "overflow_to_sample_mapping": return_overflowing_tokens,
         }
-        side = self._side(padding_side)
+        side = checked_side(padding_side or self.padding_side)
         features = pad_rows(
             collect(rows, requested),
             padding_strategy(padding),
@@ -164,17 +152,9 @@ class BaseTokenizer(TokenConversions, ABC):
         self, text: Any, text_pair: Any, are_words: bool, layout: Layout, split_special: bool
     ) -> tuple[Callable[[bool], list[EncodedRow]], bool]:
         """Returns a function that makes the rows, with or without details; and `is_batch`."""
-        first: Sequence[Any]
-        second: Sequence[Any] | None
-        if are_words:
-            first, second, is_batch = as_words(text, text_pair)
-        else:
-            first, second = as_lists(text, text_pair)
-            is_batch = not isinstance(text, str | bytes)
+        first, second, is_batch = (as_words if are_words else as_texts)(text, text_pair)
         segmenter = self._segmenter
-        encode: Callable[..., list[Pieces]] = (
-            segmenter.encode_words if are_words else segmenter.encode
-        )
+        encode: Callable[..., Any] = segmenter.encode_words if are_words else segmenter.encode
 
         def make(details: bool) -> list[EncodedRow]:
             pair = None if second is None else encode(second, split_special, details)
@@ -182,26 +162,9 @@ class BaseTokenizer(TokenConversions, ABC):
 
         return make, is_batch
 
-    def _side(self, side: str | None) -> str:
-        return checked_side(self.padding_side if side is None else side)
-
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
         """Returns only the `input_ids`; takes the options of `__call__`."""
         return self(text, text_pair, **options)["input_ids"]
-
-    def encode_plain(self, texts: list[str]) -> list[np.ndarray]:
-        """Returns int32 `[pieces]` for each text, in bulk; special tokens in it are plain text.
-
-        Raises:
-            UnicodeEncodeError: a text has surrogates.
-        """
-        return self._segmenter.encode_arrays(texts)
-
-    def tokenize(self, text: Text, pair: Text | None = None) -> list[str]:
-        """Returns the pieces as strings."""
-        texts = [text] if pair is None else [text, pair]
-        pieces = self._segmenter.encode(texts, self.split_special_tokens, True)
-        return [token for each in pieces for token in each.tokens]
 
     def pad(
         self,
@@ -229,7 +192,7 @@ class BaseTokenizer(TokenConversions, ABC):
             self.model_max_length if max_length is None else max_length,
             pad_to_multiple_of,
             pad_id=self.pad_token_id,
-            side=self._side(padding_side),
+            side=checked_side(padding_side or self.padding_side),
         )
         if is_single and return_tensors is None:
             return BatchEncoding({name: values[0] for name, values in padded.items()})
@@ -283,6 +246,5 @@ class BaseTokenizer(TokenConversions, ABC):
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(vocab_size={self.vocab_size}, "
-            f"do_lower_case={self.settings['do_lower_case']}, "
-            f"model_max_length={self.model_max_length})"
+            f"do_lower_case={self.do_lower_case}, model_max_length={self.model_max_length})"
         )

@@ -52,17 +52,17 @@ def checked_side(side: str) -> PaddingSide:
     return side  # type: ignore[return-value]
 
 
-def as_lists(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None]:
-    """Returns `text` and `text_pair` as lists of one length."""
+def as_texts(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None, bool]:
+    """Returns both arguments as lists of texts, and whether they are a batch."""
     if isinstance(text, str | bytes):
         if pair is not None and not isinstance(pair, str | bytes):
             raise TypeError(
                 "text and text_pair must both be texts or both be lists. "
                 f"Received: a text and a {type(pair).__name__}."
             )
-        return [text], None if pair is None else [pair]
+        return [text], None if pair is None else [pair], False
     first, second = _listed("text", text), None if pair is None else _listed("text_pair", pair)
-    return first, _of_one_length(first, second)
+    return first, _of_one_length(first, second), True
 
 
 def as_words(text: Any, pair: Any) -> tuple[list[list[Text]], list[list[Text]] | None, bool]:

@@ -3,18 +3,30 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
+import numpy as np
+
 from albert_tf.text.rows import EncodedRow, special_count
-from albert_tf.text.segmenter import Pieces, Segmenter, SpecialTokens
+from albert_tf.text.segmenter import Pieces, Segmenter, Text
 
 
 class TokenConversions:
     """The methods of a tokenizer that need only its vocabulary."""
 
-    _segmenter: Segmenter
-    special: SpecialTokens
-    vocab_size: int
     special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")
     pad_token_type_id = 0
+    split_special_tokens: bool
+
+    def __init__(self, segmenter: Segmenter):
+        self._segmenter = segmenter
+        self.special = segmenter.special
+        self.vocab_size = segmenter.size
+        tokens, ids = self.special.tokens, self.special.ids
+        self.pad_token, self.unk_token, self.cls_token, self.sep_token, self.mask_token = tokens
+        self.pad_token_id, self.unk_token_id, self.cls_token_id = ids[:3]
+        self.sep_token_id, self.mask_token_id = ids[3:]
+        self.bos_token, self.bos_token_id = self.cls_token, self.cls_token_id
+        self.eos_token, self.eos_token_id = self.sep_token, self.sep_token_id
+        self.all_special_tokens, self.all_special_ids = list(tokens), list(ids)
 
     def __len__(self) -> int:
         return self.vocab_size
@@ -27,6 +39,20 @@ class TokenConversions:
     def get_vocab(self) -> dict[str, int]:
         """Returns every piece with its id."""
         return {self._segmenter.token(index): index for index in range(self.vocab_size)}
+
+    def encode_plain(self, texts: list[str]) -> list[np.ndarray]:
+        """Returns int32 `[pieces]` for each text, in bulk; special tokens in it are plain text.
+
+        Raises:
+            UnicodeEncodeError: a text has surrogates.
+        """
+        return self._segmenter.encode_arrays(texts)
+
+    def tokenize(self, text: Text, pair: Text | None = None) -> list[str]:
+        """Returns the pieces as strings."""
+        texts = [text] if pair is None else [text, pair]
+        pieces = self._segmenter.encode(texts, self.split_special_tokens, True)
+        return [token for each in pieces for token in each.tokens]
 
     @overload
     def convert_tokens_to_ids(self, tokens: str) -> int: ...

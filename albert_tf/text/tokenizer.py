@@ -78,6 +78,8 @@ class AlbertTokenizer(BaseTokenizer):
             digit_comma=digit_comma,
             quotes=quotes,
         )
+        self.do_lower_case, self.keep_accents = self.baked.lower_case, self.baked.keep_accents
+        self.digit_comma, self.quotes = self.baked.digit_comma, self.baked.quotes
         segmenter = SentencePieceSegmenter(self._model)
         super().__init__(segmenter, model_max_length, split_special_tokens, padding_side)
 
@@ -85,28 +87,6 @@ class AlbertTokenizer(BaseTokenizer):
     def model_bytes(self) -> bytes:
         """Content of the vocabulary file: the baked SentencePiece model."""
         return self._model
-
-    @property
-    def do_lower_case(self) -> bool:
-        """Whether the vocabulary lower-cases text."""
-        return self.baked.lower_case
-
-    @property
-    def keep_accents(self) -> bool:
-        """Whether the vocabulary keeps accents."""
-        return self.baked.keep_accents
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {
-            "do_lower_case": self.do_lower_case,
-            "keep_accents": self.keep_accents,
-            "digit_comma": self.baked.digit_comma,
-            "quotes": self.baked.quotes,
-            "model_max_length": self.model_max_length,
-            "split_special_tokens": self.split_special_tokens,
-            "padding_side": self.padding_side,
-        }
 
     def in_graph(self) -> Any:
         import tensorflow as tf

@@ -1,10 +1,10 @@
 """BERT's rules and a vocabulary as tables for tensorflow-text's two operators.
 
-`FastBertNormalize` releaves characters by a table, then `FastWordpieceTokenize` splits at spaces
+`FastBertNormalize` replaces characters by a table, then `FastWordpieceTokenize` splits at spaces
 and punctuation and looks words up. Used as they come, they differ from BERT in two ways: the first
 applies NFKC (a Chinese comma, U+FF0C, becomes `,`), and the second makes words of over 100 bytes
 unknown, where BERT counts 100 characters. Both operators take their tables from the caller, so the
-tables made here implement BERT's rules: the first operator releaves each character of the
+tables made here implement BERT's rules: the first operator replaces each character of the
 vocabulary by a code, a private-use character that takes exactly 4 bytes in UTF-8, and any other
 character by a code that no piece has; it adds a space wherever BERT ends a word. The pieces are
 written in the same codes. Private-use characters are neither spaces nor punctuation, so the second

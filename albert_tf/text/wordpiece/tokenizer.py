@@ -70,9 +70,10 @@ class WordPieceTokenizer(BaseTokenizer):
                 f"A WordPiece tokenizer's options are {', '.join(self.SETTINGS)}. "
                 f"Received: {', '.join(unknown)}. Leave them out."
             )
-        self._strip_accents = strip_accents
-        strip = do_lower_case if strip_accents is None else strip_accents
-        self._rules = Rules(do_lower_case, strip, tokenize_chinese_chars)
+        self.do_lower_case, self.strip_accents = do_lower_case, strip_accents
+        self.tokenize_chinese_chars = tokenize_chinese_chars
+        self.keep_accents = not (do_lower_case if strip_accents is None else strip_accents)
+        self._rules = Rules(do_lower_case, not self.keep_accents, tokenize_chinese_chars)
         names = {name: _written(token) for name, token in special.items()}
         self._vocabulary = Vocabulary.read(vocab_file, names)
         segmenter = WordPieceSegmenter(self._vocabulary, self._rules)
@@ -82,28 +83,6 @@ class WordPieceTokenizer(BaseTokenizer):
     def model_bytes(self) -> bytes:
         """Content of the vocabulary file: one piece per line."""
         return bytes(self._vocabulary)
-
-    @property
-    def do_lower_case(self) -> bool:
-        """Whether text is lower-cased."""
-        return self._rules.lower_case
-
-    @property
-    def keep_accents(self) -> bool:
-        """Whether accents are kept."""
-        return not self._rules.strip_accents
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {
-            "do_lower_case": self.do_lower_case,
-            "strip_accents": self._strip_accents,
-            "tokenize_chinese_chars": self._rules.split_chinese,
-            "model_max_length": self.model_max_length,
-            "split_special_tokens": self.split_special_tokens,
-            "padding_side": self.padding_side,
-            **self.special_tokens_map,
-        }
 
     def in_graph(self) -> "WordPiece":
         return WordPiece(self._vocabulary, self._rules)
