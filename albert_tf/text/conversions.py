@@ -46,13 +46,13 @@ class TokenConversions:
         Raises:
             UnicodeEncodeError: a text has surrogates.
         """
-        return self._segmenter.encode_arrays(texts)
+        return self._segmenter.encode_plain(texts, threads=1)
 
     def tokenize(self, text: Text, pair: Text | None = None) -> list[str]:
         """Returns the pieces as strings."""
         texts = [text] if pair is None else [text, pair]
-        pieces = self._segmenter.encode(texts, self.split_special_tokens, True)
-        return [token for each in pieces for token in each.tokens]
+        split = self.split_special_tokens
+        return [token for each in texts for token in self._segmenter.tokens(each, split)]
 
     @overload
     def convert_tokens_to_ids(self, tokens: str) -> int: ...
@@ -136,5 +136,5 @@ class TokenConversions:
         return special_count(pair)
 
     def _row(self, first: list[int], second: list[int] | None) -> EncodedRow:
-        texts = [Pieces(ids) for ids in (first, second) if ids is not None]
+        texts = [Pieces(np.asarray(ids, np.int32)) for ids in (first, second) if ids is not None]
         return EncodedRow(texts, self.special)

@@ -57,7 +57,7 @@ class EncodedRow:
     special: SpecialTokens | None
     sample: int = 0
 
-    def _laid(self, parts: Iterable[Sequence], opening: Any, closing: Any) -> list:
+    def _laid(self, parts: Iterable[Iterable], opening: Any, closing: Any) -> list:
         edge = int(self.special is not None)
         row = [opening] * edge
         for part in parts:
@@ -68,7 +68,7 @@ class EncodedRow:
     @property
     def input_ids(self) -> list[int]:
         special = self.special or SpecialTokens()
-        parts = (text.ids for text in self.texts)
+        parts = (text.ids.tolist() for text in self.texts)
         return self._laid(parts, special.classify_id, special.separate_id)
 
     @property
@@ -85,7 +85,8 @@ class EncodedRow:
 
     @property
     def offset_mapping(self) -> list[tuple[int, int]]:
-        return self._laid((text.offsets for text in self.texts), NO_TEXT, NO_TEXT)
+        parts = (zip(*text.offsets.T.tolist(), strict=True) for text in self.texts)
+        return self._laid(parts, NO_TEXT, NO_TEXT)
 
     @property
     def sequence_ids(self) -> list[int | None]:
@@ -96,7 +97,7 @@ class EncodedRow:
     @property
     def word_ids(self) -> list[int | None]:
         """The index of each piece's word in its text; None for special tokens."""
-        return self._laid((text.words for text in self.texts), None, None)
+        return self._laid((text.words.tolist() for text in self.texts), None, None)
 
     @property
     def has_words(self) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -14,6 +14,7 @@ Text = str | bytes
 SPECIAL_TOKENS: Final = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 NO_CHARACTER: Final = "\U0010ffff"  # Replaces stray bytes; unknown to every vocabulary.
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_ALL_CORES: Final = -1
 
 
 class Segment(NamedTuple):
@@ -74,28 +75,21 @@ class SpecialTokens:
 
 
 class Pieces(NamedTuple):
-    """The pieces of one text; details that weren't requested are empty.
+    """The pieces of one text, as int32 arrays; details that weren't requested are empty.
 
     Attributes:
-        ids: the id of each piece.
-        tokens: the pieces; an unknown one is its normalized text, or `[UNK]`.
-        offsets: `(start, end)` of each piece in the raw text, in characters.
-        words: the index of each piece's word.
+        ids: `[T]`.
+        offsets: `[T, 2]`, start and end of each piece in the raw text, in characters.
+        words: `[T]`, the index of each piece's word.
     """
 
-    ids: Sequence[int]
-    tokens: Sequence[str] = ()
-    offsets: Sequence[tuple[int, int]] = ()
-    words: Sequence[int] = ()
+    ids: np.ndarray
+    offsets: np.ndarray = np.empty((0, 2), np.int32)
+    words: np.ndarray = np.empty(0, np.int32)
 
     def part(self, start: int, end: int) -> "Pieces":
         """Returns the pieces from `start` to before `end`."""
-        return Pieces(
-            self.ids[start:end],
-            self.tokens[start:end],
-            self.offsets[start:end],
-            self.words[start:end],
-        )
+        return Pieces(self.ids[start:end], self.offsets[start:end], self.words[start:end])
 
 
 class Segmenter(ABC):
@@ -125,89 +119,88 @@ class Segmenter(ABC):
         """Joins pieces to text."""
 
     @abstractmethod
-    def starts_word(self, token: str) -> bool:
-        """Whether a piece begins a word."""
+    def encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
+        """Returns int32 `[T]` for each text; special tokens in it are plain text."""
 
     @abstractmethod
-    def _encode(self, texts: list[str]) -> list[list[int]]:
-        """Returns the ids of each text; special tokens in it are plain text."""
+    def _tokens(self, text: str) -> list[str]:
+        """Returns the pieces as strings; an unknown one is its normalized text, or `[UNK]`."""
 
     @abstractmethod
     def _details(self, text: str) -> Pieces:
-        """Returns pieces with tokens and offsets; special tokens in the text are plain text."""
-
-    def encode_arrays(self, texts: list[str]) -> list[np.ndarray]:
-        """Returns int32 `[pieces]` for each text; special tokens in it are plain text."""
-        return [np.asarray(ids, np.int32) for ids in self._encode(texts)]
+        """Returns pieces with offsets and words; special tokens in the text are plain text."""
 
     def encode(self, texts: Sequence[Text], split_special: bool, details: bool) -> list[Pieces]:
         """Returns the pieces of each text.
 
         Args:
             split_special: read special tokens in a text as plain text.
-            details: add tokens, offsets and words, which takes about ten times as long.
+            details: add offsets and words, which takes about ten times as long.
         Raises:
             TypeError: a text is neither str nor bytes.
         """
-        if details:
-            return [self._pieces(as_text(text), split_special) for text in texts]
-        return [Pieces(ids) for ids in self._ids([as_text(text) for text in texts], split_special)]
+        parts = [self._segments(text, split_special) for text in texts]
+        plain = [part.content for segments in parts for part in segments if not part.is_special]
+        found: Iterable[Pieces] = (
+            map(self._details, plain)
+            if details
+            else map(Pieces, self.encode_plain(plain, _ALL_CORES))
+        )
+        encoded = iter(found)
+        return [
+            _joined(
+                [self._special(part) if part.is_special else next(encoded) for part in segments],
+                [part.start for part in segments],
+            )
+            for segments in parts
+        ]
 
     def encode_words(
         self, samples: Sequence[Sequence[Text]], split_special: bool, details: bool
     ) -> list[Pieces]:
         """Returns the pieces of texts given as words; offsets count from each word's start."""
-        words = list(chain.from_iterable(samples))
-        encoded = iter(self.encode(words, split_special, details))
+        encoded = iter(self.encode(list(chain.from_iterable(samples)), split_special, details))
         return [_numbered([next(encoded) for _ in words]) for words in samples]
 
-    def _ids(self, texts: list[str], split_special: bool) -> Sequence[Sequence[int]]:
-        if split_special:
-            return self._encode(texts)
-        parts = [self.special.split(text) for text in texts]
-        plain = [part.content for segments in parts for part in segments if not part.is_special]
-        encoded = iter(self._encode(plain))
-        return [self._spliced(segments, encoded) for segments in parts]
+    def tokens(self, text: Text, split_special: bool) -> list[str]:
+        """Returns the pieces of a text as strings."""
+        return [
+            token
+            for part in self._segments(text, split_special)
+            for token in ([part.content] if part.is_special else self._tokens(part.content))
+        ]
 
-    def _spliced(self, segments: list[Segment], encoded: Iterator[list[int]]) -> list[int]:
-        if len(segments) == 1 and not segments[0].is_special:
-            return next(encoded)
-        ids: list[int] = []
-        for segment in segments:
-            ids += [self.index(segment.content)] if segment.is_special else next(encoded)
-        return ids
-
-    def _pieces(self, text: str, split_special: bool) -> Pieces:
-        segments = [Segment(text, 0, False)] if split_special else self.special.split(text)
-        ids: list[int] = []
-        tokens: list[str] = []
-        offsets: list[tuple[int, int]] = []
-        words: list[int] = []
-        word = -1
-        for segment in segments:
-            found = self._special(segment) if segment.is_special else self._details(segment.content)
-            ids += found.ids
-            tokens += found.tokens
-            offsets += [
-                (start + segment.start, end + segment.start) for start, end in found.offsets
-            ]
-            for place, token in enumerate(found.tokens):
-                word += place == 0 or self.starts_word(token)
-                words.append(word)
-        return Pieces(ids, tokens, offsets, words)
+    def _segments(self, text: Text, split_special: bool) -> list[Segment]:
+        text = as_text(text)
+        return [Segment(text, 0, False)] if split_special else self.special.split(text)
 
     def _special(self, segment: Segment) -> Pieces:
-        token = segment.content
-        return Pieces([self.index(token)], [token], [(0, len(token))])
+        ids = np.array([self.index(segment.content)], np.int32)
+        return Pieces(ids, np.array([[0, len(segment.content)]], np.int32), np.zeros(1, np.int32))
+
+
+def _joined(parts: Sequence[Pieces], starts: Sequence[int]) -> Pieces:
+    """Joins the pieces of a text's segments, which begin at `starts`."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = [part.words.max(initial=-1) + 1 for part in parts]
+    words = np.cumsum([0, *counts], dtype=np.int32)
+    return Pieces(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.offsets + start for part, start in zip(parts, starts, strict=True)]),
+        np.concatenate([part.words + word for part, word in zip(parts, words, strict=False)]),
+    )
 
 
 def _numbered(words: Sequence[Pieces]) -> Pieces:
     """Joins the pieces of a text's words, and numbers the words."""
-    ids, tokens, offsets = (
-        list(chain.from_iterable(getattr(word, name) for word in words))
-        for name in ("ids", "tokens", "offsets")
+    lengths = np.array([len(word.ids) for word in words], np.int32)
+    parts = [Pieces(np.empty(0, np.int32)), *words]  # A text may have no words.
+    return Pieces(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.offsets for part in parts]),
+        np.repeat(np.arange(len(words), dtype=np.int32), lengths),
     )
-    return Pieces(ids, tokens, offsets, [at for at, word in enumerate(words) for _ in word.ids])
 
 
 def as_text(text: Text) -> str:
@@ -227,7 +220,10 @@ def as_text(text: Text) -> str:
     return _SURROGATES.sub(NO_CHARACTER, text)
 
 
-def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Drops white space at a span's end, unless the span is all white space."""
-    kept = len(text[start:end].rstrip())
-    return (start, start + kept) if kept else (start, end)
+def trim(text: str, offsets: np.ndarray) -> None:
+    """Drops white space at the ends of spans, in place, unless a span is all white space."""
+    ends = offsets[:, 1].tolist()
+    for at in [at for at, end in enumerate(ends) if text[end - 1 : end].isspace()]:
+        start, end = offsets[at].tolist()
+        if kept := len(text[start:end].rstrip()):
+            offsets[at, 1] = start + kept

@@ -1,7 +1,8 @@
 """ALBERT's tokenizer in Python, with the calls and results of Hugging Face's."""
 
-import bisect
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,12 +12,13 @@ import sentencepiece
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.model_file import Baked, DigitComma, Quotes, Source, describe, read_file
-from albert_tf.text.segmenter import Pieces, Segmenter, SpecialTokens, trimmed
+from albert_tf.text.segmenter import Pieces, Segmenter, SpecialTokens, trim
 from albert_tf.text.tokenizer_files import is_wordpiece
 from albert_tf.text.vocabulary import bake
 
 SPACE: Final = "▁"
-_ALL_CORES: Final = -1
+_CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # No rule looks across such a space.
+_PART: Final = 1 << 16  # Characters to normalize at once: offsets take 40 bytes each.
 
 
 class AlbertTokenizer(BaseTokenizer):
@@ -155,40 +157,54 @@ class SentencePieceSegmenter(Segmenter):
     def joined(self, tokens: Sequence[str]) -> str:
         return "".join(tokens).replace(SPACE, " ").removeprefix(" ")
 
-    def starts_word(self, token: str) -> bool:
-        return token.startswith(SPACE)
+    def encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
+        return self._processor.encode(texts, num_threads=threads, out_type="numpy")
 
-    def _encode(self, texts: list[str]) -> list[list[int]]:
-        return self._processor.encode(texts, num_threads=_ALL_CORES)
-
-    def encode_arrays(self, texts: list[str]) -> list[np.ndarray]:
-        return self._processor.encode(texts, num_threads=1, out_type="numpy")
+    def _tokens(self, text: str) -> list[str]:
+        return self._processor.encode(text, out_type=str)
 
     def _details(self, text: str) -> Pieces:
-        encoded = self._processor.encode(text, out_type="offset_mapping")
-        tokens = encoded["pieces"]
-        return Pieces(encoded["ids"], tokens, self._spans(text, tokens))
-
-    def _spans(self, text: str, tokens: list[str]) -> list[tuple[int, int]]:
-        """Returns the characters of `text` that make each token, without white space around them.
+        """Returns the characters that make each token, without white space around them.
 
         A token of white space alone gets that white space, or nothing at the text's start. A
         character that normalizes to several (a ligature) belongs to every token that has one of
         them; one that normalizes to nothing (an accent) belongs to the character before it.
         """
-        _, origins = self._processor.normalize(text, with_offsets=True)
-        starts = sorted(set(origins))
-        spans: list[tuple[int, int]] = []
-        at = 0
-        for token in tokens:
-            if at == 0 and token == SPACE:  # SentencePiece adds it before the text.
-                spans.append((origins[0], origins[0]))
-            else:
-                start = origins[at + (token[0] == SPACE and len(token) > 1)]
-                last = origins[at + len(token) - 1]
-                spans.append(trimmed(text, start, starts[bisect.bisect_right(starts, last)]))
-            at += len(token)
-        return spans
+        ids = self._processor.encode(text, out_type="numpy")
+        if not len(ids):
+            return Pieces(ids)
+        tokens = self._tokens(text)
+        after = np.cumsum(np.fromiter(map(len, tokens), np.int32, len(tokens)))
+        is_word = np.fromiter((token[0] == SPACE for token in tokens), np.bool_, len(tokens))
+        is_space = np.fromiter((token == SPACE for token in tokens), np.bool_, len(tokens))
+        del tokens  # 80 bytes for each piece
+        origins = self._origins(text, after[-1])
+        first = np.append(0, after[:-1]) + (is_word & ~is_space)
+        ends = origins[np.searchsorted(origins, origins[after - 1], side="right")]
+        offsets = np.stack([origins[first], ends], axis=1)
+        trim(text, offsets)
+        if is_space[0]:  # SentencePiece adds it before the text.
+            offsets[0] = origins[0]
+        is_word[0] = True
+        return Pieces(ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
+
+    def _origins(self, text: str, count: int) -> np.ndarray:
+        """Returns the character that makes each of `count` normalized characters, and the end."""
+        cuts, start = [0], _PART
+        while cut := _CUT.search(text, start):
+            cuts.append(cut.start())
+            start = cut.start() + _PART
+        parts = [self._part(text, *span) for span in pairwise([*cuts, len(text)])]
+        found = np.concatenate([*(part[:-1] for part in parts[:-1]), parts[-1]])
+        # A vocabulary without a space before the text: its parts lack theirs.
+        return found if len(found) == count + 1 else self._part(text, 0, len(text))
+
+    def _part(self, text: str, start: int, end: int) -> np.ndarray:
+        _, origins = self._processor.normalize(text[start:end], with_offsets=True)
+        found = np.array(origins, np.int32) + start
+        if start:
+            found[0] = start  # The space that the normalizer drops, and adds again.
+        return found
 
 
 def check_fit(tokenizer: BaseTokenizer, config: Any, max_length: int) -> None:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.model_file import Source
-from albert_tf.text.segmenter import Pieces, Segmenter, trimmed
+from albert_tf.text.segmenter import Pieces, Segmenter, trim
 from albert_tf.text.wordpiece.rules import Rules
 from albert_tf.text.wordpiece.tables import BYTES, LONGEST_WORD, compile_tables
 from albert_tf.text.wordpiece.vocabulary import SPECIAL_NAMES, SUFFIX, Vocabulary
@@ -153,16 +153,17 @@ class WordPieceSegmenter(Segmenter):
 
     def __init__(self, vocabulary: Vocabulary, rules: Rules):
         self.special = vocabulary.special
-        self._tokens = vocabulary.pieces
+        self._vocabulary = vocabulary.pieces
         self._ids_by_piece = {piece: index for index, piece in enumerate(vocabulary.pieces)}
+        self._starts_word = np.array([not piece.startswith(SUFFIX) for piece in vocabulary.pieces])
         self._graph = WordPiece(vocabulary, rules)
 
     @property
     def size(self) -> int:
-        return len(self._tokens)
+        return len(self._vocabulary)
 
     def token(self, index: int) -> str:
-        return self._tokens[index]
+        return self._vocabulary[index]
 
     def index(self, token: str) -> int:
         return self._ids_by_piece.get(token, self.special.unknown_id)
@@ -176,29 +177,32 @@ class WordPieceSegmenter(Segmenter):
                 text += token if not text or token in CLOSE_UP else f" {token}"
         return text
 
-    def starts_word(self, token: str) -> bool:
-        return not token.startswith(SUFFIX)
-
-    def _encode(self, texts: list[str]) -> list[list[int]]:
-        rows: list[list[int]] = []
+    def encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
+        """Encodes the texts; TensorFlow chooses the number of threads."""
+        rows: list[np.ndarray] = []
         for start in range(0, len(texts), BATCH):
             batch = [text.encode("utf-8") for text in texts[start : start + BATCH]]
-            rows += self._graph.tokenize(batch).to_list()
+            found = self._graph.tokenize(batch)
+            rows += np.split(found.values.numpy(), found.row_splits.numpy()[1:-1])
         return rows
+
+    def _tokens(self, text: str) -> list[str]:
+        [ids] = self.encode_plain([text], 1)
+        return [self.token(index) for index in ids.tolist()]
 
     def _details(self, text: str) -> Pieces:
         """Returns pieces with spans; a span ends where the next character with a result starts."""
         found = self._graph.spans(text)
-        tokens = [self.token(index) for index in found.ids.tolist()]
-        starts = np.unique(found.origins)
-        ends = starts[np.searchsorted(starts, found.last, side="right")]
+        ends = found.origins[np.searchsorted(found.origins, found.last, side="right")]
         character = _character_of_byte(text)
-        spans = zip(character[found.first].tolist(), character[ends].tolist(), strict=True)
-        offsets = [trimmed(text, start, end) for start, end in spans]
-        return Pieces(found.ids.tolist(), tokens, offsets)
+        offsets = np.stack([character[found.first], character[ends]], axis=1)
+        trim(text, offsets)
+        is_word = self._starts_word[found.ids]
+        is_word[:1] = True
+        return Pieces(found.ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
 
 
 def _character_of_byte(text: str) -> np.ndarray:
     """Returns the index of the character that has each UTF-8 byte, and one entry for the end."""
     content = np.frombuffer(text.encode("utf-8"), np.uint8)
-    return np.append(np.cumsum(content & 0xC0 != 0x80) - 1, len(text))
+    return np.append(np.cumsum(content & 0xC0 != 0x80, dtype=np.int32) - 1, len(text))
