@@ -5,6 +5,7 @@
 # make test-engines   building data on Spark and on Beam; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
 # make test-peers     comparisons with transformers and KerasHub, on models drawn from a seed
+# make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make coverage       branches that the first two cover, processes that they start included
 # make lint           ruff and mypy
 # make clean          removes .venv, builds and caches
@@ -12,14 +13,16 @@
 # PYTHON=…            the Python (3.10 to 3.13) that .venv is made with; found by itself otherwise
 # WORKERS=…           worker processes of the tests; 0 runs them in one process, the fastest on a
 #                     busy machine (TensorFlow starts once)
+# SECONDS=…           time of `make fuzz`, for all its tests together
 # ALBERT_TF_SEED=…    repeats the drawn models of a run, whose log names its seed
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-slow test-engines test-backends test-peers coverage lint clean
+.PHONY: setup demo test test-slow test-engines test-backends test-peers fuzz coverage lint clean
 
 WORKERS ?= 2
+SECONDS ?= 300
 PYTHON ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -95,6 +98,10 @@ test-backends: $(BACKENDS_STAMP)
 
 test-peers: $(PEERS_STAMP)
 	$(PYTEST) -m peers --packages-required tests --ignore=tests/engines
+
+fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
+fuzz: $(DEV_STAMP)
+	$(RUN) -m pytest -n 0 tests/fuzz
 
 coverage: export PYTEST_ADDOPTS = --cov --cov-append --cov-report=
 coverage: $(DEV_STAMP)
