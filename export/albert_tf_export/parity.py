@@ -1,6 +1,7 @@
 """Compares an export, run in a fresh process without this package, with Keras."""
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -55,12 +56,15 @@ class Report:
     Attributes:
         path: the file or folder.
         size: in bytes.
+        sha256: of its files' names and contents, in hexadecimal; the same for the same model,
+            options and packages.
         differences: for each signature, the output that came closest to its tolerance; empty
             without a check.
     """
 
     path: Path
     size: int
+    sha256: str
     differences: Mapping[str, Difference]
 
     def __str__(self) -> str:
@@ -69,7 +73,22 @@ class Report:
             f"tolerance {found.tolerance:.2g})"
             for name, found in self.differences.items()
         ]
-        return "\n".join([f"{self.path}: {self.size / 1e6:.1f} MB", *compared])
+        made = f"{self.path}: {self.size / 1e6:.1f} MB, SHA-256 {self.sha256[:12]}"
+        return "\n".join([made, *compared])
+
+
+def report(path: Path, written: Path, differences: Mapping[str, Difference]) -> Report:
+    """Returns the report of an export to `path`, whose content is still at `written`."""
+    files = [file for file in sorted(written.rglob("*")) if file.is_file()] or [written]
+    digest = hashlib.sha256()
+    for file in files:
+        name = file.relative_to(written).as_posix()
+        digest.update(f"{name}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as content:
+            while block := content.read(1 << 20):
+                digest.update(block)
+    size = sum(file.stat().st_size for file in files)
+    return Report(path, size, digest.hexdigest(), differences)
 
 
 def check_saved_model(
@@ -151,14 +170,33 @@ def _differences(runner: str, runs: Mapping[str, Run], precision: str) -> dict[s
         }
 
 
+# Runs a script as Python does, and ends when standard input ends.
+_ENDING_WITH_PARENT: Final = """
+import os, runpy, sys, threading
+
+def wait():
+    os.read(0, 1)
+    os._exit(1)
+
+threading.Thread(target=wait, daemon=True).start()
+del sys.argv[0]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
 def _run_scripts(commands: Sequence[Sequence[str | Path]]) -> None:
-    """Runs all scripts at once, each in a fresh process."""
+    """Runs all scripts at once, each in a fresh process that ends with this one."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONIOENCODING": "utf-8"}
     with contextlib.ExitStack() as stack:
         processes = []
+        alive, ours = os.pipe()  # The system closes our end, even after `kill -9`.
+        stack.callback(os.close, alive)
+        stack.callback(os.close, ours)
         for command in commands:
             process = subprocess.Popen(
-                [sys.executable, *command],
+                [sys.executable, "-c", _ENDING_WITH_PARENT, *command],
+                stdin=alive,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 encoding="utf-8",

@@ -1,12 +1,15 @@
 """Exports SavedModels, for TensorFlow Serving and other hosts."""
 
+import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import keras
 import tensorflow as tf
+from tensorflow.core.protobuf import fingerprint_pb2
 
 from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
@@ -67,7 +70,7 @@ def export_saved_model(
         force: replace an existing `path`.
         check: run the export and compare it.
     Returns:
-        A `Report`: size, and differences from Keras.
+        A `Report`: size, SHA-256, and differences from Keras.
     Raises:
         UserError: the arguments don't fit together, or `path` exists.
         ParityError: the outputs differ from those of Keras; the SavedModel is removed.
@@ -100,30 +103,56 @@ def export_saved_model(
         if takes_positions(model):
             signatures.append(masked_signature(model, unroll=unroll))
         write(signatures, folder)
-        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         differences: Mapping[str, parity.Difference] = {}
         if check:
             names = [signature.name for signature in signatures]
             samples = sample(model, tokenizer, max_length, pairs)
             differences = parity.check_saved_model(folder, names, samples)
-    return parity.Report(Path(path), size, differences)
+        return parity.report(Path(path), folder, differences)
 
 
 def write(signatures: Sequence[Signature], folder: Path) -> None:
     """Writes a SavedModel; the first signature is also `serving_default`.
 
+    In a fresh process the same model gives the same bytes; `keras.export.ExportArchive` numbers the
+    variables by their place in memory.
+
     Raises:
         OSError: it can't be written.
     """
-    archive = keras.export.ExportArchive()
-    # Without `track`, which would store each weight a second time: ExportArchive finds the
-    # variables that the functions use.
+    root, graphs = tf.Module(), {}
     for signature in signatures:
-        archive.add_endpoint(
-            signature.name, signature.function, input_signature=list(signature.inputs)
+        function = tf.function(
+            signature.function, input_signature=list(signature.inputs), autograph=False
         )
+        setattr(root, signature.name, function)
+        graphs[signature.name] = function.get_concrete_function()
+    root.weights = _in_order_of_use(graphs.values())
+    served = {"serving_default": graphs[signatures[0].name], **graphs}
     try:
-        archive.write_out(folder, verbose=False)
+        tf.saved_model.save(root, str(folder), signatures=served)
+        _make_fingerprint_stable(folder)
     except tf.errors.OpError as error:  # TensorFlow's writers raise it on a full disk.
         reason = re.sub(r"\{\{.*\}\} | \[Op:.*\]", "", error.message)
         raise OSError(f"The SavedModel could not be written. {reason}") from error
+
+
+def _in_order_of_use(graphs: Iterable[Any]) -> list[tf.Variable]:
+    """Returns the variables of graphs, each once."""
+    found: dict[int, tf.Variable] = {}
+    for graph in graphs:
+        by_handle = {id(variable.handle): variable for variable in graph.variables}
+        for captured in graph.captured_inputs:
+            if id(captured) in by_handle:
+                found.setdefault(id(captured), by_handle[id(captured)])
+    return list(found.values())
+
+
+def _make_fingerprint_stable(folder: Path) -> None:
+    """Replaces TensorFlow's random id of an export by one that depends on its content."""
+    file = folder / "fingerprint.pb"
+    fingerprint = fingerprint_pb2.FingerprintDef.FromString(file.read_bytes())
+    fingerprint.uuid = ""
+    content = hashlib.sha256(fingerprint.SerializeToString(deterministic=True)).digest()
+    fingerprint.uuid = str(uuid.UUID(bytes=content[:16]))
+    file.write_bytes(fingerprint.SerializeToString(deterministic=True))

@@ -78,7 +78,7 @@ def export_tflite(
         force: replace an existing `path`.
         check: run the export and compare it.
     Returns:
-        A `Report`: size, and differences from Keras.
+        A `Report`: size, SHA-256, and differences from Keras.
     Raises:
         UserError: the arguments don't fit together, or `path` exists.
         ParityError: the outputs differ from those of Keras; the file is removed.
@@ -120,13 +120,12 @@ def export_tflite(
             )
             signatures.append(text)
         file.write_bytes(convert(signatures, quantize))
-        size = file.stat().st_size
         differences: Mapping[str, parity.Difference] = {}
         if check:
             names = [signature.name for signature in signatures]
             samples = sample(model, tokenizer, max_length, pairs, choices, predictions or 1)
             differences = parity.check_tflite(file, names, samples, tokenizer, quantize)
-    return parity.Report(Path(path), size, differences)
+        return parity.report(Path(path), file, differences)
 
 
 def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:

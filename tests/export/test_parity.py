@@ -1,4 +1,9 @@
 import math
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,11 +42,54 @@ def test_an_export_that_does_not_run(classifier, tmp_path, tokenizer):
 
 
 def test_report(tmp_path):
-    report = parity.Report(tmp_path, 1_230_000, {"ids": Difference("logits", 2e-7, 1e-4)})
+    report = parity.Report(tmp_path, 1_230_000, "3fa9", {"ids": Difference("logits", 2e-7, 1e-4)})
     line = "ids: max abs difference from Keras 2e-07 (logits, tolerance 0.0001)"
-    assert str(report) == f"{tmp_path}: 1.2 MB\n{line}"
+    assert str(report) == f"{tmp_path}: 1.2 MB, SHA-256 3fa9\n{line}"
 
 
 def test_report_without_a_check(tmp_path):
-    report = parity.Report(tmp_path, 1_230_000, {})
-    assert str(report) == f"{tmp_path}: 1.2 MB"
+    report = parity.Report(tmp_path, 1_230_000, "3fa9", {})
+    assert str(report) == f"{tmp_path}: 1.2 MB, SHA-256 3fa9"
+
+
+def test_the_digest_depends_on_names_and_contents_alone(tmp_path):
+    digests = []
+    for number, (name, content) in enumerate([("a", "1"), ("a", "1"), ("a", "2"), ("b", "1")]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / name).write_text(content)
+        digests.append(parity.report(tmp_path, folder, {}).sha256)
+    assert digests[0] == digests[1] and len(set(digests)) == 3
+    file = parity.report(tmp_path, tmp_path / "0" / "a", {})
+    assert file.size == 1 and len(file.sha256) == 64
+
+
+PARENT = """
+import sys
+from pathlib import Path
+from albert_tf_export import parity
+parity._run_scripts([[Path(sys.argv[1])]])
+"""
+ENDLESS = """
+import os, sys, time
+print(os.getpid(), file=open(sys.path[0] + "/pid", "w"))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
+def test_a_check_ends_with_its_parent(tmp_path, stop):
+    script = tmp_path / "script.py"
+    script.write_text(ENDLESS)
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, script], stderr=subprocess.PIPE)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        assert parent.poll() is None, parent.stderr.read()
+        time.sleep(0.01)
+    parent.send_signal(stop)
+    parent.communicate()
+    child = Path("/proc", (tmp_path / "pid").read_text().strip())
+    for _ in range(3000):
+        if not child.exists():
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{child} is still there")
