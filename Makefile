@@ -6,6 +6,8 @@
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
 # make test-peers     comparisons with transformers and KerasHub, on models drawn from a seed
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
+# make test-oldest    what 'make test' runs, with the oldest version of each package in requirements.txt
+# make test-pythons   the same with the oldest and the newest versions on each Python that is installed
 # make coverage       branches that the first two cover, processes that they start included
 # make lint           ruff and mypy
 # make clean          removes .venv, builds and caches
@@ -19,7 +21,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-slow test-engines test-backends test-peers fuzz coverage lint clean
+.PHONY: setup demo test test-slow test-engines test-backends test-peers test-oldest test-pythons \
+  fuzz coverage lint clean
 
 WORKERS ?= 2
 SECONDS ?= 300
@@ -28,6 +31,12 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 # Beam needs an older protobuf than the other packages.
 ENGINES := .venv-engines
+# A range begins with the oldest version that has a wheel: no user needs a compiler.
+PYTHONS := 3.10 3.11 3.12 3.13
+UV := $(VENV)/bin/uv
+RESOLUTION_oldest := --only-binary :all: --resolution lowest-direct
+RESOLUTION_newest := --only-binary :all: --resolution highest
+export UV_PYTHON_DOWNLOADS ?= never
 
 # Stamps are named by a checksum, because a fresh clone gives every file a new date.
 SUM := $(shell cat requirements.txt pyproject.toml | cksum | cut -d ' ' -f 1)
@@ -47,6 +56,18 @@ HEAVY := tests/models tests/pipelines tests/export tests/text
 MODELS := base gradient_checkpointing losses question_answering
 PORTABLE := tests/layers tests/training/test_optimizers.py tests/training/test_schedules.py \
   tests/training/test_sums.py tests/training/test_steps.py $(MODELS:%=tests/models/test_%.py)
+
+TEST_PACKAGES := $(shell sed -nE "/^test = /,/^\]/s/^ *\"(.*)\",.*/'\1'/p" pyproject.toml)
+
+# Runs the quick tests on the Python $(1).
+define TEST
+failed=0; \
+pytest="$(1) -m pytest -n $(WORKERS) --dist loadfile"; \
+$$pytest -m "$(QUICK)" tests --ignore=tests/engines $(HEAVY:%=--ignore=%) || failed=1; \
+$$pytest -m "$(QUICK)" tests/models || failed=1; \
+$$pytest -m "$(QUICK)" $(filter-out tests/models,$(HEAVY)) || failed=1; \
+exit $$failed
+endef
 
 define FIND_PYTHON
 tried=""; \
@@ -73,11 +94,7 @@ demo: $(BASE_STAMP)
 	$(RUN) -m albert_tf.demo
 
 test: $(DEV_STAMP)
-	failed=0; \
-	$(PYTEST) -m "$(QUICK)" tests --ignore=tests/engines $(HEAVY:%=--ignore=%) || failed=1; \
-	$(PYTEST) -m "$(QUICK)" tests/models || failed=1; \
-	$(PYTEST) -m "$(QUICK)" $(filter-out tests/models,$(HEAVY)) || failed=1; \
-	exit $$failed
+	$(call TEST,$(RUN))
 
 test-slow: $(DEV_STAMP)
 	$(PYTEST) --dist load -m "slow and $(PLAIN)" tests --ignore=tests/engines
@@ -103,6 +120,25 @@ fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
 fuzz: $(DEV_STAMP)
 	$(RUN) -m pytest -n 0 tests/fuzz
 
+test-oldest: $(DEV_STAMP)
+	$(MAKE) test-on-$$($(RUN) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-oldest
+
+test-pythons: $(DEV_STAMP)
+	failed=0; \
+	for version in $(PYTHONS); do \
+	  if $(UV) python find --quiet $$version; then \
+	    $(MAKE) test-on-$$version-oldest test-on-$$version-newest || failed=1; \
+	  else \
+	    echo "Python $$version is not installed: its packages are resolved, no test runs."; \
+	    $(UV) pip compile --quiet --python-version $$version $(RESOLUTION_oldest) requirements.txt > /dev/null; \
+	    $(UV) pip compile --quiet --python-version $$version $(RESOLUTION_newest) requirements.txt > /dev/null; \
+	  fi; \
+	done; \
+	exit $$failed
+
+test-on-%: .venv-%/.installed-$(SUM)
+	$(call TEST,.venv-$*/bin/python)
+
 coverage: export PYTEST_ADDOPTS = --cov --cov-append --cov-report=
 coverage: $(DEV_STAMP)
 	rm -f .coverage .coverage.*
@@ -115,7 +151,7 @@ lint: $(DEV_STAMP)
 	$(VENV)/bin/mypy
 
 clean:
-	rm -rf $(VENV) $(ENGINES) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*
+	rm -rf $(VENV) $(VENV)-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*
 
 # Replaces an environment that no longer runs (its Python was removed, the folder was moved).
 $(BASE_STAMP):
@@ -146,4 +182,12 @@ $(ENGINES_STAMP): $(BASE_STAMP)
 	  $(shell sed -nE "s/^(spark|beam|s3) = \[\"(.*)\"\]/'\2'/p; s/^ *\"((pytest|moto.*)>.*)\",/'\1'/p" pyproject.toml) \
 	  $(shell sed -nE "s/^((sentencepiece|sentencex|protobuf|google-crc32c|numpy|fsspec|PyYAML|tqdm)[^ ]*) .*/'\1'/p" requirements.txt)
 	$(ENGINES)/bin/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+# .venv-3.11-oldest: Python and end of the ranges.
+.venv-%/.installed-$(SUM): $(DEV_STAMP)
+	$(UV) venv --quiet --clear --python $(firstword $(subst -, ,$*)) $(@D)
+	$(UV) pip install --quiet --python $(@D) $(RESOLUTION_$(lastword $(subst -, ,$*))) \
+	  -r requirements.txt $(TEST_PACKAGES)
+	$(UV) pip install --quiet --python $(@D) --no-deps --editable .
 	@touch $@
