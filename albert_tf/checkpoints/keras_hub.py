@@ -125,7 +125,7 @@ def places(config: AlbertConfig) -> dict[str, str]:
 
 def _path(place: Place, config: AlbertConfig) -> str:
     layer = keras_hub_names.layer_path(place.layer, config)
-    return "/".join(("/layers", layer, *place.below, "vars", str(place.variable)))
+    return "/".join(("layers", layer, *place.below, "vars", str(place.variable)))
 
 
 def _task(tensors: Mapping[str, np.ndarray]) -> str | None:
@@ -173,7 +173,7 @@ def _write_weights(
             if name in tensors:
                 array = np.asarray(tensors[name], "float32")
                 file[_path(place, config)] = place.written(array, config)
-                layer = f"/layers/{keras_hub_names.layer_path(place.layer, config)}"
+                layer = f"layers/{keras_hub_names.layer_path(place.layer, config)}"
                 file.require_group(f"{layer}/vars").attrs["name"] = place.layer
     path.write_bytes(content.getbuffer())
 

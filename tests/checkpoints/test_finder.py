@@ -46,7 +46,7 @@ def test_names_in_each_format(small_config, tensors):
     } == {
         "hf": name,
         "tf1": "bert/encoder/transformer/group_0/inner_group_0/attention_1/self/query/bias",
-        "keras-hub": "/layers/transformer_encoder/_self_attention_layer/query_dense/vars/1",
+        "keras-hub": "layers/transformer_encoder/_self_attention_layer/query_dense/vars/1",
     }
 
 
