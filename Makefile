@@ -185,6 +185,7 @@ $(ENGINES_STAMP): $(BASE_STAMP)
 	@touch $@
 
 # .venv-3.11-oldest: Python and end of the ranges.
+.PRECIOUS: .venv-%/.installed-$(SUM)
 .venv-%/.installed-$(SUM): $(DEV_STAMP)
 	$(UV) venv --quiet --clear --python $(firstword $(subst -, ,$*)) $(@D)
 	$(UV) pip install --quiet --python $(@D) $(RESOLUTION_$(lastword $(subst -, ,$*))) \
