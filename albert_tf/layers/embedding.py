@@ -42,6 +42,13 @@ class FactorizedEmbedding(ConfiguredLayer):
         self.projection = dense(config.hidden_size, config, "projection", self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
+        self.add_variables()
+        embedded = (None, None, self.config.embedding_size)
+        self.layer_norm.build(embedded)
+        self.projection.build(embedded)
+
+    def add_variables(self) -> None:
+        """Makes the three tables."""
         self.word_embeddings = self._table("word_embeddings", self.config.vocab_size)
         self.position_embeddings = self._table(
             "position_embeddings", self.config.max_position_embeddings
@@ -49,9 +56,11 @@ class FactorizedEmbedding(ConfiguredLayer):
         self.token_type_embeddings = self._table(
             "token_type_embeddings", self.config.type_vocab_size
         )
-        embedded = (None, None, self.config.embedding_size)
-        self.layer_norm.build(embedded)
-        self.projection.build(embedded)
+
+    @property
+    def weight(self) -> keras.Variable:
+        """The word table `[V, E]`."""
+        return self.word_embeddings
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
         with checked_ids(self.config, {**dict(zip(LIMITS, args, strict=False)), **kwargs}):

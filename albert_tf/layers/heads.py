@@ -85,6 +85,10 @@ class MaskedLMHead(ConfiguredLayer):
     def build(self, input_shape: Any = None) -> None:
         self.dense.build((None, None, self.config.hidden_size))
         self.layer_norm.build((None, None, self.config.embedding_size))
+        self.add_variables()
+
+    def add_variables(self) -> None:
+        """Makes the bias of every word."""
         self.bias = self.add_weight(
             name="bias", shape=(self.config.vocab_size,), initializer="zeros"
         )

@@ -1,15 +1,20 @@
 """The base of all ALBERT models: checks inputs, saves and loads, checkpoints gradients."""
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import keras
+import numpy as np
 
 from albert_tf.checkpoints import finder, hugging_face, weights
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
+from albert_tf.layers import FactorizedEmbedding
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.ids import checked_ids
+from albert_tf.models.resizing import resize_vocabulary
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
@@ -21,6 +26,11 @@ ENCODER_INPUTS: Final = (
     "position_ids",
     "inputs_embeds",
 )
+# Arguments of transformers' calls: the value that changes nothing, and the way out of others.
+_FOREIGN: Final = {
+    "return_dict": (True, "Use outputs.to_tuple(), or outputs[0]."),
+    "head_mask": (None, "This model can't mask single heads."),
+}
 
 
 class PreTrainedModel(keras.Model):
@@ -40,24 +50,30 @@ class PreTrainedModel(keras.Model):
     built: bool
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        if not isinstance(config, AlbertConfig):
-            raise TypeError(
-                "A model is made from an AlbertConfig: AlbertConfig.from_size(name), or "
-                f"{type(self).__name__}.from_pretrained(directory). Received: {config!r}."
-            )
+        _require_config(type(self), config)
         super().__init__(**kwargs)
         self.config = config if self.keeps_labels else config.replace(id2label=None)
         self.fresh_parts: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs = self._arrays(_without_foreign(kwargs))
         if args and isinstance(args[0], Mapping):  # Keras doesn't know a tokenizer's result
-            args = (dict(args[0]), *args[1:])
+            args = (self._arrays(args[0]), *args[1:])
         given = {**dict(zip(ENCODER_INPUTS, args, strict=False)), **kwargs}
         if isinstance(given.get("input_ids"), dict):
             given |= given.pop("input_ids")
         _refuse_lists(given)
         with checked_ids(self.config, given, _length(given)):
             return super().__call__(*args, **kwargs)
+
+    def _arrays(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a call's inputs, with labels that are lists as arrays."""
+        return {
+            name: _array(name, value)
+            if name in self.targets and isinstance(value, list | tuple)
+            else value
+            for name, value in inputs.items()
+        }
 
     def make_train_function(self, force: bool = False) -> Any:
         # Otherwise the first step would make the optimizer's slots, and TensorFlow trace twice.
@@ -68,6 +84,32 @@ class PreTrainedModel(keras.Model):
     def _backbone(self) -> Any:
         """The `AlbertModel`: a task's, or the model itself. No property: saving walks those."""
         return getattr(self, "albert", self)
+
+    def get_input_embeddings(self) -> FactorizedEmbedding:
+        """Returns the layer with the word table, which is its `weight`."""
+        return self._backbone().embedding
+
+    def num_parameters(self, only_trainable: bool = False) -> int:
+        """Returns the number of parameters."""
+        weights = self.trainable_weights if only_trainable else self.weights
+        return sum(math.prod(weight.shape) for weight in weights)
+
+    def resize_token_embeddings(self, new_num_tokens: int | None = None) -> FactorizedEmbedding:
+        """Gives the vocabulary another size, as after `tokenizer.add_tokens`.
+
+        Words that remain keep their weights; new ones are initialized. The configuration, the
+        decoder that shares the word table and its bias follow.
+
+        Args:
+            new_num_tokens: V, for example `len(tokenizer)`; None changes nothing.
+        Returns:
+            The layer with the word table.
+        Raises:
+            UserError: the optimizer has state already: call `compile` again first.
+        """
+        if new_num_tokens not in (None, self.config.vocab_size):
+            resize_vocabulary(self, new_num_tokens)  # type: ignore[arg-type]
+        return self.get_input_embeddings()
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
         """Computes each block again for the gradient, so that only its input stays in memory.
@@ -118,6 +160,7 @@ class PreTrainedModel(keras.Model):
         cls: type[Model],
         name_or_path: str | os.PathLike[str],
         *,
+        config: AlbertConfig | None = None,
         dtype: Any = None,
         ignore_mismatched_sizes: bool = False,
         **options: Any,
@@ -129,6 +172,7 @@ class PreTrainedModel(keras.Model):
                 TensorFlow 1 checkpoint of Google's with its `albert_config.json`, a TF-Hub module,
                 a KerasHub preset, a hub name such as "albert/albert-base-v2", or "small", the
                 model that ships with the package.
+            config: replaces the checkpoint's configuration.
             dtype: Keras dtype policy; the global one if None.
             ignore_mismatched_sizes: whether to initialize a head whose shapes differ.
             **options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` and
@@ -140,6 +184,9 @@ class PreTrainedModel(keras.Model):
         """
         hub_options, fields = finder.split_hub_options(options)
         checkpoint = finder.find(name_or_path, **hub_options).read()
+        if config is not None:
+            _require_config(cls, config)
+            checkpoint = checkpoint._replace(config=config)
         return cls.from_checkpoint(checkpoint, dtype, ignore_mismatched_sizes, **fields)
 
     @classmethod
@@ -161,6 +208,33 @@ class PreTrainedModel(keras.Model):
         """Writes `config.json` and `model.safetensors` as transformers reads them."""
         tensors, name = weights.extract(self), type(self).__name__
         hugging_face.write_directory(folder, self.config, tensors, name)
+
+
+def _require_config(cls: type, config: Any) -> None:
+    if not isinstance(config, AlbertConfig):
+        raise TypeError(
+            "A model is made from an AlbertConfig: AlbertConfig.from_size(name), or "
+            f"{cls.__name__}.from_pretrained(directory). Received: {config!r}."
+        )
+
+
+def _without_foreign(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Drops transformers' arguments that change nothing here; refuses other values of them."""
+    for name, (same, way_out) in _FOREIGN.items():
+        if (value := arguments.get(name)) is not None and value is not same:
+            raise UserError(
+                f"{name} must be {same} or left out. Received: {name}={value!r}. {way_out}"
+            )
+    return {name: value for name, value in arguments.items() if name not in _FOREIGN}
+
+
+def _array(name: str, values: Any) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise UserError(
+            f"{name} must have rows of one length. Received: rows of several. Pad them with -100."
+        ) from error
 
 
 def named_inputs(arguments: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Tensor]:

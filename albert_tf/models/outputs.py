@@ -1,14 +1,17 @@
 """The outputs of models: a dict whose keys are attributes too."""
 
-from typing import Any
+from typing import Any, Final
 
 import keras
 import optree
+
+_ON_REQUEST: Final = ("loss", "hidden_states", "attentions")
 
 
 class ModelOutput(dict):
     """Named outputs, read as `outputs["logits"]`, `outputs.logits` or `outputs[0]`.
 
+    As attributes, `loss`, `hidden_states` and `attentions` are None where they weren't computed.
     Keras, TensorFlow, JAX and torch treat it as a nested structure, like any dict.
 
     Example:
@@ -22,6 +25,8 @@ class ModelOutput(dict):
         try:
             return self[name]
         except KeyError:
+            if name in _ON_REQUEST:
+                return None
             raise AttributeError(
                 f"There is no output {name!r}. Received outputs: {', '.join(self)}."
             ) from None

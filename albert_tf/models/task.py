@@ -6,6 +6,7 @@ from typing import Any, Final
 import keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
 from albert_tf.models.albert import AlbertModel
@@ -113,6 +114,12 @@ class TaskModel(PreTrainedModel):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
+        if y_pred is None:  # compute_loss(labels, logits), as transformers has it
+            raise UserError(
+                "compute_loss is called by Keras, with the features. Received: no predictions. "
+                "compile(optimizer) without a loss trains with the model's own; "
+                "model(features, labels=labels).loss computes it."
+            )
         labels = self._labels(x, y)
         if self.loss is not None:
             return super().compute_loss(x, *self._compared(labels, y_pred), sample_weight, training)

@@ -9,9 +9,10 @@ def test_reading():
     assert output["logits"] == output.logits == output[0] == 3
     assert output.to_tuple() == (3, (4, 5))
     with pytest.raises(
-        AttributeError, match="no output 'loss'. Received outputs: logits, attentions"
+        AttributeError, match="no output 'sop_logits'. Received outputs: logits, attentions"
     ):
-        _ = output.loss
+        _ = output.sop_logits
+    assert output.loss is None
     assert not hasattr(output, "pooler_output")
 
 

@@ -1,0 +1,158 @@
+"""What users of `TFAlbert*` write in the first hour works, or says what to do instead."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
+from albert_tf.models import (
+    AlbertForMaskedLM,
+    AlbertForPreTraining,
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
+    AlbertModel,
+)
+
+V = 31  # small_config's
+
+
+@pytest.fixture(scope="module")
+def model(small_config):
+    return AlbertForSequenceClassification(small_config)
+
+
+def arrays(outputs):
+    return {name: ops.convert_to_numpy(value) for name, value in outputs.items()}
+
+
+@pytest.mark.parametrize("labels", [[0, 2], (0, 2)])
+def test_labels_as_lists(model, small_features, labels):
+    expected = float(model(small_features, labels=np.array(labels)).loss)
+    assert float(model(small_features, labels=labels).loss) == expected
+    assert float(model({**small_features, "labels": labels}).loss) == expected
+
+
+def test_labels_of_several_lengths(small_config, small_features):
+    tagger = AlbertForTokenClassification(small_config)
+    with pytest.raises(UserError, match="labels must have rows of one length.*Pad them with -100"):
+        tagger(small_features, labels=[[0, 1], [1]])
+
+
+def test_arguments_that_change_nothing(model, small_features):
+    outputs = model(small_features, return_dict=True, head_mask=None)
+    assert outputs.loss is outputs.hidden_states is outputs.attentions is None
+    assert list(outputs) == ["logits"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"return_dict": False}, "must be True or left out. .*Use outputs.to_tuple"),
+        ({"head_mask": np.ones((3, 5))}, "head_mask must be None or left out. Received: head_mask"),
+    ],
+)
+def test_arguments_that_say_what_to_do(model, small_features, argument, message):
+    with pytest.raises(UserError, match=message):
+        model(small_features, **argument)
+
+
+def test_the_losses_of_compile(small_config, small_features):
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd", loss=model.compute_loss, run_eagerly=True)
+    with pytest.raises(UserError, match="without a loss trains with the model's own"):
+        model.fit(small_features, np.array([0, 2]), verbose=0)
+    with pytest.raises(UserError, match="labels=labels.* computes it"):
+        model.compute_loss(np.array([0, 2]), model(small_features).logits)
+
+
+def test_names_of_the_answer(model, small_features):
+    best = np.argmax(ops.convert_to_numpy(model(**small_features).logits), axis=-1)
+    assert model.config.id2label[best[0]] == f"LABEL_{best[0]}"
+    assert AlbertModel(model.config.replace(id2label=None)).config.id2label[1] == "LABEL_1"
+
+
+def test_counts_of_parameters(small_config):
+    model = AlbertForSequenceClassification(small_config)
+    assert model.num_parameters() == model.num_parameters(only_trainable=True)
+    assert model.num_parameters() == model.count_params()
+    model.albert.trainable = False
+    assert model.num_parameters(only_trainable=True) == 3 * 20 + 3
+
+
+def test_another_configuration(small_config, tmp_path):
+    AlbertModel(small_config).save_pretrained(tmp_path)
+    config = AlbertConfig.from_pretrained(tmp_path, num_labels=4, hidden_dropout_prob=0.3)
+    load = AlbertForSequenceClassification.from_pretrained
+    assert load(tmp_path, config=config).config == config
+    assert load(tmp_path, config=config, num_labels=5).config.num_labels == 5
+    with pytest.raises(TypeError, match="made from an AlbertConfig.*Received: 'config.json'"):
+        load(tmp_path, config="config.json")
+
+
+RESIZED = pytest.mark.parametrize("size", [V + 6, V - 2])
+
+
+@RESIZED
+@pytest.mark.parametrize("cls", [AlbertForMaskedLM, AlbertForPreTraining])
+def test_another_vocabulary(small_config, small_features, scrambled, tmp_path, cls, size):
+    """Weights, configuration, decoder and bias follow, in memory and in both kinds of files."""
+    model = scrambled(cls(small_config))
+    shared = min(size, V)
+    table, bias = (
+        ops.convert_to_numpy(each)[:shared]
+        for each in (model.albert.embedding.word_embeddings, model.predictions.bias)
+    )
+    features = {**small_features, "input_ids": small_features["input_ids"] % shared}
+    before = arrays(model(features))
+    layer = model.resize_token_embeddings(size)
+    assert layer is model.get_input_embeddings()
+    np.testing.assert_array_equal(ops.convert_to_numpy(layer.weight)[:shared], table)
+    np.testing.assert_array_equal(ops.convert_to_numpy(model.predictions.bias)[:shared], bias)
+    after = arrays(model(features))
+    for name in before:
+        assert after[name].shape[-1] == (2 if name == "sop_logits" else size)
+        width = min(before[name].shape[-1], after[name].shape[-1])
+        np.testing.assert_allclose(after[name][..., :width], before[name][..., :width], atol=1e-6)
+    assert model.config == small_config.replace(vocab_size=size, id2label=model.config.id2label)
+    with pytest.raises(ValueError, match=f"vocab_size={size}"):
+        model(np.array([[size]]))
+
+    model.save_pretrained(tmp_path)
+    model.save(tmp_path / "model.keras")
+    fresh = cls(model.config, name=model.name)
+    assert [weight.path for weight in fresh.weights] == [weight.path for weight in model.weights]
+    for again in (
+        cls.from_pretrained(tmp_path),
+        keras.models.load_model(tmp_path / "model.keras"),
+    ):
+        assert again.config == model.config
+        found = arrays(again(features))
+        for name in after:
+            np.testing.assert_array_equal(found[name], after[name])
+
+
+def test_another_vocabulary_before_and_after_training(small_config, small_features):
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("adam")
+    model.resize_token_embeddings(V + 1)
+    features = {**small_features, "input_ids": np.full((2, 7), V)}
+    model.fit(features, np.array([0, 2]), verbose=0)
+    with pytest.raises(UserError, match="before training.*after 1 steps. Call compile again"):
+        model.resize_token_embeddings(V + 2)
+    assert model.config.vocab_size == V + 1
+    model.compile("adam")
+    model.resize_token_embeddings(V + 2)
+    model.fit({**features, "input_ids": features["input_ids"] + 1}, np.array([0, 2]), verbose=0)
+
+
+def test_a_vocabulary_that_stays(model):
+    table = model.get_input_embeddings().weight
+    assert model.resize_token_embeddings().weight is table
+    assert model.resize_token_embeddings(V).weight is table
+
+
+def test_a_vocabulary_without_room_for_the_special_tokens(small_config):
+    with pytest.raises(ValueError, match="eos_token_id must be null or an id below vocab_size"):
+        AlbertModel(small_config).resize_token_embeddings(3)
