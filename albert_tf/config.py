@@ -14,16 +14,16 @@ from albert_tf.config_checks import (
     checked_labels,
     is_fraction,
     is_googles,
+    is_in_unit,
     is_integer,
-    is_positive_integer,
-    is_positive_number,
     merged_labels,
     read_labels,
     require,
+    require_count,
     unnamed_labels,
 )
 from albert_tf.errors import UserError
-from albert_tf.files import write_json
+from albert_tf.files import read_json, write_json
 from albert_tf.sizes import SIZES
 
 # Hugging Face's names: "gelu" is x·Φ(x) through erf, "gelu_new" its tanh approximation.
@@ -38,6 +38,14 @@ PROBLEM_TYPES: Final = (
     "multi_label_classification",
 )
 Config = TypeVar("Config", bound=type)
+
+
+def _count(default: int, limit: int) -> Any:
+    """Declares a field that is a positive integer up to a limit.
+
+    Without limits a file of a few bytes could claim a model that no machine allocates.
+    """
+    return dataclasses.field(default=default, metadata={"limit": limit})
 
 
 def _as_in_transformers(cls: Config) -> Config:
@@ -100,20 +108,20 @@ class AlbertConfig:
         (768, 6)
     """
 
-    vocab_size: int = 30000
-    embedding_size: int = 128
-    hidden_size: int = 4096
-    num_hidden_layers: int = 12
-    num_hidden_groups: int = 1
-    inner_group_num: int = 1
-    num_attention_heads: int = 64
-    intermediate_size: int = 16384
+    vocab_size: int = _count(30000, 10_000_000)  # XLM-V's, the largest published, is a million
+    embedding_size: int = _count(128, 65_536)  # as H
+    hidden_size: int = _count(4096, 65_536)  # three times that of the largest published models
+    num_hidden_layers: int = _count(12, 1024)  # the deepest published, DeepNet, has 1,000
+    num_hidden_groups: int = _count(1, 1024)  # as L
+    inner_group_num: int = _count(1, 1024)  # as L
+    num_attention_heads: int = _count(64, 65_536)  # as H, which it divides
+    intermediate_size: int = _count(16384, 262_144)  # four times H, as in every published model
     hidden_act: str = "gelu_new"
     hidden_dropout_prob: float = 0.0
     attention_probs_dropout_prob: float = 0.0
     classifier_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
+    max_position_embeddings: int = _count(512, 2**20)  # whose attention scores take a terabyte
+    type_vocab_size: int = _count(2, 65_536)  # TAPAS, which marks columns with them, has 256
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     pad_token_id: int | None = 0
@@ -125,12 +133,12 @@ class AlbertConfig:
     answerability: bool = False
 
     def __post_init__(self) -> None:
-        for name in _POSITIVE_INTEGERS:
-            require(name, getattr(self, name), is_positive_integer, "a positive integer")
+        for name, limit in _LIMITS.items():
+            require_count(name, getattr(self, name), limit)
         for name in _DROPOUTS:
             require(name, getattr(self, name), is_fraction, "a number in [0, 1)")
-        for name in ("initializer_range", "layer_norm_eps"):
-            require(name, getattr(self, name), is_positive_number, "a positive number")
+        for name in ("initializer_range", "layer_norm_eps"):  # above 1 nothing but noise is left
+            require(name, getattr(self, name), is_in_unit, "a positive number up to 1")
         for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
             require(name, getattr(self, name), self._is_token_id, "null or an id below vocab_size")
         require("hidden_act", self.hidden_act, ACTIVATIONS.__contains__, f"one of {ACTIVATIONS}")
@@ -151,6 +159,8 @@ class AlbertConfig:
                 f"Received num_hidden_groups={self.num_hidden_groups}, "
                 f"num_hidden_layers={self.num_hidden_layers}."
             )
+        blocks = self.num_hidden_layers * self.inner_group_num
+        require_count("num_hidden_layers * inner_group_num", blocks, _LIMITS["num_hidden_layers"])
         labels = _UNNAMED if self.id2label is None else checked_labels(self.id2label)
         object.__setattr__(self, "id2label", dict(labels))
 
@@ -226,17 +236,7 @@ class AlbertConfig:
             UserError: the file isn't a JSON object, or doesn't describe an ALBERT.
             FileNotFoundError: there is no such file.
         """
-        with open(path, encoding="utf-8") as file:
-            try:
-                values = json.load(file)
-            except ValueError as error:
-                raise UserError(
-                    f"A configuration must be JSON. Received {path}: {error}."
-                ) from error
-        if not isinstance(values, dict):
-            raise UserError(
-                f"A configuration must be a JSON object. Received {path}: {type(values).__name__}."
-            )
+        values = read_json(Path(path))
         try:
             return cls.from_dict(values)
         except UserError as error:
@@ -303,18 +303,11 @@ class AlbertConfig:
 
 
 _FIELD_NAMES: Final = frozenset(field.name for field in dataclasses.fields(AlbertConfig))
-_POSITIVE_INTEGERS: Final = (
-    "vocab_size",
-    "embedding_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_hidden_groups",
-    "inner_group_num",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
+_LIMITS: Final[dict[str, int]] = {
+    field.name: field.metadata["limit"]
+    for field in dataclasses.fields(AlbertConfig)
+    if "limit" in field.metadata
+}
 _DROPOUTS: Final = (
     "hidden_dropout_prob",
     "attention_probs_dropout_prob",

@@ -1,6 +1,7 @@
 """The keys of configuration files, and the values that a configuration may have."""
 
 import difflib
+import reprlib
 from collections.abc import Callable, Mapping, Set
 from numbers import Integral
 from typing import Any, Final
@@ -53,6 +54,9 @@ GOOGLE_FIELDS: Final = frozenset(
     vocab_size""".split()  # noqa: SIM905
 )
 _LABEL_KEYS: Final = frozenset({"id2label", "label2id", "num_labels"})
+_MOST_LABELS: Final = 1_000_000  # whose names alone take 150 MB
+_SHORT: Final = reprlib.Repr()  # for values in messages
+_SHORT.maxstring = _SHORT.maxother = 100
 _OWN_KEYS: Final = frozenset({"shared_groups"})  # this project's, beside its fields
 
 
@@ -74,19 +78,28 @@ def check_keys(values: Mapping[str, Any], fields: Set[str]) -> None:
     for key, only in constants.items():
         if key in values and values[key] != only:
             raise UserError(
-                f"{key} must be {only!r} in an ALBERT configuration. Received: {values[key]!r}."
+                f"{key} must be {only!r} in an ALBERT configuration. "
+                f"Received: {_SHORT.repr(values[key])}."
             )
     known = fields | constants.keys() | _HF_BOOKKEEPING | _LABEL_KEYS | _OWN_KEYS
     for key in values.keys() - known:
         nearest = difflib.get_close_matches(key, known, n=1)
         hint = f"Did you mean {nearest[0]!r}?" if nearest else "Remove it if it means nothing here."
-        raise UserError(f"Every key of a configuration must be known. Received: {key!r}. {hint}")
+        raise UserError(
+            f"Every key of a configuration must be known. Received: {_SHORT.repr(key)}. {hint}"
+        )
 
 
 def require(name: str, value: Any, holds: Callable[[Any], bool], rule: str) -> None:
     """Raises an error for a value that breaks its rule."""
     if not holds(value):
-        raise ValueError(f"{name} must be {rule}. Received: {name}={value!r}.")
+        raise ValueError(f"{name} must be {rule}. Received: {name}={_SHORT.repr(value)}.")
+
+
+def require_count(name: str, value: Any, limit: int) -> None:
+    """Raises an error for a value that isn't 1, 2, … up to a limit."""
+    require(name, value, lambda value: is_integer(value) and value > 0, "a positive integer")
+    require(name, value, lambda value: value <= limit, f"{limit:,} at the most")
 
 
 def is_integer(value: Any) -> bool:
@@ -94,19 +107,14 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def is_positive_integer(value: Any) -> bool:
-    """Whether a value is 1, 2, …"""
-    return is_integer(value) and value > 0
-
-
 def is_fraction(value: Any) -> bool:
     """Whether a value is a number in [0, 1)."""
     return _is_number(value) and 0 <= value < 1
 
 
-def is_positive_number(value: Any) -> bool:
-    """Whether a value is a finite number above 0."""
-    return _is_number(value) and 0 < value < float("inf")
+def is_in_unit(value: Any) -> bool:
+    """Whether a value is a number above 0, and 1 at the most."""
+    return _is_number(value) and 0 < value <= 1
 
 
 def _is_number(value: Any) -> bool:
@@ -115,14 +123,23 @@ def _is_number(value: Any) -> bool:
 
 def checked_labels(labels: Mapping[int, str]) -> dict[int, str]:
     """Returns `id2label` in order; every class must have a name, no two the same."""
+    received = f"Received: {_SHORT.repr(labels)}."
+    if not isinstance(labels, Mapping) or not all(map(is_integer, labels)):
+        raise ValueError(f"id2label must map class numbers to names. {received}")
     ordered = {index: labels[index] for index in sorted(labels)}
     if not ordered or list(ordered) != list(range(len(ordered))):
-        raise ValueError(
-            f"id2label must name the classes 0, 1, 2, … without a gap. Received: {dict(labels)!r}."
-        )
+        raise ValueError(f"id2label must name the classes 0, 1, 2, … without a gap. {received}")
+    if not all(map(_is_text, ordered.values())):
+        raise ValueError(f"id2label must have text as names. {received}")
     if len(set(ordered.values())) < len(ordered):
-        raise ValueError(f"id2label must not name two classes alike. Received: {dict(labels)!r}.")
+        raise ValueError(f"id2label must not name two classes alike. {received}")
+    require_count("num_labels", len(ordered), _MOST_LABELS)
     return ordered
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is text that UTF-8 can express: half of a surrogate pair isn't."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def read_labels(values: Mapping[str, Any]) -> dict[int, str] | None:
@@ -131,15 +148,14 @@ def read_labels(values: Mapping[str, Any]) -> dict[int, str] | None:
     if isinstance(labels, Mapping) and all(str(index).isdigit() for index in labels):
         return {int(index): label for index, label in labels.items()}
     if labels is not None:
-        raise ValueError(f"id2label must map class numbers to names. Received: {labels!r}.")
-    if count is None:
-        return None
-    require("num_labels", count, is_positive_integer, "a positive integer")
-    return unnamed_labels(count)
+        received = _SHORT.repr(labels)
+        raise ValueError(f"id2label must map class numbers to names. Received: {received}.")
+    return None if count is None else unnamed_labels(count)
 
 
 def unnamed_labels(count: int) -> dict[int, str]:
     """Returns `{0: "LABEL_0", …}`, as transformers names classes without names."""
+    require_count("num_labels", count, _MOST_LABELS)
     return {index: f"LABEL_{index}" for index in range(count)}
 
 
@@ -158,14 +174,17 @@ def merged_labels(changes: Mapping[str, Any], count: int) -> dict[str, Any]:
     if labels is None and numbers is not None:
         labels = {index: name for name, index in numbers.items()}
     if labels is not None:
+        if not isinstance(labels, Mapping):
+            received = _SHORT.repr(labels)
+            raise ValueError(f"id2label must map class numbers to names. Received: {received}.")
         labels = {int(index): name for index, name in labels.items()}
         if number not in (None, len(labels)):
             raise ValueError(
                 "num_labels must be the number of names in id2label. "
-                f"Received: num_labels={number}, id2label={labels}."
+                f"Received: num_labels={number}, id2label={_SHORT.repr(labels)}."
             )
         return {**others, "id2label": labels}
     if number not in (None, count):
-        return {**others, "id2label": unnamed_labels(number)}
+        return {**others, "id2label": unnamed_labels(int(number))}
     is_removed = "id2label" in changes and number is None
     return {**others, "id2label": None} if is_removed else others

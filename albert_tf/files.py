@@ -1,15 +1,19 @@
 """Writes files and folders atomically: beside their place, then renamed into it."""
 
 import contextlib
+import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from albert_tf.errors import UserError
 from albert_tf.locks import LOCK, locked
+
+SUMS: Final = "SHA256SUMS"
 
 
 @contextlib.contextmanager
@@ -63,6 +67,63 @@ def write_json(
         target.write_text(text + "\n", encoding="utf-8")
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """Returns the JSON object in a file.
+
+    Raises:
+        UserError: the file holds something else, is nested too deeply or too large.
+    """
+    try:
+        if path.stat().st_size > _LONGEST_JSON:
+            raise ValueError(f"{path.stat().st_size:,} bytes, more than {_LONGEST_JSON:,}")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError(f"a {type(content).__name__}")
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{path} must be a JSON object. Received: {error}. Copy it again from its source."
+        ) from error
+    return content
+
+
+def write_sums(folder: Path, names: Iterable[str]) -> None:
+    """Writes the SHA-256 of files to `SHA256SUMS`, which `sha256sum -c` reads too."""
+    lines = [f"{_sha256(folder / name)}  {name}\n" for name in names]
+    with written_atomically(folder / SUMS, force=True) as path:
+        path.write_text("".join(lines), encoding="utf-8")
+
+
+def check_sums(folder: Path) -> None:
+    """Compares each file in a folder with its SHA-256 in `SHA256SUMS`, if there is one.
+
+    Raises:
+        UserError: a file is another one, or `SHA256SUMS` isn't as `sha256sum` writes it.
+    """
+    path = folder / SUMS
+    for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
+        match = re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line)
+        if not match:
+            raise UserError(
+                f"{SUMS} must be as sha256sum writes it. Received: {path} with {line[:99]!r}. "
+                "Write it again, or delete it."
+            )
+        name = match[2]
+        file = folder / name
+        if Path(name).name == name and file.is_file() and _sha256(file) != match[1]:
+            raise UserError(
+                f"{file} must be the file that {SUMS} beside it was written for. Received another "
+                f"one. Copy both again; if {name} was changed on purpose, delete {SUMS}."
+            )
+
+
+def _sha256(path: Path) -> str:
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while content := file.read(2**20):
+            total.update(content)
+    return total.hexdigest()
+
+
 def check_apart(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
     """Refuses an output that would replace the input: it, or a folder around it."""
     read = Path(source).resolve()
@@ -104,7 +165,9 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any], within: str = 
     return found
 
 
-_SHOWN = 5  # differences in a message
+_SHOWN: Final = 5  # differences in a message
+# Bytes. In memory JSON takes some ten times as much; the largest tokenizer.json have 40 MB.
+_LONGEST_JSON: Final = 2**26
 
 
 @contextlib.contextmanager

@@ -166,7 +166,8 @@ def test_configurations_of_other_models(tmp_path, values, message):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("{", "must be JSON"), ("[]", "must be a JSON object")]
+    ("content", "message"),
+    [("{", "a JSON object. Received: Expect"), ("[]", "must be a JSON object")],
 )
 def test_files_without_a_json_object(tmp_path, content, message):
     path = tmp_path / "config.json"

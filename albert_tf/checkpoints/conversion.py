@@ -155,7 +155,7 @@ def _select(checkpoint: Checkpoint, without: Sequence[str]) -> Checkpoint:
     }
     config, wanted = checkpoint.config, names.shapes(checkpoint.config)
     known = {name: tensor for name, tensor in tensors.items() if name in wanted}
-    faults = [*misfits(config, wanted, tensors), *bad_values(known)]
+    faults = [*misfits(config, wanted, tensors), *bad_values(known, checkpoint.origin)]
     require_fit(faults, checkpoint.origin, "written")
     if config.answerability and "start_logits" in without:
         config = dataclasses.replace(config, answerability=False)

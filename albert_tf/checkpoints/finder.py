@@ -1,6 +1,5 @@
 """Finds a checkpoint, once: a directory, a bundled model or a name on the hub; and its format."""
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from albert_tf.checkpoints.hugging_face import CONFIG, INDEX, WEIGHT_FILES, WEIG
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.files import check_sums, read_json
 
 # Files of a tokenizer. Of each kind of vocabulary the first name that exists counts: Hugging
 # Face's, google-research/albert's, TensorFlow Hub's, KerasHub's; then the only file with an ending.
@@ -59,7 +59,18 @@ class Found(NamedTuple):
             UserError: a file is missing or damaged, or it is another model's.
         """
         assert self.weights is not None, "found with weights=False"
-        return _READERS[self.format](self.folder, self.weights)
+        check_sums(self.folder)
+        try:
+            return _READERS[self.format](self.folder, self.weights)
+        except (UserError, OSError):
+            raise
+        except Exception as error:  # damage that no reader foresees shows in every way
+            reason = next(iter(str(error).splitlines()), "")[:160]
+            raise UserError(
+                f"{self.folder} must hold a whole checkpoint. Received {self.weights.name}, which "
+                f"doesn't read as one ({type(error).__name__}: {reason}). Copy it again from its "
+                "source."
+            ) from error
 
     def architectures(self) -> list[str]:
         """Returns the classes that `config.json` names; none if it is missing or damaged."""
@@ -217,10 +228,9 @@ def _is_preset(folder: Path) -> bool:
 
 def _config_json(folder: Path) -> dict[str, Any]:
     try:
-        content = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_json(folder / CONFIG)
+    except (OSError, UserError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _listing(folder: Path) -> str:

@@ -1,7 +1,6 @@
 """Google's own format: TensorFlow 1 checkpoints of google-research/albert, read and written."""
 
 import dataclasses
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.config_checks import GOOGLE_CONSTANTS, GOOGLE_FIELDS
 from albert_tf.errors import UserError
-from albert_tf.files import write_json, written_atomically
+from albert_tf.files import read_json, write_json, written_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +85,7 @@ def read_config(path: Path) -> AlbertConfig:
         UserError: the file isn't an ALBERT's.
     """
     config = AlbertConfig.from_json_file(path)
-    if "embedding_size" not in json.loads(path.read_text(encoding="utf-8")):
+    if "embedding_size" not in read_json(path):
         raise UserError(
             "An ALBERT's configuration has embedding_size. "
             f"Received: {path} without it, as BERT's are. Give an ALBERT's checkpoint."
@@ -111,12 +110,15 @@ def as_checkpoint(
         tensor, transposed = table.get(name, (name, False))
         tensors[tensor] = np.ascontiguousarray(variable.T) if transposed else variable
     sources = {table.get(name, (name,))[0]: name for name in variables}
-    if config.embedding_size == config.hidden_size:  # where the original has no projection
-        width = config.hidden_size
+    width = config.hidden_size
+    # Where the original has no projection; a file that holds no such matrix gets none either.
+    if config.embedding_size == width and any(
+        tensor.shape == (width, width) for tensor in tensors.values()
+    ):
         tensors.setdefault(f"{_PROJECTION}.weight", np.eye(width, dtype="float32"))
         tensors.setdefault(f"{_PROJECTION}.bias", np.zeros(width, "float32"))
     if "classifier.weight" in tensors:
-        labels = unnamed_labels(len(tensors["classifier.weight"]))
+        labels = unnamed_labels(tensors["classifier.weight"].shape[0])
         config = dataclasses.replace(config, id2label=labels)
     if "start_logits.dense.weight" in tensors:
         config = dataclasses.replace(config, answerability=True)

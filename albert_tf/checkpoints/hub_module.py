@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from albert_tf.checkpoints import google, google_variants, tf_checkpoint
 from albert_tf.checkpoints.weights import Checkpoint
@@ -102,23 +103,23 @@ def measured_config(
 
 def _sizes(variables: Mapping[str, np.ndarray], origin: Path) -> dict[str, Any]:
     try:
-        word, position, kind = (
+        (words, width), (positions, _), (types, _) = (
             variables[_TABLES.format(name)].shape for name in ("word", "position", "token_type")
         )
-        query = variables[f"{_BLOCK}/attention_1/self/query/kernel"].shape
-        inside = variables[f"{_BLOCK}/ffn_1/intermediate/dense/kernel"].shape
-    except KeyError as error:
+        hidden, _ = variables[f"{_BLOCK}/attention_1/self/query/kernel"].shape
+        _, inside = variables[f"{_BLOCK}/ffn_1/intermediate/dense/kernel"].shape
+    except (KeyError, ValueError) as error:
         raise UserError(
             f"A module must hold an ALBERT's weights. Received: {origin} without {error}, but with "
             f"{', '.join(sorted(variables)[:3]) or 'none'}, … Give another module."
         ) from error
     return {
-        "vocab_size": word[0],
-        "embedding_size": word[1],
-        "hidden_size": query[0],
-        "intermediate_size": inside[1],
-        "max_position_embeddings": position[0],
-        "type_vocab_size": kind[0],
+        "vocab_size": words,
+        "embedding_size": width,
+        "hidden_size": hidden,
+        "intermediate_size": inside,
+        "max_position_embeddings": positions,
+        "type_vocab_size": types,
     }
 
 
@@ -137,45 +138,55 @@ def read_facts(folder: Path) -> Facts:
     Raises:
         UserError: the file isn't a SavedModel.
     """
-    from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 
     try:
         model = saved_model_pb2.SavedModel.FromString((folder / GRAPH).read_bytes())
-    except DecodeError as error:
+        if not model.meta_graphs:
+            return Facts(None, None, None)
+        # A module of TensorFlow 1 has a graph for training too, tagged "train".
+        meta = min(model.meta_graphs, key=lambda meta: "train" in meta.meta_info_def.tags)
+        operations, heads = _operations(meta.graph_def), _heads(meta.graph_def.node)
+    except (DecodeError, RecursionError, ValueError, TypeError) as error:
         raise UserError(
             f"{GRAPH} must be a whole SavedModel. Received: {folder / GRAPH}, which doesn't read "
-            "as one. Copy it again from its source."
+            f"as one ({type(error).__name__}: {error}). Copy it again from its source."
         ) from error
-    if not model.meta_graphs:
-        return Facts(None, None, None)
-    # A module of TensorFlow 1 has a graph for training too, tagged "train".
-    graph = min(model.meta_graphs, key=lambda meta: "train" in meta.meta_info_def.tags).graph_def
-    operations = _operations(graph)
     blocks = operations["Softmax"]
-    return Facts(blocks or None, _heads(graph.node), _activation(operations, blocks))
+    return Facts(blocks or None, heads, _activation(operations, blocks))
 
 
 def _operations(graph: Any) -> Counter[str]:
     """Counts the operations of the graph, or of the function in it that has most softmaxes.
 
     TensorFlow 2 has a function for each signature, for saving and for restoring; they call others.
+
+    Raises:
+        ValueError: functions call each other in a ring.
+        RecursionError: they call each other too deeply.
     """
     functions = {function.signature.name: function.node_def for function in graph.library.function}
+    counted: dict[str, Counter[str] | None] = {}  # None: being counted
 
-    def expanded(nodes: Iterable[Any], depth: int = 0) -> Counter[str]:
+    def of_function(name: str) -> Counter[str]:
+        if name not in counted:
+            counted[name] = None
+            counted[name] = of_nodes(functions[name])
+        found = counted[name]
+        if found is None:
+            raise ValueError(f"the function {name} calls itself")
+        return found
+
+    def of_nodes(nodes: Iterable[Any]) -> Counter[str]:
         found: Counter[str] = Counter()
         for node in nodes:
             name = node.attr["f"].func.name if "f" in node.attr else ""
-            if name in functions and depth < len(functions):
-                found += expanded(functions[name], depth + 1)
-            else:
-                found[node.op] += 1
+            found.update(of_function(name) if name in functions else {node.op: 1})
         return found
 
     calls = [[node] for node in graph.node if "f" in node.attr]
     rest = [node for node in graph.node if "f" not in node.attr]
-    return max((expanded(nodes) for nodes in (rest, *calls)), key=lambda found: found["Softmax"])
+    return max((of_nodes(nodes) for nodes in (rest, *calls)), key=lambda found: found["Softmax"])
 
 
 def _activation(operations: Counter[str], blocks: int) -> str | None:
@@ -196,7 +207,7 @@ def _heads(nodes: Iterable[Any]) -> int | None:
 
     for node in nodes:
         if node.op == "Const" and _QUERY_SHAPE.search(node.name):
-            shape = make_ndarray(node.attr["value"].tensor)
-            if shape.shape == (3,):
-                return int(shape[1])
+            tensor = node.attr["value"].tensor
+            if [axis.size for axis in tensor.tensor_shape.dim] == [3]:
+                return int(make_ndarray(tensor)[1])
     return None

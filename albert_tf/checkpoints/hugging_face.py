@@ -1,6 +1,5 @@
 """Hugging Face's directory: `config.json` beside weights of PyTorch, TensorFlow or Flax."""
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -12,7 +11,7 @@ from albert_tf.checkpoints import names, weight_files
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.files import write_json
+from albert_tf.files import SUMS, read_json, write_json, write_sums
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"
@@ -82,11 +81,13 @@ def write_directory(
     tensors: Mapping[str, np.ndarray],
     architecture: str,
 ) -> None:
-    """Writes tensors by their names in the file, and a configuration that names the class."""
+    """Writes tensors by their names in the file, a configuration that names the class, and sums."""
     folder = Path(folder).expanduser()
+    (folder / SUMS).unlink(missing_ok=True)  # of the weights that are replaced
     weight_files.write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
     values = {**config.to_dict(), "architectures": [architecture]}
     write_json(folder / CONFIG, values, sort_keys=True, ensure_ascii=False)
+    write_sums(folder, [WEIGHTS])
 
 
 def stored_names(tensors: Iterable[str]) -> dict[str, str]:
@@ -99,8 +100,8 @@ def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str
     """Returns the name of transformers' class that has these heads."""
     parts = {names.part(name) for name in tensors}
     if "classifier" in parts:
-        rows = len(tensors["classifier.weight"])
-        if rows == 1 != config.num_labels:
+        rows = tensors["classifier.weight"].shape[:1]
+        if rows == (1,) != (config.num_labels,):
             return "AlbertForMultipleChoice"
         kind = "Sequence" if names.POOLER in parts else "Token"
         return f"AlbertFor{kind}Classification"
@@ -117,17 +118,17 @@ def shard_names(index: Path) -> list[str]:
     Raises:
         UserError: the index is damaged, or names files in another folder.
     """
-    try:
-        weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        found = sorted({str(name) for name in weight_map.values()})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    weight_map = read_json(index).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
         raise UserError(
-            f'{index} must be JSON with a "weight_map". Received a file that doesn\'t read as such '
-            f"({type(error).__name__}: {error}). Copy it again from its source."
-        ) from error
-    strangers = [name for name in found if PurePosixPath(name).name != name or "\\" in name]
-    if strangers:
-        raise UserError(f"{index} must name files beside it. Received: {strangers[0]!r}.")
+            f'{index} must have a "weight_map", from names to files. Received none. Copy it again '
+            "from its source."
+        )
+    found = sorted({str(name) for name in weight_map.values()})
+    ending = PurePosixPath(index.name.removesuffix(INDEX)).suffix
+    for name in found:
+        if PurePosixPath(name).name != name or "\\" in name or not name.endswith(ending):
+            raise UserError(f"{index} must name {ending} files beside it. Received: {name[:99]!r}.")
     return found
 
 

@@ -1,11 +1,11 @@
 """KerasHub's JSON files: reads them into a configuration, and makes them from one."""
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from albert_tf import files
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
 
@@ -41,16 +41,12 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         UserError: the file is damaged.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(content["class_name"], str) and isinstance(content["config"], dict):
-            return content
-        received = "other values"
-    except (ValueError, KeyError, TypeError) as error:
-        received = f"{type(error).__name__}: {error}"
+    content = files.read_json(path)
+    if isinstance(content.get("class_name"), str) and isinstance(content.get("config"), dict):
+        return content
     raise UserError(
-        f'{path} must be KerasHub\'s JSON, with "class_name" and "config". Received: {received}. '
-        "Copy it again from its source."
+        f'{path} must be KerasHub\'s JSON, with "class_name" and "config". Received: '
+        f"{', '.join(sorted(content)[:8]) or 'nothing'}. Copy it again from its source."
     )
 
 
@@ -93,14 +89,14 @@ def _with_task(config: AlbertConfig, task: Mapping[str, Any]) -> AlbertConfig:
         return config
     values = task["config"]
     activation = values.get("activation") or "linear"
-    if activation not in _ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
         raise UserError(
             f"A classifier's activation must be one of {', '.join(_ACTIVATIONS)}. "
             f"Received: {activation!r}."
         )
     return dataclasses.replace(
         config,
-        id2label=unnamed_labels(values["num_classes"]),
+        id2label=unnamed_labels(values.get("num_classes")),
         classifier_dropout_prob=values.get("dropout", config.classifier_dropout_prob),
         problem_type=_ACTIVATIONS[activation],
     )

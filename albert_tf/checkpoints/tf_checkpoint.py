@@ -1,12 +1,14 @@
 """TensorFlow's checkpoint files: finds, reads and writes them."""
 
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from albert_tf.checkpoints.weight_files import no_number, require_stored
 from albert_tf.errors import UserError
 
 _OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -62,16 +64,31 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
         dtypes = reader.get_variable_to_dtype_map()
         graph = reader.get_tensor(_OBJECT_GRAPH) if _OBJECT_GRAPH in dtypes else None
         keys = {key: key for key in dtypes} if graph is None else dict(_by_full_name(graph))
-        return {
-            name: reader.get_tensor(key)
+        weights = {
+            name: key
             for name, key in sorted(keys.items())
             if dtypes[key].is_floating and not _BOOKKEEPING.search(name)
         }
-    except (tf.errors.OpError, RuntimeError, IndexError) as error:
+        _check_sizes(prefix, reader, set(weights.values()))
+        return {name: reader.get_tensor(key) for name, key in weights.items()}
+    except UserError:
+        raise
+    except Exception as error:  # damage shows in every way: OpError, RuntimeError, KeyError, …
         raise UserError(
             f"A checkpoint must be whole. Received: {prefix}, which doesn't read as one "
-            f"({str(error).splitlines()[0][:160]}). Copy it again from its source."
+            f"({next(iter(str(error).splitlines()), '')[:160]}). Copy it again from its source."
         ) from error
+
+
+def _check_sizes(prefix: Path, reader: Any, keys: Set[str]) -> None:
+    """Refuses variables that take more bytes than there are, and floats of fewer than 16 bits."""
+    dtypes, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
+    for key in keys:
+        if dtypes[key].size < 2:
+            raise no_number(prefix, key, dtypes[key].name)
+    files = prefix.parent.glob(f"{prefix.name}.data-*")
+    declared = sum(dtypes[key].size * math.prod(shapes[key]) for key in keys)
+    require_stored(prefix, declared, sum(file.stat().st_size for file in files))
 
 
 def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:

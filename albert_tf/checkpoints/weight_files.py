@@ -23,10 +23,14 @@ _OPTIMIZERS: Final = ("optimizer", "optimizer_weights")  # groups of an HDF5 fil
 # flax.serialization: type 1 of msgpack's extensions is an array as (shape, dtype, bytes).
 _FLAX_ARRAY: Final = 1
 _FLAX_CHUNKED: Final = "__msgpack_chunked_array__"  # an array over 1 GiB, in pieces
+# Types of safetensors. Whole numbers are counters, of position_ids for example.
+_SAFETENSORS: Final = frozenset(
+    {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"}
+)
 _FLAX_DTYPES: Final = frozenset({"float16", "bfloat16", "float32", "float64", "int32", "int64"})
 
 
-def is_floating(array: np.ndarray) -> bool:
+def is_floating(array: Any) -> bool:
     """Whether an array holds floating-point numbers, bfloat16 included."""
     return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
@@ -59,13 +63,16 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Returns the tensors of a safetensors file by name, and its metadata.
 
     Raises:
-        UserError: the file is damaged.
+        UserError: the file is damaged, or has a tensor of a type that holds no weights.
     """
     import ml_dtypes  # noqa: F401 (gives NumPy the name "bfloat16", which safetensors asks it for)
     import safetensors
 
     try:
         with safetensors.safe_open(path, framework="np") as file:
+            for name in file.keys():  # noqa: SIM118
+                if (dtype := file.get_slice(name).get_dtype()) not in _SAFETENSORS:
+                    raise no_number(path, name, dtype)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return tensors, file.metadata() or {}
     except safetensors.SafetensorError as error:
@@ -78,7 +85,8 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
     Maps zip files into memory; reads the older format of torch before 1.6 whole.
 
     Raises:
-        UserError: torch isn't installed; the file is damaged, holds code, or isn't a state dict.
+        UserError: torch isn't installed; the file is damaged, holds code, or isn't a state dict of
+            dense tensors.
     """
     torch = _imported("torch", "PyTorch's", path, "albert_tf[torch], or save it as safetensors")
     content = _load_pytorch(torch, path)
@@ -91,6 +99,14 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
             f"{path} must be a model's state dict, names with tensors. Received: {received}. "
             "Save model.state_dict(), or use save_pretrained."
         )
+    for name, tensor in content.items():
+        is_dense = tensor.layout == torch.strided and not tensor.is_nested
+        if not is_dense or tensor.device.type != "cpu" or tensor.dtype not in _dtypes(torch):
+            kind = f"{tensor.dtype}, {tensor.layout}{', nested' * tensor.is_nested}"
+            raise no_number(path, name, f"{kind}, on {tensor.device}")
+    # Twice, because a tied table has two names; a stride of 0 would repeat numbers without end.
+    declared = sum(tensor.numel() * tensor.element_size() for tensor in content.values())
+    require_stored(path, declared // 2)
     tensors = {str(name): tensor.detach() for name, tensor in content.items()}
     return {
         name: (tensor.to(torch.float32) if tensor.is_floating_point() else tensor).numpy()
@@ -98,11 +114,19 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
     }
 
 
+def _dtypes(torch: Any) -> tuple[Any, ...]:
+    floats = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+    return (*floats, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+
+
 def _load_pytorch(torch: Any, path: Path) -> Any:
+    is_zip = zipfile.is_zipfile(path)
     try:
-        return torch.load(
-            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
-        )
+        if is_zip:
+            _check_zip(path)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+    except UserError:
+        raise
     except Exception as error:  # damage shows in every way: EOFError, KeyError, AssertionError, …
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # torch's, of a cut zip file
             raise
@@ -116,21 +140,61 @@ def _load_pytorch(torch: Any, path: Path) -> Any:
         raise _damaged(path, "PyTorch", error) from error
 
 
+def _check_zip(path: Path) -> None:
+    """Checks what torch doesn't: that nothing is compressed, and each entry's CRC."""
+    with zipfile.ZipFile(path) as archive:
+        require_stored(path, sum(entry.file_size for entry in archive.infolist()))
+        if damaged := archive.testzip():
+            raise zipfile.BadZipFile(f"the CRC of {damaged} is wrong")
+
+
 @contextlib.contextmanager
 def opened_hdf5(path: Path) -> Iterator[Any]:
-    """Yields an `h5py.File` for reading.
+    """Yields an `h5py.File` for reading, which was checked to hold all its data itself.
 
     Raises:
-        UserError: h5py isn't installed, or the file is damaged.
+        UserError: h5py isn't installed, the file is damaged, or it refers to other files.
     """
     h5py = _imported("h5py", "HDF5", path, "h5py")
     try:
         with h5py.File(path, "r") as file:
+            _check_hdf5(h5py, path, file)
             yield file
-    except (OSError, RuntimeError, KeyError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # damage shows in every way: OSError, RuntimeError, KeyError, …
         if not path.is_file():
             raise
         raise _damaged(path, "HDF5", error) from error
+
+
+def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
+    """Refuses links and datasets by which a file gives the content of others, before any is read.
+
+    Raises:
+        UserError: there is one, or the datasets claim more bytes than the file has.
+    """
+
+    def refuse(name: str, kind: str) -> None:
+        raise UserError(
+            f"An HDF5 file must hold all its weights itself. Received: {path}, whose {name} is "
+            f"{kind}. Nothing was read. Get the weights as safetensors from someone you trust."
+        )
+
+    def check_link(name: str, link: Any) -> None:
+        if not isinstance(link, h5py.HardLink):
+            refuse(name, f"a {type(link).__name__}")
+
+    def check_dataset(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            if item.is_virtual or item.external:
+                refuse(name, "a virtual dataset" if item.is_virtual else "stored in other files")
+            sizes.append(item.nbytes)
+
+    sizes: list[int] = []
+    file.visititems_links(check_link)
+    file.visititems(check_dataset)
+    require_stored(path, sum(sizes))
 
 
 def read_hdf5(path: Path) -> dict[str, np.ndarray]:
@@ -143,34 +207,31 @@ def read_hdf5(path: Path) -> dict[str, np.ndarray]:
         return hdf5_datasets(file)
 
 
-def hdf5_datasets(group: Any) -> dict[str, np.ndarray]:
-    """Returns every dataset of a file or group by its path, except an optimizer's."""
-    found: dict[str, np.ndarray] = {}
-
-    def visit(name: str, item: Any) -> None:
-        if hasattr(item, "shape") and name.split("/")[0] not in _OPTIMIZERS:
-            found[name] = hdf5_array(item)
-
-    group.visititems(visit)
-    return found
-
-
-def hdf5_array(dataset: Any) -> np.ndarray:
-    """Returns a dataset's values as float32.
+def hdf5_datasets(file: Any) -> dict[str, np.ndarray]:
+    """Returns every dataset of an opened file by its path, float32, except an optimizer's.
 
     Raises:
         UserError: quantized weights, or a type that isn't a number.
     """
-    import ml_dtypes
+    found: dict[str, np.ndarray] = {}
 
+    def visit(name: str, item: Any) -> None:
+        if hasattr(item, "shape") and name.split("/")[0] not in _OPTIMIZERS:
+            found[name] = _hdf5_array(item)
+
+    file.visititems(visit)
+    return found
+
+
+def _hdf5_array(dataset: Any) -> np.ndarray:
+    is_brain = dataset.dtype.kind == "V" and dataset.attrs.get("dtype") == "bfloat16"
+    if not is_brain and not is_floating(dataset):
+        raise no_number(Path(dataset.file.filename), dataset.name, dataset.dtype)
     array = np.asarray(dataset[()])
-    if array.dtype.kind == "V" and dataset.attrs.get("dtype") == "bfloat16":  # as Keras stores it
+    if is_brain:  # as Keras stores it
+        import ml_dtypes
+
         array = array.view(ml_dtypes.bfloat16)
-    if not is_floating(array):
-        raise UserError(
-            f"Weights must be floating-point numbers. Received {dataset.name} as {array.dtype}. "
-            "Is the model quantized? Save it before that."
-        )
     return as_float32(array)
 
 
@@ -196,7 +257,9 @@ def read_flax(path: Path) -> dict[str, np.ndarray]:
     try:
         content = msgpack.unpackb(path.read_bytes(), ext_hook=array, strict_map_key=True)
         return dict(_flat(content, ()))
-    except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
+    except Exception as error:  # damage shows in every way
+        if not path.is_file():
+            raise
         raise _damaged(path, "Flax", error) from error
 
 
@@ -223,6 +286,28 @@ def _imported(package: str, whose: str, path: Path, way_out: str) -> Any:
             f"{whose} files are read with {package}, which isn't installed. Received: {path}. "
             f"pip install {way_out}."
         ) from error
+
+
+def require_stored(path: Path, declared: int, stored: int | None = None) -> None:
+    """Refuses tensors that claim more bytes than their file has: a few bytes may claim terabytes.
+
+    Args:
+        declared: the bytes that the tensors claim.
+        stored: the bytes that there are; None for the file's size.
+    """
+    stored = path.stat().st_size if stored is None else stored
+    if declared > stored:
+        raise UserError(
+            f"{path} must hold its weights whole and uncompressed. Received {stored:,} bytes that "
+            f"claim to be {declared:,}. Copy it again from its source, or save it uncompressed."
+        )
+
+
+def no_number(path: Path, name: str, dtype: Any) -> UserError:
+    return UserError(
+        f"Weights must be floating-point numbers of 16 bits or more. Received {name} as {dtype}, "
+        f"in {path}. Is the model quantized? Save it before that."
+    )
 
 
 def _damaged(path: Path, kind: str, error: Exception) -> UserError:

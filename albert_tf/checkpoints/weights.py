@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.checkpoints import names
+from albert_tf.checkpoints.weight_files import is_floating
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 
 logger = logging.getLogger(__name__)
 Shape = Sequence[int | None]  # None: any length
+_LARGE = 1e6  # trained weights stay below 100
+_SHOWN = 50  # items in a message
 
 
 class Checkpoint(NamedTuple):
@@ -79,7 +82,7 @@ def assign(
         given = {name: given[name] for name in given if names.part(name) not in differing}
     common = {name: given[name] for name in wanted if name in given}
     faults = [*misfits(model.config, wanted, given), *_unequal(variables, common)]
-    require_fit([*faults, *bad_values(common)], source, "loaded")
+    require_fit([*faults, *bad_values(common, source)], source, "loaded")
     for name, tensor in common.items():
         tensor = tensor.T if variables[name].transposed else tensor
         variables[name].variable.assign(tensor.astype("float32"))
@@ -93,6 +96,25 @@ def assign(
             "%s: in the checkpoint, but no part of this model: %s.", source, ", ".join(ignored)
         )
     return fresh
+
+
+def check_backbone(checkpoint: Checkpoint) -> None:
+    """Compares the encoder's and pooler's shapes with the configuration, which a model is made of.
+
+    Raises:
+        UserError: lists every weight that is missing, unknown or of another shape, heads' too.
+    """
+
+    def is_backbone(name: str) -> bool:
+        return names.part(name) in (None, names.POOLER)
+
+    config = checkpoint.config
+    wanted, given = names.shapes(config), names.without_prefix(checkpoint.tensors)
+    given = {name: tensor for name, tensor in given.items() if name not in names.REDUNDANT}
+    backbone = {name: tensor for name, tensor in given.items() if is_backbone(name)}
+    shapes = {name: shape for name, shape in wanted.items() if is_backbone(name)}
+    if any(misfits(config, shapes, backbone)):
+        require_fit(list(misfits(config, wanted, given)), checkpoint.origin, "loaded")
 
 
 def misfits(
@@ -127,13 +149,38 @@ def misfits(
         )
 
 
-def bad_values(tensors: Mapping[str, np.ndarray]) -> Iterator[str]:
-    """Describes every tensor that is not floating-point or not finite."""
+def bad_values(tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
+    """Describes every tensor that is not floating-point or not finite; warns of large numbers."""
+    faults, large = [], []
     for name, tensor in tensors.items():
-        if np.issubdtype(tensor.dtype, np.integer):
-            yield f"not floating-point: {name}, {tensor.dtype}"
-        elif not np.isfinite(tensor).all():
-            yield f"not finite: {name}"
+        if not is_floating(tensor):
+            faults.append(f"not floating-point: {name}, {tensor.dtype}")
+            continue
+        largest = _largest(tensor)
+        if not np.isfinite(largest):
+            faults.append(f"not finite: {name}")
+        elif largest > _LARGE:
+            large.append(f"{name} ({largest:.2g})")
+    if large:
+        logger.warning(
+            "%s: weights beyond %g, which no training leaves: %s. Is the file damaged?",
+            source,
+            _LARGE,
+            _listed(large, ", "),
+        )
+    return faults
+
+
+def _largest(tensor: np.ndarray) -> np.ndarray:
+    """Returns the largest magnitude as float32; NaN if there is a NaN."""
+    with np.errstate(over="ignore"):
+        extremes = (tensor.max(initial=0), -tensor.min(initial=0))
+        return np.maximum(*np.asarray(extremes, "float32"))
+
+
+def _listed(items: Sequence[str], separator: str) -> str:
+    more = [f"and {len(items) - _SHOWN} more"] * (len(items) > _SHOWN)
+    return separator.join([*items[:_SHOWN], *more])
 
 
 def require_fit(faults: Sequence[str], source: str, done: str) -> None:
@@ -143,7 +190,7 @@ def require_fit(faults: Sequence[str], source: str, done: str) -> None:
         done: what would have been done, "loaded" or "written".
     """
     if faults:
-        listing = "\n  ".join(faults)
+        listing = _listed(faults, "\n  ")
         raise UserError(
             f"The weights of {source} must fit its configuration; nothing was {done}. Received:\n  "
             f"{listing}\n"

@@ -198,7 +198,9 @@ class PreTrainedModel(keras.Model):
         **fields: Any,
     ) -> Model:
         """Returns a model of a checkpoint in memory; see `from_pretrained`."""
-        model = cls(checkpoint.config.replace(**fields), dtype=dtype)
+        checkpoint = checkpoint._replace(config=checkpoint.config.replace(**fields))
+        weights.check_backbone(checkpoint)
+        model = cls(checkpoint.config, dtype=dtype)
         model.fresh_parts = weights.assign(
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )

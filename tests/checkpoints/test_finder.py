@@ -80,7 +80,7 @@ def test_nothing_to_read(tmp_path, files, message):
 def test_weights_without_a_configuration(small_config, tensors, tmp_path):
     hugging_face.write(tmp_path, small_config, tensors)
     (tmp_path / "config.json").unlink()
-    with pytest.raises(UserError, match="must hold config.json. Received .*holds model.safeten"):
+    with pytest.raises(UserError, match="must hold config.json. Received .*holds SHA256SUMS, mod"):
         find(tmp_path)
     with pytest.raises(UserError, match="A model is a directory .*Received a file"):
         find(tmp_path / "model.safetensors")

@@ -84,7 +84,7 @@ def test_missing_shards(prefix):
 def test_damaged_files(prefix, file, damage):
     path = prefix.with_name(f"model.ckpt.{file}")
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(UserError, match="must be whole. Received: .*model.ckpt, which .* Copy it"):
+    with pytest.raises(UserError, match="model.ckpt.* Copy it again from its source"):
         read_variables(prefix)
 
 

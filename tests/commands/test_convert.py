@@ -62,7 +62,7 @@ def test_to_tensorflow_1_and_back_is_bit_equal(convert, saved, tmp_path, cls, op
     for name in names:
         assert (tmp_path / "back" / name).read_bytes() == (folder / name).read_bytes(), name
     found = {path.name for path in (tmp_path / "back").iterdir()}
-    assert found == {"config.json", "options.yaml", *names}
+    assert found == {"SHA256SUMS", "config.json", "options.yaml", *names}
     configs = [
         json.loads((each / "config.json").read_text()) for each in (folder, tmp_path / "back")
     ]
@@ -169,6 +169,7 @@ def test_copies_of_tied_weights_are_dropped(convert, saved, tmp_path):
     more = {"albert.embeddings.position_ids": np.arange(11)[None]}
     more["predictions.decoder.weight"] = tensors["albert.embeddings.word_embeddings.weight"].copy()
     safetensors.numpy.save_file({**tensors, **more}, folder / "model.safetensors")
+    (folder / "SHA256SUMS").unlink()
     assert convert(folder, tmp_path / "out", "--format", "hf")[0] == 0
     assert (
         safetensors.numpy.load_file(tmp_path / "out" / "model.safetensors").keys() == tensors.keys()
@@ -209,6 +210,7 @@ def test_every_tensor_is_in_the_report(convert, saved, tmp_path, change, message
     tensors = safetensors.numpy.load_file(folder / "model.safetensors")
     change(tensors)
     safetensors.numpy.save_file(tensors, folder / "model.safetensors")
+    (folder / "SHA256SUMS").unlink()
     status, output, errors = convert(folder, tmp_path / "out", "--format", "tf1")
     assert (status, output) == (2, "")
     assert message in errors
@@ -288,6 +290,7 @@ def test_half_precision_out_of_range(convert, saved, tmp_path):
     tensors = safetensors.numpy.load_file(path)
     tensors["pooler.bias"][0] = 1e5
     safetensors.numpy.save_file(tensors, path)
+    (folder / "SHA256SUMS").unlink()
     status, _, said = convert(folder, out, "--format", "hf", "--dtype", "float16")
     assert status == 2 and "range of float16. Received: pooler.bias" in said
     assert not out.exists()

@@ -104,5 +104,5 @@ def test_unknown_task(tmp_path):
 def test_a_configuration_that_is_damaged(saved):
     _, folder = saved("encoder")
     (folder / "config.json").write_text("{")
-    with pytest.raises(UserError, match="must be JSON. Received .*config.json: Expecting"):
+    with pytest.raises(UserError, match="config.json must be a JSON object. Received: Expecting"):
         load_pretrained(folder)

@@ -115,6 +115,7 @@ def assert_same_end(report, output, uninterrupted):
 def test_the_output_is_a_model_directory(uninterrupted, shared_data):
     report, output = uninterrupted
     assert {path.name for path in output.iterdir()} == {
+        "SHA256SUMS",
         "config.json",
         "model.safetensors",
         "options.yaml",
