@@ -169,7 +169,7 @@ def merged_labels(changes: Mapping[str, Any], count: int) -> dict[str, Any]:
     others = dict(changes)
     number, labels = others.pop("num_labels", None), others.pop("id2label", None)
     if number is not None:
-        require("num_labels", number, lambda n: isinstance(n, Integral) and n > 0, "1 or more")
+        require("num_labels", number, lambda n: isinstance(n, Integral) and int(n) > 0, "1 or more")
     numbers = others.pop("label2id", None)
     if labels is None and numbers is not None:
         labels = {index: name for name, index in numbers.items()}

@@ -176,6 +176,45 @@ def test_files_without_a_json_object(tmp_path, content, message):
         AlbertConfig.from_json_file(path)
 
 
+def test_a_file_that_is_nested_deeply(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{"id2label": ' + "[" * 100_000)
+    with pytest.raises(UserError, match="config.json must be a JSON object"):
+        AlbertConfig.from_json_file(path)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        *("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "inner_group_num"),
+        *("num_hidden_groups", "num_attention_heads", "intermediate_size", "type_vocab_size"),
+        *("max_position_embeddings", "num_labels"),
+    ],
+)
+def test_numbers_have_bounds(field):
+    with pytest.raises(UserError, match=f"{field} must be .* at the most. Received: .*1000000000"):
+        AlbertConfig.from_dict({field: 10**9})
+
+
+def test_layers_and_inner_blocks_have_a_bound_together():
+    with pytest.raises(UserError, match="num_hidden_layers . inner_group_num must be 1,024"):
+        AlbertConfig.from_dict({"num_hidden_layers": 64, "inner_group_num": 64})
+
+
+@pytest.mark.parametrize(
+    "labels", [{"0": ["a"]}, {"0": 3}, {"0": None}, {"0": {"a": 1}}, {"0": "\ud800"}], ids=str
+)
+def test_names_of_labels_are_text(labels):
+    with pytest.raises(UserError, match="id2label must have text as names"):
+        AlbertConfig.from_dict({"id2label": labels})
+
+
+def test_messages_are_short():
+    with pytest.raises(UserError) as raised:
+        AlbertConfig.from_dict({"id2label": {str(2 * n): "x" for n in range(99_998)}})
+    assert len(str(raised.value)) < 400
+
+
 def test_unknown_size():
     with pytest.raises(UserError, match="one of base-v1, .*Received: 'huge'"):
         AlbertConfig.from_size("huge")

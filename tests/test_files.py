@@ -1,7 +1,17 @@
+import shutil
+import subprocess
+
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, require_same, write_json, written_atomically
+from albert_tf.files import (
+    check_apart,
+    check_sums,
+    require_same,
+    write_json,
+    write_sums,
+    written_atomically,
+)
 
 
 def test_a_file_and_a_folder_take_their_places(tmp_path):
@@ -125,3 +135,27 @@ def test_settings_that_differ_are_listed_with_both_values():
     many = {str(number): number for number in range(9)}
     with pytest.raises(UserError, match=r"0: 0 then, nothing now; .* and 4 more. Give"):
         require_same("examples", many, {})
+
+
+def test_sums_are_sha256sums(tmp_path):
+    (tmp_path / "a b.bin").write_bytes(b"weights")
+    (tmp_path / "c.bin").write_bytes(b"")
+    write_sums(tmp_path, ["a b.bin", "c.bin"])
+    if shutil.which("sha256sum"):
+        subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path, check=True)
+    check_sums(tmp_path)
+    (tmp_path / "c.bin").unlink()
+    check_sums(tmp_path)
+    (tmp_path / "a b.bin").write_bytes(b"others!")
+    with pytest.raises(UserError, match="a b.bin must be the file that SHA256SUMS .*on purpose"):
+        check_sums(tmp_path)
+    (tmp_path / "SHA256SUMS").write_text("not one")
+    with pytest.raises(UserError, match="must be as sha256sum writes it. Received: .*'not one'"):
+        check_sums(tmp_path)
+
+
+def test_sums_of_files_elsewhere_are_not_read(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"elsewhere")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "SHA256SUMS").write_text(f"{'0' * 64}  ../a.bin\n")
+    check_sums(tmp_path / "model")

@@ -175,25 +175,24 @@ def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
         UserError: there is one, or the datasets claim more bytes than the file has.
     """
 
-    def refuse(name: str, kind: str) -> None:
-        raise UserError(
-            f"An HDF5 file must hold all its weights itself. Received: {path}, whose {name} is "
-            f"{kind}. Nothing was read. Get the weights as safetensors from someone you trust."
-        )
-
-    def check_link(name: str, link: Any) -> None:
-        if not isinstance(link, h5py.HardLink):
-            refuse(name, f"a {type(link).__name__}")
-
-    def check_dataset(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            if item.is_virtual or item.external:
-                refuse(name, "a virtual dataset" if item.is_virtual else "stored in other files")
-            sizes.append(item.nbytes)
-
     sizes: list[int] = []
-    file.visititems_links(check_link)
-    file.visititems(check_dataset)
+
+    def foreign_link(name: str, link: Any) -> str | None:
+        return None if isinstance(link, h5py.HardLink) else f"{name} is a {type(link).__name__}"
+
+    def foreign_dataset(name: str, item: Any) -> str | None:
+        if not isinstance(item, h5py.Dataset):
+            return None
+        if item.is_virtual or item.external:
+            return f"{name} is {'a virtual dataset' if item.is_virtual else 'in another file'}"
+        sizes.append(item.nbytes)
+        return None
+
+    if found := file.visititems_links(foreign_link) or file.visititems(foreign_dataset):
+        raise UserError(
+            f"An HDF5 file must hold all its weights itself. Received: {path}, whose {found}. "
+            "Nothing was read. Get the weights as safetensors from someone you trust."
+        )
     require_stored(path, sum(sizes))
 
 

@@ -204,3 +204,52 @@ def test_a_damaged_file(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff\xff")
     with pytest.raises(UserError, match="must be a whole SavedModel. Received: .* Copy it again"):
         read_facts(tmp_path)
+
+
+@pytest.fixture
+def graph(tmp_path):
+    """Returns a function that writes a graph whose functions call the functions given for each."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    def write(calls):
+        model = saved_model_pb2.SavedModel()
+        definition = model.meta_graphs.add().graph_def
+        for name, called in {"": ["f0"], **calls}.items():
+            nodes = definition.node
+            if name:
+                function = definition.library.function.add()
+                function.signature.name = name
+                nodes = function.node_def
+            for other in called:
+                node = nodes.add(op="PartitionedCall" if other in calls else other)
+                if other in calls:
+                    node.attr["f"].func.name = other
+        (tmp_path / "saved_model.pb").write_bytes(model.SerializeToString())
+        return tmp_path
+
+    return write
+
+
+def test_functions_that_call_the_next_twice(graph):
+    calls = {f"f{number}": [f"f{number + 1}"] * 2 for number in range(40)}
+    assert read_facts(graph({**calls, "f40": ["Softmax"]})).blocks == 2**40
+
+
+@pytest.mark.parametrize("calls", [1, 3, 3000])
+def test_functions_in_a_ring(graph, calls):
+    ring = {f"f{number}": [f"f{(number + 1) % calls}"] for number in range(calls)}
+    with pytest.raises(UserError, match="must be a whole SavedModel. .*(calls itself|recursion)"):
+        read_facts(graph(ring))
+
+
+def test_a_shape_that_claims_terabytes(graph):
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    path = graph({"f0": ["Softmax"]}) / "saved_model.pb"
+    model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    node = model.meta_graphs[0].graph_def.node.add(op="Const", name="x/query/Reshape/shape")
+    node.attr["value"].tensor.dtype = 3
+    node.attr["value"].tensor.tensor_shape.dim.add(size=10**13)
+    node.attr["value"].tensor.int_val.append(4)
+    path.write_bytes(model.SerializeToString())
+    assert read_facts(path.parent).heads is None

@@ -346,3 +346,11 @@ def test_a_decoder_that_is_not_tied():
     tied["predictions.decoder.weight"] = WORDS + 1
     with pytest.raises(UserError, match="must use the word table itself"):
         hugging_face.from_pytorch(tied)
+
+
+def test_an_index_that_names_itself(folder, tensors):
+    write_shards(folder, tensors)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"pooler.bias": index.name}}))
+    with pytest.raises(UserError, match="must name .safetensors files beside it. Received: 'model"):
+        find(folder).read()

@@ -1,5 +1,7 @@
+import json
 import os
 import pickle
+import struct
 import sys
 
 import ml_dtypes
@@ -197,3 +199,84 @@ def test_a_file_without_a_state_dict(torch, content, tmp_path):
     torch.save(content, tmp_path / "x.bin")
     with pytest.raises(UserError, match="must be a model's state dict"):
         weight_files.read_pytorch(tmp_path / "x.bin")
+
+
+def test_types_of_safetensors_that_hold_no_weights(tmp_path):
+    header = {"x": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}
+    text = json.dumps(header).encode()
+    (tmp_path / "x.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"\1" * 4)
+    with pytest.raises(UserError, match="floating-point numbers of 16 bits or more.*x as F8_E4M3"):
+        weight_files.read_tensors(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize("kind", ["external", "ExternalLink", "SoftLink", "virtual"])
+def test_an_hdf5_file_gives_no_content_of_others(hdf5, kind):
+    private = hdf5.with_name("private.txt")
+    private.write_bytes(b"secrets!" * 3)
+    with h5py.File(hdf5.with_name("other.h5"), "w") as other:
+        other["kernel"] = VALUES
+    with h5py.File(hdf5, "a") as file:
+        group = file.create_group("layer/deep/deeper")
+        if kind == "external":
+            group.create_dataset("x", (6,), "float32", external=[(str(private), 0, 24)])
+        elif kind == "virtual":
+            layout = h5py.VirtualLayout((2, 3), "float32")
+            layout[:] = h5py.VirtualSource(str(hdf5.with_name("other.h5")), "kernel", (2, 3))
+            group.create_virtual_dataset("x", layout)
+        else:
+            linked = {"ExternalLink": (str(hdf5.with_name("other.h5")), "/kernel")}
+            group["x"] = getattr(h5py, kind)(*linked.get(kind, ["/layer"]))
+    with pytest.raises(UserError, match="hold all its weights itself.*layer/deep/deeper/x is"):
+        weight_files.read_hdf5(hdf5)
+
+
+def test_hdf5_datasets_are_no_larger_than_their_file(hdf5):
+    with h5py.File(hdf5, "a") as file:
+        file.create_dataset("layer/huge", (10**12,), "float32", chunks=(1024,))
+    with pytest.raises(UserError, match="whole and uncompressed. Received .* claim to be 4,000"):
+        weight_files.read_hdf5(hdf5)
+
+
+def test_flax_names_nested_too_deeply(flax):
+    with pytest.raises(UserError, match="whole Flax file"):
+        flax(b"\x81\xa1x" * 1010 + packed(VALUES))
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("sparse", "x as torch.float32, torch.sparse_coo"),
+        ("quantized", "x as torch.quint8"),
+        ("meta", "x as torch.float32, torch.strided, on meta|whole PyTorch file"),
+        ("nested", "x as torch.float32, .*nested|whole PyTorch file"),
+        ("complex", "x as torch.complex64"),
+        ("float8", "x as torch.float8_e4m3fn"),
+        ("stride", "claim to be"),
+    ],
+)
+def test_tensors_of_pytorch_that_hold_no_weights(torch, tmp_path, kind, message):
+    values = torch.ones(8)
+    tensor = {
+        "sparse": lambda: values.to_sparse(),
+        "quantized": lambda: torch.quantize_per_tensor(values, 1.0, 0, torch.quint8),
+        "meta": lambda: values.to("meta"),
+        "nested": lambda: torch.nested.nested_tensor([values, values]),
+        "complex": lambda: values.to(torch.complex64),
+        "float8": lambda: values.to(torch.float8_e4m3fn),
+        "stride": lambda: torch.ones(1).expand(10**9),
+    }[kind]()
+    torch.save({"x": tensor}, tmp_path / "x.bin")
+    with pytest.raises(UserError, match=message):
+        weight_files.read_pytorch(tmp_path / "x.bin")
+
+
+@pytest.mark.peers
+def test_the_crcs_of_pytorchs_zip_files(torch, tmp_path):
+    path = tmp_path / "x.bin"
+    torch.save({"x": torch.full((64,), 0.7)}, path)
+    content = bytearray(path.read_bytes())
+    content[content.index(np.full(8, 0.7, "float32").tobytes())] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="whole PyTorch file.*the CRC of .*data/0 is wrong"):
+        weight_files.read_pytorch(path)

@@ -176,6 +176,41 @@ def test_a_configuration_that_does_not_fit_lists_both_sides(saved):
     assert "missing from the checkpoint: encoder.albert_layer_groups.1" in str(raised.value)
 
 
+def test_shapes_are_compared_before_a_model_is_made(saved):
+    config = json.loads((saved / hugging_face.CONFIG).read_text())
+    terabytes = {"vocab_size": 10_000_000, "hidden_size": 65_535}
+    (saved / hugging_face.CONFIG).write_text(json.dumps({**config, **terabytes}))
+    with pytest.raises(UserError, match=r"pooler.weight is \(20, 20\) in the checkpoint"):
+        AlbertForSequenceClassification.from_pretrained(saved)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "bool", "int8"])
+def test_weights_that_are_no_floats(small_config, dtype):
+    tensors = names.without_prefix(weights.extract(AlbertModel(small_config)))
+    tensors["pooler.bias"] = tensors["pooler.bias"].astype(dtype)
+    assert faults(small_config, tensors) == [f"not floating-point: pooler.bias, {dtype}"]
+
+
+def test_large_weights_are_named_in_a_warning(saved, caplog):
+    rewrite(saved, lambda tensors: tensors["albert.pooler.bias"].__setitem__(3, -2e6))
+    AlbertForSequenceClassification.from_pretrained(saved)
+    assert "weights beyond 1e+06, which no training leaves: pooler.bias (2e+06)" in caplog.text
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e300, -1e300])
+def test_weights_beyond_float32(value):
+    tensors = {"x": np.array([0.5, value, -0.5])}
+    assert weights.bad_values(tensors, "here") == ["not finite: x"]
+
+
+def test_weights_that_changed_since_they_were_saved(saved):
+    content = bytearray((saved / hugging_face.WEIGHTS).read_bytes())
+    content[-1] ^= 1
+    (saved / hugging_face.WEIGHTS).write_bytes(content)
+    with pytest.raises(UserError, match="model.safetensors must be the file that SHA256SUMS"):
+        AlbertForSequenceClassification.from_pretrained(saved)
+
+
 def test_a_full_disk_leaves_the_old_model(saved, small_config, monkeypatch):
     before = (saved / hugging_face.WEIGHTS).read_bytes()
 
