@@ -123,10 +123,12 @@ fuzz: $(DEV_STAMP)
 test-oldest: $(DEV_STAMP)
 	$(MAKE) test-on-$$($(RUN) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-oldest
 
+# pyenv shows uv only the versions that are named.
+test-pythons: export PYENV_VERSION = $(shell pyenv versions --bare 2>/dev/null | sort -rV | paste -sd:)
 test-pythons: $(DEV_STAMP)
 	failed=0; \
 	for version in $(PYTHONS); do \
-	  if $(UV) python find --quiet $$version; then \
+	  if $(UV) python find $$version > /dev/null 2>&1; then \
 	    $(MAKE) test-on-$$version-oldest test-on-$$version-newest || failed=1; \
 	  else \
 	    echo "Python $$version is not installed: its packages are resolved, no test runs."; \
