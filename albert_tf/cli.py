@@ -1,10 +1,11 @@
 """`albert-tf`: the commands, and what happens around each."""
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import albert_tf
 from albert_tf.commands import (
@@ -24,7 +25,8 @@ from albert_tf.commands import (
     tag,
 )
 from albert_tf.commands.parsing import add_options, parsed_options
-from albert_tf.errors import UserError
+from albert_tf.commands.progress import signs_of_life
+from albert_tf.errors import UserError, one_line
 
 COMMANDS: Final[dict[str, Any]] = {
     "build-vocab": build_vocab,
@@ -51,26 +53,69 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         command, options = _parsed(arguments)
         if command in LIGHT:
-            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # A vocab.txt loads TensorFlow.
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # A vocab.txt loads TensorFlow.
         else:
+            command.check(options)  # Before TensorFlow loads, which takes seconds.
             _import_tensorflow_quietly()
-        return int(command.run(options))
+        with signs_of_life(command):
+            return int(command.run(options))
     except BrokenPipeError:  # The reader of our output closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (UserError, OSError) as error:
-        print(f"albert-tf: error: {error}", file=sys.stderr)
-        return 2
+    except UserError as error:
+        return _failed(str(error))
+    except MemoryError as error:
+        return _failed(
+            f"The command must fit into memory. Received: {str(error) or 'no memory left'}. Give a "
+            "smaller --batch-size or --max-length, or less input."
+        )
+    except OSError as error:
+        return _failed(_in_words(error))
     except KeyboardInterrupt:
         print("\nalbert-tf: stopped.", file=sys.stderr)
         return 130
 
 
+def _parsed(arguments: Sequence[str] | None) -> tuple[Any, Any]:
+    """Returns the module of a command, and its options."""
+    given = _parser().parse_args(arguments)
+    command = COMMANDS[given.command]
+    return command, parsed_options(given.parser, command.OPTIONS, given)
+
+
+def _failed(message: str) -> int:
+    """Prints an error, and returns the exit status of a user's mistake."""
+    print(f"albert-tf: error: {one_line(message)}", file=sys.stderr)
+    return 2
+
+
+def _in_words(error: OSError) -> str:
+    if error.strerror is None:  # A package's own error, of a download for example.
+        return f"{type(error).__name__}: {error}"
+    rule, way_out = _RULES.get(error.errno or 0, ("A file must be readable and writable", ""))
+    named = "" if error.filename is None else f"{error.filename}: "
+    return f"{rule}. Received: {named}{error.strerror}. {way_out}"
+
+
+_FULL: Final = ("The disk must have room", "Free some, or choose another disk.")
+_RULES: Final = {
+    errno.ENOENT: ("A file must exist", "Check the path."),
+    errno.EACCES: ("Permissions must allow what is asked for", "Check them, or the path."),
+    errno.EISDIR: ("A file must not be a folder", "Check the path."),
+    errno.ENOTDIR: ("A folder must not be a file", "Check the path."),
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: ("A file must stay below the system's limit", "Raise it: ulimit -f unlimited."),
+}
+
+
 def _import_tensorflow_quietly() -> None:
-    """Hides what TensorFlow's libraries print as they load, unless a log level is set."""
-    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+    """Hides what TensorFlow's libraries print as they load, unless a low log level asks for it.
+
+    The level alone doesn't: absl prints lines of level 0 before it knows of one.
+    """
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") in ("0", "1"):
         return
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     stderr = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -84,15 +129,15 @@ def _import_tensorflow_quietly() -> None:
         os.close(nowhere)
 
 
-def _parsed(arguments: Sequence[str] | None) -> tuple[Any, Any]:
-    """Returns the module of a command, and its options."""
-    given = _parser().parse_args(arguments)
-    command = COMMANDS[given.command]
-    return command, parsed_options(given.parser, command.OPTIONS, given)
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {one_line(message)}. Help: {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="albert-tf", description=albert_tf.__doc__.split("\n")[0])
+    parser = _Parser(prog="albert-tf", description=albert_tf.__doc__.split("\n")[0])
     parser.add_argument("--version", action="version", version=albert_tf.__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():

@@ -1,4 +1,15 @@
-"""The exception for mistakes that a user can correct."""
+"""The exception for mistakes that a user can correct, and the text of messages."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+MOST: Final = 20  # names in a message
+LONGEST: Final = 2000  # characters of a line
+# C0 and C1, which move a terminal's cursor; line ends; marks that reorder text; lone surrogates.
+_CONTROL: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 class UserError(ValueError):
@@ -6,3 +17,20 @@ class UserError(ValueError):
 
     The command line prints it on one line and ends with exit status 2.
     """
+
+
+def listed(names: Iterable[object]) -> str:
+    """Joins names with commas; counts those after the first `MOST`."""
+    every = [str(name) for name in names]
+    more = len(every) - MOST
+    return ", ".join(every) if more <= 0 else f"{', '.join(every[:MOST])} and {more:,} more"
+
+
+def one_line(text: str) -> str:
+    """Returns text fit for a terminal: on one line, controls escaped, the middle cut if long."""
+    line = re.sub(r"\s*[\r\n]+\s*", " ", text.strip())
+    line = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
+    if len(line) <= LONGEST:
+        return line
+    cut = f" … ({len(line) - LONGEST:,} characters) … "
+    return line[: LONGEST // 2] + cut + line[-LONGEST // 2 :]

@@ -40,11 +40,7 @@ def written_atomically(
     new, old = workshop / path.name, workshop / f".{path.name}.replaced"
     with locked(workshop, output=path, wait=not alone):
         _clear(workshop, old, path)
-        if not force and _occupied(path):
-            raise UserError(
-                f"The output must not exist yet. Received: {path}. "
-                "Choose another path, or replace it with force=True (--force on the command line)."
-            )
+        check_free(path, force)
         try:
             with _named(path, new):
                 yield new
@@ -52,6 +48,15 @@ def written_atomically(
                 _swap(new, path, old)
         finally:
             _clear(workshop, old, path)
+
+
+def check_free(path: Path, force: bool) -> None:
+    """Refuses an output that exists, unless it is an empty folder or `force` replaces it."""
+    if not force and _occupied(path):
+        raise UserError(
+            f"The output must not exist yet. Received: {path}. "
+            "Choose another path, or replace it with force=True (--force on the command line)."
+        )
 
 
 def write_json(
@@ -172,12 +177,17 @@ _LONGEST_JSON: Final = 2**26
 
 @contextlib.contextmanager
 def _named(path: Path, stand_in: Path) -> Iterator[None]:
-    """Makes errors name `path` instead of `stand_in`."""
+    """Makes errors name `path` instead of `stand_in`, or of no file (as a full disk's do)."""
     try:
         yield
+    except UserError as error:
+        error.args = tuple(str(text).replace(str(stand_in), str(path)) for text in error.args)
+        raise
     except OSError as error:
         named = error.filename
-        if isinstance(named, str | os.PathLike) and os.fspath(named).startswith(str(stand_in)):
+        if named is None and error.errno is not None:
+            error.filename = str(path)
+        elif isinstance(named, str | os.PathLike) and os.fspath(named).startswith(str(stand_in)):
             error.filename = str(path) + os.fspath(named).removeprefix(str(stand_in))
         raise
 

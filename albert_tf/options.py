@@ -20,6 +20,8 @@ from albert_tf.files import written_atomically
 
 Options = TypeVar("Options")
 FILE: Final = "options.yaml"
+# The largest numbers where a range has no upper bound: they become int32 and float32.
+LARGEST: Final = {int: 2**31 - 1, float: 3e38}
 _TRUTHS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 _NAMES: Final = {
     int: "a whole number",
@@ -39,9 +41,9 @@ class Range(NamedTuple):
     below: float = math.inf
 
     def allows(self, value: float) -> bool:
-        """Returns whether the value lies within all bounds."""
+        """Returns whether the value is finite and lies within all bounds."""
         inside = self.minimum <= value <= self.maximum and self.above < value < self.below
-        return inside and math.isfinite(value)
+        return inside and abs(value) != math.inf
 
     def __str__(self) -> str:
         if math.isfinite(self.minimum) and math.isfinite(self.maximum):
@@ -57,6 +59,7 @@ NOT_NEGATIVE: Final = Range(minimum=0)
 RATE: Final = Range(minimum=0, below=1)
 SHARE: Final = Range(minimum=0, maximum=1)
 SEED: Final = Range(minimum=0, below=2**32)
+VOCABULARY: Final = Range(minimum=1, maximum=1_000_000)  # SentencePiece draws as many candidates
 
 
 class Option(NamedTuple):
@@ -75,6 +78,7 @@ class Option(NamedTuple):
     metavar: str | None = None
     positional: bool = False
     repeated: bool = False
+    may_be_empty: bool = False
 
     @property
     def is_required(self) -> bool:
@@ -99,15 +103,31 @@ class Option(NamedTuple):
             result = _convert(self.kind, value)
         except (TypeError, ValueError, KeyError):
             raise UserError(
-                f"{self.name} must be {_NAMES[self.kind]}. Received: {value!r}."
+                f"{self.name} must be {_NAMES[self.kind]}. Received: {value!r:.80}."
             ) from None
+        text = str(value) if self.kind in (str, Path) else "0"
+        if "\0" in text or not (text or self.may_be_empty):
+            raise UserError(
+                f"{self.name} must be text without zero bytes, and not empty. "
+                f"Received: {value!r:.80}."
+            )
         if self.choices and result not in self.choices:
             *others, last = self.choices
             rule = f"{', '.join(others)} or {last}" if others else last
             raise UserError(f"{self.name} must be {rule}. Received: {value!r}.")
-        if self.range is not None and not self.range.allows(result):
-            raise UserError(f"{self.name} must be {self.range}. Received: {result!r}.")
+        if self.range is not None:
+            self._check_range(result)
         return result
+
+    def _check_range(self, value: float) -> None:
+        assert self.range is not None
+        rule, largest = str(self.range), LARGEST[self.kind]
+        is_bounded = min(self.range.maximum, self.range.below) < math.inf
+        if self.range.allows(value):
+            if is_bounded or value <= largest:
+                return
+            rule = f"{largest:,} or less"
+        raise UserError(f"{self.name} must be {rule}. Received: {value!s:.60}.")
 
 
 def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> Any:
@@ -121,7 +141,7 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
         **details: `range`; `choices`, if no `Literal` names them; `original`, further flags, which
             the help leaves out; `group`, a title in the help; `metavar`, with which a boolean's
             flag takes a value; `positional`, for an argument without a flag; `repeated`, for a
-            flag that takes one value each time.
+            flag that takes one value each time; `may_be_empty`, for texts.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 

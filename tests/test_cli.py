@@ -1,59 +1,139 @@
+import errno
+import gzip
 import subprocess
 import sys
 
 import pytest
 
 from albert_tf import cli
+from albert_tf.errors import UserError
+from albert_tf.options import declared
+
+
+@pytest.fixture
+def without_tensorflow(monkeypatch):
+    """Fails where a command loads TensorFlow."""
+
+    def load():
+        raise AssertionError("TensorFlow was loaded")
+
+    monkeypatch.setattr(cli, "_import_tensorflow_quietly", load)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Makes the current folder, with files of many kinds."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text("One.")
+    (tmp_path / "latin.txt").write_bytes(b"d\xe9j\xe0")
+    (tmp_path / "utf-16.txt").write_text("One.", encoding="utf-16")
+    (tmp_path / "binary").write_bytes(b"\x7fELF\0\0\0")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"One.")[:15])
+    (tmp_path / "data.csv").write_text("text,label\none,a\ntwo,b\n")
+    (tmp_path / "alike.csv").write_text("text,label\none,a\ntwo,a\n")
+    rte = "sentence1\tsentence2\tlabel\na\tb\t"
+    for name, label in (("train", "entailment"), ("dev", "perhaps")):
+        (tmp_path / f"{name}.tsv").write_text(f"{rte}{label}\n")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("line", "message"),
     [
-        (("predict", "--model", "{tmp}", "text"), "must hold config.json"),
-        (("predict", "--model", "{tmp}/none", "text"), "neither a directory here nor such a name"),
-        (("predict", "--model", "{model}"), "Texts come as arguments or with --input"),
-        (("predict", "--model", "{model}", "--batch-size", "0", "text"), "must be 1 or more"),
+        ("predict --model folder text", "must hold config.json"),
+        ("predict --model none text", "neither a directory here nor such a name"),
+        ("predict --model small", "Texts come as arguments or with --input"),
+        ("predict --model small --batch-size 0 text", "batch_size must be 1 or more"),
+        ("predict --model small --input none", "none, which doesn't exist"),
+        ("predict --model small --input folder", "folder, which is a folder"),
+        ("predict --model small --input utf-16.txt", "begins as UTF-16 or UTF-32 does"),
+        ("predict --model small --input binary", "binary, with a zero byte at 4"),
+        ("predict --model small --input cut.gz", "must be whole gzip. Received: cut.gz"),
+        ("answer --model small --question a --context-file utf-16.txt", "begins as UTF-16"),
+        ("embed --model small a --output data.csv", "must end in .npy or .jsonl"),
+        ("evaluate --model small --task sst2 --data folder", "one file dev.tsv"),
+        ("evaluate --model small --task rte --data data.csv", "a column 'sentence1'"),
+        ("evaluate --model small --task sst2 --data dev.tsv", "have a column 'sentence'"),
         (
-            ("evaluate", "--model", "{model}", "--task", "sst2", "--data", "{tmp}"),
-            "one file dev.tsv",
+            "evaluate --model small --task classify --data data.csv",
+            "Received: 'a', data.csv, line 2",
         ),
+        ("finetune --task sst2 --data folder --model tiny --output o", "one file train.tsv"),
+        ("finetune --task rte --data . --model tiny --output o", "'perhaps', dev.tsv, line 2"),
+        ("finetune --task classify --data alike.csv --model tiny --output o", "all with the label"),
+        ("finetune --task classify --data data.csv --model none --output o", "Received: none"),
+        ("pretrain --data none --size tiny --output o", "'none', which matches no file"),
         (
-            (
-                "finetune",
-                "--task",
-                "sst2",
-                "--data",
-                "{tmp}",
-                "--model",
-                "tiny",
-                "--output",
-                "{tmp}/o",
-            ),
-            "must have one file train.tsv",
+            "pretrain --data data.csv --size none --output o",
+            "A file must exist. Received: none: No",
         ),
+        ("pretrain --data data.csv --init-checkpoint none --output o", "Received: none"),
+        ("export tflite --model none --output o", "Received: none"),
+        ("export tflite --model small --output folder", "must not exist yet. Received: folder"),
+        ("export tflite --model small --output o --max-length 0", "max_length must be 1 or more"),
+        ("convert none o --format hf", "Received: none"),
+        ("convert small folder --format hf", "must not exist yet. Received: folder"),
+        ("sizes --model none", "Received: none"),
+        ("sizes --config folder", "A file must not be a folder. Received: folder: Is a directory"),
+        ("sizes --batch-size 9999999999", "batch_size must be 2,147,483,647 or less"),
     ],
 )
-def test_a_users_mistake_is_one_line_and_status_2(tmp_path, capsys, arguments, message):
-    filled = [argument.format(tmp=tmp_path, model="small") for argument in arguments]
-    status = cli.main(filled)
+@pytest.mark.usefixtures("without_tensorflow", "files")
+def test_mistakes_are_found_before_tensorflow_loads(capsys, line, message):
+    assert cli.main(line.split()) == 2
     output, errors = capsys.readouterr()
-    assert status == 2
     assert output == ""
     assert errors.startswith("albert-tf: error: ")
+    assert errors.count("\n") == 1
     assert message in errors
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device", "a.npy"),
+            "have room. Received: a.npy: No",
+        ),
+        (OSError(errno.EIO, "I/O error"), "A file must be readable and writable. Received: I/O"),
+        (ConnectionError("no answer"), "ConnectionError: no answer"),
+        (MemoryError(), "must fit into memory. Received: no memory left."),
+        (UserError("a \x1b[31mname\nand more"), "a \\x1b[31mname and more"),
+    ],
+)
+def test_errors_are_one_line(capsys, monkeypatch, error, message):
+    def fail(options):
+        raise error
+
+    monkeypatch.setattr(cli.COMMANDS["sizes"], "check", fail)
+    assert cli.main(["sizes"]) == 2
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_number_has_a_range(name):
+    options = declared(cli.COMMANDS[name].OPTIONS).values()
+    assert [each.name for each in options if each.kind in (int, float) and not each.range] == []
+
+
 def test_wrong_use_is_status_2(capsys):
-    for arguments in (["fintune"], [], ["predict"]):
+    for arguments in (["fintune"], [], ["predict"], ["sizes", "\x1b[31m"]):
         with pytest.raises(SystemExit, match="2"):
             cli.main(arguments)
-    assert "albert-tf" in capsys.readouterr().err
+        errors = capsys.readouterr().err
+        assert errors.startswith("albert-tf")
+        assert errors.count("\n") == 1
+        assert "\x1b" not in errors
 
 
 def test_version_and_help_need_no_tensorflow():
     code = """
 import contextlib, sys
 from albert_tf import cli
+from albert_tf.errors import UserError
+from albert_tf.options import declared
 for option in ("--version", "--help"):
     with contextlib.suppress(SystemExit):
         cli.main([option])
@@ -62,3 +142,19 @@ assert not {"keras", "tensorflow"} & sys.modules.keys()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "fine-tune a classifier" in done.stdout
+
+
+@pytest.mark.slow
+def test_nothing_but_our_lines_is_on_stderr(tmp_path):
+    """TensorFlow's libraries print up to six lines as they load."""
+    command = [
+        sys.executable,
+        "-m",
+        "albert_tf.cli",
+        "fill-mask",
+        "--model",
+        "small",
+        "The [MASK].",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

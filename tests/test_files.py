@@ -1,3 +1,4 @@
+import errno
 import shutil
 import subprocess
 
@@ -159,3 +160,12 @@ def test_sums_of_files_elsewhere_are_not_read(tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "SHA256SUMS").write_text(f"{'0' * 64}  ../a.bin\n")
     check_sums(tmp_path / "model")
+
+
+def test_errors_of_no_file_and_of_the_temporary_one_name_the_output(tmp_path):
+    path = tmp_path / "a.bin"
+    with pytest.raises(OSError, match="No space left") as full, written_atomically(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert full.value.filename == str(path)
+    with pytest.raises(UserError, match=f"^{path} is damaged$"), written_atomically(path) as made:
+        raise UserError(f"{made} is damaged")

@@ -3,19 +3,20 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from albert_tf.commands.text_options import (
     AnswerOptions,
     Block,
+    check_input,
+    check_model,
     lines,
     load,
     print_results,
     with_inputs,
 )
 from albert_tf.errors import UserError
-from albert_tf.options import option
+from albert_tf.options import COUNT, NOT_NEGATIVE, option
 
 SUMMARY = "answer questions from texts"
 EXAMPLES = """examples:
@@ -36,13 +37,17 @@ class OPTIONS(AnswerOptions):
     input: str | None = option(
         None, help="file of questions as JSONL; - for standard input", metavar="FILE"
     )
-    question: tuple[str, ...] = option((), help="question; may be repeated", repeated=True)
-    context: str | None = option(None, help="text to answer from")
-    context_file: Path | None = option(None, help="file with that text", metavar="FILE")
-    top_k: int = option(1, help="answers to a question")
+    question: tuple[str, ...] = option(
+        (), help="question; may be repeated", repeated=True, may_be_empty=True
+    )
+    context: str | None = option(None, help="text to answer from", may_be_empty=True)
+    context_file: str | None = option(None, help="file with that text", metavar="FILE")
+    top_k: int = option(1, help="answers to a question", range=COUNT)
     unanswerable: bool = option(False, help="possibility that there is no answer")
-    max_answer_len: int = option(15, help="longest answer, in pieces")
-    doc_stride: int | None = option(None, help="pieces that the windows of a long text share")
+    max_answer_len: int = option(15, help="longest answer, in pieces", range=COUNT)
+    doc_stride: int | None = option(
+        None, help="pieces that the windows of a long text share", range=NOT_NEGATIVE
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,6 +55,23 @@ class OPTIONS(AnswerOptions):
             raise UserError(
                 "A context is --context or --context-file. Received: both. Give one of them."
             )
+
+
+def check(options: OPTIONS) -> None:
+    """Checks the questions, their files and the model."""
+    has_context = options.context is not None or options.context_file is not None
+    if bool(options.question) == (options.input is not None):
+        raise UserError(
+            "Questions come with --question, or with --input. Received: neither, or both."
+        )
+    if bool(options.question) != has_context:
+        raise UserError(
+            "A context, --context or --context-file, belongs to --question. Received: one "
+            "without the other."
+        )
+    check_input(options.input)
+    check_input(options.context_file)
+    check_model(options.model)
 
 
 def run(options: OPTIONS) -> int:
@@ -80,21 +102,14 @@ def _result(question: dict[str, Any], found: Any) -> tuple[dict[str, Any], list[
 
 
 def _questions(options: OPTIONS) -> Iterator[dict[str, Any]]:
-    has_context = options.context is not None or options.context_file is not None
-    if bool(options.question) == (options.input is not None):
-        raise UserError(
-            "Questions come with --question, or with --input. Received: neither, or both."
-        )
-    if bool(options.question) != has_context:
-        raise UserError(
-            "A context, --context or --context-file, belongs to --question. Received: one "
-            "without the other."
-        )
     if options.input is not None:
         return _rows(options.input)
     context = options.context
     if options.context_file is not None:
-        context = options.context_file.read_text(encoding="utf-8", errors="surrogateescape")
+        from albert_tf.data.corpus.reading import text_lines
+
+        content = b"".join(text_lines(options.context_file))
+        context = content.decode(errors="surrogateescape")
     return iter([{"question": question, "context": context} for question in options.question])
 
 
@@ -104,7 +119,7 @@ def _rows(path: str) -> Iterator[dict[str, Any]]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{path}, line {number}, must be JSON: {error}.") from error
         names = ("question", "context")
         if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in names):

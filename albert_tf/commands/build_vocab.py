@@ -7,7 +7,7 @@ from typing import Any
 
 from albert_tf.data.corpus.options import CorpusInput, CorpusOptions
 from albert_tf.errors import UserError
-from albert_tf.options import COUNT, NOT_NEGATIVE, SEED, option, part
+from albert_tf.options import SEED, VOCABULARY, Range, option, part
 from albert_tf.text.vocabulary import CHARACTER_COVERAGE, THREADS
 
 SUMMARY = "train a vocabulary on your own text"
@@ -30,23 +30,25 @@ class OPTIONS(CorpusInput):
     """The options of `albert-tf build-vocab`; defaults are the settings of ALBERT's vocabulary."""
 
     output: Path = option(help="vocabulary to write", metavar="FILE")
-    vocab_size: int = option(30_000, help="pieces; fewer if the text has no more")
+    vocab_size: int = option(30_000, help="pieces; fewer if the text has no more", range=VOCABULARY)
     cased: bool = option(False, help="difference between capitals and small letters")
     keep_accents: bool = option(False, help="difference between é and e")
     character_coverage: float = option(
-        CHARACTER_COVERAGE, help="share of the text whose characters get a piece"
+        CHARACTER_COVERAGE,
+        help="share of the text whose characters get a piece",
+        range=Range(minimum=0.98, maximum=1),  # SentencePiece's own bounds
     )
     sample_bytes: int = option(
         40_000_000,  # SentencePiece's peak stays below 1 GB.
         help="text to train on; takes 21 times as much memory",
-        range=NOT_NEGATIVE,
+        range=Range(minimum=1, maximum=2**50),
     )
     seed: int = option(12345, help="seed of the sample", range=SEED)
     threads: int = option(
         THREADS,
         help="threads of SentencePiece, on any machine; with another number roundings and so the "
         "vocabulary may differ",
-        range=COUNT,
+        range=Range(minimum=1, maximum=1024),
     )
     force: bool = option(False, help="replacement of an existing file")
 

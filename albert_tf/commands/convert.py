@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from albert_tf.checkpoints.options import ConversionOptions
+from albert_tf.files import check_free
 from albert_tf.options import option, part
 
 SUMMARY = "turn a checkpoint of any format into another format"
@@ -30,6 +31,14 @@ class OPTIONS(ConversionOptions):
     """The options of `albert-tf convert`."""
 
     json: bool = option(False, help="output as one JSON object")
+
+
+def check(options: OPTIONS) -> None:
+    """Looks for the input, and refuses an output that exists."""
+    from albert_tf.checkpoints import finder
+
+    finder.find(options.input)
+    check_free(options.output, options.force)
 
 
 def run(options: OPTIONS) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from albert_tf.commands.text_options import (
     TextOptions,
+    check_texts,
     load,
     print_json,
     printable,
@@ -16,7 +17,8 @@ from albert_tf.commands.text_options import (
     with_inputs,
 )
 from albert_tf.errors import UserError
-from albert_tf.options import option
+from albert_tf.files import check_free, written_atomically
+from albert_tf.options import NOT_NEGATIVE, option
 
 SUMMARY = "turn texts into vectors"
 FORMATS = (".npy", ".jsonl")
@@ -41,19 +43,26 @@ class OPTIONS(TextOptions):
         None,
         help="pieces that the windows of a long text share; default: 64, a quarter of a window at "
         "most",
+        range=NOT_NEGATIVE,
     )
     output: Path | None = option(None, help="vectors.npy or vectors.jsonl", metavar="FILE")
     force: bool = option(False, help="replacement of an existing output")
 
 
+def check(options: OPTIONS) -> None:
+    """Checks the output, the texts and the model."""
+    if options.output is not None:
+        if options.output.suffix not in FORMATS:
+            raise UserError(
+                f"--output must end in {' or '.join(FORMATS)}. Received: {options.output}."
+            )
+        check_free(options.output, options.force)
+    check_texts(options)
+
+
 def run(options: OPTIONS) -> int:
     """Prints or writes the vectors."""
-    from albert_tf.files import written_atomically
-
-    given = texts(options)
-    if options.output and options.output.suffix not in FORMATS:
-        raise UserError(f"--output must end in {' or '.join(FORMATS)}. Received: {options.output}.")
-    found = _vectors(options, given)
+    found = _vectors(options, texts(options))
     if options.output is None:
         for row in _rows(found):
             print_json(row)

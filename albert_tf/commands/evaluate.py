@@ -3,6 +3,8 @@
 import json
 from dataclasses import dataclass
 
+from albert_tf.commands.text_options import check_model
+from albert_tf.data.labels import ONE_CLASS, check_labels, model_labels
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.options import option
 
@@ -21,6 +23,13 @@ class OPTIONS(EvaluationOptions):
     json: bool = option(False, help="output as one JSON object")
 
 
+def check(options: OPTIONS) -> None:
+    """Reads the examples, and compares their labels with those of the model's configuration."""
+    config = check_model(options.model)
+    names = config.labels if config else None
+    check_labels(options, names and model_labels(names, options.task, options.regression))
+
+
 def run(options: OPTIONS) -> int:
     """Prints each metric."""
     from albert_tf.evaluation.evaluate import evaluate
@@ -30,5 +39,8 @@ def run(options: OPTIONS) -> int:
         print(json.dumps(scores))
         return 0
     for name, value in scores.items():
-        print(f"{name}\t{value if name == 'examples' else f'{value:.4f}'}")
+        if name == ONE_CLASS:
+            print("All predictions are of one class, the labels are not.")
+        else:
+            print(f"{name}\t{value if name == 'examples' else f'{value:.4f}'}")
     return 0

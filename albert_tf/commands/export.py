@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from albert_tf.commands.text_options import check_model
 from albert_tf.errors import UserError
-from albert_tf.options import check_options, option, save_options
+from albert_tf.files import check_free
+from albert_tf.options import COUNT, check_options, option, save_options
 
 SUMMARY = "write a model for serving or for phones"
 # The names in `albert_tf.models.auto`, which imports TensorFlow.
@@ -47,7 +49,9 @@ class OPTIONS:
         metavar="TASK",
     )
     max_length: int | None = option(
-        None, help="most pieces of a row; default: the tokenizer's or the model's limit"
+        None,
+        help="most pieces of a row; default: the tokenizer's or the model's limit",
+        range=COUNT,
     )
     ids_only: bool = option(False, help="signature of ids alone, without tensorflow-text")
     pairs: bool | None = option(
@@ -59,9 +63,13 @@ class OPTIONS:
     quantize: Literal["none", "float16", "dynamic"] | None = option(
         None, help="storage of the weights in tflite: none (default), float16, or dynamic, 8-bit"
     )
-    choices: int | None = option(None, help="choices of multiple choice in tflite; default: 4")
+    choices: int | None = option(
+        None, help="choices of multiple choice in tflite; default: 4", range=COUNT
+    )
     predictions: int | None = option(
-        None, help="masked words in tflite: number of positions to take, and of logits to return"
+        None,
+        help="masked words in tflite: number of positions to take, and of logits to return",
+        range=COUNT,
     )
     check: bool = option(True, help="comparison with Keras, which --no-check skips")
     force: bool = option(False, help="replacement of an existing output")
@@ -76,11 +84,17 @@ class OPTIONS:
                 )
 
 
+def check(options: OPTIONS) -> None:
+    """Looks for the model, and refuses an output that exists or would replace it."""
+    check_free(options.output, options.force)
+    _check_apart(options.model, options.output)
+    check_model(options.model)
+
+
 def run(options: OPTIONS) -> int:
     """Exports, and prints the result of the comparison with Keras."""
     from albert_tf_export import export_saved_model, export_tflite
 
-    _check_apart(options.model, options.output)
     model, tokenizer = _load(options.model, options.task)
     names = ("max_length", "layers", "pairs", "quantize", "choices", "predictions")
     given = {name: getattr(options, name) for name in (*names, "ids_only", "force", "check")}

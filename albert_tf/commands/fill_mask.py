@@ -6,12 +6,13 @@ from typing import Any
 from albert_tf.commands.text_options import (
     Block,
     TextOptions,
+    check_texts,
     load,
     print_results,
     texts,
     with_inputs,
 )
-from albert_tf.options import option
+from albert_tf.options import COUNT, option
 
 SUMMARY = "fill in masked words"
 EXAMPLES = """examples:
@@ -27,10 +28,13 @@ piece. An empty line separates masks and texts.
 class OPTIONS(TextOptions):
     """The options of `albert-tf fill-mask`."""
 
-    top_k: int = option(5, help="pieces to show")
+    top_k: int = option(5, help="pieces to show", range=COUNT)
     targets: tuple[str, ...] = option(
         (), help="pieces to choose among; ▁ starts a word", metavar="PIECE"
     )
+
+
+check = check_texts
 
 
 def run(options: OPTIONS) -> int:

@@ -1,5 +1,7 @@
 """`albert-tf finetune`"""
 
+from albert_tf.commands.text_options import check_model
+from albert_tf.data.labels import ONE_CLASS, check_labels
 from albert_tf.training.options import FinetuningOptions
 
 SUMMARY = "fine-tune a classifier or regressor on a task"
@@ -16,6 +18,15 @@ After Ctrl-C or a crash the same command resumes exactly at the newest checkpoin
 OPTIONS = FinetuningOptions
 
 
+def check(options: FinetuningOptions) -> None:
+    """Reads the examples and looks for the model."""
+    from albert_tf.training.recipes import is_size
+
+    check_labels(options)
+    if not is_size(options.model):
+        check_model(options.model)
+
+
 def run(options: FinetuningOptions) -> int:
     """Trains; 130 if interrupted."""
     from albert_tf.training.finetune import finetune
@@ -28,6 +39,8 @@ def run(options: FinetuningOptions) -> int:
         print(f"\nInterrupted; a checkpoint is in {options.output}. {command} resumes there.")
         return 130
     best = {name: f"{value:.4f}" for name, value in report["best"].items() if name not in _PLACE}
+    if best.pop(ONE_CLASS, None):
+        print("The model has not learned: all its predictions on dev are of one class.")
     scores = ", ".join(f"{name} {value}" for name, value in best.items())
     print(f"Best on dev, after epoch {report['best']['epoch']}: {scores}.")
     print(f"{report['parameters']:,} parameters, {report['seconds']:.0f} s: {options.output}")

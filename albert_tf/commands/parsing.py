@@ -56,7 +56,7 @@ def read_options(cls: type[Any], path: Path) -> dict[str, Any]:
 
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{path} must be YAML. Received: {reason}.") from error
     if not isinstance(found, Mapping):

@@ -6,6 +6,7 @@ from typing import Any
 
 from albert_tf.commands.text_options import (
     TextOptions,
+    check_texts,
     load,
     print_json,
     texts,
@@ -30,6 +31,9 @@ class OPTIONS(TextOptions):
     """The options of `albert-tf predict`."""
 
     pairs: bool = option(False, help="pairs of texts, with a tab between")
+
+
+check = check_texts
 
 
 def run(options: OPTIONS) -> int:

@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from albert_tf.commands.text_options import check_model
 from albert_tf.errors import UserError
+from albert_tf.sizes import SIZES
 from albert_tf.training.pretraining_options import PretrainingOptions
 
 SUMMARY = "pretrain on the records of build-data"
@@ -21,6 +23,23 @@ command also accepts the flags of the original's run_pretraining.py:
 
 
 OPTIONS = PretrainingOptions
+
+
+def check(options: PretrainingOptions) -> None:
+    """Looks for the records, the weights or the configuration, and the vocabulary."""
+    from albert_tf.config import AlbertConfig
+    from albert_tf.data.corpus.files import find_inputs, is_remote
+    from albert_tf.text.tokenizer import AlbertTokenizer
+
+    for records in filter(None, (options.data, options.eval_data)):
+        if not is_remote(records):
+            find_inputs([records])
+    if options.init_checkpoint is not None:
+        check_model(options.init_checkpoint)
+    elif options.size not in SIZES:
+        AlbertConfig.from_json_file(options.size or "")
+    if options.vocab is not None and not is_remote(options.vocab):
+        AlbertTokenizer.from_pretrained(options.vocab)
 
 
 def run(options: PretrainingOptions) -> int:

@@ -60,6 +60,12 @@ class OPTIONS:
         check_options(self)
 
 
+def check(options: OPTIONS) -> None:
+    """Reads the configuration."""
+    if options.model is not None:
+        _config(options.model)
+
+
 def run(options: OPTIONS) -> int:
     """Prints a table of sizes and one of memory, or all of it as JSON."""
     if options.model is None:

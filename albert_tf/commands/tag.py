@@ -6,12 +6,13 @@ from typing import Any, Literal
 from albert_tf.commands.text_options import (
     Block,
     TextOptions,
+    check_texts,
     load,
     print_results,
     texts,
     with_inputs,
 )
-from albert_tf.options import option
+from albert_tf.options import NOT_NEGATIVE, option
 
 SUMMARY = "find entities in texts"
 EXAMPLES = """examples:
@@ -32,7 +33,12 @@ class OPTIONS(TextOptions):
         help="pieces as they are, grouped, or grouped with one label for all pieces of a word: "
         "its first piece's, their mean's, the surest one's",
     )
-    stride: int | None = option(None, help="pieces that the windows of a long text share")
+    stride: int | None = option(
+        None, help="pieces that the windows of a long text share", range=NOT_NEGATIVE
+    )
+
+
+check = check_texts
 
 
 def run(options: OPTIONS) -> int:

@@ -6,8 +6,10 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
+from albert_tf.commands.progress import count
 from albert_tf.errors import UserError
 from albert_tf.options import COUNT, check_options, option
 
@@ -34,20 +36,26 @@ class AnswerOptions:
 class TextOptions(AnswerOptions):
     """The options of commands that take texts as arguments, or from a file."""
 
-    text: tuple[str, ...] = option((), help="texts", positional=True)
+    text: tuple[str, ...] = option((), help="texts", positional=True, may_be_empty=True)
 
 
-def texts(options: TextOptions) -> Iterator[str]:
-    """Returns the texts from the arguments or the file, which is read as needed.
+def check_texts(options: TextOptions) -> None:
+    """Looks at texts and model without TensorFlow.
 
     Raises:
-        UserError: there are no texts, or texts from both.
+        UserError: there are no texts, or texts from both; no such file, or no such model.
     """
     if bool(options.text) == (options.input is not None):
         hint = " Texts come before --targets." if getattr(options, "targets", None) else ""
         raise UserError(
             f"Texts come as arguments or with --input. Received: neither, or both.{hint}"
         )
+    check_input(options.input)
+    check_model(options.model)
+
+
+def texts(options: TextOptions) -> Iterator[str]:
+    """Returns the texts from the arguments or the file, which is read as needed."""
     return iter(options.text) if options.input is None else lines(options.input)
 
 
@@ -74,6 +82,7 @@ def with_inputs(
             yield each
 
     for result in process(remembered()):
+        count("results")
         yield waiting.popleft(), result
         if not waiting:
             sys.stdout.flush()
@@ -112,10 +121,31 @@ def print_json(row: dict[str, Any]) -> None:
 
 
 def lines(path: str) -> Iterator[str]:
-    """Yields lines without their ends; a byte that isn't UTF-8 becomes a surrogate."""
-    source = 0 if path == "-" else path
-    with open(
-        source, encoding="utf-8", errors="surrogateescape", newline="\n", closefd=path != "-"
-    ) as file:
-        for line in file:
-            yield line.rstrip("\r\n")
+    """Yields the lines of a file or of standard input, without their ends.
+
+    A byte that isn't UTF-8 becomes a surrogate. Errors are those of `text_lines`.
+    """
+    from albert_tf.data.corpus.reading import text_lines
+
+    for line in text_lines(path):
+        yield line.rstrip(b"\r\n").decode(errors="surrogateescape")
+
+
+def check_input(path: str | None) -> None:
+    """Looks at the beginning of a file, if it can be opened again."""
+    from albert_tf.data.corpus.reading import text_lines
+
+    if path not in (None, "-") and not Path(path).is_fifo():
+        next(text_lines(path), None)
+
+
+def check_model(name: str) -> Any:
+    """Looks for a model's files; returns its configuration if that is a file of its own."""
+    from albert_tf.checkpoints import finder
+    from albert_tf.checkpoints.hugging_face import CONFIG
+    from albert_tf.config import AlbertConfig
+
+    found = finder.find(name)
+    if found.format != "hf":
+        return None
+    return AlbertConfig.from_json_file(found.folder / CONFIG)

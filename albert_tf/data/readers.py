@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, listed
 
 FORMATS: Final = (".tsv", ".csv", ".jsonl")
 csv.field_size_limit(2**31 - 1)  # a text may be a whole book; the default is 131,072 characters
@@ -24,11 +24,12 @@ class Columns(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A text or a pair of texts, and its label as in the file."""
+    """A text or a pair of texts, its label as in the file, and its place there for errors."""
 
     text: str
     text_pair: str | None
     label: str | None
+    place: str = ""
 
 
 def read_examples(path: Path, columns: Columns, skip_bad_rows: bool = False) -> list[Example]:
@@ -109,7 +110,7 @@ def _header(path: Path, first: list[str], columns: Columns) -> list[Any]:
         if name is not None and name not in first:
             raise UserError(
                 f"The file must have a column {name!r}. Received: {path}, with the columns "
-                f"{', '.join(map(repr, first))}."
+                f"{listed(map(repr, first))}."
             )
     return first
 
@@ -121,7 +122,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 continue
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise UserError(f"{path}, line {number}, must be JSON: {error}.") from error
             if not isinstance(row, dict):
                 raise UserError(
@@ -144,7 +145,7 @@ def _example(path: Path, line: int, row: dict[Any, Any], columns: Columns) -> Ex
         if name not in row:
             raise UserError(
                 f"Every row must have {name!r}. Received: {path}, line {line}, with "
-                f"{', '.join(map(repr, row))}."
+                f"{listed(map(repr, row))}."
             )
         value = row[name]
         written = value if isinstance(value, str) else json.dumps(value)
@@ -152,4 +153,4 @@ def _example(path: Path, line: int, row: dict[Any, Any], columns: Columns) -> Ex
             raise UserError(f"{name!r} must not be empty. Received: {path}, line {line}.")
         values.append(written)
     text, label, pair = values
-    return Example(text or "", pair, label)
+    return Example(text or "", pair, label, f"{path}, line {line}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from albert_tf.data.readers import FORMATS, Columns, Example, read_examples
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, listed
 
 
 class Task(NamedTuple):
@@ -81,9 +81,21 @@ def find_file(data: Path, name: str) -> Path:
     found = [path for path in sorted(data.iterdir()) if path.name == name]
     found = found or [data / f"{name}{end}" for end in FORMATS if (data / f"{name}{end}").is_file()]
     if len(found) != 1:
-        there = ", ".join(path.name for path in sorted(data.iterdir())) or "nothing"
+        there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
         raise UserError(f"The folder {data} must have one file {name}. Received: {there}.")
     return found[0]
+
+
+def train_file(data: Path, task: str) -> Path:
+    """Finds the file to train on: a folder's, or a single file."""
+    return data if data.is_file() else find_file(data, "train.tsv" if task in GLUE else "train")
+
+
+def dev_file(data: Path, task: str) -> Path:
+    """Finds the file to evaluate on: a folder's, or a single file."""
+    return (
+        data if data.is_file() else find_file(data, GLUE[task].dev_file if task in GLUE else "dev")
+    )
 
 
 def train_and_dev(
@@ -100,9 +112,9 @@ def train_and_dev(
     A folder has a file for each. A single file is split by `seed`, and each label has the same
     share of both parts unless labels are scores (`is_score`).
     """
-    from sklearn.model_selection import train_test_split  # Takes seconds.
-
     if data.is_file():
+        from sklearn.model_selection import train_test_split  # Takes seconds.
+
         examples = read_examples(data, columns, skip_bad_rows)
         count = max(1, round(dev_fraction * len(examples)))
         labels = [example.label for example in examples]
@@ -116,7 +128,8 @@ def train_and_dev(
                 f"{data} can't be split with dev_fraction={dev_fraction}: {error}"
             ) from error
         return train, dev
-    dev_name = GLUE[task].dev_file if task in GLUE else "dev"
-    train_name = "train.tsv" if task in GLUE else "train"
-    train = read_examples(find_file(data, train_name), columns, skip_bad_rows)
-    return train, read_examples(find_file(data, dev_name), columns, skip_bad_rows)
+    train, dev = (
+        read_examples(path, columns, skip_bad_rows)
+        for path in (train_file(data, task), dev_file(data, task))
+    )
+    return train, dev

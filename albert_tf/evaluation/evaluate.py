@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from albert_tf.data.labels import Labels, model_labels
+from albert_tf.data.labels import ONE_CLASS, Labels, model_labels
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import EncodedExamples, evaluation_batches, evaluation_order
 from albert_tf.data.readers import read_examples
-from albert_tf.data.tasks import GLUE, find_file
+from albert_tf.data.tasks import GLUE, dev_file
 from albert_tf.evaluation import metrics as known
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.options import accepts_keywords
@@ -21,14 +21,13 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
     """Scores a classifier or regressor on labelled data.
 
     Returns:
-        each of the task's metrics, then the number of `examples`.
+        each of the task's metrics; `one_class` if all predictions are alike, but not all labels;
+        then the number of `examples`.
     Raises:
         UserError: no such model or data, or labels that the model lacks.
     """
     task = GLUE.get(options.task)
-    path = options.data
-    if not path.is_file():
-        path = find_file(path, task.dev_file if task else "dev")
+    path = dev_file(options.data, options.task)
     examples = read_examples(path, options.columns, options.skip_bad_rows)
     model = AlbertForSequenceClassification.from_pretrained(options.model)
     tokenizer = AlbertTokenizer.from_pretrained(options.model)
@@ -43,7 +42,7 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
 def score(
     model: keras.Model, data: EncodedExamples, metrics: Sequence[str], batch_size: int = 64
 ) -> dict[str, float]:
-    """Returns each named metric of a model's predictions.
+    """Returns each named metric of a model's predictions; and `ONE_CLASS` if they are all alike.
 
     Args:
         model: gives `logits` `[B, C]`; the best class counts, or the value where C is 1.
@@ -56,7 +55,10 @@ def score(
     logits[evaluation_order(data)] = predicted
     is_score = model.config.num_labels == 1
     predictions = logits[:, 0] if is_score else logits.argmax(axis=-1)
-    return known.evaluate(metrics, data.labels, predictions)
+    scores = known.evaluate(metrics, data.labels, predictions)
+    if not is_score and np.ptp(predictions) == 0 < np.ptp(data.labels):
+        scores[ONE_CLASS] = 1.0
+    return scores
 
 
 def own_metrics(labels: Labels) -> tuple[str, ...]:

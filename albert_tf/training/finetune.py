@@ -131,7 +131,7 @@ def _settings(
     return {
         "task": options.task,
         "data": str(options.data),
-        "examples_sha256": digest(examples),
+        "examples_sha256": digest([example[:3] for example in examples]),  # without their places
         "labels": list(labels.names),
         "model": options.model,
         "vocab": None if options.vocab is None else str(options.vocab),

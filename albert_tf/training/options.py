@@ -11,6 +11,7 @@ from albert_tf.options import (
     POSITIVE,
     RATE,
     SEED,
+    VOCABULARY,
     Range,
     check_options,
     option,
@@ -45,7 +46,7 @@ class FinetuningOptions(LabelledData):
         None, help="vocabulary (spiece.model or vocab.txt) for random weights"
     )
     vocab_size: int = option(
-        8000, help="pieces of the vocabulary trained on the training texts", range=COUNT
+        8000, help="pieces of the vocabulary trained on the training texts", range=VOCABULARY
     )
     epochs: int | None = option(None, help="passes over the data", range=COUNT, group=_TRAINING)
     steps: int | None = option(

@@ -9,6 +9,7 @@ from typing import IO, Final
 from tqdm import tqdm
 
 from albert_tf.data.jobs.progress import SECONDS_A_LINE, new_bar
+from albert_tf.data.labels import ONE_CLASS
 from albert_tf.training.sums import Sums
 
 SECONDS_ON_A_TERMINAL: Final = 5.0  # between new numbers; the bar itself moves with each step
@@ -121,6 +122,7 @@ _FORMATS: Final = {
     "masked_lm_accuracy": "masked LM {:.1%}",
     "sentence_order_accuracy": "sentence order {:.1%}",
     "accuracy": "accuracy {:.1%}",
+    ONE_CLASS: "all predictions of one class",
     "tokens_per_second": "{:,.0f} tokens/s",
 }
 _UNSHOWN: Final = {"step", "learning_rate", "perplexity", "masked_lm_loss", "sentence_order_loss"}

@@ -1,10 +1,13 @@
 """The model and the tokenizer that a run starts with."""
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from albert_tf.checkpoints import weights
 from albert_tf.config import AlbertConfig
 from albert_tf.data.labels import Labels
 from albert_tf.data.readers import Example
@@ -59,9 +62,10 @@ def pretraining_model(
         config = size_config(options.size, tokenizer, **rates)
         model = AlbertForPreTraining(config, dtype=options.dtype_policy)
     else:
-        model = AlbertForPreTraining.from_pretrained(
-            options.init_checkpoint, dtype=options.dtype_policy, **rates
-        )
+        with _silent_on_new_parts(options.output):
+            model = AlbertForPreTraining.from_pretrained(
+                options.init_checkpoint, dtype=options.dtype_policy, **rates
+            )
         _check_same_pieces(options.data, options.init_checkpoint, tokenizer)
     check_fit(tokenizer, model.config, length)
     tokenizer.model_max_length = model.config.max_position_embeddings
@@ -83,17 +87,30 @@ def finetuning_model(
         config = size_config(options.model, tokenizer, **changes)
         model = AlbertForSequenceClassification(config, dtype=options.dtype_policy)
     else:
-        model = AlbertForSequenceClassification.from_pretrained(
-            options.model,
-            dtype=options.dtype_policy,
-            ignore_mismatched_sizes=True,  # a model of another task gets a new classifier
-            **changes,
-        )
+        with _silent_on_new_parts(options.output):
+            model = AlbertForSequenceClassification.from_pretrained(
+                options.model,
+                dtype=options.dtype_policy,
+                ignore_mismatched_sizes=True,  # a model of another task gets a new classifier
+                **changes,
+            )
         tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.model)
     limit = min(plan.max_length, model.config.max_position_embeddings)
     tokenizer.model_max_length = options.max_length or limit  # predictions, exports truncate there
     check_fit(tokenizer, model.config, tokenizer.model_max_length)
     return model, tokenizer
+
+
+@contextlib.contextmanager
+def _silent_on_new_parts(output: Path) -> Iterator[None]:
+    """Hides the warning of new weights where a run resumes, which replaces them."""
+    before = weights.logger.level
+    if found_checkpoints(output):
+        weights.logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        weights.logger.setLevel(before)
 
 
 def _dropout(rate: float) -> dict[str, Any]:

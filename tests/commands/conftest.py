@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from pathlib import Path
 
 import pytest
 
@@ -64,7 +65,10 @@ def task_model(tiny_vocabulary, scrambled):
 def ask(run, task_model, monkeypatch):
     """A function that runs a command with its model, which isn't read from files each time."""
     from albert_tf import pipelines
+    from albert_tf.checkpoints import finder
 
+    found = finder.Found(Path())
+    monkeypatch.setattr(finder, "find", lambda name: found)
     made = pipelines.pipeline
     monkeypatch.setattr(
         pipelines,

@@ -80,7 +80,7 @@ def test_every_option_of_the_original_in_either_spelling(arguments):
     [
         (["--pair-task", "sop", "--random-next-sentence"], "is --pair-task nsp. Received: .*sop"),
         (["--dupe-factor", "3"], "goes with --mode static, .* --dupe-factor 3 --mode dynamic"),
-        (["--workers", "0"], "workers must be 1 or more. Received: 0"),
+        (["--workers", "0"], "workers must be between 1 and 1024. Received: 0"),
         (["--workers", "2", "--engine", "spark"], "--workers needs --engine local"),
         (["--master", "local"], "--master needs --engine spark. Received: --engine local"),
         (["--runner", "x", "--engine", "spark"], "--runner needs --engine beam"),

@@ -160,8 +160,8 @@ def test_the_input_is_never_replaced(corpus):
     ("more", "message"),
     [
         (("--vocab-size", 10), "could not train.*vocab_size=10;"),
-        (("--character-coverage", 3), "could not train.*character_coverage"),
-        (("--sample-bytes", 0), "needs text. Received: 1 file with .* bytes of it, and --sample-b"),
+        (("--character-coverage", 3), "character_coverage must be between 0.98 and 1"),
+        (("--sample-bytes", 1), "needs text. Received: 1 file with .* bytes of it, and --sample-b"),
         (("--input", "none*.txt"), "'none.*.txt', which matches no file"),
     ],
 )

@@ -1,6 +1,8 @@
 import contextlib
+import gzip
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -111,7 +113,21 @@ def test_a_vocabulary_of_another_size(run, classifier, tmp_path):
     assert f"{config['vocab_size'] - 1} pieces in the tokenizer" in errors
 
 
-def test_no_file(run, classifier, tmp_path):
-    status, _, errors = run("predict", "--model", classifier, "--input", tmp_path / "none")
-    assert status == 2
-    assert "No such file or directory" in errors
+def test_a_damaged_file_is_found_on_the_way(run, classifier, tmp_path):
+    """Answers up to the damage, and names the file."""
+    whole = gzip.compress(b"A quiet delight.\n" + os.urandom(9_000).hex().encode())
+    (tmp_path / "cut.gz").write_bytes(whole[:5_000])
+    status, output, errors = run(
+        "predict", "--model", classifier, "--batch-size", 1, "--input", tmp_path / "cut.gz"
+    )
+    assert (status, errors.count("\n")) == (2, 1)
+    assert f"must be whole gzip. Received: {tmp_path / 'cut.gz'}" in errors
+    assert output.startswith(("good\t", "bad\t"))
+
+
+def test_a_compressed_file(run, classifier, tmp_path):
+    texts = ["A quiet delight.", "Dull."]
+    with gzip.open(tmp_path / "texts.gz", "wb") as file:
+        file.write("\ufeffA quiet delight.\r\nDull.\n".encode())
+    found = run("predict", "--model", classifier, "--input", tmp_path / "texts.gz")
+    assert found == run("predict", "--model", classifier, *texts)

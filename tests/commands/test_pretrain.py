@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import cli
+from albert_tf.commands import pretrain as command
 from albert_tf.training import pretrain as training
 from albert_tf.training.loop import Interrupted
 from albert_tf.training.pretraining_options import PretrainingOptions
@@ -33,6 +34,7 @@ def run(monkeypatch, capsys):
                 raise outcome
             return outcome
 
+        monkeypatch.setattr(command, "check", lambda options: None)
         monkeypatch.setattr(training, "pretrain", pretrain)
         return cli.main([*LEAST, *arguments]), *capsys.readouterr()
 
@@ -87,6 +89,8 @@ def test_names_of_the_original():
 )
 def test_a_mistake_is_a_line_and_status_2(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "0.tfrecord").touch()
     assert cli.main([*LEAST, *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("albert-tf: error: ")

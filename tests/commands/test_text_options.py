@@ -26,7 +26,7 @@ def test_texts_from_a_file(ask, command, tmp_path):
         ((), "Texts come as arguments or with --input"),
         (("a", "--input", "-"), "Texts come as arguments or with --input"),
         (("a", "--batch-size", 0), "batch_size must be 1 or more"),
-        (("--input", "{tmp}/none"), "No such file or directory"),
+        (("--input", "{tmp}/none"), "none, which doesn't exist"),
     ],
 )
 def test_mistakes(ask, tmp_path, arguments, message):

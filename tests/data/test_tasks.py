@@ -79,8 +79,26 @@ def test_wrong_labels():
         task_labels("sst2", alike).number(alike[0])
     with pytest.raises(UserError, match="must be a number. Received: 'spam'"):
         task_labels("stsb", alike).number(alike[0])
-    with pytest.raises(UserError, match="those of the task mnli.*Received: ham, spam"):
-        model_labels(("ham", "spam"), "mnli")
+    named = Example("a", None, "spam", "dev.tsv, line 7")
+    for task in ("sst2", "stsb"):
+        with pytest.raises(UserError, match="Received: 'spam', dev.tsv, line 7."):
+            task_labels(task, alike).number(named)
+    with pytest.raises(UserError, match="must be a number. Received: 'nan'"):
+        task_labels("stsb", alike).number(Example("a", None, "nan"))
+
+
+@pytest.mark.parametrize(
+    ("names", "task", "regression"),
+    [
+        (("ham", "spam"), "mnli", False),
+        (("unacceptable", "acceptable"), "rte", False),
+        (("ham", "spam"), "classify", True),
+        (("a", "b", "c"), "stsb", False),
+    ],
+)
+def test_labels_of_another_task(names, task, regression):
+    with pytest.raises(UserError, match=f"those of the task {task}: .*Received: {names[0]}"):
+        model_labels(names, task, regression)
 
 
 def test_files_of_a_folder(tmp_path):
@@ -103,6 +121,7 @@ MNLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
     [
         (MNLI, [0, 1, 2]),
         ({0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}, [0, 1, 2]),
+        ({0: "Neutral", 1: "ENTAILMENT", 2: "contradiction"}, [1, 0, 2]),
         ({0: "contradiction", 1: "entailment", 2: "neutral"}, [1, 2, 0]),
     ],
 )

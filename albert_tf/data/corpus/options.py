@@ -1,5 +1,6 @@
 """The options of reading a corpus."""
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -7,6 +8,7 @@ from albert_tf.errors import UserError
 from albert_tf.options import Range, check_options, option
 
 DEFAULT: Final = "sentencex"  # sentence splitter
+_LANGUAGE: Final = re.compile("[A-Za-z]{2,12}([-_][A-Za-z0-9]{1,12}){0,3}")
 LONGEST_CHARACTER: Final = 4  # bytes of UTF-8; a byte order mark has 3
 _GROUP: Final = "corpus (in plain text blank lines separate documents; in .jsonl a line is one)"
 
@@ -44,8 +46,11 @@ class CorpusOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
-        if not self.text_field:
-            raise UserError("text_field must name a field. Received: ''.")
+        if not _LANGUAGE.fullmatch(self.language):
+            raise UserError(
+                "language must be a code such as en, zh-classical or be_tarask. "
+                f"Received: {self.language!r:.80}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,12 @@
 import codecs
 import contextlib
 import gzip
+import os
 import zlib
 from collections.abc import Iterator
 from typing import IO, Final
 
-from albert_tf.data.corpus.files import InputFile, open_bytes
+from albert_tf.data.corpus.files import InputFile, is_remote, open_bytes
 from albert_tf.errors import UserError
 
 BLOCK: Final = 1 << 20  # bytes; a quarter or four times as much is no faster
@@ -41,9 +42,11 @@ class Blocks:
         self.ended = not block
 
 
-def check_head(head: bytes, file: InputFile) -> None:
+def check_head(head: bytes, file: InputFile, start: int = 0) -> None:
     """Refuses a file whose beginning can't be UTF-8, where skipping lines doesn't help.
 
+    Args:
+        start: its place in the file.
     Raises:
         UserError: UTF-16, UTF-32 or a binary file.
     """
@@ -55,8 +58,8 @@ def check_head(head: bytes, file: InputFile) -> None:
     if b"\0" in head[:HEAD]:
         raise UserError(
             f"Text must be UTF-8. Received: {file.path}, with a zero byte at "
-            f"{head.index(0):,}. If it is UTF-16, convert it: iconv -f utf-16le -t utf-8. If it is "
-            "a binary file, leave it out of the input."
+            f"{start + head.index(0):,}. If it is UTF-16, convert it: iconv -f utf-16le -t utf-8. "
+            "If it is a binary file, leave it out of the input."
         )
 
 
@@ -74,6 +77,34 @@ def bad_line(file: InputFile, offset: int, fault: ValueError) -> UserError:
         f"line {_line_number(file, offset):,}: {reason}. {way.capitalize()}, or skip such lines "
         "with bad_lines='skip' (--bad-lines skip)."
     )
+
+
+def text_lines(path: str) -> Iterator[bytes]:
+    """Yields the lines of a text file, or of standard input (`-`), with their ends.
+
+    Opens the file at once, reads it as needed, and drops a byte order mark.
+
+    Raises:
+        UserError: there is no such file; it is a folder, UTF-16, binary, or a damaged `.gz`.
+    """
+    if path == "-":
+        return _checked_lines(open(0, "rb", closefd=False), InputFile("standard input", "", 0))
+    here = os.path.expanduser(path)
+    if not is_remote(path) and not (os.path.exists(here) and not os.path.isdir(here)):
+        found = "is a folder" if os.path.isdir(here) else "doesn't exist"
+        raise UserError(f"An input must be a file. Received: {path}, which {found}.")
+    here = path if is_remote(path) else here
+    return _checked_lines(open_bytes(here), InputFile(path, path, 0))
+
+
+def _checked_lines(stream: IO[bytes], file: InputFile) -> Iterator[bytes]:
+    with contextlib.closing(stream), readable(file):
+        place = 0
+        for line in stream:
+            if place < HEAD:
+                check_head(line, file, place)
+            yield line if place else line.removeprefix(codecs.BOM_UTF8)
+            place += len(line)
 
 
 @contextlib.contextmanager

@@ -33,7 +33,7 @@ def sentence_splitter(splitter: str | SplitSentences, language: str) -> SplitSen
         import sentencex
 
         return functools.partial(sentencex.segment, language)
-    return _imported(splitter)
+    return _checked(splitter, _imported(splitter))
 
 
 def sentences(document: Document, options: CorpusOptions, split: SplitSentences) -> list[str]:
@@ -50,14 +50,33 @@ def _imported(name: str) -> SplitSentences:
     module, _, function = name.partition(":")
     try:
         found = functools.reduce(getattr, function.split("."), importlib.import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
+        if not callable(found):
+            raise TypeError(f"it is of type {type(found).__name__}")
+    except Exception as error:  # The module may fail in any way as it is imported.
         raise UserError(
             f"A sentence splitter is {DEFAULT!r}, or 'module:function' of a module that Python "
             f"finds. Received: {name!r}: {error}."
         ) from error
-    if not callable(found):
-        raise UserError(
-            "A sentence splitter must be a function from a string to a list of strings. "
-            f"Received: {name!r}, which is of type {type(found).__name__}."
-        )
     return found
+
+
+def _checked(name: str, split: SplitSentences) -> SplitSentences:
+    """Returns a splitter whose mistakes are errors; a first sentence shows most of them."""
+
+    def checked(paragraph: str) -> list[str]:
+        try:
+            found = split(paragraph)
+            if isinstance(found, str):
+                raise TypeError("it returned a string")
+            sentences = list(found)
+            if not all(isinstance(sentence, str) for sentence in sentences):
+                raise TypeError("it returned something else than strings")
+        except Exception as error:
+            raise UserError(
+                "A sentence splitter must be a function from a string to a list of strings. "
+                f"Received: {name!r}, which failed: {type(error).__name__}: {error}."
+            ) from error
+        return sentences
+
+    checked("A boat left. It was calm.")
+    return checked

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from albert_tf.data.corpus.options import CorpusInput, CorpusOptions
 from albert_tf.data.pretraining.options import EXAMPLE_GROUP, ExampleOptions, PairTask
 from albert_tf.errors import UserError
-from albert_tf.options import COUNT, Range, option, part
+from albert_tf.options import Range, option, part
 
 # Options that only some engines take.
 _ENGINES: Final = {
@@ -51,7 +51,7 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
     shard_bytes: int | None = option(
         None,
         help="bytes of text in a shard, about; default: 8 MiB, less for a small corpus",
-        range=Range(minimum=1 << 10),
+        range=Range(minimum=1 << 10, maximum=1 << 50),
         group=_RUN,
     )
     force: bool = option(False, help="replacement of an earlier or unfinished output", group=_RUN)
@@ -59,7 +59,7 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
         "local", help="processes of this machine, Spark or Beam", group=_RUN
     )
     workers: int | None = option(
-        None, help="processes; default: all cores", range=COUNT, group=_RUN
+        None, help="processes; default: all cores", range=Range(minimum=1, maximum=1024), group=_RUN
     )
     master: str | None = option(
         None, help="Spark's master; default: as Spark is configured", group=_RUN, metavar="URL"

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.options import COUNT, NOT_NEGATIVE, SHARE, Range, check_options, option
+from albert_tf.options import COUNT, SHARE, Range, check_options, option
 
 PairTask = Literal["sop", "nsp", "none"]
 Mode = Literal["dynamic", "static"]
@@ -100,7 +100,7 @@ class ExampleOptions:
     random_seed: int = option(
         12345,
         help="seed of all draws, together with the document's name and place",
-        range=NOT_NEGATIVE,
+        range=Range(minimum=0, below=2**64),
         group=EXAMPLE_GROUP,
         original=("seed",),
     )

@@ -18,7 +18,7 @@ from albert_tf.data.corpus.files import file_system, find_inputs, is_remote
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.records import MANIFEST, WORDS
 from albert_tf.data.pretraining.words import WordTable, word_table
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, listed
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 Path = str | os.PathLike[str]
@@ -169,7 +169,7 @@ def _of_files(paths: list[str]) -> RecordFiles:
     """Files without a manifest: records in static mode."""
     counts = tuple(map(_count, paths))
     if not any(counts):
-        raise UserError(f"There must be records. Received: none in {', '.join(paths)}.")
+        raise UserError(f"There must be records. Received: none in {listed(paths)}.")
     first = next(path for path, count in zip(paths, counts, strict=True) if count)
     record = next(iter(tf.data.TFRecordDataset(first))).numpy()
     try:

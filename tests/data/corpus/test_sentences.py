@@ -66,7 +66,7 @@ def test_a_splitter_can_be_sent_to_a_process():
         ("re:cut", "'re:cut': module 're' has no attribute 'cut'"),
         ("re:", "'re:'"),
         (":split", "':split'"),
-        ("sys:path", "'sys:path', which is of type list"),
+        ("sys:path", "'sys:path': it is of type list"),
     ],
 )
 def test_no_such_splitter(name, message):
