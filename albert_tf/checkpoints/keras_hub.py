@@ -68,7 +68,7 @@ def _read_places(
         steps = _steps(*source.removeprefix(f"{container}/").split("/"))
         if steps in by_steps:
             name, place = by_steps[steps]
-            yield name, (f"/{source}", place.read(array, config))
+            yield name, (source, place.read(array, config))
         else:
             yield source, (source, array)
 
