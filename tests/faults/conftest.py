@@ -1,0 +1,162 @@
+"""Commands on tiny inputs, and what they write when nothing happens to them."""
+
+import hashlib
+import json
+import multiprocessing
+import random
+import time
+from typing import NamedTuple
+
+import pytest
+
+from tests.conftest import SENTENCES
+from tests.faults import child
+from tests.faults.child import Fault
+
+OUTPUT = "out"
+NONE = Fault()
+# The server that forks the children imports these once.
+PRELOADED = (
+    child.__name__,
+    "albert_tf.checkpoints.conversion",
+    "albert_tf.data.jobs.local",
+    "albert_tf.training.finetune",
+    "albert_tf.training.pretrain",
+    "albert_tf_export",
+)
+
+
+class Run(NamedTuple):
+    """The end of a process: a negative status is a signal."""
+
+    status: int
+    log: str
+    seconds: float
+
+
+class Reference(NamedTuple):
+    """The output of an undisturbed run, its touches of files, and its seconds."""
+
+    content: dict[str, str]
+    touches: int
+    seconds: float
+    largest: int
+
+
+@pytest.fixture(scope="session")
+def start():
+    """Returns a function that starts a command in a folder; its result waits for the end."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([*PRELOADED])
+
+    def start(arguments, folder, fault=NONE):
+        reader, writer = context.Pipe(duplex=False)
+        process = context.Process(target=child.run, args=(arguments, folder, fault, writer))
+        began = time.monotonic()
+        process.start()
+        writer.close()
+
+        def wait():
+            with open(reader.fileno(), "rb", closefd=False) as output:
+                log = output.read().decode()  # to the end of the last process that could write
+            process.join()
+            reader.close()
+            return Run(process.exitcode, log, time.monotonic() - began)
+
+        return wait
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def commands(tiny_vocabulary, start, tmp_path_factory):
+    """Returns the arguments of each command, whose output is `OUTPUT` in the current folder."""
+    inputs = tmp_path_factory.mktemp("inputs")
+    (inputs / "spiece.model").write_bytes(tiny_vocabulary)
+    generator = random.Random(4)
+    texts = ["\n".join(generator.choices(SENTENCES, k=5)) for _ in range(60)]
+    (inputs / "text.txt").write_text("\n\n".join(texts), encoding="utf-8")
+    rows = [f"{one} {two}\t{n % 2}" for n, one in enumerate(SENTENCES) for two in SENTENCES[:3]]
+    (inputs / "train.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    (inputs / "dev.tsv").write_text("text\tlabel\n" + "\n".join(rows[:7]) + "\n")
+    (inputs / "task").mkdir()
+    for name in ("train.tsv", "dev.tsv"):
+        (inputs / name).rename(inputs / "task" / name)
+    lines = {
+        "build-data": f"build-data --input {inputs}/text.txt --vocab {inputs}/spiece.model "
+        "--max-seq-length 24 --shard-bytes 3000 --workers 1 --mode static --dupe-factor 2",
+        "pretrain": f"pretrain --data {inputs}/build-data --size {inputs}/config.json "
+        "--batch-size 4 --steps 5 --warmup-steps 1 --save-steps 2 --keep 2",
+        "finetune": f"finetune --task classify --data {inputs}/task --model {inputs}/config.json "
+        f"--vocab {inputs}/spiece.model --max-length 16 --batch-size 8 --epochs 2 --save-steps 2",
+        "saved-model": f"export saved-model --model {inputs}/finetune --ids-only --no-check",
+        "tflite": f"export tflite --model {inputs}/finetune --ids-only --no-check --max-length 8",
+        "convert": f"convert --format hf {inputs}/finetune",
+    }
+    _write_config(inputs, tiny_vocabulary)
+
+    def arguments(name):
+        given = lines[name].split()
+        return [*given, OUTPUT] if name == "convert" else [*given, "--output", OUTPUT]
+
+    def needed(name):
+        """Makes the input of another command."""
+        made = {"pretrain": "build-data", "saved-model": "finetune"}
+        made |= {"tflite": "finetune", "convert": "finetune"}
+        source = made.get(name)
+        if source and not (inputs / source).exists():
+            folder = tmp_path_factory.mktemp(source)
+            end = start(arguments(source), folder)()
+            assert end.status == 0, end.log
+            (folder / OUTPUT).rename(inputs / source)
+        return arguments(name)
+
+    return needed
+
+
+def _write_config(folder, vocabulary):
+    from albert_tf.config import AlbertConfig
+    from albert_tf.text.tokenizer import AlbertTokenizer
+
+    config = AlbertConfig.from_size(
+        "tiny", vocab_size=AlbertTokenizer(vocabulary).vocab_size, num_hidden_layers=1
+    )
+    (folder / "config.json").write_text(json.dumps(config.to_dict()))
+
+
+@pytest.fixture(scope="session")
+def references(commands, start, tmp_path_factory):
+    """Returns a function from a command to the `Reference` of an undisturbed run."""
+    made = {}
+
+    def reference(name):
+        if name not in made:
+            folder = tmp_path_factory.mktemp("reference")
+            arguments = commands(name)
+            end = start(arguments, folder)()
+            assert end.status == 0, end.log
+            sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+            touches = int(end.log.splitlines()[-1])
+            made[name] = Reference(content(folder), touches, end.seconds, max(sizes))
+        return made[name]
+
+    return reference
+
+
+def content(folder):
+    """Returns digests of all files by relative path; of times, only that they are there."""
+    return {
+        path.relative_to(folder).as_posix(): _digest(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        if path.parent.name != "logs"  # a resumed run adds a file
+    }
+
+
+def _digest(path):
+    data = path.read_bytes()
+    if path.name == "report.json":
+        report = json.loads(data)
+        report["seconds"] = 0
+        data = json.dumps(report).encode()
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,176 @@
+"""Commands that are killed, starved of space, locked out or run twice at once.
+
+Nothing is lost, nothing is half-written, and the same command ends with the same bytes. Each trial
+is drawn from ALBERT_TF_SEED and its number, which its name shows. ALBERT_TF_TRIALS is the number of
+trials of `make test-faults`.
+"""
+
+import os
+import random
+import shutil
+import subprocess
+
+import pytest
+from safetensors import safe_open
+
+from tests.faults.child import Fault
+from tests.faults.conftest import NONE, OUTPUT, content
+
+TRIALS = int(os.environ.get("ALBERT_TF_TRIALS", "200"))
+RESUMED = ("build-data", "pretrain", "finetune")  # the others write all at once
+ATOMIC = ("saved-model", "tflite", "convert")
+QUICK = [
+    *(("build-data", kind) for kind in ("kill", "limit", "torn", "twice", "read-only")),
+    *(("convert", kind) for kind in ("kill", "time", "limit", "twice", "read-only")),
+    ("saved-model", "kill"),
+    ("saved-model", "limit"),
+    ("tflite", "kill"),
+]
+SLOW = [("pretrain", "kill"), ("finetune", "kill"), ("pretrain", "twice")]
+KINDS = ("kill", "time", "limit", "disk", "read-only", "torn", "twice")
+PARTIAL = f".{OUTPUT}.partial"
+REPLACED = f"{PARTIAL}/.{OUTPUT}.replaced"
+OLD = {f"{OUTPUT}/letter.txt"}
+
+
+@pytest.fixture
+def trial(start, commands, references, tmp_path):
+    """Returns a function that tries a command with one kind of fault."""
+    return lambda name, kind, number: Trial(start, commands(name), references(name), tmp_path)(
+        name, kind, random.Random(f"{os.environ['ALBERT_TF_SEED']} {number}")
+    )
+
+
+@pytest.mark.parametrize(("name", "kind"), QUICK)
+def test_a_fault(trial, name, kind):
+    trial(name, kind, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "kind"), SLOW)
+def test_a_fault_while_training(trial, name, kind):
+    trial(name, kind, 0)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("number", range(1, TRIALS + 1))
+def test_many_faults(trial, number):
+    draw = random.Random(f"{os.environ['ALBERT_TF_SEED']} kind {number}")
+    trial(draw.choice([*RESUMED, *ATOMIC]), draw.choice(KINDS), number)
+
+
+class Trial:
+    """One command, its expected output and a folder to run it in."""
+
+    def __init__(self, start, arguments, reference, folder):
+        self.start, self.arguments, self.reference = start, arguments, reference
+        self.folder = folder / "place"
+        self.folder.mkdir()
+        self.old = {}
+
+    def __call__(self, name, kind, draw):
+        if name in ATOMIC:
+            self.arguments = [*self.arguments, "--force"]
+            if name != "tflite" and draw.random() < 0.5:  # a file never replaces a folder
+                (self.folder / OUTPUT).mkdir()
+                (self.folder / OUTPUT / "letter.txt").write_text("Dear all")
+                self.old = content(self.folder)
+        getattr(self, f"_{kind.replace('-', '_')}")(name, draw)
+        self.expect_end()
+
+    def run(self, name, fault=NONE):
+        """Runs the command; whatever happens to it, its files are whole."""
+        end = self.start(self.arguments, self.folder, fault)()
+        self.expect_report(end, fault)
+        self.expect_whole(name)
+        return end
+
+    def expect_report(self, end, fault):
+        """Expects success, a kill that was asked for, or one line about the mistake."""
+        assert "Traceback" not in end.log, end.log
+        if end.status < 0:
+            assert fault.touch or fault.seconds, end
+        elif end.status:
+            assert end.status == 2 and end.log.count("albert-tf: error: ") == 1, end.log
+
+    def expect_whole(self, name):
+        """Expects that each file in its final place is a finished one."""
+        found = {
+            path: digest
+            for path, digest in content(self.folder).items()
+            if ".partial/" not in path and not path.endswith("/.lock")
+        }
+        if name in ATOMIC:
+            lost = self.old and (self.folder / REPLACED).exists()
+            assert found in (self.reference.content, self.old) or (lost and not found), found
+        for path in found:
+            file = self.folder / path
+            if file.suffix == ".safetensors":
+                with safe_open(file, "numpy") as tensors:
+                    assert tensors.keys()
+            if file.suffix == ".tfrecord":
+                assert found[path] == self.reference.content[path], path
+
+    def expect_end(self):
+        """Expects that the same command, undisturbed, ends with the same bytes."""
+        end = self.start(self.arguments, self.folder)()
+        if end.status == 2:  # complete already, or damaged beyond a resumption
+            assert "--force" in end.log, end.log
+            end = self.start([*self.arguments, "--force"], self.folder)()
+        assert end.status == 0, end.log
+        assert content(self.folder) == self.reference.content
+        assert os.listdir(self.folder) == [OUTPUT]
+
+    def _kill(self, name, draw):
+        for _ in range(draw.randint(1, 2)):
+            self.run(name, Fault(touch=draw.randint(1, self.reference.touches)))
+
+    def _time(self, name, draw):
+        for _ in range(draw.randint(1, 2)):
+            self.run(name, Fault(seconds=draw.uniform(0.01, self.reference.seconds)))
+
+    def _limit(self, name, draw):
+        limit = draw.randint(0, self.reference.largest - 1)
+        assert self.run(name, Fault(limit=limit)).status == 2
+        if name in ATOMIC:
+            assert content(self.folder) == self.old
+
+    def _disk(self, name, draw):
+        """Fills a small disk, if this process may mount one."""
+        size = draw.randint(1, max(2, self.reference.largest // 4096))
+        command = ["mount", "-t", "tmpfs", "-o", f"size={4096 * size}", "faults", self.folder]
+        if shutil.which("mount") is None or subprocess.run(command, check=False).returncode:
+            self._limit(name, draw)
+            return
+        try:
+            self.run(name)
+            room = ["mount", "-o", "remount,size=1g", self.folder]
+            subprocess.run(room, check=True)
+            self.expect_end()
+        finally:
+            subprocess.run(["umount", self.folder], check=True)
+
+    def _read_only(self, name, draw):
+        self.folder.chmod(0o555)
+        end = self.run(name, Fault(obeys=True))
+        self.folder.chmod(0o755)
+        assert end.status == 2 and "Permission denied" in end.log and OUTPUT in end.log, end.log
+        assert content(self.folder) == self.old
+
+    def _torn(self, name, draw):
+        """Shortens a file that a killed run left, as a power failure may."""
+        self.run(name, Fault(touch=draw.randint(1, self.reference.touches)))
+        files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
+        if files and name not in ATOMIC:
+            file = draw.choice(files)
+            os.truncate(file, draw.randint(0, file.stat().st_size))
+
+    def _twice(self, name, draw):
+        """Starts the same command twice at once."""
+        waits = [self.start(self.arguments, self.folder) for _ in range(2)]
+        ends = [wait() for wait in waits]
+        for end in ends:
+            self.expect_report(end, NONE)
+            assert end.status == 0 or "one run at a time" in end.log or "--force" in end.log
+        assert 0 in [end.status for end in ends], ends
+        self.expect_whole(name)
