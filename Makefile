@@ -1,7 +1,8 @@
 # make setup          an environment in .venv with everything for development
 # make demo           fine-tune, export twice, predict three ways
-# make test           all tests but those of the next four, in some minutes
+# make test           all tests but those of the next five, in some minutes
 # make test-slow      tests that take more than about ten seconds each
+# make test-faults    commands killed, starved of space and run twice, TRIALS=200 times at random
 # make test-engines   building data on Spark and on Beam; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
 # make test-peers     comparisons with transformers and KerasHub, on models drawn from a seed
@@ -13,6 +14,7 @@
 # make clean          removes .venv, builds and caches
 #
 # PYTHON=…            the Python (3.10 to 3.13) that .venv is made with; found by itself otherwise
+# TRIALS=…            number of random faults of `make test-faults`
 # WORKERS=…           worker processes of the tests; 0 runs them in one process, the fastest on a
 #                     busy machine (TensorFlow starts once)
 # SECONDS=…           time of `make fuzz`, for all its tests together
@@ -21,10 +23,11 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-slow test-engines test-backends test-peers test-oldest test-pythons \
-  fuzz coverage lint clean
+.PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-oldest \
+  test-pythons fuzz coverage lint clean
 
 WORKERS ?= 2
+TRIALS ?= 200
 SECONDS ?= 300
 PYTHON ?=
 VENV := .venv
@@ -47,7 +50,7 @@ PEERS_STAMP := $(VENV)/.installed-peers-$(SUM)
 ENGINES_STAMP := $(ENGINES)/.installed-$(SUM)
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile
-PLAIN := not peers and not backends and not engines
+PLAIN := not peers and not backends and not engines and not faults
 QUICK := $(PLAIN) and not slow
 # Apart from the rest, so that no process grows beyond a few GB.
 HEAVY := tests/models tests/pipelines tests/export tests/text
@@ -98,6 +101,10 @@ test: $(DEV_STAMP)
 
 test-slow: $(DEV_STAMP)
 	$(PYTEST) --dist load -m "slow and $(PLAIN)" tests --ignore=tests/engines
+
+test-faults: export ALBERT_TF_TRIALS = $(TRIALS)
+test-faults: $(DEV_STAMP)
+	$(RUN) -m pytest -n $(WORKERS) --dist load -m faults tests/faults
 
 test-engines: $(ENGINES_STAMP)
 	$(ENGINES)/bin/python -m pytest -m engines --packages-required tests/engines

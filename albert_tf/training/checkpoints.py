@@ -53,7 +53,7 @@ class Checkpoints:
             self._write(model, made)
             save_state(made / STATE, model, self.settings, progress)
         for old in self.found()[: -self.keep]:
-            shutil.rmtree(old)
+            _remove(old)
         return path
 
     def save_best(self, model: PreTrainedModel) -> None:
@@ -86,7 +86,7 @@ class Checkpoints:
             with written_atomically(self.output / path.name, force=True) as target:
                 shutil.copyfile(path, target)
         write_json(self.output / REPORT, report)
-        shutil.rmtree(self.folder)
+        _remove(self.folder)
 
 
 def found_checkpoints(output: Path) -> list[Path]:
@@ -102,12 +102,25 @@ def prepared_output(output: Path, force: bool) -> Iterator[None]:
         UserError: it is a file, another run writes to it, or it holds something else.
     """
     with locked(output):
+        _remove(output / CHECKPOINTS, only_rest=not force)
         if force:
-            for part in (CHECKPOINTS, LOGS):
-                shutil.rmtree(output / part, ignore_errors=True)
+            shutil.rmtree(output / LOGS, ignore_errors=True)
         else:
             _check_output(output)
         yield
+
+
+def _remove(folder: Path, only_rest: bool = False) -> None:
+    """Removes a folder, which is whole or absent at any moment of a kill.
+
+    Args:
+        only_rest: remove only what a killed process left of it.
+    """
+    rest = folder.with_name(f".{folder.name}.removed")
+    shutil.rmtree(rest, ignore_errors=True)
+    if folder.exists() and not only_rest:
+        folder.rename(rest)
+        shutil.rmtree(rest)
 
 
 def _check_output(output: Path) -> None:
