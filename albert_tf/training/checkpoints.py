@@ -102,25 +102,26 @@ def prepared_output(output: Path, force: bool) -> Iterator[None]:
         UserError: it is a file, another run writes to it, or it holds something else.
     """
     with locked(output):
-        _remove(output / CHECKPOINTS, only_rest=not force)
+        shutil.rmtree(_rest(output / CHECKPOINTS), ignore_errors=True)
         if force:
+            _remove(output / CHECKPOINTS)
             shutil.rmtree(output / LOGS, ignore_errors=True)
         else:
             _check_output(output)
         yield
 
 
-def _remove(folder: Path, only_rest: bool = False) -> None:
-    """Removes a folder, which is whole or absent at any moment of a kill.
+def _remove(folder: Path) -> None:
+    """Removes a folder if there is one; a kill at any moment leaves it whole or absent."""
+    shutil.rmtree(_rest(folder), ignore_errors=True)
+    if folder.exists():
+        folder.rename(_rest(folder))
+        shutil.rmtree(_rest(folder))
 
-    Args:
-        only_rest: remove only what a killed process left of it.
-    """
-    rest = folder.with_name(f".{folder.name}.removed")
-    shutil.rmtree(rest, ignore_errors=True)
-    if folder.exists() and not only_rest:
-        folder.rename(rest)
-        shutil.rmtree(rest)
+
+def _rest(folder: Path) -> Path:
+    """Returns the place of what is left of a folder while it is removed."""
+    return folder.with_name(f".{folder.name}.removed")
 
 
 def _check_output(output: Path) -> None:

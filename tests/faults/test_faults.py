@@ -35,10 +35,17 @@ OLD = {f"{OUTPUT}/letter.txt"}
 
 @pytest.fixture
 def trial(start, commands, references, tmp_path):
-    """Returns a function that tries a command with one kind of fault."""
-    return lambda name, kind, number: Trial(start, commands(name), references(name), tmp_path)(
-        name, kind, random.Random(f"{os.environ['ALBERT_TF_SEED']} {number}")
-    )
+    """Yields a function that tries a command with one kind of fault."""
+    place = tmp_path / "place"
+    place.mkdir()
+
+    def try_it(name, kind, number):
+        draw = random.Random(f"{os.environ['ALBERT_TF_SEED']} {number}")
+        Trial(start, commands(name), references(name), place)(name, kind, draw)
+
+    yield try_it
+    if place.is_mount():
+        subprocess.run(["umount", place], check=True)
 
 
 @pytest.mark.parametrize(("name", "kind"), QUICK)
@@ -64,9 +71,7 @@ class Trial:
 
     def __init__(self, start, arguments, reference, folder):
         self.start, self.arguments, self.reference = start, arguments, reference
-        self.folder = folder / "place"
-        self.folder.mkdir()
-        self.old = {}
+        self.folder, self.old = folder, {}
 
     def __call__(self, name, kind, draw):
         if name in ATOMIC:
@@ -142,13 +147,9 @@ class Trial:
         if shutil.which("mount") is None or subprocess.run(command, check=False).returncode:
             self._limit(name, draw)
             return
-        try:
-            self.run(name)
-            room = ["mount", "-o", "remount,size=1g", self.folder]
-            subprocess.run(room, check=True)
-            self.expect_end()
-        finally:
-            subprocess.run(["umount", self.folder], check=True)
+        self.old = {}
+        self.run(name)
+        subprocess.run(["mount", "-o", "remount,size=1g", self.folder], check=True)
 
     def _read_only(self, name, draw):
         self.folder.chmod(0o555)

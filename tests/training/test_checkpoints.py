@@ -1,11 +1,21 @@
+import os
+import shutil
+
 import keras
 import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.locks import locked
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.training.checkpoints import load_state, save_state
+from albert_tf.training.checkpoints import (
+    CHECKPOINTS,
+    found_checkpoints,
+    load_state,
+    prepared_output,
+    save_state,
+)
 from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.schedules import WarmupPolynomialDecay
 
@@ -93,3 +103,31 @@ def test_a_full_disk_leaves_the_earlier_state(tmp_path, files_of_at_most):
         save_state(path, model, SETTINGS, {**PROGRESS, "step": 3})
     assert load_state(path, model, SETTINGS) == PROGRESS
     assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_an_output_that_another_run_has_locked_stays_as_it_is(tmp_path, force):
+    (tmp_path / CHECKPOINTS / "step-00000002").mkdir(parents=True)
+    with (
+        locked(tmp_path),
+        pytest.raises(UserError, match=rf"one run at a time.*process {os.getpid()} on"),
+        prepared_output(tmp_path, force),
+    ):
+        raise AssertionError("the block must not run")
+    assert len(found_checkpoints(tmp_path)) == 1
+
+
+def test_a_run_killed_while_it_removes_checkpoints_leaves_none_in_part(tmp_path, monkeypatch):
+    (tmp_path / CHECKPOINTS / "step-00000002").mkdir(parents=True)
+
+    def kill(folder, **_):
+        if folder.exists():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", kill)
+        with pytest.raises(KeyboardInterrupt), prepared_output(tmp_path, force=True):
+            pass
+    assert os.listdir(tmp_path) == [".checkpoints.removed"]
+    with prepared_output(tmp_path, force=False):
+        assert os.listdir(tmp_path) == [".lock"]

@@ -12,6 +12,7 @@ import pytest
 
 from albert_tf.errors import UserError
 from albert_tf.evaluation.evaluate import evaluate
+from albert_tf.locks import locked
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.finetune import finetune
@@ -243,6 +244,11 @@ def test_an_output_that_exists(data, tmp_path):
     (tmp_path / "out" / "notes.txt").write_text("mine")
     with pytest.raises(UserError, match="must be new, or hold an interrupted run.*--force"):
         finetune(options(data, tmp_path / "out"))
+    with (
+        locked(tmp_path / "other"),
+        pytest.raises(UserError, match="one run at a time .*other, locked by process"),
+    ):
+        finetune(options(data, tmp_path / "other"))
     without_progress = {"epochs": 9, "learning_rate": 1e-9, "patience": 2}
     report = finetune(options(data, tmp_path / "out", force=True, **without_progress))
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"

@@ -16,6 +16,7 @@ from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.batches import evaluation_batches
 from albert_tf.errors import UserError
+from albert_tf.locks import locked
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -193,6 +194,11 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
 def test_an_existing_output_is_refused(uninterrupted, options, tmp_path):
     with pytest.raises(UserError, match="must be new, or hold an interrupted run"):
         training.pretrain(options(uninterrupted[1]))
+    with (
+        locked(tmp_path / "other"),
+        pytest.raises(UserError, match="one run at a time .*other, locked by process"),
+    ):
+        training.pretrain(options(tmp_path / "other"))
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="must be a folder. Received: .*a file"):
         training.pretrain(options(tmp_path / "file"))
