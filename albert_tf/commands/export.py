@@ -1,6 +1,6 @@
 """`albert-tf export saved-model` and `albert-tf export tflite`"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,14 +95,18 @@ def run(options: OPTIONS) -> int:
     """Exports, and prints the result of the comparison with Keras."""
     from albert_tf_export import export_saved_model, export_tflite
 
-    model, tokenizer = _load(options.model, options.task)
+    from albert_tf.files import written_atomically
+
     names = ("max_length", "layers", "pairs", "quantize", "choices", "predictions")
-    given = {name: getattr(options, name) for name in (*names, "ids_only", "force", "check")}
+    given = {name: getattr(options, name) for name in (*names, "ids_only", "check")}
     chosen = {name: value for name, value in given.items() if value is not None}
     export = export_saved_model if options.format == "saved-model" else export_tflite
-    print(export(model, tokenizer, options.output, **chosen))
-    if options.output.is_dir():
-        save_options(options, options.output)
+    with written_atomically(options.output, force=options.force, alone=True) as written:
+        model, tokenizer = _load(options.model, options.task)
+        report = export(model, tokenizer, written, **chosen)
+        if written.is_dir():
+            save_options(options, written)
+    print(replace(report, path=options.output))
     return 0
 
 
