@@ -1,6 +1,6 @@
 # make setup          an environment in .venv with everything for development
 # make demo           fine-tune, export twice, predict three ways
-# make test           all tests but those of the next five, in some minutes
+# make test           all tests but those of the next six, in some minutes
 # make test-slow      tests that take more than about ten seconds each
 # make test-faults    commands killed, starved of space and run twice, TRIALS=200 times at random
 # make test-engines   building data on Spark and on Beam; needs Java 17
