@@ -74,9 +74,16 @@ __all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    ours = name if name in _HOMES else _of_transformers(name)
+    if ours not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_HOMES[ours]), ours)
+
+
+def _of_transformers(name: str) -> str:
+    """Returns our name of a class that transformers calls TFAlbert…, Auto… or …Fast."""
+    plain = name.removeprefix("TF").replace("AutoModelFor", "AlbertFor").removesuffix("Fast")
+    return plain.replace("Auto", "Albert", 1) if plain.startswith("Auto") else plain
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
 """Files of models on the Hugging Face hub, one by one, through its client's cache."""
 
 import re
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -28,6 +29,58 @@ def repository(name: str) -> str | None:
     path = PurePosixPath(name)
     is_name = len(path.parts) == 2 and not path.is_absolute() and name[0] not in ".~"
     return name if is_name else None
+
+
+def upload(
+    write: Callable[[Path], Any],
+    repo_id: str,
+    *,
+    card: Callable[[str], str] | None = None,
+    token: str | bool | None = None,
+    private: bool | None = None,
+    commit_message: str = "Upload with albert_tf",
+    revision: str | None = None,
+    create_pr: bool = False,
+) -> str:
+    """Writes files, and uploads them to a repository on the hub, which is made if necessary.
+
+    Args:
+        write: writes the files into a folder.
+        repo_id: of the form owner/name; the owner may be left out.
+        card: returns the content of `README.md`, given the repository's name; a repository that
+            has one keeps it.
+        token, private, commit_message, revision, create_pr: as huggingface_hub takes them.
+    Returns:
+        The commit's URL.
+    Raises:
+        UserError: there is no token, no right to write, or no network.
+    """
+    import huggingface_hub
+
+    api = huggingface_hub.HfApi(token=token)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(folder)
+        try:
+            repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+            if card and not api.file_exists(repo_id, "README.md", revision=revision):
+                (folder / "README.md").write_text(card(repo_id), encoding="utf-8")
+            return str(
+                api.upload_folder(
+                    repo_id=repo_id,
+                    folder_path=folder,
+                    commit_message=commit_message,
+                    revision=revision,
+                    create_pr=create_pr,
+                )
+            )
+        except Exception as error:  # The client raises its HTTP library's errors as they are.
+            reason = str(error).strip().split("\n")[0]
+            raise UserError(
+                f"The hub must let you write to {repo_id}. Received: {type(error).__name__}: "
+                f"{reason} Log in with `hf auth login`, or give a token= that may write; without "
+                "a network upload a saved directory later with `hf upload`."
+            ) from error
 
 
 class Repository:

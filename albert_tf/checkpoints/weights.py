@@ -77,12 +77,15 @@ def assign(
     wanted = {name: _stored_shape(weight) for name, weight in variables.items()}
     given = names.without_prefix(tensors)
     given = {name: tensor for name, tensor in given.items() if name not in names.REDUNDANT}
+    parts = {part for name in _misshapen(wanted, given) if (part := names.part(name))}
+    way_out = ""
+    if heads := sorted(parts - {names.POOLER}):
+        way_out = f"Give ignore_mismatched_sizes=True to initialize {', '.join(heads)} anew."
     if ignore_mismatched_sizes:
-        differing = {names.part(name) for name in _misshapen(wanted, given)} - {None, names.POOLER}
-        given = {name: given[name] for name in given if names.part(name) not in differing}
+        given = {name: given[name] for name in given if names.part(name) not in heads}
     common = {name: given[name] for name in wanted if name in given}
     faults = [*misfits(model.config, wanted, given), *_unequal(variables, common)]
-    require_fit([*faults, *bad_values(common, source)], source, "loaded")
+    require_fit([*faults, *bad_values(common, source)], source, "loaded", way_out)
     for name, tensor in common.items():
         tensor = tensor.T if variables[name].transposed else tensor
         variables[name].variable.assign(tensor.astype("float32"))
@@ -183,18 +186,19 @@ def _listed(items: Sequence[str], separator: str) -> str:
     return separator.join([*items[:_SHOWN], *more])
 
 
-def require_fit(faults: Sequence[str], source: str, done: str) -> None:
+def require_fit(faults: Sequence[str], source: str, done: str, way_out: str = "") -> None:
     """Raises one error that lists all faults.
 
     Args:
         done: what would have been done, "loaded" or "written".
+        way_out: a sentence for the end. Default: asks whether the configuration is right.
     """
     if faults:
         listing = _listed(faults, "\n  ")
         raise UserError(
             f"The weights of {source} must fit its configuration; nothing was {done}. Received:\n  "
             f"{listing}\n"
-            "Is the configuration the one that these weights were saved with?"
+            + (way_out or "Is the configuration the one that these weights were saved with?")
         )
 
 

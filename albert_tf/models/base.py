@@ -3,17 +3,19 @@
 import math
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import keras
 import numpy as np
 
-from albert_tf.checkpoints import finder, hugging_face, weights
+from albert_tf.checkpoints import finder, hub, hugging_face, weights
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.layers import FactorizedEmbedding
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.ids import checked_ids
+from albert_tf.models.card import model_card
 from albert_tf.models.resizing import resize_vocabulary
 
 Model = TypeVar("Model", bound="PreTrainedModel")
@@ -206,10 +208,47 @@ class PreTrainedModel(keras.Model):
         )
         return model
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Writes `config.json` and `model.safetensors` as transformers reads them."""
+    def save_pretrained(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        push_to_hub: bool = False,
+        repo_id: str | None = None,
+        **hub_options: Any,
+    ) -> None:
+        """Writes `config.json` and `model.safetensors` as transformers reads them.
+
+        Args:
+            folder: other files in it stay.
+            push_to_hub: upload them too; see the method of this name.
+            repo_id: default: the folder's name.
+            **hub_options: of `push_to_hub`.
+        """
+        if hub_options and not push_to_hub:
+            raise TypeError(
+                "save_pretrained's options are push_to_hub and, with it, those of push_to_hub. "
+                f"Received: {', '.join(hub_options)}. It writes model.safetensors alone."
+            )
         tensors, name = weights.extract(self), type(self).__name__
         hugging_face.write_directory(folder, self.config, tensors, name)
+        if push_to_hub:
+            self.push_to_hub(repo_id or Path(folder).expanduser().resolve().name, **hub_options)
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Uploads the model's files to the Hugging Face hub, with a model card if there is none.
+
+        Args:
+            repo_id: of the form owner/name. The repository is made if necessary.
+            **options: `token`, `private`, `commit_message`, `revision`, `create_pr`.
+        Returns:
+            The commit's URL.
+        Raises:
+            UserError: there is no token, no right to write, or no network.
+        """
+        facts = type(self).__name__, self.config, self.num_parameters()
+        return hub.upload(
+            self.save_pretrained, repo_id, card=lambda name: model_card(name, *facts), **options
+        )
 
 
 def _require_config(cls: type, config: Any) -> None:

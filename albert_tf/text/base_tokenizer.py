@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from albert_tf.checkpoints import hub
 from albert_tf.checkpoints.finder import split_hub_options
+from albert_tf.text.added_tokens import add_tokens, additional_tokens
 from albert_tf.text.call_arguments import (
     as_batch,
     as_texts,
@@ -64,6 +66,10 @@ class BaseTokenizer(TokenConversions, ABC):
         return {name: getattr(self, name) for name in self.SETTINGS}
 
     @abstractmethod
+    def _with_pieces(self, pieces: Sequence[str]) -> bytes:
+        """Returns the content of a vocabulary file with further pieces at its end."""
+
+    @abstractmethod
     def in_graph(self) -> Any:
         """Returns an object whose `tokenize` takes strings `[B]` to ragged ids, in a graph."""
 
@@ -92,7 +98,8 @@ class BaseTokenizer(TokenConversions, ABC):
         """Encodes a text, a pair of texts, or a batch of either.
 
         Args:
-            text, text_pair: a str, bytes in UTF-8, or lists of them.
+            text, text_pair: a str, bytes in UTF-8, or lists of them. A list of tuples of two texts
+                is a batch of pairs.
             padding: True or "longest", "max_length", or False.
             truncation: True or "longest_first", "only_first", "only_second", or False. Default:
                 "longest_first" if `max_length` is given without padding.
@@ -166,6 +173,14 @@ class BaseTokenizer(TokenConversions, ABC):
         """Returns only the `input_ids`; takes the options of `__call__`."""
         return self(text, text_pair, **options)["input_ids"]
 
+    def encode_plus(self, text: Any, text_pair: Any = None, **options: Any) -> BatchEncoding:
+        """Calls the tokenizer: an old name of transformers'."""
+        return self(text, text_pair, **options)
+
+    def batch_encode_plus(self, batch_text_or_text_pairs: Any, **options: Any) -> BatchEncoding:
+        """Calls the tokenizer on a list of texts or of pairs: an old name of transformers'."""
+        return self(batch_text_or_text_pairs, **options)
+
     def pad(
         self,
         encoded_inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]],
@@ -198,6 +213,32 @@ class BaseTokenizer(TokenConversions, ABC):
             return BatchEncoding({name: values[0] for name, values in padded.items()})
         return BatchEncoding(as_tensors(padded, return_tensors))
 
+    def add_tokens(self, new_tokens: str | Sequence[Any], special_tokens: bool = False) -> int:
+        """Adds pieces to the vocabulary file, so that every runtime reads each as one piece.
+
+        Give the model rows for them: `model.resize_token_embeddings(len(tokenizer))`. A
+        SentencePiece vocabulary finds a piece anywhere in a word, after "▁" at its start; "▁word"
+        is found at the start alone. A WordPiece vocabulary finds it at the start.
+
+        Args:
+            new_tokens: pieces as the vocabulary normalizes them; known ones are skipped.
+            special_tokens: has no effect: `skip_special_tokens` doesn't skip added pieces.
+        Returns:
+            The number of new pieces.
+        Raises:
+            UserError: the vocabulary wouldn't read it as one piece: it has capitals that are
+                lower-cased, for example. Nothing is added then.
+        """
+        return add_tokens(self, new_tokens)
+
+    def add_special_tokens(self, special_tokens_dict: Mapping[str, Any]) -> int:
+        """Adds the pieces under "additional_special_tokens"; see `add_tokens`.
+
+        Raises:
+            UserError: also where another special token would change.
+        """
+        return add_tokens(self, additional_tokens(self, special_tokens_dict))
+
     def save_vocabulary(
         self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
     ) -> tuple[str]:
@@ -214,6 +255,17 @@ class BaseTokenizer(TokenConversions, ABC):
         settings = {"tokenizer_class": self.hub_class, **self.settings}
         config, special = write_tokenizer(save_directory, settings, self.special_tokens_map)
         return (*self.save_vocabulary(save_directory), config, special)
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Uploads the tokenizer's files to the Hugging Face hub; returns the commit's URL.
+
+        Args:
+            repo_id: of the form owner/name. The repository is made if necessary.
+            **options: `token`, `private`, `commit_message`, `revision`, `create_pr`.
+        Raises:
+            UserError: there is no token, no right to write, or no network.
+        """
+        return hub.upload(self.save_pretrained, repo_id, **options)
 
     @classmethod
     def from_pretrained(

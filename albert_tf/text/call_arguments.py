@@ -62,6 +62,8 @@ def as_texts(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None, bool]
             )
         return [text], None if pair is None else [pair], False
     first, second = _listed("text", text), None if pair is None else _listed("text_pair", pair)
+    if second is None and first and all(isinstance(e, tuple) and len(e) == 2 for e in first):
+        first, second = map(list, zip(*first, strict=True))
     return first, _of_one_length(first, second), True
 
 

@@ -97,14 +97,27 @@ class TokenConversions:
         """Joins tokens to text; special tokens appear by name."""
         return self._segmenter.joined(tokens)
 
-    def decode(self, token_ids: Any, skip_special_tokens: bool = False) -> str:
-        """Returns the normalized text of ids (one, a list, or an array of rank 1)."""
+    def decode(
+        self,
+        token_ids: Any,
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+    ) -> str:
+        """Returns the normalized text of ids (one, a list, or an array of rank 1).
+
+        `clean_up_tokenization_spaces` has no effect: pieces say where spaces are.
+        """
         ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
         ids = ids.numpy().tolist() if hasattr(ids, "numpy") else ids
         ids = [ids] if isinstance(ids, int) else ids
         return self.convert_tokens_to_string(self.convert_ids_to_tokens(ids, skip_special_tokens))
 
-    def batch_decode(self, sequences: Any, skip_special_tokens: bool = False) -> list[str]:
+    def batch_decode(
+        self,
+        sequences: Any,
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+    ) -> list[str]:
         """Returns the normalized text of each row of ids."""
         return [self.decode(sequence, skip_special_tokens) for sequence in sequences]
 

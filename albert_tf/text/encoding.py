@@ -6,10 +6,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from albert_tf.errors import UserError
 from albert_tf.text.call_arguments import PaddingStrategy
 from albert_tf.text.rows import NO_TEXT, EncodedRow
 
-Tensors = Literal["np", "tf"]
+Tensors = Literal["np", "tf", "pt"]
 LONGEST = 1_000_000  # Hugging Face writes 1e30 where a tokenizer has no limit.
 # The value of each feature at padded positions; `input_ids` get the padding token.
 PADDING: dict[str, Any] = {
@@ -216,21 +217,34 @@ def pad_rows(
 
 
 def as_tensors(features: Mapping[str, Sequence], kind: Tensors | None) -> dict[str, Any]:
-    """Returns lists as int32 arrays of NumPy ("np") or TensorFlow ("tf").
+    """Returns lists as int32 arrays of NumPy ("np") or TensorFlow ("tf"), int64 of torch ("pt").
 
     Raises:
         ValueError: rows of different lengths, or another kind.
     """
     if kind is None:
         return dict(features)
-    if kind not in ("np", "tf"):
-        raise ValueError(f"return_tensors must be None, 'np' or 'tf'. Received: {kind!r}.")
+    if kind not in ("np", "tf", "pt"):
+        raise ValueError(f"return_tensors must be None, 'np', 'tf' or 'pt'. Received: {kind!r}.")
     arrays = {name: _array(name, rows) for name, rows in features.items()}
     if kind == "np":
         return arrays
+    if kind == "pt":
+        return {name: _torch().from_numpy(array).long() for name, array in arrays.items()}
     import tensorflow as tf
 
     return {name: tf.constant(array) for name, array in arrays.items()}
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise UserError(
+            "return_tensors='pt' needs torch. Received: none is installed. Install torch, or use "
+            "'np', which models on every backend take."
+        ) from error
+    return torch
 
 
 def _array(name: str, rows: Sequence) -> np.ndarray:

@@ -10,13 +10,13 @@ import numpy as np
 import sentencepiece
 
 from albert_tf.errors import UserError
+from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.model_file import Baked, DigitComma, Quotes, Source, describe, read_file
 from albert_tf.text.segmenter import Pieces, Segmenter, SpecialTokens, trim
 from albert_tf.text.tokenizer_files import is_wordpiece
-from albert_tf.text.vocabulary import bake
+from albert_tf.text.vocabulary import bake, with_pieces
 
-SPACE: Final = "▁"
 _CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # No rule looks across such a space.
 _PART: Final = 1 << 16  # Characters to normalize at once: offsets take 40 bytes each.
 
@@ -89,6 +89,9 @@ class AlbertTokenizer(BaseTokenizer):
     def model_bytes(self) -> bytes:
         """Content of the vocabulary file: the baked SentencePiece model."""
         return self._model
+
+    def _with_pieces(self, pieces: Sequence[str]) -> bytes:
+        return with_pieces(self._model, pieces)
 
     def in_graph(self) -> Any:
         import tensorflow as tf
@@ -220,7 +223,8 @@ def check_fit(tokenizer: BaseTokenizer, config: Any, max_length: int) -> None:
         raise UserError(
             "The tokenizer and the model must have the same vocabulary. Received: "
             f"{tokenizer.vocab_size} pieces in the tokenizer, vocab_size={config.vocab_size} in "
-            "the model. Use the vocabulary that the model was trained with."
+            "the model. Use the vocabulary that the model was trained with; after add_tokens, call "
+            "model.resize_token_embeddings(len(tokenizer))."
         )
     limit = config.max_position_embeddings
     if not 3 <= max_length <= limit:

@@ -73,6 +73,21 @@ def bake(
     return _bake(content, Baked(digest, lower_case, keep_accents, digit_comma, quotes))
 
 
+def with_pieces(model: bytes, pieces: Iterable[str]) -> bytes:
+    """Returns a baked model with further pieces at its end.
+
+    Each has the score of the likeliest piece, so that it wins against any two others, and texts
+    without it are read as before. SentencePiece's "user-defined" pieces are less sure to win: they
+    get that score once for each byte.
+    """
+    proto = parse_model(model, "the model")
+    score = max(piece.score for piece in proto.pieces if piece.type == piece.NORMAL)
+    for piece in pieces:
+        proto.pieces.add(piece=piece, score=score)
+    proto.trainer_spec.vocab_size = len(proto.pieces)
+    return proto.SerializeToString()
+
+
 def bake_file(
     source: Source, target: str | os.PathLike[str], *, force: bool = False, **options: Any
 ) -> None:

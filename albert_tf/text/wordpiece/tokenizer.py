@@ -84,6 +84,9 @@ class WordPieceTokenizer(BaseTokenizer):
         """Content of the vocabulary file: one piece per line."""
         return bytes(self._vocabulary)
 
+    def _with_pieces(self, pieces: Sequence[str]) -> bytes:
+        return bytes(self._vocabulary) + "".join(f"{piece}\n" for piece in pieces).encode()
+
     def in_graph(self) -> "WordPiece":
         return WordPiece(self._vocabulary, self._rules)
 
