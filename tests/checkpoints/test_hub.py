@@ -250,3 +250,75 @@ def test_home(monkeypatch, files, tmp_path):
     assert find("~/model").read().config.hidden_size == 20
     with pytest.raises(UserError, match=f"Received: {tmp_path}/none, which is neither"):
         find("~/none").read()
+
+
+class FakeHub:
+    """Stands in for `huggingface_hub.HfApi`; has the uploaded files and the calls' arguments."""
+
+    def __init__(self, has_card=False, refusal=None):
+        self.has_card, self.refusal = has_card, refusal
+        self.files, self.calls = {}, []
+
+    def __call__(self, token=None):
+        self.calls.append(("token", token))
+        return self
+
+    def create_repo(self, repo_id, **options):
+        if self.refusal:
+            raise self.refusal
+        self.calls.append((repo_id, options))
+        name = repo_id if "/" in repo_id else f"someone/{repo_id}"
+        return huggingface_hub.RepoUrl(f"https://huggingface.co/{name}")
+
+    def file_exists(self, repo_id, filename, **options):
+        return self.has_card
+
+    def upload_folder(self, repo_id, folder_path, **options):
+        self.calls.append((repo_id, options))
+        self.files = {path.name: path.read_bytes() for path in folder_path.iterdir()}
+        return f"https://huggingface.co/{repo_id}/commit/1"
+
+
+def test_uploads_a_model_with_its_card(monkeypatch, small_config, tmp_path):
+    from albert_tf.models import AlbertForTokenClassification
+
+    fake = FakeHub()
+    monkeypatch.setattr(huggingface_hub, "HfApi", fake)
+    model = AlbertForTokenClassification(small_config)
+    url = model.push_to_hub("tagger", private=True, token="secret", commit_message="First")
+    assert url == "https://huggingface.co/someone/tagger/commit/1"
+    assert fake.calls[:2] == [
+        ("token", "secret"),
+        ("tagger", {"private": True, "exist_ok": True}),
+    ]
+    assert fake.calls[2][1]["commit_message"] == "First"
+    model.save_pretrained(tmp_path)
+    for path in tmp_path.iterdir():
+        assert fake.files.pop(path.name) == path.read_bytes()
+    assert fake.files.keys() == {"README.md"}
+    card = huggingface_hub.ModelCard(fake.files["README.md"].decode())
+    assert (card.data.pipeline_tag, card.data.library_name) == ("token-classification", "albert_tf")
+    assert 'AlbertForTokenClassification.from_pretrained("someone/tagger")' in card.text
+    assert f"{model.count_params():,}" in card.text
+
+
+def test_uploads_without_touching_a_card(monkeypatch, small_config, tmp_path, tiny_tokenizer):
+    from albert_tf.models import AlbertModel
+
+    fake = FakeHub(has_card=True)
+    monkeypatch.setattr(huggingface_hub, "HfApi", fake)
+    AlbertModel(small_config).save_pretrained(tmp_path / "mine", push_to_hub=True)
+    assert fake.calls[-1][0] == "someone/mine"
+    assert "README.md" not in fake.files
+    tiny_tokenizer.push_to_hub("a/b")
+    assert {"spiece.model", "tokenizer_config.json"} <= fake.files.keys()
+    assert "README.md" not in fake.files
+    with pytest.raises(TypeError, match="Received: saved_model. It writes model.safetensors alone"):
+        AlbertModel(small_config).save_pretrained(tmp_path / "mine", saved_model=True)
+
+
+def test_an_upload_that_is_refused(monkeypatch, tiny_tokenizer):
+    refusal = OSError("no network\nand a long story")
+    monkeypatch.setattr(huggingface_hub, "HfApi", FakeHub(refusal=refusal))
+    with pytest.raises(UserError, match="OSError: no network Log in with `hf auth login`"):
+        tiny_tokenizer.push_to_hub("a/b")

@@ -226,3 +226,10 @@ def test_a_full_disk_leaves_the_old_model(saved, small_config, monkeypatch):
         hugging_face.CONFIG,
         hugging_face.WEIGHTS,
     ]
+
+
+def test_a_head_of_another_size_names_the_way_out(saved):
+    load = AlbertForSequenceClassification.from_pretrained
+    with pytest.raises(UserError, match="ignore_mismatched_sizes=True to initialize classifier"):
+        load(saved, num_labels=5)
+    assert load(saved, num_labels=5, ignore_mismatched_sizes=True).fresh_parts == ["classifier"]

@@ -1,0 +1,140 @@
+"""Added pieces are read alike in Python, in graphs, in TFLite and by SentencePiece itself."""
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from albert_tf.errors import UserError
+from albert_tf.text.preprocessing import AlbertPreprocessor
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+
+ADDED = ["covid", "new▁york", "▁hilly", "😀", "[e1]"]
+TEXTS = [
+    "The COVID hill",
+    "old Covids, anticovid COVI\u0301D!",
+    "New  York on a hilly hill",
+    "😀😀 sold😀 [E1] a [e1]hill",
+    "nothing new is old: a cov id on york",
+    "",
+]
+
+
+@pytest.fixture
+def larger(tokenizer):
+    made = AlbertTokenizer(tokenizer.model_bytes)
+    assert made.add_tokens([*ADDED, "covid", "▁"]) == len(ADDED)
+    return made
+
+
+def test_every_runtime(larger, graph_ids, tflite_ids):
+    ids = larger(TEXTS, add_special_tokens=False).input_ids
+    processor = sentencepiece.SentencePieceProcessor(model_proto=larger.model_bytes)
+    assert processor.encode(TEXTS) == ids
+    assert graph_ids(larger.model_bytes, TEXTS) == ids
+    assert tflite_ids(larger.model_bytes, TEXTS) == ids
+    covid, city, hilly, smile, mark = larger.convert_tokens_to_ids(ADDED)
+    assert [row.count(covid) for row in ids] == [1, 3, 0, 0, 0, 0]
+    assert (ids[2].count(city), ids[2].count(hilly)) == (1, 1)
+    assert (ids[3].count(smile), ids[3].count(mark)) == (3, 2)
+    assert larger.decode(ids[0]) == "the covid hill"
+
+
+def test_other_texts_are_read_as_before(tokenizer, larger):
+    texts = ["the old library on a hill in 1999, sold 20,000 books", "free (or €4) - nearly"]
+    assert larger(texts).input_ids == tokenizer(texts).input_ids
+    assert len(larger) == len(tokenizer) + len(ADDED)
+    assert larger.convert_ids_to_tokens(range(len(tokenizer), len(larger))) == ADDED
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
+def test_saved_and_loaded(kind, larger, chinese, tmp_path):
+    if kind == "wordpiece":
+        larger = WordPieceTokenizer(chinese.model_bytes, model_max_length=77)
+        assert larger.add_tokens(["covid", "hilly"]) == 2
+    larger.save_pretrained(tmp_path)
+    again = AlbertTokenizer.from_pretrained(tmp_path)
+    assert again.model_bytes == larger.model_bytes
+    assert again.settings == larger.settings
+    assert again(TEXTS).input_ids == larger(TEXTS).input_ids
+    features = AlbertPreprocessor(larger, 30)(TEXTS[:3])
+    wanted = larger(TEXTS[:3], padding="max_length", max_length=30).input_ids
+    assert np.asarray(features["input_ids"]).tolist() == wanted
+
+
+def test_wordpiece(chinese):
+    larger = WordPieceTokenizer(chinese.model_bytes)
+    assert larger.add_tokens("covid") == 1
+    assert larger.tokenize("Covid the") == ["covid", "the"]
+    assert larger.add_tokens("covid") == 0
+    for token in ("a b", "国家大", "##covid", "a\nb"):
+        with pytest.raises(UserError, match="reads as it is written.*read as"):
+            larger.add_tokens(["good", token])
+    assert len(larger) == len(chinese) + 1
+
+
+@pytest.mark.parametrize(
+    ("token", "way_out"),
+    [
+        ("COVID", "Add 'covid'"),
+        ("▁naïvely", "Add '▁naively'"),
+        ("new york", "Add 'new▁york'"),
+        ("[MASK]x", "Choose another one"),
+        ("", "must have a character or more"),
+    ],
+)
+def test_pieces_that_would_not_be_found(tokenizer, token, way_out):
+    before = tokenizer.model_bytes
+    with pytest.raises(UserError, match=way_out):
+        tokenizer.add_tokens(["fine", token])
+    assert tokenizer.model_bytes == before
+
+
+def test_special_tokens(tokenizer):
+    larger = AlbertTokenizer(tokenizer.model_bytes)
+    tokens = {"additional_special_tokens": ["[e1]", "[/e1]"], "pad_token": "<pad>"}
+    assert larger.add_special_tokens(tokens) == 2
+    assert larger.tokenize("[E1] a [/E1]").count("[e1]") == 1
+    with pytest.raises(UserError, match="can't change.*pad_token='.PAD.', for '<pad>'"):
+        larger.add_special_tokens({"pad_token": "[PAD]"})
+
+
+def test_a_model_takes_them(larger, small_config):
+    from albert_tf.models import AlbertModel
+    from albert_tf.text.tokenizer import check_fit
+
+    model = AlbertModel(small_config.replace(vocab_size=len(larger) - len(ADDED)))
+    with pytest.raises(UserError, match=r"resize_token_embeddings\(len\(tokenizer\)\)"):
+        check_fit(larger, model.config, 8)
+    model.resize_token_embeddings(len(larger))
+    check_fit(larger, model.config, 8)
+    model(larger("covid", return_tensors="np"))
+
+
+def test_old_names_of_calls(tokenizer):
+    pairs = [("the hill", "a"), ("on", "books sold")]
+    wanted = tokenizer(["the hill", "on"], ["a", "books sold"], padding=True)
+    assert tokenizer(pairs, padding=True) == wanted
+    assert tokenizer.batch_encode_plus(pairs, padding=True) == wanted
+    assert tokenizer.encode_plus("a", "on") == tokenizer("a", "on")
+    decoded = tokenizer.decode(wanted.input_ids[0], True, clean_up_tokenization_spaces=True)
+    assert decoded == "the hill a"
+
+
+@pytest.mark.peers
+def test_tensors_of_torch(tokenizer):
+    torch = pytest.importorskip("torch", reason="needs torch (pip install albert_tf[torch])")
+    tensors = tokenizer(["a", "the hill"], padding=True, return_tensors="pt")
+    arrays = tokenizer(["a", "the hill"], padding=True, return_tensors="np")
+    assert tensors.input_ids.dtype == torch.int64
+    assert tensors.input_ids.tolist() == arrays.input_ids.tolist()
+    assert tokenizer.batch_decode(tensors.input_ids) == tokenizer.batch_decode(arrays.input_ids)
+    assert (
+        tokenizer.pad({"input_ids": tensors.input_ids})["input_ids"] == tensors.input_ids.tolist()
+    )
+
+
+def test_without_torch(tokenizer, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    with pytest.raises(UserError, match="'pt' needs torch. .*Install torch, or use 'np'"):
+        tokenizer("a", return_tensors="pt")
