@@ -110,7 +110,7 @@ class PreTrainedModel(keras.Model):
             UserError: the optimizer has state already: call `compile` again first.
         """
         if new_num_tokens not in (None, self.config.vocab_size):
-            resize_vocabulary(self, new_num_tokens)  # type: ignore[arg-type]
+            resize_vocabulary(self, new_num_tokens)
         return self.get_input_embeddings()
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
