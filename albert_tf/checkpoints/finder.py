@@ -59,9 +59,8 @@ class Found(NamedTuple):
             UserError: a file is missing or damaged, or it is another model's.
         """
         assert self.weights is not None, "found with weights=False"
-        check_sums(self.folder)
         try:
-            return _READERS[self.format](self.folder, self.weights)
+            checkpoint = _READERS[self.format](self.folder, self.weights)
         except (UserError, OSError):
             raise
         except Exception as error:  # damage that no reader foresees shows in every way
@@ -71,6 +70,8 @@ class Found(NamedTuple):
                 f"doesn't read as one ({type(error).__name__}: {reason}). Copy it again from its "
                 "source."
             ) from error
+        check_sums(self.folder)
+        return checkpoint
 
     def architectures(self) -> list[str]:
         """Returns the classes that `config.json` names; none if it is missing or damaged."""

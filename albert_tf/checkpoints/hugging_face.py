@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints import names, weight_files
+from albert_tf.checkpoints import hdf5, names, weight_files
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
@@ -100,7 +100,7 @@ def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str
     """Returns the name of transformers' class that has these heads."""
     parts = {names.part(name) for name in tensors}
     if "classifier" in parts:
-        rows = tensors["classifier.weight"].shape[:1]
+        rows = getattr(tensors.get("classifier.weight"), "shape", ())[:1]
         if rows == (1,) != (config.num_labels,):
             return "AlbertForMultipleChoice"
         kind = "Sequence" if names.POOLER in parts else "Token"
@@ -138,7 +138,7 @@ def _read_file(path: Path) -> Named:
     if path.suffix == ".bin":
         return from_pytorch(weight_files.read_pytorch(path))
     if path.suffix == ".h5":
-        return from_keras(weight_files.read_hdf5(path), groups=True)
+        return from_keras(hdf5.read(path), groups=True)
     if path.suffix == ".msgpack":
         return from_flax(weight_files.read_flax(path))
     tensors, metadata = weight_files.read_tensors(path)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.checkpoints import keras_hub_config, keras_hub_names, names, weight_files
+from albert_tf.checkpoints import hdf5, keras_hub_config, keras_hub_names, names
 from albert_tf.checkpoints.keras_hub_names import Place
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
@@ -56,8 +56,8 @@ def _read_places(
     path: Path, config: AlbertConfig, places: Mapping[str, Place]
 ) -> Iterator[tuple[str, tuple[str, np.ndarray]]]:
     """Yields each tensor's name, its path in the file and its values; unknown ones by the path."""
-    with weight_files.opened_hdf5(path) as file:
-        arrays = weight_files.hdf5_datasets(file)
+    with hdf5.opened(path) as file:
+        arrays = hdf5.datasets(file)
         container = next((name for name in _CONTAINERS if name in file), "/")
         layers = dict(_layer_paths(file[container]))
     by_steps = {}

@@ -1,9 +1,8 @@
-"""Files of weights: safetensors, PyTorch's, HDF5 and Flax's. Reading one never runs code in it.
+"""Files of weights: safetensors, PyTorch's and Flax's. Reading one never runs code in it.
 
 Each kind's package is imported when the first file of that kind is read.
 """
 
-import contextlib
 import errno
 import importlib
 import os
@@ -19,7 +18,6 @@ import numpy as np
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
 
-_OPTIMIZERS: Final = ("optimizer", "optimizer_weights")  # groups of an HDF5 file
 # flax.serialization: type 1 of msgpack's extensions is an array as (shape, dtype, bytes).
 _FLAX_ARRAY: Final = 1
 _FLAX_CHUNKED: Final = "__msgpack_chunked_array__"  # an array over 1 GiB, in pieces
@@ -76,7 +74,7 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return tensors, file.metadata() or {}
     except safetensors.SafetensorError as error:
-        raise _damaged(path, "safetensors", error) from error
+        raise damaged(path, "safetensors", error) from error
 
 
 def read_pytorch(path: Path) -> dict[str, np.ndarray]:
@@ -88,7 +86,7 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
         UserError: torch isn't installed; the file is damaged, holds code, or isn't a state dict of
             dense tensors.
     """
-    torch = _imported("torch", "PyTorch's", path, "albert_tf[torch], or save it as safetensors")
+    torch = imported("torch", "PyTorch's", path, "albert_tf[torch], or save it as safetensors")
     content = _load_pytorch(torch, path)
     received = None if isinstance(content, Mapping) and content else type(content).__name__
     for name, value in () if received else content.items():
@@ -137,7 +135,7 @@ def _load_pytorch(torch: Any, path: Path) -> Any:
                 f"run ({code.group().strip()[:120]}). Get the weights as safetensors from someone "
                 "you trust."
             ) from error
-        raise _damaged(path, "PyTorch", error) from error
+        raise damaged(path, "PyTorch", error) from error
 
 
 def _check_zip(path: Path) -> None:
@@ -148,92 +146,6 @@ def _check_zip(path: Path) -> None:
             raise zipfile.BadZipFile(f"the CRC of {damaged} is wrong")
 
 
-@contextlib.contextmanager
-def opened_hdf5(path: Path) -> Iterator[Any]:
-    """Yields an `h5py.File` for reading, which was checked to hold all its data itself.
-
-    Raises:
-        UserError: h5py isn't installed, the file is damaged, or it refers to other files.
-    """
-    h5py = _imported("h5py", "HDF5", path, "h5py")
-    try:
-        with h5py.File(path, "r") as file:
-            _check_hdf5(h5py, path, file)
-            yield file
-    except UserError:
-        raise
-    except Exception as error:  # damage shows in every way: OSError, RuntimeError, KeyError, …
-        if not path.is_file():
-            raise
-        raise _damaged(path, "HDF5", error) from error
-
-
-def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
-    """Refuses links and datasets by which a file gives the content of others, before any is read.
-
-    Raises:
-        UserError: there is one, or the datasets claim more bytes than the file has.
-    """
-
-    sizes: list[int] = []
-
-    def foreign_link(name: str, link: Any) -> str | None:
-        return None if isinstance(link, h5py.HardLink) else f"{name} is a {type(link).__name__}"
-
-    def foreign_dataset(name: str, item: Any) -> str | None:
-        if not isinstance(item, h5py.Dataset):
-            return None
-        if item.is_virtual or item.external:
-            return f"{name} is {'a virtual dataset' if item.is_virtual else 'in another file'}"
-        sizes.append(item.nbytes)
-        return None
-
-    if found := file.visititems_links(foreign_link) or file.visititems(foreign_dataset):
-        raise UserError(
-            f"An HDF5 file must hold all its weights itself. Received: {path}, whose {found}. "
-            "Nothing was read. Get the weights as safetensors from someone you trust."
-        )
-    require_stored(path, sum(sizes))
-
-
-def read_hdf5(path: Path) -> dict[str, np.ndarray]:
-    """Returns every weight of a file by its path, float32.
-
-    Raises:
-        UserError: h5py isn't installed, the file is damaged, or its weights are quantized.
-    """
-    with opened_hdf5(path) as file:
-        return hdf5_datasets(file)
-
-
-def hdf5_datasets(file: Any) -> dict[str, np.ndarray]:
-    """Returns every dataset of an opened file by its path, float32, except an optimizer's.
-
-    Raises:
-        UserError: quantized weights, or a type that isn't a number.
-    """
-    found: dict[str, np.ndarray] = {}
-
-    def visit(name: str, item: Any) -> None:
-        if hasattr(item, "shape") and name.split("/")[0] not in _OPTIMIZERS:
-            found[name] = _hdf5_array(item)
-
-    file.visititems(visit)
-    return found
-
-
-def _hdf5_array(dataset: Any) -> np.ndarray:
-    is_brain = dataset.dtype.kind == "V" and dataset.attrs.get("dtype") == "bfloat16"
-    if not is_brain and not is_floating(dataset):
-        raise no_number(Path(dataset.file.filename), dataset.name, dataset.dtype)
-    array = np.asarray(dataset[()])
-    if is_brain:  # as Keras stores it
-        import ml_dtypes
-
-        array = array.view(ml_dtypes.bfloat16)
-    return as_float32(array)
-
-
 def read_flax(path: Path) -> dict[str, np.ndarray]:
     """Returns the arrays of a file by their path, float32 where they are floating-point.
 
@@ -242,7 +154,7 @@ def read_flax(path: Path) -> dict[str, np.ndarray]:
     """
     import ml_dtypes
 
-    msgpack = _imported("msgpack", "Flax's", path, "msgpack, or save it as safetensors")
+    msgpack = imported("msgpack", "Flax's", path, "msgpack, or save it as safetensors")
 
     def array(code: int, data: bytes) -> np.ndarray:
         if code != _FLAX_ARRAY:
@@ -259,7 +171,7 @@ def read_flax(path: Path) -> dict[str, np.ndarray]:
     except Exception as error:  # damage shows in every way
         if not path.is_file():
             raise
-        raise _damaged(path, "Flax", error) from error
+        raise damaged(path, "Flax", error) from error
 
 
 def _flat(tree: Any, path: tuple[str, ...]) -> Iterator[tuple[str, np.ndarray]]:
@@ -277,7 +189,8 @@ def _flat(tree: Any, path: tuple[str, ...]) -> Iterator[tuple[str, np.ndarray]]:
         raise ValueError(f"{'/'.join(path) or 'the file'} is {type(tree).__name__}, not an array")
 
 
-def _imported(package: str, whose: str, path: Path, way_out: str) -> Any:
+def imported(package: str, whose: str, path: Path, way_out: str) -> Any:
+    """Returns a package that a format needs, or says how to install it."""
     try:
         return importlib.import_module(package)
     except ImportError as error:
@@ -303,13 +216,15 @@ def require_stored(path: Path, declared: int, stored: int | None = None) -> None
 
 
 def no_number(path: Path, name: str, dtype: Any) -> UserError:
+    """Returns the error for a tensor of a type that holds no weights."""
     return UserError(
         f"Weights must be floating-point numbers of 16 bits or more. Received {name} as {dtype}, "
         f"in {path}. Is the model quantized? Save it before that."
     )
 
 
-def _damaged(path: Path, kind: str, error: Exception) -> UserError:
+def damaged(path: Path, kind: str, error: Exception) -> UserError:
+    """Returns the error for a file that doesn't read as one of its kind."""
     reason = next(iter(str(error).splitlines()), "")[:160]  # torch explains in many lines
     return UserError(
         f"{path} must be a whole {kind} file. Received {path.stat().st_size:,} bytes that don't "
