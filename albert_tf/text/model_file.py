@@ -1,10 +1,13 @@
 """SentencePiece model files: reading them, checking them, and the record of what was baked in."""
 
 import os
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+import numpy as np
+import sentencepiece
 from google.protobuf.message import DecodeError
 
 from albert_tf.errors import UserError
@@ -29,6 +32,7 @@ DigitComma = Literal["original", "plain"]
 Quotes = Literal["original", "huggingface"]
 
 MARK: Final = "albert_tf/1"
+LEAF: Final = 1 << 31  # Marks a value among the cells of a Darts trie.
 
 
 @dataclass(frozen=True)
@@ -104,12 +108,24 @@ def parse_model(content: bytes, origin: str) -> ModelProto:
     proto = ModelProto()
     try:
         proto.ParseFromString(content)
-    except DecodeError as error:
-        raise _not_a_model(content, origin) from error
-    whole = proto.HasField("trainer_spec") and proto.HasField("normalizer_spec")
-    if not (proto.pieces and whole):
-        raise _not_a_model(content, origin)
-    first = tuple(piece.piece for piece in proto.pieces[: len(SPECIAL_TOKENS)])
+        if not (proto.HasField("trainer_spec") and proto.HasField("normalizer_spec")):
+            raise ValueError("no settings")
+        pieces = tuple(piece.piece for piece in proto.pieces)
+        "".join(pieces)  # Protobuf returns bytes for a piece that isn't UTF-8.
+        sentencepiece.SentencePieceProcessor(model_proto=content)
+        _check_rules(proto.normalizer_spec.precompiled_charsmap)
+    except (DecodeError, TypeError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"A vocabulary must be a whole SentencePiece model. Received: {origin}, {len(content)} "
+            f"bytes that aren't one (another kind of file, cut short or damaged: {error}). "
+            "Download or copy spiece.model again."
+        ) from error
+    if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM:
+        raise UserError(
+            f"An ALBERT vocabulary must be a unigram model. Received: {origin}, a model of another "
+            "type. Make one with train_vocabulary."
+        )
+    first = pieces[: len(SPECIAL_TOKENS)]
     if first != SPECIAL_TOKENS:
         raise UserError(
             f"An ALBERT vocabulary must start with {', '.join(SPECIAL_TOKENS)}. Received: "
@@ -119,9 +135,24 @@ def parse_model(content: bytes, origin: str) -> ModelProto:
     return proto
 
 
-def _not_a_model(content: bytes, origin: str) -> UserError:
-    return UserError(
-        f"A vocabulary must be a whole SentencePiece model. Received: {origin}, {len(content)} "
-        "bytes that aren't one (another kind of file, or cut short). "
-        "Download or copy spiece.model again."
-    )
+def split_rules(charsmap: bytes) -> tuple[np.ndarray, bytes]:
+    """Returns the two parts of a `precompiled_charsmap`: a Darts trie (uint32), and its texts.
+
+    The trie's values point to the texts' starts; a NUL ends each text.
+    """
+    end = struct.calcsize("<I") + struct.unpack_from("<I", charsmap)[0]
+    return np.frombuffer(charsmap[4:end], "<u4").copy(), charsmap[end:]
+
+
+def _check_rules(charsmap: bytes) -> None:
+    """Checks that the replacements are text, which SentencePiece doesn't.
+
+    Raises:
+        ValueError: they aren't UTF-8, or a value points into a text.
+    """
+    trie, pool = split_rules(charsmap) if charsmap else (np.empty(0, "<u4"), b"")
+    pool.decode("utf-8")
+    starts = trie[trie & LEAF != 0] ^ LEAF
+    before = np.frombuffer(b"\0" + pool, np.uint8)
+    if (starts >= len(pool)).any() or before[starts].any():
+        raise ValueError("damaged rules")

@@ -14,7 +14,6 @@ Source: tensorflow-text, core/kernels: `fast_bert_normalizer.h`, `fast_wordpiece
 """
 
 import functools
-import struct
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final
@@ -24,7 +23,7 @@ import numpy as np
 import sentencepiece
 
 from albert_tf.errors import UserError
-from albert_tf.text.model_file import NormalizerSpec
+from albert_tf.text.model_file import LEAF, NormalizerSpec, split_rules
 from albert_tf.text.wordpiece.rules import Rules
 from albert_tf.text.wordpiece.vocabulary import SUFFIX, Vocabulary
 
@@ -34,7 +33,6 @@ CODES: Final = range(0xF0000, 0xFFFFE)  # Supplementary private use area A.
 UNKNOWN: Final = chr(0x10FFFD)
 # FastBertNormalize's value: this bit, then the replacement's start, then its length in bytes.
 _REPLACED, _LENGTH_BITS = 1 << 30, 6
-_LEAF = 1 << 31  # Marks a value among the cells of a Darts trie.
 
 
 @functools.lru_cache(maxsize=4)
@@ -83,10 +81,10 @@ def _rewritten(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[str, .
 def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
     """Returns a flatbuffer of the schema `fast_bert_normalizer_model.fbs` in tensorflow-text."""
     trie, pool = _trie(replacements)
-    leaves = np.flatnonzero(trie & _LEAF)
-    starts = trie[leaves] ^ _LEAF
+    leaves = np.flatnonzero(trie & LEAF)
+    starts = trie[leaves] ^ LEAF
     lengths = [pool.index(b"\0", start) - start for start in starts.tolist()]
-    trie[leaves] = _LEAF | _REPLACED | starts << _LENGTH_BITS | np.array(lengths, np.uint32)
+    trie[leaves] = LEAF | _REPLACED | starts << _LENGTH_BITS | np.array(lengths, np.uint32)
 
     builder = flatbuffers.Builder()
     texts = builder.CreateNumpyVector(np.frombuffer(pool, np.uint8))
@@ -100,11 +98,7 @@ def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
 
 
 def _trie(replacements: Mapping[str, str]) -> tuple[np.ndarray, bytes]:
-    """Returns a Darts trie (uint32), and the texts that its values point into, each NUL-ended.
-
-    SentencePiece builds such a trie: its `precompiled_charsmap` is the trie's size in bytes, the
-    trie, and the texts.
-    """
+    """Returns the trie that SentencePiece builds for these rules, and their texts."""
     normalizer = sentencepiece.SentencePieceNormalizer(
         norm_map=[(key, value) for key, value in replacements.items() if key != value],
         add_dummy_prefix=False,
@@ -113,6 +107,4 @@ def _trie(replacements: Mapping[str, str]) -> tuple[np.ndarray, bytes]:
     )
     spec = NormalizerSpec()
     spec.ParseFromString(normalizer.serialized_normalizer_spec())
-    table = spec.precompiled_charsmap
-    end = struct.calcsize("<I") + struct.unpack_from("<I", table)[0]
-    return np.frombuffer(table[4:end], "<u4").copy(), table[end:]
+    return split_rules(spec.precompiled_charsmap)
