@@ -22,7 +22,12 @@ from albert_tf.text.conversions import TokenConversions
 from albert_tf.text.encoding import BatchEncoding, Origins, Tensors, as_tensors, collect, pad_rows
 from albert_tf.text.rows import EncodedRow, Layout, make_rows
 from albert_tf.text.segmenter import Segmenter, Text
-from albert_tf.text.tokenizer_files import read_tokenizer, write_tokenizer, write_vocabulary
+from albert_tf.text.tokenizer_files import (
+    read_tokenizer,
+    stored_settings,
+    write_tokenizer,
+    write_vocabulary,
+)
 
 
 class BaseTokenizer(TokenConversions, ABC):
@@ -40,8 +45,8 @@ class BaseTokenizer(TokenConversions, ABC):
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
     do_lower_case: bool
-    # The constructor's arguments that tokenizer_config.json stores; transformers stores others.
-    SETTINGS: ClassVar[tuple[str, ...]]
+    # The constructor's arguments that tokenizer_config.json stores, and their types.
+    SETTINGS: ClassVar[Mapping[str, type]]
 
     def __init__(
         self,
@@ -53,7 +58,7 @@ class BaseTokenizer(TokenConversions, ABC):
         super().__init__(segmenter)
         self.model_max_length = model_max_length
         self.split_special_tokens = split_special_tokens
-        self.padding_side = padding_side
+        self.padding_side = checked_side(padding_side)
 
     @property
     @abstractmethod
@@ -287,8 +292,7 @@ class BaseTokenizer(TokenConversions, ABC):
         hub_options, options = split_hub_options(options)
         vocabulary, config = read_tokenizer(name_or_path, hub_options)
         kind: Any = cls._class_for(vocabulary)
-        settings = {name: config[name] for name in kind.SETTINGS if config.get(name) is not None}
-        return kind(vocabulary, **{**settings, **options})
+        return kind(vocabulary, **{**stored_settings(config, kind.SETTINGS), **options})
 
     @classmethod
     def _class_for(cls, vocabulary: Path) -> "type[BaseTokenizer]":

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
+from albert_tf.errors import UserError
 from albert_tf.text.segmenter import Text
 
 PaddingStrategy = Literal["longest", "max_length", "do_not_pad"]
@@ -48,7 +49,7 @@ def _strategy(name: str, value: Any, known: Mapping[Any, Strategy]) -> Strategy:
 def checked_side(side: str) -> PaddingSide:
     """Returns a padding side after checking it."""
     if side not in ("right", "left"):
-        raise ValueError(f"padding_side must be 'right' or 'left'. Received: {side!r}.")
+        raise UserError(f"padding_side must be 'right' or 'left'. Received: {side!r}.")
     return side  # type: ignore[return-value]
 
 

@@ -1,6 +1,7 @@
 """SentencePiece model files: reading them, checking them, and the record of what was baked in."""
 
 import os
+import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,10 @@ DigitComma = Literal["original", "plain"]
 Quotes = Literal["original", "huggingface"]
 
 MARK: Final = "albert_tf/1"
+_RECORD: Final = re.compile(
+    f"{MARK};sha256=([0-9a-f]{{64}});lower_case=([01]);keep_accents=([01])"
+    ";digit_comma=(original|plain);quotes=(original|huggingface)"
+)
 LEAF: Final = 1 << 31  # Marks a value among the cells of a Darts trie.
 
 
@@ -57,15 +62,18 @@ class Baked:
 
     @classmethod
     def parse(cls, name: str) -> "Baked":
-        """Reads what `__str__` wrote."""
-        fields = dict(field.split("=", 1) for field in name.split(";")[1:])
-        return cls(
-            sha256=fields["sha256"],
-            lower_case=fields["lower_case"] == "1",
-            keep_accents=fields["keep_accents"] == "1",
-            digit_comma=fields["digit_comma"],  # type: ignore[arg-type]
-            quotes=fields["quotes"],  # type: ignore[arg-type]
-        )
+        """Reads what `__str__` wrote.
+
+        Raises:
+            UserError: it was written otherwise.
+        """
+        if not (found := _RECORD.fullmatch(name)):
+            raise UserError(
+                f"The name of a baked vocabulary's rules must be as `bake` wrote it. Received: "
+                f"{name[:99]!r}. Download or copy spiece.model again."
+            )
+        sha256, lower_case, keep_accents, digit_comma, quotes = found.groups()
+        return cls(sha256, lower_case == "1", keep_accents == "1", digit_comma, quotes)  # type: ignore[arg-type]
 
 
 def describe(model: Source, *, origin: str | None = None) -> Baked | None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import sentencepiece
@@ -52,15 +52,15 @@ class AlbertTokenizer(BaseTokenizer):
     vocab_name = "spiece.model"
     hub_class = "AlbertTokenizer"
     special_names = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-    SETTINGS = (
-        "do_lower_case",
-        "keep_accents",
-        "digit_comma",
-        "quotes",
-        "model_max_length",
-        "split_special_tokens",
-        "padding_side",
-    )
+    SETTINGS: ClassVar = {
+        "do_lower_case": bool,
+        "keep_accents": bool,
+        "digit_comma": str,
+        "quotes": str,
+        "model_max_length": int,
+        "split_special_tokens": bool,
+        "padding_side": str,
+    }
 
     def __init__(
         self,

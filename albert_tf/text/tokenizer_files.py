@@ -1,10 +1,10 @@
 """The files of a tokenizer: each publisher's names for the vocabulary, and the JSON beside it."""
 
-import json
 import os
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from albert_tf.checkpoints.finder import (
     SENTENCEPIECE,
@@ -18,7 +18,9 @@ from albert_tf.checkpoints.finder import (
     find_vocabulary,
 )
 from albert_tf.errors import UserError
-from albert_tf.files import write_json, written_atomically
+from albert_tf.files import read_json, write_json, written_atomically
+
+_KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
 
 def read_tokenizer(
@@ -38,7 +40,35 @@ def read_tokenizer(
         return path, {}
     folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
     config = folder / TOKENIZER_CONFIG
-    return _vocabulary(folder, str(name_or_path)), _json(config) if config.is_file() else {}
+    return _vocabulary(folder, str(name_or_path)), read_json(config) if config.is_file() else {}
+
+
+def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
+    """Returns the settings in a `tokenizer_config.json` that have a type here; null is the default.
+
+    transformers writes a special token as a string or as a dict, and a `model_max_length` of 1e30
+    for no limit.
+
+    Raises:
+        UserError: a value is of another type, or `model_max_length` isn't positive.
+    """
+    settings = {}
+    for name in types.keys() & config.keys():
+        value: Any = config[name]
+        if isinstance(value, dict):
+            value = value.get("content", value)
+        if types[name] is int and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if value is None:
+            continue
+        if type(value) is not types[name] or (type(value) is int and value < 1):
+            raise UserError(
+                f"{name} in {TOKENIZER_CONFIG} must be {_KINDS[types[name]]}. "
+                f"Received: {reprlib.repr(config[name])}. "
+                "Correct it, or remove it to use the default."
+            )
+        settings[name] = value
+    return settings
 
 
 def is_wordpiece(vocabulary: Path) -> bool:
@@ -69,7 +99,7 @@ def _vocabulary(folder: Path, origin: str) -> Path:
         if found := find_vocabulary(folder, names, endings):
             return found
     tokenizer_json = folder / TOKENIZER_JSON
-    model = _json(tokenizer_json).get("model") if tokenizer_json.is_file() else None
+    model = read_json(tokenizer_json).get("model") if tokenizer_json.is_file() else None
     if isinstance(model, dict) and model.get("type") == "WordPiece":
         return tokenizer_json
     reason = "which has none."
@@ -84,16 +114,3 @@ def _vocabulary(folder: Path, origin: str) -> Path:
         f"vocabulary. Received: {origin}, {reason} Copy the checkpoint's vocabulary there, or "
         "write one with AlbertTokenizer.save_pretrained."
     )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise ValueError("not an object")
-    except ValueError as error:
-        raise UserError(
-            f"{path.name} must be a JSON object. Received: {path}, which isn't ({error}). "
-            "Copy it again, or remove it to use the defaults."
-        ) from error
-    return content

@@ -58,9 +58,9 @@ def bake(
         UserError: the file doesn't exist, isn't an ALBERT vocabulary, or is already baked.
     """
     if digit_comma not in ("original", "plain"):
-        raise ValueError(f"digit_comma must be 'original' or 'plain'. Received: {digit_comma!r}.")
+        raise UserError(f"digit_comma must be 'original' or 'plain'. Received: {digit_comma!r}.")
     if quotes not in ("original", "huggingface"):
-        raise ValueError(f"quotes must be 'original' or 'huggingface'. Received: {quotes!r}.")
+        raise UserError(f"quotes must be 'original' or 'huggingface'. Received: {quotes!r}.")
     content, name = read_file(source, "spiece.model")
     origin = origin or name
     already = describe(content, origin=origin)

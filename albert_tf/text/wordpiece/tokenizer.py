@@ -1,7 +1,7 @@
 """The tokenizer of models with a WordPiece vocabulary, such as the Chinese ones."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -43,15 +43,15 @@ class WordPieceTokenizer(BaseTokenizer):
 
     vocab_name = "vocab.txt"
     hub_class = "BertTokenizer"
-    SETTINGS = (
-        "do_lower_case",
-        "strip_accents",
-        "tokenize_chinese_chars",
-        "model_max_length",
-        "split_special_tokens",
-        "padding_side",
-        *SPECIAL_NAMES,
-    )
+    SETTINGS: ClassVar = {
+        "do_lower_case": bool,
+        "strip_accents": bool,
+        "tokenize_chinese_chars": bool,
+        "model_max_length": int,
+        "split_special_tokens": bool,
+        "padding_side": str,
+        **dict.fromkeys(SPECIAL_NAMES, str),
+    }
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class WordPieceTokenizer(BaseTokenizer):
         model_max_length: int = 512,
         split_special_tokens: bool = False,
         padding_side: str = "right",
-        **special: Any,
+        **special: str,
     ):
         unknown = [name for name in special if name not in SPECIAL_NAMES]
         if unknown:
@@ -74,8 +74,7 @@ class WordPieceTokenizer(BaseTokenizer):
         self.tokenize_chinese_chars = tokenize_chinese_chars
         self.keep_accents = not (do_lower_case if strip_accents is None else strip_accents)
         self._rules = Rules(do_lower_case, not self.keep_accents, tokenize_chinese_chars)
-        names = {name: _written(token) for name, token in special.items()}
-        self._vocabulary = Vocabulary.read(vocab_file, names)
+        self._vocabulary = Vocabulary.read(vocab_file, special)
         segmenter = WordPieceSegmenter(self._vocabulary, self._rules)
         super().__init__(segmenter, model_max_length, split_special_tokens, padding_side)
 
@@ -89,11 +88,6 @@ class WordPieceTokenizer(BaseTokenizer):
 
     def in_graph(self) -> "WordPiece":
         return WordPiece(self._vocabulary, self._rules)
-
-
-def _written(token: Any) -> str:
-    """Returns a token stored by transformers, which is a string or a dict."""
-    return token["content"] if isinstance(token, dict) else token
 
 
 class Spans(NamedTuple):
