@@ -358,3 +358,19 @@ def test_berts_configuration(folder, small_config):
     (folder / "albert_config.json").write_text(json.dumps(values))
     with pytest.raises(UserError, match="has embedding_size. Received: .* as BERT's are"):
         google.read_config(google.find_config((folder,)))
+
+
+def test_no_identity_is_made_for_a_width_that_no_tensor_has():
+    """A word table of one row may claim 65,536 columns; an identity of them takes 17 GB."""
+    width = 65_536
+    config = AlbertConfig(
+        vocab_size=1,
+        embedding_size=width,
+        hidden_size=width,
+        pad_token_id=None,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    variables = {"bert/embeddings/word_embeddings": np.zeros((1, width), "float32")}
+    found = google.as_checkpoint(config, variables, "here").tensors
+    assert found.keys() == {"embeddings.word_embeddings.weight"}

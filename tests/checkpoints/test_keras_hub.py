@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints import keras_hub, names
+from albert_tf.checkpoints.conversion import convert
 from albert_tf.checkpoints.finder import find
 from albert_tf.errors import UserError
 
@@ -126,6 +127,27 @@ def test_weights_of_another_shape_are_listed_when_loaded(preset):
 def test_a_truncated_file(preset, file):
     (preset / file).write_bytes((preset / file).read_bytes()[:-9])
     with pytest.raises(UserError, match=f"{file} must be .*Received"):
+        find(preset).read()
+
+
+@pytest.mark.parametrize("file", ["model.weights.h5", "task.weights.h5"])
+def test_a_preset_gives_no_content_of_other_files(preset, file):
+    (preset / "private.txt").write_bytes(b"s" * 80)
+    with h5py.File(preset / file, "a") as weights:
+        group = weights["layers/dense/vars"]
+        del group["1"]
+        group.create_dataset("1", (20,), "float32", external=[(str(preset / "private.txt"), 0, 80)])
+    with pytest.raises(UserError, match="whose layers/dense/vars/1 is in another file. Nothing"):
+        convert(preset, preset.parent / "converted", format="hf")
+    assert not (preset.parent / "converted").exists()
+
+
+@pytest.mark.parametrize("change", [{"num_classes": 10**9}, {"num_classes": None}, {"dropout": []}])
+def test_a_task_with_other_numbers(preset, change):
+    content = json.loads((preset / "task.json").read_text())
+    content["config"] |= change
+    (preset / "task.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="The configuration is not valid. .* must be"):
         find(preset).read()
 
 
