@@ -1,15 +1,15 @@
 # make setup          an environment in .venv with everything for development
 # make demo           fine-tune, export twice, predict three ways
-# make test           all tests but those of the next six, in some minutes
+# make test           the quick tests, in some minutes
 # make test-slow      tests that take more than about ten seconds each
 # make test-faults    commands killed, starved of space and run twice, TRIALS=200 times at random
 # make test-engines   building data on Spark and on Beam; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
 # make test-peers     comparisons with transformers and KerasHub, on models drawn from a seed
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
-# make test-oldest    what 'make test' runs, with the oldest version of each package in requirements.txt
-# make test-pythons   the same with the oldest and the newest versions on each Python that is installed
-# make coverage       branches that the first two cover, processes that they start included
+# make test-oldest    the quick tests with the oldest version of each package in requirements.txt
+# make test-pythons   the same with the oldest and the newest versions, on each installed Python
+# make coverage       branches that test and test-slow cover, in the processes that they start too
 # make lint           ruff and mypy
 # make clean          removes .venv, builds and caches
 #
