@@ -13,7 +13,11 @@ from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [README, *DOCS, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md"))]
+PAGES = [
+    README,
+    *DOCS,
+    *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
+]
 
 
 def blocks(language, page):
