@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.batches import evaluation_batches
 from albert_tf.errors import UserError
-from albert_tf.locks import locked
+from albert_tf.locks import LOCK, locked
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -202,6 +203,15 @@ def test_an_existing_output_is_refused(uninterrupted, options, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="must be a folder. Received: .*a file"):
         training.pretrain(options(tmp_path / "file"))
+
+
+def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypatch):
+    monkeypatch.setattr(training.runtime, "is_chief", lambda strategy: False)
+    without_evaluation = {"eval_data": None, "eval_steps": None}
+    with locked(tmp_path / "model"):
+        report = training.pretrain(options(tmp_path / "model", save_steps=2, **without_evaluation))
+        assert os.listdir(tmp_path / "model") == [LOCK]
+    assert report["steps"] == STEPS
 
 
 def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path, capsys):
