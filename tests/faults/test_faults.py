@@ -135,14 +135,15 @@ class Trial:
             self.run(name, Fault(seconds=draw.uniform(0.01, self.reference.seconds)))
 
     def _limit(self, name, draw):
-        limit = draw.randint(0, self.reference.largest - 1)
+        """Lets no file grow to the size of one that it should write."""
+        limit = draw.choice(self.reference.sizes) - 1
         assert self.run(name, Fault(limit=limit)).status == 2
         if name in ATOMIC:
             assert content(self.folder) == self.old
 
     def _disk(self, name, draw):
         """Fills a small disk, if this process may mount one."""
-        size = draw.randint(1, max(2, self.reference.largest // 4096))
+        size = draw.randint(1, max(2, self.reference.sizes[-1] // 4096))
         command = ["mount", "-t", "tmpfs", "-o", f"size={4096 * size}", "faults", self.folder]
         if shutil.which("mount") is None or subprocess.run(command, check=False).returncode:
             self._limit(name, draw)

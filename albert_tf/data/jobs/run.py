@@ -20,6 +20,7 @@ from albert_tf.data.jobs.shards import (
 from albert_tf.data.pretraining.records import MANIFEST
 from albert_tf.errors import UserError
 from albert_tf.files import require_same
+from albert_tf.options import FILE
 
 KIND: Final = "albert_tf pretraining examples"
 _SHOWN: Final = 3  # names in a message
@@ -115,7 +116,7 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     """
     names = output.sizes()
     manifest, begun = read_manifest(output), output.read_json(SETTINGS)
-    _check_ours(output, names, manifest, force)
+    _check_ours(job, names, manifest, force)
     now = job.settings()
     if force:
         output.remove(*(f"{REPORTS}/{name}" for name in output.sizes(REPORTS)))
@@ -133,16 +134,17 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     return manifest
 
 
-def _check_ours(
-    output: Output, names: Mapping[str, int], manifest: Manifest | None, force: bool
-) -> None:
-    """Refuses an output that contains anything else."""
-    remains = force and all(name.endswith(".tfrecord") for name in names)
-    if names and not manifest and WORK not in names and not remains:
+def _check_ours(job: Job, names: Mapping[str, int], manifest: Manifest | None, force: bool) -> None:
+    """Refuses an output that contains anything else; `force` takes files without a manifest."""
+    ours = {MANIFEST, FILE, f".{FILE}.partial", *(name for name, _ in job.tokenizer)}
+    shards = {name for name in names if name.endswith(".tfrecord")}
+    strangers = [name for name in names if not shards or name not in ours | shards]
+    if names and not manifest and WORK not in names and (strangers or not force):
+        way_out = "Choose another folder" if strangers else "Start anew with --force"
         raise UserError(
             "The output must be a new or an empty folder, or one of an earlier build-data. "
-            f"Received: {output.place}, which contains {next(iter(names))} and no {MANIFEST} of "
-            "build-data. Choose another folder."
+            f"Received: {job.output}, which contains {[*strangers, *names][0]} and no whole "
+            f"{MANIFEST} of build-data. {way_out}."
         )
 
 
