@@ -33,6 +33,8 @@ _FOREIGN: Final = {
     "return_dict": (True, "Use outputs.to_tuple(), or outputs[0]."),
     "head_mask": (None, "This model can't mask single heads."),
 }
+# Options of transformers' from_pretrained about the format, which is detected here.
+_DETECTED: Final = ("from_pt", "from_tf", "from_flax", "use_safetensors")
 
 
 class PreTrainedModel(keras.Model):
@@ -143,6 +145,8 @@ class PreTrainedModel(keras.Model):
 
     @classmethod
     def from_config(cls: type[Model], config: dict[str, Any], custom_objects: Any = None) -> Model:
+        if isinstance(config, AlbertConfig):  # as transformers' classes for any model take it
+            return cls(config)
         values = {**config, "config": AlbertConfig.from_dict(config["config"])}
         if "dtype" in values:
             values["dtype"] = keras.dtype_policies.deserialize(values["dtype"])
@@ -185,6 +189,7 @@ class PreTrainedModel(keras.Model):
                 configuration.
         """
         hub_options, fields = finder.split_hub_options(options)
+        fields = {name: value for name, value in fields.items() if name not in _DETECTED}
         checkpoint = finder.find(name_or_path, **hub_options).read()
         if config is not None:
             _require_config(cls, config)

@@ -86,7 +86,8 @@ def test_another_configuration(small_config, tmp_path):
     config = AlbertConfig.from_pretrained(tmp_path, num_labels=4, hidden_dropout_prob=0.3)
     load = AlbertForSequenceClassification.from_pretrained
     assert load(tmp_path, config=config).config == config
-    assert load(tmp_path, config=config, num_labels=5).config.num_labels == 5
+    assert load(tmp_path, config=config, num_labels=5, from_pt=True).config.num_labels == 5
+    assert AlbertForSequenceClassification.from_config(config).config == config
     with pytest.raises(TypeError, match="made from an AlbertConfig.*Received: 'config.json'"):
         load(tmp_path, config="config.json")
 
