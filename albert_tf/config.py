@@ -120,7 +120,7 @@ class AlbertConfig:
     hidden_dropout_prob: float = 0.0
     attention_probs_dropout_prob: float = 0.0
     classifier_dropout_prob: float = 0.1
-    max_position_embeddings: int = _count(512, 2**20)  # whose attention scores take a terabyte
+    max_position_embeddings: int = _count(512, 2**20)  # whose attention scores take terabytes
     type_vocab_size: int = _count(2, 65_536)  # TAPAS, which marks columns with them, has 256
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12

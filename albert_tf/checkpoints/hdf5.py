@@ -46,7 +46,6 @@ def _check(h5py: Any, path: Path, file: Any) -> None:
     Raises:
         UserError: there is one, or the datasets claim more bytes than the file has.
     """
-
     sizes: list[int] = []
 
     def foreign_link(name: str, link: Any) -> str | None:

@@ -1,4 +1,6 @@
+import dataclasses
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -30,6 +32,28 @@ def test_a_written_checkpoint_is_found_and_read(small_config, tensors, tmp_path,
     for name in tensors:
         np.testing.assert_array_equal(found.tensors[name], tensors[name], err_msg=name)
     assert found.sources == conversion.stored_names(kind, found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("hf", "float32"), ("hf", "float16"), ("keras-hub", "float32")]
+)
+def test_memory_of_reading(small_config, tmp_path, kind, dtype):
+    """Reading takes twice the file's bytes at the most, besides the model's in float32."""
+    config = dataclasses.replace(small_config, vocab_size=100_000, embedding_size=30)
+    tensors = {
+        name: np.zeros(shape, dtype)
+        for name, shape in names.shapes(config).items()
+        if name.split(".")[0] in ("embeddings", "encoder", "pooler")
+    }
+    conversion._WRITERS[kind](tmp_path / "out", config, tensors)
+    stored = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
+    numbers = sum(tensor.size for tensor in tensors.values())
+    find(tmp_path / "out").read()  # imports packages
+    tracemalloc.start()
+    find(tmp_path / "out").read()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert numbers * 4 < peak < 2 * stored + 4 * numbers * (dtype == "float16") + 2**20
 
 
 def test_a_prefix_of_tensorflow_1(small_config, tensors, tmp_path):
