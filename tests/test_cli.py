@@ -63,6 +63,11 @@ def files(tmp_path, monkeypatch):
         ("finetune --task rte --data . --model tiny --output o", "'perhaps', dev.tsv, line 2"),
         ("finetune --task classify --data alike.csv --model tiny --output o", "all with the label"),
         ("finetune --task classify --data data.csv --model none --output o", "Received: none"),
+        (
+            "finetune --task classify --data data.csv --model tiny --output folder",
+            "must be new",
+        ),
+        ("pretrain --data data.csv --size tiny --output binary", "Received: binary, a file"),
         ("pretrain --data none --size tiny --output o", "'none', which matches no file"),
         (
             "pretrain --data data.csv --size none --output o",

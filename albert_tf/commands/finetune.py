@@ -2,7 +2,7 @@
 
 from albert_tf.commands.text_options import check_model
 from albert_tf.data.labels import ONE_CLASS, check_labels
-from albert_tf.training.options import FinetuningOptions
+from albert_tf.training.options import FinetuningOptions, check_output
 
 SUMMARY = "fine-tune a classifier or regressor on a task"
 EXAMPLES = """examples:
@@ -22,6 +22,7 @@ def check(options: FinetuningOptions) -> None:
     """Reads the examples and looks for the model."""
     from albert_tf.training.recipes import is_size
 
+    check_output(options.output, options.force)
     check_labels(options)
     if not is_size(options.model):
         check_model(options.model)

@@ -6,6 +6,7 @@ from typing import Any
 from albert_tf.commands.text_options import check_model
 from albert_tf.errors import UserError
 from albert_tf.sizes import SIZES
+from albert_tf.training.options import check_output
 from albert_tf.training.pretraining_options import PretrainingOptions
 
 SUMMARY = "pretrain on the records of build-data"
@@ -31,6 +32,7 @@ def check(options: PretrainingOptions) -> None:
     from albert_tf.data.corpus.files import find_inputs, is_remote
     from albert_tf.text.tokenizer import AlbertTokenizer
 
+    check_output(options.output, options.force)
     for records in filter(None, (options.data, options.eval_data)):
         if not is_remote(records):
             find_inputs([records])

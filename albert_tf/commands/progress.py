@@ -10,7 +10,7 @@ from typing import Final
 
 from albert_tf.data.jobs.progress import SECONDS_A_LINE
 
-WITH_PROGRESS: Final = ("build_data", "pretrain", "finetune")
+WITH_PROGRESS: Final = ("build-data", "pretrain", "finetune")
 _counts: dict[str, int] = {}
 
 
@@ -31,7 +31,7 @@ def signs_of_life(command: ModuleType) -> Iterator[None]:
             seconds = time.monotonic() - started
             print(f"{name}: {seconds:,.0f} s{counted}", file=sys.stderr, flush=True)
 
-    name = command.__name__.rpartition(".")[2]
+    name = command.__name__.rpartition(".")[2].replace("_", "-")
     if name not in WITH_PROGRESS and not sys.stderr.isatty():
         threading.Thread(target=show, daemon=True).start()
     try:

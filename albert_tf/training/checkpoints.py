@@ -16,12 +16,12 @@ from keras import ops
 from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import UserError
 from albert_tf.files import require_same, write_json, written_atomically
-from albert_tf.locks import LOCK, locked
+from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.training.optimizers import build_optimizer, inner
+from albert_tf.training.options import CHECKPOINTS, REMOVED, check_output
 
-CHECKPOINTS: Final = "checkpoints"  # folder within the output
 LOGS: Final = "logs"
 REPORT: Final = "report.json"
 STATE: Final = "state.safetensors"
@@ -106,8 +106,7 @@ def prepared_output(output: Path, force: bool) -> Iterator[None]:
         if force:
             _remove(output / CHECKPOINTS)
             shutil.rmtree(output / LOGS, ignore_errors=True)
-        else:
-            _check_output(output)
+        check_output(output, force)
         yield
 
 
@@ -121,17 +120,7 @@ def _remove(folder: Path) -> None:
 
 def _rest(folder: Path) -> Path:
     """Returns the place of what is left of a folder while it is removed."""
-    return folder.with_name(f".{folder.name}.removed")
-
-
-def _check_output(output: Path) -> None:
-    names = {path.name for path in output.iterdir()} - {LOCK}
-    if names and CHECKPOINTS not in names:
-        raise UserError(
-            "The output must be new, or hold an interrupted run. Received: "
-            f"{output}, which holds something else. Choose another folder, or give --force to "
-            "replace its model."
-        )
+    return folder.with_name(REMOVED.format(folder.name))
 
 
 def versions() -> dict[str, Any]:

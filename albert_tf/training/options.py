@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from albert_tf.data.options import LabelledData
+from albert_tf.errors import UserError
+from albert_tf.locks import LOCK
 from albert_tf.options import (
     COUNT,
     NOT_NEGATIVE,
@@ -21,6 +23,8 @@ from albert_tf.sizes import SIZES
 if TYPE_CHECKING:
     from albert_tf.training.recipes import Recipe
 
+CHECKPOINTS: Final = "checkpoints"  # folder within the output of an unfinished run
+REMOVED: Final = ".{}.removed"  # a folder while it is removed
 Form = Literal["original", "usual"]  # of a schedule's decay
 _TRAINING: Final = (
     "training (defaults: for GLUE the paper's table 14; for your own data a rate of 2e-5, batches "
@@ -100,3 +104,21 @@ class FinetuningOptions(LabelledData):
             base = base._replace(steps=None)
         asked = {name: getattr(self, name) for name in Recipe._fields}
         return base._replace(**{name: value for name, value in asked.items() if value is not None})
+
+
+def check_output(output: Path, force: bool) -> None:
+    """Refuses a file, and a folder that is neither empty nor an interrupted run's.
+
+    Args:
+        force: allow any folder.
+    """
+    if output.exists() and not output.is_dir():
+        raise UserError(f"The output must be a folder. Received: {output}, a file.")
+    names = {path.name for path in output.iterdir()} if output.is_dir() else set()
+    names -= {LOCK, REMOVED.format(CHECKPOINTS)}
+    if names and CHECKPOINTS not in names and not force:
+        raise UserError(
+            "The output must be new, or hold an interrupted run. Received: "
+            f"{output}, which holds something else. Choose another folder, or give --force to "
+            "replace its model."
+        )

@@ -38,7 +38,7 @@ class ExampleOptions:
     dupe_factor: int | None = option(
         None,
         help=f"differently masked copies in static mode; default: {COPIES}",
-        range=COUNT,
+        range=Range(minimum=1, maximum=1000),
         group=EXAMPLE_GROUP,
     )
     max_seq_length: int = option(
