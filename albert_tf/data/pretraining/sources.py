@@ -194,5 +194,6 @@ def _count(path: str) -> int:
         return int(tf.data.TFRecordDataset(path).reduce(one * 0, lambda count, _: count + one))
     except tf.errors.DataLossError as error:
         raise UserError(
-            f"A TFRecord file must be whole. Received: {path}: {error.message}. Copy it again."
+            f"Records must be whole. Received: {path}, which is damaged, cut short or not a "
+            "TFRecord file. Copy it again, or give the folder that build-data wrote."
         ) from error
