@@ -109,7 +109,7 @@ def test_the_model_says_what_it_learned(uninterrupted):
 
 def command(options):
     """Returns the command line of these options."""
-    defaults = PretrainingOptions("", Path(), size="tiny")
+    defaults = PretrainingOptions("none", Path(), size="tiny")
     changed = [
         f"--{field.name.replace('_', '-')}={getattr(options, field.name)}"
         for field in dataclasses.fields(options)
