@@ -194,6 +194,22 @@ def test_offsets_cover_the_text_in_order(tokenizer):
     assert all(character.isspace() or character == "\u200b" for character in left_out)
 
 
+def test_offsets_of_long_texts(tokenizer, monkeypatch):
+    """A long text is normalized in parts, which changes nothing."""
+    texts = [
+        "the  old library,\u200b on\ta ﬁ hill. " * 9,
+        "a" * 99,
+        " x" * 30 + "  ",
+        "",
+        "é " * 40,
+    ]
+    whole = tokenizer(texts, return_offsets_mapping=True)
+    monkeypatch.setattr("albert_tf.text.tokenizer._PART", 5)
+    parts = tokenizer(texts, return_offsets_mapping=True)
+    assert parts == whole
+    assert [parts.word_ids(row) for row in range(5)] == [whole.word_ids(row) for row in range(5)]
+
+
 def test_special_tokens_inside_text(tokenizer):
     plain = tokenizer.encode("the", add_special_tokens=False)
     hill = tokenizer.encode("hill", add_special_tokens=False)

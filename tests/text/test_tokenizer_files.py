@@ -82,12 +82,54 @@ def test_none(tmp_path):
     assert read_tokenizer(tmp_path, {})[0].name == "tokenizer.json"
 
 
-@pytest.mark.parametrize("content", ["{", "[1]", ""])
+@pytest.mark.parametrize("content", ["{", "[1]", "", '{"a":' * 100_000, '{"a": "\ud800'])
 def test_damaged_json(tmp_path, content):
     put(tmp_path / "spiece.model")
-    (tmp_path / "tokenizer_config.json").write_text(content)
+    (tmp_path / "tokenizer_config.json").write_text(content, "utf-8", "surrogatepass")
     with pytest.raises(UserError, match="tokenizer_config.json must be a JSON object. Received: "):
         read_tokenizer(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"model_max_length": "512"},
+        {"model_max_length": True},
+        {"model_max_length": 0},
+        {"model_max_length": float("inf")},
+        {"model_max_length": [1] * 100_000},
+        {"do_lower_case": 1},
+        {"padding_side": "up"},
+        {"padding_side": ["left"]},
+        {"quotes": "none"},
+        {"split_special_tokens": "no"},
+    ],
+)
+def test_wrong_settings(tmp_path, unbaked, setting):
+    put(tmp_path / "spiece.model", unbaked)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(setting))
+    with pytest.raises(UserError, match=f"{next(iter(setting))}.* must be .* Received: ") as raised:
+        AlbertTokenizer.from_pretrained(tmp_path)
+    assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize("length", [10**30, 1e30])
+def test_no_limit(tmp_path, tokenizer, length):
+    tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": length}))
+    loaded = AlbertTokenizer.from_pretrained(tmp_path)
+    text = "the hill " * 1000
+    assert loaded.encode(text, truncation=True) == tokenizer.encode(text)
+    with pytest.raises(ValueError, match="requires a max_length.*which means no limit"):
+        loaded(text, padding="max_length")
+
+
+def test_null_and_transformers_own_settings(tmp_path, tokenizer):
+    tokenizer.save_pretrained(tmp_path)
+    settings = {"padding_side": None, "model_max_length": 7.0, "added_tokens_decoder": {"0": {}}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    loaded = AlbertTokenizer.from_pretrained(tmp_path)
+    assert (loaded.padding_side, loaded.model_max_length) == ("right", 7)
 
 
 def test_sentencepiece_needs_no_tensorflow(tmp_path, tokenizer):

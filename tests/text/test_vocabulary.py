@@ -1,12 +1,13 @@
 """Vocabularies: made, described, refused."""
 
 import hashlib
+import struct
 
 import pytest
 import sentencepiece
 
 from albert_tf.errors import UserError
-from albert_tf.text.model_file import Baked, ModelProto, describe
+from albert_tf.text.model_file import LEAF, Baked, ModelProto, describe, split_rules
 from albert_tf.text.normalization import best_score, ends_in_digit_comma
 from albert_tf.text.tokenizer import ensure_baked
 from albert_tf.text.vocabulary import bake, bake_file, train_vocabulary
@@ -74,6 +75,65 @@ def test_every_cut_is_noticed(unbaked):
     for length in range(1, len(unbaked) - 1, 97):
         with pytest.raises(UserError, match="cut short"):
             bake(unbaked[:length])
+
+
+def damaged_rules(proto):
+    content = proto.normalizer_spec.precompiled_charsmap
+    proto.normalizer_spec.precompiled_charsmap = content[:-3] + b"\xff" + content[-2:]
+
+
+def shifted_rules(proto):
+    """Makes one replacement begin a byte later, as a flipped bit does."""
+    trie, pool = split_rules(proto.normalizer_spec.precompiled_charsmap)
+    at = next(at for at, cell in enumerate(trie.tolist()) if cell & LEAF and pool[cell ^ LEAF])
+    trie[at] += 1
+    rules = struct.pack("<I", trie.nbytes) + trie.tobytes() + pool
+    proto.normalizer_spec.precompiled_charsmap = rules
+
+
+def cut_rules(proto):
+    proto.normalizer_spec.precompiled_charsmap = proto.normalizer_spec.precompiled_charsmap[:99]
+
+
+def repeated_piece(proto):
+    proto.pieces.append(proto.pieces[9])
+
+
+def no_unknown_piece(proto):
+    proto.pieces[1].type = proto.pieces[1].CONTROL
+
+
+@pytest.mark.parametrize(
+    "damage", [damaged_rules, shifted_rules, cut_rules, repeated_piece, no_unknown_piece]
+)
+def test_damaged_models(unbaked, damage):
+    proto = ModelProto.FromString(unbaked)
+    damage(proto)
+    with pytest.raises(UserError, match="whole SentencePiece model. Received: .* damaged: "):
+        bake(proto.SerializeToString())
+
+
+def test_a_piece_that_is_no_text(unbaked):
+    content = unbaked.replace("ω".encode(), b"\xff\xff", 1)
+    assert ModelProto.FromString(content).pieces != ModelProto.FromString(unbaked).pieces
+    with pytest.raises(UserError, match="whole SentencePiece model"):
+        bake(content)
+
+
+def test_another_type_of_model(unbaked):
+    proto = ModelProto.FromString(unbaked)
+    proto.trainer_spec.model_type = proto.trainer_spec.BPE
+    with pytest.raises(UserError, match="must be a unigram model"):
+        bake(proto.SerializeToString())
+
+
+def test_a_damaged_record(unbaked):
+    proto = ModelProto.FromString(bake(unbaked))
+    proto.normalizer_spec.name = proto.normalizer_spec.name.replace("plain", "p").replace(
+        "=1", "=7"
+    )
+    with pytest.raises(UserError, match="must be as `bake` wrote it. Received: 'albert_tf/1;sha"):
+        describe(proto.SerializeToString())
 
 
 @pytest.mark.parametrize("missing", ["[MASK]", "[CLS]", "<pad>"])

@@ -40,13 +40,41 @@ def test_reads_tokenizer_json(vocab_text, tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    ['{"model": {"vocab": {"[PAD]": 1}}}', '{"model": {"vocab": [["a", -1.5]]}}', "{}", "{", "[]"],
+    [
+        '{"model": {"vocab": {"[PAD]": 1}}}',
+        '{"model": {"vocab": {"[PAD]": []}}}',
+        '{"model": {"vocab": {"a\\nb": 0}}}',
+        '{"model": {"vocab": {"\\ud800": 0}}}',
+        '{"model": {"vocab": [["a", -1.5]]}}',
+        '{"model": {"vocab": 5}}',
+        '{"model": []}',
+        "{}",
+    ],
 )
 def test_other_tokenizer_json(tmp_path, content):
     path = tmp_path / "tokenizer.json"
     path.write_text(content)
     with pytest.raises(UserError, match="vocabulary with ids from 0. Received: .*json"):
         Vocabulary.read(path, {})
+
+
+def test_damaged_tokenizer_json(tmp_path):
+    path = tmp_path / "tokenizer.json"
+    path.write_text('{"model":' * 100_000)
+    with pytest.raises(UserError, match="tokenizer.json must be a JSON object. Received: "):
+        Vocabulary.read(path, {})
+
+
+def test_long_pieces(vocab_text):
+    """tensorflow-text takes 64 characters; a vocabulary in another format may be one long line."""
+    Vocabulary.read((vocab_text() + "##" + "字" * 62 + "\n").encode(), {})
+    with pytest.raises(UserError, match="at most 64 characters.*Received: .*a piece of 1,000,000"):
+        Vocabulary.read((vocab_text() + "a" * 1_000_000 + "\n").encode(), {})
+
+
+def test_a_special_token_without_name(vocab_text):
+    with pytest.raises(UserError, match="pieces without an empty name"):
+        Vocabulary.read((vocab_text() + "\n").encode(), {"mask_token": ""})
 
 
 def test_invalid_vocabularies(vocab_text, tmp_path):
