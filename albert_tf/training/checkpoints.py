@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import os
 import platform
 import shutil
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from keras import ops
 
 from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import UserError
-from albert_tf.files import require_same, write_json, written_atomically
+from albert_tf.files import check_sums, require_same, write_json, written_atomically
 from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -52,6 +53,7 @@ class Checkpoints:
         with written_atomically(path, force=True) as made:
             self._write(model, made)
             save_state(made / STATE, model, self.settings, progress)
+            _flush(made)
         for old in self.found()[: -self.keep]:
             _remove(old)
         return path
@@ -60,6 +62,7 @@ class Checkpoints:
         """Writes the best version so far."""
         with written_atomically(self.folder / BEST, force=True) as made:
             self._write(model, made)
+            _flush(made)
 
     def _write(self, model: PreTrainedModel, folder: Path) -> None:
         model.save_pretrained(folder)
@@ -81,7 +84,15 @@ class Checkpoints:
         return found_checkpoints(self.output)
 
     def publish(self, report: Mapping[str, Any]) -> None:
-        """Moves the best version to the output; the checkpoints stay until that is whole."""
+        """Moves the best version to the output; the checkpoints stay until that is whole.
+
+        Raises:
+            UserError: the best version's weights were damaged since they were written.
+        """
+        try:
+            check_sums(self.folder / BEST)
+        except UserError as error:
+            raise UserError(f"{error} Or start again with --force.") from error
         for path in (self.folder / BEST).iterdir():
             with written_atomically(self.output / path.name, force=True) as target:
                 shutil.copyfile(path, target)
@@ -108,6 +119,14 @@ def prepared_output(output: Path, force: bool) -> Iterator[None]:
             shutil.rmtree(output / LOGS, ignore_errors=True)
         check_output(output, force)
         yield
+
+
+def _flush(folder: Path) -> None:
+    """Writes files through to the disk, so that a power failure can't cut them short later."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
 
 
 def _remove(folder: Path) -> None:

@@ -11,6 +11,7 @@ from albert_tf.locks import locked
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training.checkpoints import (
     CHECKPOINTS,
+    Checkpoints,
     found_checkpoints,
     load_state,
     prepared_output,
@@ -131,3 +132,13 @@ def test_a_run_killed_while_it_removes_checkpoints_leaves_none_in_part(tmp_path,
     assert os.listdir(tmp_path) == [".checkpoints.removed"]
     with prepared_output(tmp_path, force=False):
         assert os.listdir(tmp_path) == [".lock"]
+
+
+def test_a_damaged_best_version_is_not_published(tmp_path, tiny_tokenizer):
+    checkpoints = Checkpoints(tmp_path, tiny_tokenizer, SETTINGS, keep=1)
+    checkpoints.save_best(compiled(1))
+    weights = tmp_path / CHECKPOINTS / "best" / "model.safetensors"
+    os.truncate(weights, weights.stat().st_size - 1)
+    with pytest.raises(UserError, match="best/model.safetensors must be .* again with --force"):
+        checkpoints.publish({})
+    assert not (tmp_path / "model.safetensors").exists()
