@@ -8,6 +8,8 @@ import keras
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForMultipleChoice, AlbertForQuestionAnswering
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.tokenizer import check_fit
 from albert_tf_export.signatures import has_choices, takes_positions
 
 Layers = Literal["unrolled", "loop"]
@@ -20,18 +22,26 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise UserError(f"{name} must be one of {', '.join(choices)}. Received: {value!r}.")
 
 
-def check_backend() -> None:
-    """Refuses every backend of Keras but TensorFlow."""
+def check_options(
+    model: PreTrainedModel,
+    tokenizer: BaseTokenizer,
+    max_length: int,
+    layers: str,
+    pairs: bool | None,
+) -> bool:
+    """Refuses options that don't fit together, and every backend of Keras but TensorFlow.
+
+    Returns:
+        Whether the model's texts come in pairs: by its task, otherwise by the caller's choice.
+    """
+    check_choice("layers", layers, LAYERS)
     if keras.backend.backend() != "tensorflow":
         raise UserError(
             "Exports need Keras on TensorFlow. "
             f"Received: the backend {keras.backend.backend()!r}. Save the model with "
             "save_pretrained, and load it with KERAS_BACKEND=tensorflow."
         )
-
-
-def paired(model: PreTrainedModel, pairs: bool | None) -> bool:
-    """Whether the model's texts come in pairs: by its task, otherwise by the caller's choice."""
+    check_fit(tokenizer, model.config, max_length)
     if not isinstance(model, AlbertForQuestionAnswering | AlbertForMultipleChoice):
         return bool(pairs)
     if pairs is False:

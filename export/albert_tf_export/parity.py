@@ -15,8 +15,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
 from albert_tf_export.comparison import ParityError, differences, magnitude
 from albert_tf_export.samples import Case
 from albert_tf_export.signatures import IDS, TEXT
@@ -91,83 +89,61 @@ def report(path: Path, written: Path, differences: Mapping[str, Difference]) -> 
     return Report(path, size, digest.hexdigest(), differences)
 
 
-def check_saved_model(
-    folder: Path, signatures: Sequence[str], samples: Mapping[str, Case]
-) -> dict[str, Difference]:
-    """Returns the largest difference for each signature.
-
-    Raises:
-        ParityError: the SavedModel doesn't run, or a difference is beyond float32's tolerance.
-    """
-    runs = {
-        name: Run([folder, "--signature", name], samples[name].inputs, samples[name])
-        for name in signatures
-    }
-    return _within(_differences("saved_model.py", runs, "none"))
-
-
-def check_tflite(
-    file: Path,
-    signatures: Sequence[str],
+def check(
+    runner: str,
+    path: Path,
+    names: Sequence[str],
     samples: Mapping[str, Case],
-    tokenizer: BaseTokenizer,
-    precision: str,
+    precision: str = "none",
+    vocabulary: bytes | None = None,
 ) -> dict[str, Difference]:
     """Returns the largest difference for each signature.
 
-    The runner makes the ids for `ids` with sentencepiece alone, as on a phone; for a WordPiece
-    vocabulary, which sentencepiece can't read, they come from the tokenizer.
-
+    Args:
+        runner: file name of the script that runs the export.
+        path: the export.
+        names: its signatures.
+        samples: for each signature, its inputs and expected outputs.
+        precision: a key of `TOLERANCES`.
+        vocabulary: SentencePiece model with which the runner makes the ids for `ids`, as on a
+            phone; by default they come from the samples.
     Raises:
-        ParityError: the file doesn't run, or a difference is beyond its precision's tolerance.
+        ParityError: the export doesn't run, or a difference is beyond the tolerance.
     """
-    runs = {
-        name: Run([file, "--signature", name], samples[name].inputs, samples[name])
-        for name in signatures
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        if IDS in runs and not isinstance(tokenizer, WordPieceTokenizer):
-            vocabulary = Path(folder) / "spiece.model"
-            vocabulary.write_bytes(tokenizer.model_bytes)
-            arguments = [*runs[IDS].arguments, "--vocabulary", vocabulary]
-            runs[IDS] = Run(arguments, samples[TEXT].inputs, samples[IDS])
-        return _within(_differences("tflite.py", runs, precision))
-
-
-def _within(found: dict[str, Difference]) -> dict[str, Difference]:
-    for name, difference in found.items():
+    found = _outputs(runner, path, names, samples, vocabulary)
+    differences = {name: _difference(found[name], samples[name], precision) for name in names}
+    for name, difference in differences.items():
         if difference.share > 1:
             raise ParityError(
                 f"The export's {difference.output} must be within {difference.tolerance:.2g} of "
                 f"Keras'. Received: a difference of {difference.value:.2g} from its signature "
                 f"{name!r}. Choose a higher precision, or skip the check with check=False."
             )
-    return found
+    return differences
 
 
-class Run(NamedTuple):
-    """Arguments of a runner, its inputs, and the case with the expected outputs."""
-
-    arguments: Sequence[str | Path]
-    inputs: Sequence[Mapping[str, Any]]
-    case: Case
-
-
-def _differences(runner: str, runs: Mapping[str, Run], precision: str) -> dict[str, Difference]:
-    """Compares each run's outputs with the expected ones."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = {name: Path(folder) / f"{name}.npz" for name in runs}
-        commands: list[Sequence[str | Path]] = []
-        for name, run in runs.items():
-            inputs = Path(folder) / name
-            inputs.write_text("".join(json.dumps(row) + "\n" for row in run.inputs))
-            options: list[str | Path] = ["--input", inputs, "--save", files[name]]
-            commands.append([RUNNERS / runner, *run.arguments, *options])
+def _outputs(
+    runner: str,
+    path: Path,
+    names: Sequence[str],
+    samples: Mapping[str, Case],
+    vocabulary: bytes | None,
+) -> dict[str, list[dict[str, np.ndarray]]]:
+    """Runs each signature on its samples; returns the outputs of each row."""
+    with tempfile.TemporaryDirectory() as workshop:
+        folder = Path(workshop)
+        commands = []
+        for name in names:
+            command: list[str | Path] = [RUNNERS / runner, path, "--signature", name]
+            inputs = samples[name].inputs
+            if name == IDS and vocabulary is not None:
+                (folder / "spiece.model").write_bytes(vocabulary)
+                command += ["--vocabulary", folder / "spiece.model"]
+                inputs = samples[TEXT].inputs
+            (folder / name).write_text("".join(json.dumps(row) + "\n" for row in inputs))
+            commands.append([*command, "--input", folder / name, "--save", folder / f"{name}.npz"])
         _run_scripts(commands)
-        return {
-            name: _difference(_saved_outputs(files[name]), run.case, precision)
-            for name, run in runs.items()
-        }
+        return {name: _saved_outputs(folder / f"{name}.npz") for name in names}
 
 
 # Runs a script as Python does, and ends when standard input ends.

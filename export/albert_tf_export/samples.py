@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.layers.answer_spans import BEAM
 from albert_tf.models.base import PreTrainedModel
@@ -19,7 +18,7 @@ from albert_tf_export.signatures import (
     outputs_by_piece,
     takes_positions,
 )
-from albert_tf_export.task_outputs import task_outputs
+from albert_tf_export.task_outputs import at_least, task_outputs
 
 TEXTS: Final = (
     "A quiet delight from start to finish.",
@@ -69,15 +68,14 @@ def sample(
     """
     texts = _texts(max_length, pairs, choices if has_choices(model) else None)
     ids = [_encoded(tokenizer, row, max_length) for row in texts]
-    pieces = [
-        max(map(len, row["input_ids"])) if has_choices(model) else len(row["input_ids"])
-        for row in ids
-    ]
-    expected = [_outputs(model, row) for row in ids]
+    features = [_features(tokenizer, row, has_choices(model)) for row in ids]
+    pieces = [each["input_ids"].shape[-1] for each in features]
+    expected = [_outputs(model, each) for each in features]
     cases = {IDS: Case(ids, expected, pieces), TEXT: Case(texts, expected, pieces)}
     if outputs_by_piece(model):
         with_pieces = [
-            {**outputs, **_features(row)} for outputs, row in zip(expected, ids, strict=True)
+            {**outputs, **{name: value[0] for name, value in each.items()}}
+            for outputs, each in zip(expected, features, strict=True)
         ]
         cases[TEXT] = Case(texts, with_pieces, pieces)
     if takes_positions(model):
@@ -110,45 +108,24 @@ def _encoded(tokenizer: BaseTokenizer, row: Row, max_length: int) -> Row:
     return {name: encoded[name] for name in NAMES}
 
 
-def _features(row: Row, least: int = 0) -> dict[str, np.ndarray]:
-    """Int32 `[T]`, or `[C, T]` padded to the longest."""
-    nested = [row["input_ids"]] if _is_flat(row["input_ids"]) else row["input_ids"]
-    width = max([least, *map(len, nested)])
-
-    def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
-        filled = np.array([[*each, *[0] * (width - len(each))] for each in rows], "int32")
-        return filled[0] if _is_flat(row["input_ids"]) else filled
-
-    types = [row["token_type_ids"]] if _is_flat(row["input_ids"]) else row["token_type_ids"]
-    return {
-        "input_ids": padded(nested),
-        "attention_mask": padded([[1] * len(each) for each in nested]),
-        "token_type_ids": padded(types),
-    }
+def _features(tokenizer: BaseTokenizer, row: Row, has_choices: bool) -> dict[str, np.ndarray]:
+    """Int32 `[1, T]`, or `[1, C, T]` padded to the longest."""
+    features = tokenizer.pad(row, padding_side="right", return_tensors="np")
+    return {name: value[None] if has_choices else value for name, value in features.items()}
 
 
-def _is_flat(ids: Sequence[Any]) -> bool:
-    return not isinstance(ids[0], list)
-
-
-def _outputs(model: PreTrainedModel, row: Row) -> dict[str, np.ndarray]:
+def _outputs(model: PreTrainedModel, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Outputs of one row, which needs no padding but up to a beam's width.
 
     Those that the model itself returns are taken from its call without options.
     """
-    least = BEAM if model.config.answerability else 0
-    features = {name: tf.constant(value[None]) for name, value in _features(row, least).items()}
+    if model.config.answerability:
+        features = {name: at_least(BEAM, value) for name, value in features.items()}
     outputs = {
         **task_outputs(model, features, unroll=True),
         **model(dict(features), training=False),
     }
-    return {name: _plain(np.asarray(value)[0]) for name, value in outputs.items()}
-
-
-def _plain(value: Any) -> np.ndarray:
-    """Converts strings to NumPy's dtype for them, as in the runners' files."""
-    value = np.asarray(value)
-    return np.array(value.tolist(), "S") if value.dtype == object else value
+    return {name: np.asarray(np.asarray(value)[0]) for name, value in outputs.items()}
 
 
 def _masked(whole: Case, predictions: int) -> Case:

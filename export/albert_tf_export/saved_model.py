@@ -15,16 +15,8 @@ from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
-from albert_tf.text.tokenizer import check_fit
 from albert_tf_export import parity
-from albert_tf_export.options import (
-    LAYERS,
-    Layers,
-    check_backend,
-    check_choice,
-    in_float32,
-    paired,
-)
+from albert_tf_export.options import Layers, check_options, in_float32
 from albert_tf_export.samples import sample
 from albert_tf_export.signatures import (
     Signature,
@@ -88,10 +80,7 @@ def export_saved_model(
     """
     if max_length is None:
         max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    check_choice("layers", layers, LAYERS)
-    check_backend()
-    check_fit(tokenizer, model.config, max_length)
-    pairs = paired(model, pairs)
+    pairs = check_options(model, tokenizer, max_length, layers, pairs)
     with written_atomically(path, force=force, alone=True) as folder:
         model = in_float32(model)
         unroll = layers == "unrolled"
@@ -107,7 +96,7 @@ def export_saved_model(
         if check:
             names = [signature.name for signature in signatures]
             samples = sample(model, tokenizer, max_length, pairs)
-            differences = parity.check_saved_model(folder, names, samples)
+            differences = parity.check("saved_model.py", folder, names, samples)
         return parity.report(Path(path), folder, differences)
 
 

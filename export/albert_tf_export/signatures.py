@@ -61,18 +61,9 @@ def ids_signature(
 
     For multiple choice they are `[B, C, T]`.
     """
-
-    def ids(input_ids: tf.Tensor, attention_mask: tf.Tensor, token_type_ids: tf.Tensor) -> Tensors:
-        features = {
-            "input_ids": input_ids,
-            "attention_mask": attention_mask,
-            "token_type_ids": token_type_ids,
-        }
-        return task_outputs(model, features, unroll)
-
     shape = [batch, choices, length] if has_choices(model) else [batch, length]
     specs = [tf.TensorSpec(shape, each.dtype, each.name) for each in schema.INPUTS]
-    return Signature(IDS, specs, ids)
+    return _of_features(IDS, specs, model, unroll)
 
 
 def masked_signature(
@@ -87,24 +78,21 @@ def masked_signature(
 
     Logits over the vocabulary at every position are large: 15 MB for a row of 128 pieces.
     """
-
-    def masked(
-        input_ids: tf.Tensor,
-        attention_mask: tf.Tensor,
-        token_type_ids: tf.Tensor,
-        masked_lm_positions: tf.Tensor,
-    ) -> Tensors:
-        features = {
-            "input_ids": input_ids,
-            "attention_mask": attention_mask,
-            "token_type_ids": token_type_ids,
-            POSITIONS: masked_lm_positions,
-        }
-        return task_outputs(model, features, unroll)
-
     specs = [tf.TensorSpec([batch, length], each.dtype, each.name) for each in schema.INPUTS]
     specs.append(tf.TensorSpec([batch, predictions], tf.int32, POSITIONS))
-    return Signature(MASKED, specs, masked)
+    return _of_features(MASKED, specs, model, unroll)
+
+
+def _of_features(
+    name: str, specs: Sequence[tf.TensorSpec], model: PreTrainedModel, unroll: bool
+) -> Signature:
+    """Takes the model's inputs themselves."""
+
+    def function(*values: tf.Tensor) -> Tensors:
+        features = {spec.name: value for spec, value in zip(specs, values, strict=True)}
+        return task_outputs(model, features, unroll)
+
+    return Signature(name, specs, function)
 
 
 def text_signature(
@@ -123,20 +111,14 @@ def text_signature(
     """
     leading = [batch, choices] if has_choices(model) else [batch]
 
-    def outputs_of(*texts: tf.Tensor) -> Tensors:
+    def function(*texts: tf.Tensor) -> Tensors:
         features = _features(preprocessor, texts, leading)
         outputs = task_outputs(model, features, unroll)
         return {**outputs, **features} if outputs_by_piece(model) else outputs
 
-    def single(text: tf.Tensor) -> Tensors:
-        return outputs_of(text)
-
-    def pair(text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
-        return outputs_of(text, text_pair)
-
     names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)
     specs = [tf.TensorSpec(leading, tf.string, name) for name in names]
-    return Signature(TEXT, specs, pair if pairs else single)
+    return Signature(TEXT, specs, function)
 
 
 def _features(

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Mapping
-from typing import Final
 
 import tensorflow as tf
 
@@ -16,18 +15,10 @@ from albert_tf.models import (
     AlbertForTokenClassification,
     AlbertModel,
 )
+from albert_tf.models.auto import TASKS
 from albert_tf.models.base import PreTrainedModel
 
 Tensors = dict[str, tf.Tensor]
-TASKS: Final = (
-    AlbertModel,
-    AlbertForPreTraining,
-    AlbertForMaskedLM,
-    AlbertForSequenceClassification,
-    AlbertForTokenClassification,
-    AlbertForQuestionAnswering,
-    AlbertForMultipleChoice,
-)
 
 
 @functools.singledispatch
@@ -44,7 +35,7 @@ def task_outputs(
             `[B, C, T]` for multiple choice; the model's other inputs by name.
         unroll: False runs the layers as a loop of the graph.
     """
-    names = ", ".join(task.__name__ for task in TASKS)
+    names = ", ".join(task.__name__ for task in TASKS.values())
     raise TypeError(f"An exported model must be one of {names}. Received: {type(model).__name__}.")
 
 
@@ -119,7 +110,7 @@ def _(
     weights are stored in float16.
     """
     if model.config.answerability:
-        features = {name: _at_least(BEAM, value) for name, value in features.items()}
+        features = {name: at_least(BEAM, value) for name, value in features.items()}
     return _outputs(model, features, unroll)
 
 
@@ -145,7 +136,7 @@ def _classes(model: PreTrainedModel, logits: tf.Tensor) -> tf.Tensor:
     return tf.gather(tf.constant(model.config.labels), every)
 
 
-def _at_least(length: int, values: tf.Tensor) -> tf.Tensor:
+def at_least(length: int, values: tf.Tensor) -> tf.Tensor:
     """Pads `[B, T]` to T ≥ length: a beam needs as many positions as it is wide."""
     if values.shape[1] is not None and values.shape[1] >= length:
         return values

@@ -12,16 +12,14 @@ from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
-from albert_tf.text.tokenizer import check_fit
+from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
 from albert_tf_export import parity, saved_model
 from albert_tf_export.options import (
-    LAYERS,
     Layers,
-    check_backend,
     check_choice,
     check_counts,
+    check_options,
     in_float32,
-    paired,
 )
 from albert_tf_export.samples import sample
 from albert_tf_export.sharing import share_loops
@@ -98,11 +96,8 @@ def export_tflite(
         limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
         max_length = min(DEFAULT_LENGTH, limit)
     check_choice("quantize", quantize, QUANTIZE)
-    check_choice("layers", layers, LAYERS)
-    check_backend()
-    check_fit(tokenizer, model.config, max_length)
+    pairs = check_options(model, tokenizer, max_length, layers, pairs)
     check_counts(model, choices, predictions)
-    pairs = paired(model, pairs)
     with written_atomically(path, force=force, alone=True) as file:
         model = in_float32(model)
         unroll, choices = layers == "unrolled", choices or DEFAULT_CHOICES
@@ -124,7 +119,10 @@ def export_tflite(
         if check:
             names = [signature.name for signature in signatures]
             samples = sample(model, tokenizer, max_length, pairs, choices, predictions or 1)
-            differences = parity.check_tflite(file, names, samples, tokenizer, quantize)
+            # sentencepiece can't read a WordPiece vocabulary: its ids come from the samples.
+            is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
+            vocabulary = None if is_wordpiece else tokenizer.model_bytes
+            differences = parity.check("tflite.py", file, names, samples, quantize, vocabulary)
         return parity.report(Path(path), file, differences)
 
 

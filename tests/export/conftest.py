@@ -19,6 +19,17 @@ TEXTS = [
 ]
 
 
+# Names of the tests for a task with fields of its configuration.
+VARIANTS = {
+    "answerability": ("question-answering", {"answerability": True}),
+    "regression": ("sequence-classification", {"id2label": {0: "stars"}}),
+    "several-labels": (
+        "sequence-classification",
+        {"problem_type": "multi_label_classification"},
+    ),
+}
+
+
 @pytest.fixture(scope="session")
 def tokenizer(tiny_vocabulary):
     from albert_tf.text.tokenizer import AlbertTokenizer
@@ -30,16 +41,15 @@ def tokenizer(tiny_vocabulary):
 def make_model(tokenizer, scrambled):
     """Returns a function from a task, a dtype policy and configuration fields to a model.
 
-    The task is a key of `auto.TASKS`, or "answerability" for that head of question answering.
+    The task is a key of `auto.TASKS` or of `VARIANTS`.
     """
     from albert_tf.config import AlbertConfig
     from albert_tf.models.auto import TASKS
 
     def make(task, dtype=None, **fields):
         defaults = {"id2label": {0: "bad", 1: "naïve", 2: "good"}, "max_position_embeddings": 40}
-        fields = {"vocab_size": tokenizer.vocab_size, **defaults, **fields}
-        if task == "answerability":
-            task, fields["answerability"] = "question-answering", True
+        task, changes = VARIANTS.get(task, (task, {}))
+        fields = {"vocab_size": tokenizer.vocab_size, **defaults, **changes, **fields}
         return scrambled(TASKS[task](AlbertConfig.from_size("tiny", **fields), dtype=dtype))
 
     return make

@@ -72,6 +72,19 @@ def test_serves_strings(layers, written, serve, logits):
     np.testing.assert_allclose(rows[:, 3:].sum(axis=1), 1, rtol=0, atol=1e-6)
 
 
+def test_serves_a_tagger(checked, make_model, serve, features):
+    """Its outputs have an axis of pieces, as long as the longest row."""
+    folder = checked(export_saved_model, "token-classification").path
+    inputs, outputs = tensors(folder)
+    answer = serve(folder, inputs["text"], outputs["logits"])
+    assert answer.returncode == 0, answer.stderr.decode()
+    rows = np.loadtxt(io.BytesIO(answer.stdout), ndmin=2)
+    expected = np.asarray(make_model("token-classification")(features)["logits"])
+    real = features["attention_mask"] == 1
+    found = rows.reshape(len(rows), -1, 3)
+    np.testing.assert_allclose(found[real], expected[real], rtol=0, atol=2e-6)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

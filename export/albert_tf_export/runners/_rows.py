@@ -18,6 +18,15 @@ from typing import Any
 import numpy as np
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+INPUTS = """\
+An input is a line: a text, or JSON: {"text": …}, with "text_pair" for models of pairs. For the
+signature `ids` it is {"input_ids": […], "token_type_ids": […]}, for `masked` also
+"masked_lm_positions". For multiple choice each of these is a list with one item for each choice.
+An answer is a line of JSON: the input, then the signature's outputs by name. For a classifier these
+are "label", "probabilities" by label and "logits"; for regression "value" and "logits".
+`--save FILE` writes NumPy arrays instead of JSON, named "ROW/NAME". `--report FILE` also writes the
+peak of memory over an empty interpreter in MB (Linux), and the milliseconds for a text.
+"""
 TEXTS = ("text", "text_pair")
 OPTIONAL = {"attention_mask", "token_type_ids"}
 Row = dict[str, Any]
@@ -26,7 +35,9 @@ Row = dict[str, Any]
 def parser(description: str | None, model: str) -> argparse.ArgumentParser:
     """Returns a parser with the options of both scripts."""
     made = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description,
+        epilog=INPUTS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("model", help=model)
     made.add_argument("--input", default="-", help="file of inputs (default: standard input)")

@@ -4,13 +4,7 @@ Needs TensorFlow and tensorflow-text, or TensorFlow alone for an export of ids o
 
     python saved_model.py FOLDER < texts
 
-An input is a line: a text, or JSON: {"text": …}, with "text_pair" for models of pairs. With
-`--signature ids` it is {"input_ids": […], "token_type_ids": […]}, with `--signature masked` also
-"masked_lm_positions". For multiple choice each of these is a list with one item for each choice.
-An answer is a line of JSON: the input, then the signature's outputs by name. For a classifier these
-are "label", "probabilities" by label and "logits"; for regression "value" and "logits".
-`--save FILE` writes NumPy arrays instead of JSON, named "ROW/NAME". `--report FILE` also writes the
-peak of memory over an empty interpreter in MB (Linux), and the milliseconds for a text.
+Inputs and answers are lines: see --help, or `INPUTS` in `_rows.py`.
 """
 
 import os

@@ -7,16 +7,10 @@
 The first form needs only ai-edge-litert and sentencepiece: it tokenizes here, and calls the file's
 signature `ids`. The second calls the signature `text`, whose operator is in tensorflow-text, and so
 needs TensorFlow too. The third takes ids made elsewhere.
-An input is a line: a text, or JSON: {"text": …}, with "text_pair" for models of pairs; or
-{"input_ids": […], "token_type_ids": […]}, for the signature `masked` also "masked_lm_positions".
-Models of masked words that were exported with --predictions have `masked`, which takes only ids
-made elsewhere: --signature masked without --vocabulary.
-For multiple choice each of these is a list with one item for each choice.
-An answer is a line of JSON: the input, then the signature's outputs by name. For a classifier these
-are "label", "probabilities" by label and "logits"; for regression "value" and "logits". For other
-models the first form adds "input_ids", and outputs for each piece include padding.
-`--save FILE` writes NumPy arrays instead of JSON, named "ROW/NAME". `--report FILE` also writes the
-peak of memory over an empty interpreter in MB (Linux), and the milliseconds for a text.
+Models of masked words that were exported with --predictions have the signature `masked`, which
+takes only ids made elsewhere: --signature masked without --vocabulary.
+Inputs and answers are lines: see --help, or `INPUTS` in `_rows.py`. With --vocabulary answers have
+"input_ids" too, unless they are one label or value; outputs for each piece include padding.
 """
 
 import sys
