@@ -56,7 +56,7 @@ QUICK := $(PLAIN) and not slow
 HEAVY := tests/models tests/pipelines tests/export tests/text
 # Tests for every backend of Keras: each layer, and training, saving and checkpointing of each model.
 # tests/backends compares all outputs with TensorFlow's, which other tests compare with references.
-MODELS := base gradient_checkpointing losses question_answering
+MODELS := base gradient_checkpointing losses question_answering use
 PORTABLE := tests/layers tests/training/test_optimizers.py tests/training/test_schedules.py \
   tests/training/test_sums.py tests/training/test_steps.py $(MODELS:%=tests/models/test_%.py)
 

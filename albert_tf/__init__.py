@@ -1,10 +1,12 @@
 """ALBERT for Keras 3 and TensorFlow, from raw text to the phone.
 
 The names below are imported when they are first used: `import albert_tf` alone loads neither
-Keras nor TensorFlow.
+Keras nor TensorFlow. After `import keras` it registers the models with Keras.
 """
 
 import importlib
+import importlib.util
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -73,6 +75,23 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__"]
 
 
+_REGISTERED = ("models", "training.optimizers", "training.schedules")
+
+
+def _register_with_keras() -> None:
+    """Imports the classes that files of Keras name, so that `keras.models.load_model` finds them.
+
+    Only where Keras is imported already; otherwise `import albert_tf.models` does it.
+    """
+    if "keras" not in sys.modules:
+        return
+    for name in _REGISTERED:
+        importlib.import_module(f"{__name__}.{name}")
+    on_tensorflow = sys.modules["keras"].backend.backend() == "tensorflow"
+    if on_tensorflow and importlib.util.find_spec("tensorflow_text"):
+        importlib.import_module(f"{__name__}.text.preprocessing")
+
+
 def __getattr__(name: str) -> Any:
     ours = name if name in _HOMES else _of_transformers(name)
     if ours not in _HOMES:
@@ -88,3 +107,6 @@ def _of_transformers(name: str) -> str:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+_register_with_keras()

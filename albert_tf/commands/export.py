@@ -53,6 +53,9 @@ class OPTIONS:
         help="most pieces of a row; default: the tokenizer's or the model's limit",
         range=COUNT,
     )
+    max_bytes: int | None = option(
+        None, help="most bytes of a text that saved-model reads, against huge ones; default: all"
+    )
     ids_only: bool = option(False, help="signature of ids alone, without tensorflow-text")
     pairs: bool | None = option(
         None, help="strings in pairs; for questions and choices they always are"
@@ -82,6 +85,11 @@ class OPTIONS:
                     f"--{name} goes with tflite. Received: export {self.format} --{name} "
                     f"{getattr(self, name)}. Leave it out."
                 )
+        if self.format == "tflite" and self.max_bytes is not None:
+            raise UserError(
+                "--max-bytes goes with saved-model. Received: export tflite --max-bytes "
+                f"{self.max_bytes}. Leave it out, and truncate texts before the interpreter."
+            )
 
 
 def check(options: OPTIONS) -> None:
@@ -97,7 +105,7 @@ def run(options: OPTIONS) -> int:
 
     from albert_tf.files import written_atomically
 
-    names = ("max_length", "layers", "pairs", "quantize", "choices", "predictions")
+    names = ("max_length", "max_bytes", "layers", "pairs", "quantize", "choices", "predictions")
     given = {name: getattr(options, name) for name in (*names, "ids_only", "check")}
     chosen = {name: value for name, value in given.items() if value is not None}
     export = export_saved_model if options.format == "saved-model" else export_tflite

@@ -6,12 +6,26 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, dense, layer_norm
+from albert_tf.layers.common import (
+    ConfiguredLayer,
+    Dropout,
+    Tensor,
+    dense,
+    initializer,
+    layer_norm,
+)
 from albert_tf.layers.heads import at_positions, in_float32
 
 IMPOSSIBLE: Final = -1e30  # logit of a position where no answer may be; float32
 BEAM: Final = 5  # number of starts, and of ends for each start
 DROPOUT: Final = 0.1  # before the answerable score
+
+
+class _Affine(keras.layers.Dense):
+    """Keeps its floats where a model is quantized, because its kernel is read and not applied."""
+
+    def quantize(self, *args: Any, **kwargs: Any) -> None:
+        return
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -34,7 +48,9 @@ class AnswerSpans(ConfiguredLayer):
         super().__init__(config, **kwargs)
         hidden, policy = config.hidden_size, self.dtype_policy
         self.start = dense(1, config, "start", policy)
-        self.end_0 = dense(hidden, config, "end_0", policy)
+        self.end_0 = _Affine(
+            hidden, kernel_initializer=initializer(config), name="end_0", dtype=policy
+        )
         self.layer_norm = layer_norm(config, "layer_norm", policy)
         self.end_1 = dense(1, config, "end_1", policy)
         self.answer_0 = dense(hidden, config, "answer_0", policy)
@@ -48,6 +64,10 @@ class AnswerSpans(ConfiguredLayer):
             layer.build(one)
         for layer in (self.end_0, self.answer_0):
             layer.build(two)
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        return None, BEAM
 
     def call(
         self,

@@ -37,6 +37,11 @@ class ConfiguredLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
 
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """For `summary()`: `[B, T, H]`, or the first output's shape."""
+        return None, None, self.config.hidden_size
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "config": self.config.to_dict()}
 

@@ -14,7 +14,7 @@ from albert_tf.layers.common import (
     initializer,
     layer_norm,
 )
-from albert_tf.layers.ids import LIMITS, checked_ids
+from albert_tf.layers.ids import LIMITS, checked_ids, rows_at
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -118,7 +118,7 @@ def lookup(table: Tensor, ids: Tensor, argument: str) -> Tensor:
         raise ValueError(
             f"{argument} must have shape [batch, length]. Received shape {tuple(ids.shape)}."
         )
-    return ops.take(ops.multiply(table, 1.0), ops.cast(ids, "int32"), axis=0)
+    return rows_at(ops.multiply(table, 1.0), ops.cast(ids, "int32"))
 
 
 def first_rows(table: Tensor, length: int | Tensor) -> Tensor:

@@ -49,6 +49,10 @@ class AlbertBlock(keras.layers.Layer):
             if not part.built:
                 part.build(None)
 
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        return self.ffn.output_shape
+
     def get_config(self) -> dict[str, Any]:
         parts = {"attention": self.attention, "ffn": self.ffn}
         saved = {name: keras.saving.serialize_keras_object(part) for name, part in parts.items()}

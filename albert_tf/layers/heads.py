@@ -14,7 +14,7 @@ from albert_tf.layers.common import (
     dense,
     layer_norm,
 )
-from albert_tf.layers.ids import checked_ids
+from albert_tf.layers.ids import checked_ids, rows_at
 
 
 def pooler(config: AlbertConfig, dtype: Any) -> keras.layers.Dense:
@@ -31,7 +31,7 @@ def in_float32(logits: Tensor) -> Tensor:
 
 def at_positions(hidden: Tensor, positions: Tensor) -> Tensor:
     """Returns the states `[B, P, H]` of `hidden` `[B, T, H]` at int `positions` `[B, P]`."""
-    return ops.take_along_axis(hidden, ops.expand_dims(ops.cast(positions, "int32"), -1), axis=1)
+    return rows_at(hidden, ops.cast(positions, "int32"), batch_dims=1)
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -55,6 +55,10 @@ class ClassificationHead(ConfiguredLayer):
 
     def build(self, input_shape: Any = None) -> None:
         self.dense.build((None, self.config.hidden_size))
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        return None, self.units
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "units": self.units}
@@ -93,6 +97,10 @@ class MaskedLMHead(ConfiguredLayer):
             name="bias", shape=(self.config.vocab_size,), initializer="zeros"
         )
 
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        return None, None, self.config.vocab_size
+
     def __call__(
         self, hidden: Tensor, word_embeddings: Tensor, positions: Tensor = None, **kwargs: Any
     ) -> Tensor:
@@ -124,6 +132,10 @@ class SpanHead(ConfiguredLayer):
 
     def build(self, input_shape: Any = None) -> None:
         self.dense.build((None, None, self.config.hidden_size))
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        return None, None
 
     def call(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         logits = in_float32(self.dense(hidden))

@@ -1,7 +1,8 @@
 """Checks ids once, in the outermost eager call, before they move to a device.
 
 A check inside a layer would copy ids back from the device at every lookup, and make torch wait for
-all work queued before it. In graphs nothing is checked: the values aren't known while tracing.
+all work queued before it. In graphs, whose values aren't known while tracing, `rows_at` leaves it
+to the lookup itself.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Final
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -54,8 +56,30 @@ def checked_ids(
         _inside.reset(token)
 
 
+def rows_at(table: Tensor, ids: Tensor, batch_dims: int = 0) -> Tensor:
+    """Returns the rows of `table` at int32 `ids`, which must lie within it.
+
+    Keras' `take` reads -1 as the last row. Here an id outside the table, negative ones included, is
+    an error on TensorFlow's and LiteRT's CPU kernels and on torch, gives NaN on JAX, and zeros on
+    TensorFlow's GPU kernel; XLA takes the nearest row.
+
+    Args:
+        table: `[N, E]`, or `[B, N, E]` with `batch_dims=1`.
+        ids: `[B, T]`.
+    """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.gather(table, ids, batch_dims=batch_dims)
+    outside = ops.shape(table)[batch_dims]
+    ids = ops.where(ids < 0, outside, ids)
+    if batch_dims:
+        return ops.take_along_axis(table, ops.expand_dims(ids, -1), axis=1)
+    return ops.take(table, ids, axis=0)
+
+
 def _check_range(values: Tensor, name: str, limit: str, size: int | None, hint: str) -> None:
-    known = _known(values) if isinstance(size, int) else None
+    known = known_values(values) if isinstance(size, int) else None
     if known is not None and known.size and (known.min() < 0 or known.max() >= size):
         raise ValueError(
             f"{name} must lie in [0, {limit}). "
@@ -63,7 +87,7 @@ def _check_range(values: Tensor, name: str, limit: str, size: int | None, hint: 
         )
 
 
-def _known(values: Tensor) -> np.ndarray | None:
+def known_values(values: Tensor) -> np.ndarray | None:
     """`values` as an array, or None where there are none or a graph is being traced."""
     if values is None or isinstance(values, np.ndarray):
         return values

@@ -7,7 +7,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import AlbertEncoder, FactorizedEmbedding, pooler
 from albert_tf.layers.common import Tensor
-from albert_tf.models.base import ENCODER_INPUTS, PreTrainedModel, named_inputs
+from albert_tf.models.base import ENCODER_INPUTS, PreTrainedModel, check_shapes, named_inputs
 from albert_tf.models.outputs import ModelOutput
 
 
@@ -53,7 +53,7 @@ class AlbertModel(PreTrainedModel):
         self.embedding = FactorizedEmbedding(config, name="embedding", dtype=self.dtype_policy)
         self.encoder = AlbertEncoder(config, name="encoder", dtype=self.dtype_policy)
         self.pooler = pooler(config, self.dtype_policy) if add_pooling_layer else None
-        self.build()
+        self.build(None)
 
     def build(self, input_shape: Any = None) -> None:
         if self.built:
@@ -63,6 +63,11 @@ class AlbertModel(PreTrainedModel):
         if self.pooler is not None:
             self.pooler.build((None, self.config.hidden_size))
         self.built = True
+
+    @property
+    def output_shape(self) -> tuple[int | None, ...]:
+        """For `summary()`: that of `last_hidden_state`."""
+        return None, None, self.config.hidden_size
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "add_pooling_layer": self.add_pooling_layer}
@@ -86,6 +91,7 @@ class AlbertModel(PreTrainedModel):
                 "output_attentions and output_hidden_states need unroll=True: a loop "
                 "returns no layer's result. Received unroll=False."
             )
+        check_shapes(inputs)
         mask = inputs.pop("attention_mask")
         hidden = self.embedding(**inputs, training=training)
         hidden_states, attentions = self.encoder(hidden, mask, unroll=unroll, training=training)

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -15,6 +15,7 @@ from albert_tf.errors import UserError
 from albert_tf.layers import FactorizedEmbedding
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.ids import checked_ids
+from albert_tf.models import losses
 from albert_tf.models.card import model_card
 from albert_tf.models.resizing import resize_vocabulary
 
@@ -45,12 +46,16 @@ class PreTrainedModel(keras.Model):
         task_inputs: inputs besides the encoder's, without labels.
         keeps_labels: False drops the configuration's labels from a model whose head always has two
             outputs: transformers would make as many outputs as there are labels.
+        input_rank: number of axes of `input_ids`.
         fresh_parts: parts that `from_pretrained` found no weights for.
     """
 
     targets: Mapping[str, str] = {}
     task_inputs: tuple[str, ...] = ()
     keeps_labels: bool = True
+    input_rank: int = 2
+    # Keras would trace it for SavedModels, with ids in float32; `export` declares what they have.
+    _default_save_signature = None
     built: bool
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
@@ -67,6 +72,7 @@ class PreTrainedModel(keras.Model):
         if isinstance(given.get("input_ids"), dict):
             given |= given.pop("input_ids")
         _refuse_lists(given)
+        self._check_labels(given, given)
         with checked_ids(self.config, given, _length(given)):
             return super().__call__(*args, **kwargs)
 
@@ -78,6 +84,46 @@ class PreTrainedModel(keras.Model):
             else value
             for name, value in inputs.items()
         }
+
+    def _check_labels(self, labels: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
+        """Refuses labels outside the classes, where their values are known."""
+        for name, count in self._class_counts(inputs).items():
+            losses.check_classes(name, labels.get(name), count)
+
+    def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        """For each label that is the number of a class, the number of classes."""
+        return {}
+
+    def export(
+        self,
+        filepath: str | os.PathLike[str],
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Exports the model as `keras.Model.export` does, by default with declared inputs.
+
+        They are the dict of `input_ids`, `attention_mask` and `token_type_ids`, int32. For files
+        that take strings, run without Keras' quirks and are compared with the model, use
+        `albert_tf.export_saved_model` and `albert_tf.export_tflite`.
+        """
+        if input_signature is None:
+            input_signature = [self._input_specs()]
+        super().export(filepath, format, verbose, input_signature, **kwargs)
+
+    def _input_specs(self) -> dict[str, keras.InputSpec]:
+        """The inputs that every export has."""
+        return {
+            name: keras.InputSpec(dtype="int32", shape=(None,) * self.input_rank, name=name)
+            for name in ENCODER_INPUTS[:3]
+        }
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().predict(as_arrays(x), *args, **kwargs)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        return super().predict_on_batch(as_arrays(x))
 
     def make_train_function(self, force: bool = False) -> Any:
         # Otherwise the first step would make the optimizer's slots, and TensorFlow trace twice.
@@ -141,6 +187,14 @@ class PreTrainedModel(keras.Model):
             "trainable": self.trainable,
             "frozen": [path for path, layer in self._parts() if not layer.trainable],
             "gradient_checkpointing": self._backbone().encoder.gradient_checkpointing,
+            "quantized": {
+                str(index): {
+                    "mode": layer.quantization_mode,
+                    "config": keras.saving.serialize_keras_object(layer.quantization_config),
+                }
+                for index, layer in enumerate(self._flatten_layers())
+                if layer.quantization_mode is not None
+            },
         }
 
     @classmethod
@@ -152,7 +206,12 @@ class PreTrainedModel(keras.Model):
             values["dtype"] = keras.dtype_policies.deserialize(values["dtype"])
         frozen, trainable = values.pop("frozen", ()), values.pop("trainable", True)
         checkpointing = values.pop("gradient_checkpointing", False)
+        quantized = values.pop("quantized", {})
         model = cls(**values)
+        layers = list(model._flatten_layers())
+        for index, how in quantized.items():
+            options = keras.saving.deserialize_keras_object(how["config"])
+            layers[int(index)].quantize(how["mode"], config=options)
         for path, layer in model._parts():
             if path in frozen:
                 layer.trainable = False
@@ -303,6 +362,36 @@ def named_inputs(arguments: Mapping[str, Any], known: tuple[str, ...]) -> dict[s
     return given
 
 
+def check_shapes(inputs: Mapping[str, Tensor]) -> None:
+    """Refuses an input of another shape than the ids, as far as shapes are known.
+
+    Broadcasting would give an answer, but another one than was asked for.
+    """
+    given = inputs["inputs_embeds"] if inputs["input_ids"] is None else inputs["input_ids"]
+    if len(given.shape) < 2:  # the lookup refuses it
+        return
+    batch, length = given.shape[:2]
+    for name, shapes in {
+        "attention_mask": [(batch, length), (batch, length, length)],
+        "token_type_ids": [(batch, length)],
+        "position_ids": [(batch, length), (1, length)],
+    }.items():
+        value = inputs[name]
+        if value is not None and not any(_agree(value.shape, shape) for shape in shapes):
+            raise ValueError(
+                f"{name} must have the shape of the ids, {' or '.join(map(str, shapes))}. "
+                f"Received: {tuple(value.shape)}."
+            )
+
+
+def _agree(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """Whether two shapes may be equal; a size that isn't a number is unknown."""
+    return len(found) == len(wanted) and all(
+        one == other or not (isinstance(one, int) and isinstance(other, int))
+        for one, other in zip(found, wanted, strict=True)
+    )
+
+
 def refuse_unknown(inputs: Mapping[str, Any], known: tuple[str, ...]) -> None:
     """Refuses names that aren't a model's inputs."""
     if unknown := inputs.keys() - set(known):
@@ -318,6 +407,24 @@ def _refuse_lists(inputs: Mapping[str, Any]) -> None:
             "A model's inputs must be arrays or tensors: tokenizer(texts, padding=True, "
             f"return_tensors='np') gives them. Received: a list as {', '.join(lists)}."
         )
+
+
+def as_arrays(values: Any) -> Any:
+    """Returns a tokenizer's result as a dict of arrays, and lists of numbers as arrays.
+
+    Keras would take every number of a list for an input. Other data stays as it is.
+    """
+    if isinstance(values, Mapping):
+        return {name: as_arrays(value) for name, value in values.items()}
+    if not isinstance(values, list) or not values or hasattr(values[0], "shape"):
+        return values
+    try:
+        return np.array(values)
+    except ValueError:
+        raise ValueError(
+            "Rows must have the same length to become an array. Received: a list of rows that "
+            "differ. Pad them: tokenizer(texts, padding=True)."
+        ) from None
 
 
 def _length(inputs: Mapping[str, Tensor]) -> int | None:

@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple
 import keras
 from keras import ops
 
+from albert_tf.layers.ids import known_values
+
 IGNORED: Final = -100  # label of a position that doesn't count, as in transformers
 
 
@@ -63,6 +65,23 @@ def count(labels: Any) -> Any:
     return ops.cast(ops.shape(labels)[0], "float32")
 
 
+def check_classes(name: str, labels: Any, count: int) -> None:
+    """Refuses labels that aren't numbers of `count` classes, if their values are known.
+
+    In a graph, such a label gives an error on TensorFlow's CPU kernel, and otherwise a loss of NaN.
+    """
+    known = known_values(labels)
+    if known is None:
+        return
+    outside = known[(known != IGNORED) & ((known < 0) | (known >= count))]
+    if outside.size:
+        raise ValueError(
+            f"{name} must be numbers of classes from 0 to {count - 1}, or {IGNORED} to be ignored. "
+            f"Received: {outside[0]}, the first of {outside.size} that are not. "
+            "For more classes, make the model with num_labels."
+        )
+
+
 def cross_entropy(labels: Any, logits: Any, share: float = 1.0) -> Term:
     """Returns the term of int `labels` `[B, …]`, except `IGNORED`, and `logits` `[B, …, C]`."""
     if len(labels.shape) == len(logits.shape):  # with an axis of 1 at the end
@@ -105,4 +124,6 @@ def every(values: Any, share: float = 1.0) -> Term:
 def _counted(labels: Any, logits: Any, counts: Any, share: float) -> Term:
     known = ops.where(counts, labels, 0)
     values = ops.sparse_categorical_crossentropy(known, logits, from_logits=True)
+    exists = ops.logical_and(known >= 0, known < ops.shape(logits)[-1])
+    values = ops.where(exists, values, float("nan"))  # JAX would give 0
     return Term(values, ops.cast(counts, values.dtype), share)

@@ -1,5 +1,6 @@
 """ALBERT that fills in masked pieces."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -65,3 +66,6 @@ class AlbertForMaskedLM(TaskModel):
             inputs["masked_lm_positions"],
         )
         return self._output({"logits": logits}, inputs, encoded)
+
+    def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        return {"labels": self.config.vocab_size}

@@ -1,5 +1,6 @@
 """ALBERT that chooses among several continuations, as in RACE and SWAG."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -39,6 +40,7 @@ class AlbertForMultipleChoice(TaskModel):
 
     targets = {"labels": "logits"}
     pooled = True
+    input_rank = 3
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -62,6 +64,10 @@ class AlbertForMultipleChoice(TaskModel):
         given = inputs["inputs_embeds" if inputs["input_ids"] is None else "input_ids"]
         logits = ops.reshape(scores, ops.shape(given)[:2])
         return self._output({"logits": logits}, inputs, encoded)
+
+    def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        given = inputs.get("input_ids", inputs.get("inputs_embeds"))
+        return {} if given is None else {"labels": given.shape[1]}
 
     def _encoder_inputs(self, inputs: Inputs) -> Inputs:
         return {name: _merged(name, value) for name, value in inputs.items()}

@@ -1,5 +1,6 @@
 """ALBERT with the two heads it is pretrained with."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -75,3 +76,6 @@ class AlbertForPreTraining(TaskModel):
             "sop_logits": in_float32(self.sop_classifier(encoded["pooler_output"])),
         }
         return self._output(outputs, inputs, encoded)
+
+    def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        return {"labels": self.config.vocab_size, "sentence_order_label": 2}

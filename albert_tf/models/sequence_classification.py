@@ -72,6 +72,10 @@ class AlbertForSequenceClassification(TaskModel):
         logits = self.classifier(encoded["pooler_output"], training=training)
         return self._output({"logits": logits}, inputs, encoded)
 
+    def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        single = self.problem_type == "single_label_classification"
+        return {"labels": self.config.num_labels} if single else {}
+
     def loss_terms(
         self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
     ) -> list[losses.Term]:

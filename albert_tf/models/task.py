@@ -10,7 +10,13 @@ from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
 from albert_tf.models.albert import AlbertModel
-from albert_tf.models.base import ENCODER_INPUTS, PreTrainedModel, named_inputs, refuse_unknown
+from albert_tf.models.base import (
+    ENCODER_INPUTS,
+    PreTrainedModel,
+    as_arrays,
+    named_inputs,
+    refuse_unknown,
+)
 from albert_tf.models.outputs import ModelOutput
 
 Inputs = dict[str, Tensor]
@@ -45,7 +51,7 @@ class TaskModel(PreTrainedModel):
     def _add(self, head: type[keras.layers.Layer], name: str, **options: Any) -> Any:
         """Makes a head's layer and builds it."""
         layer = head(config=self.config, name=name, dtype=self.dtype_policy, **options)
-        layer.build()
+        layer.build(None)
         return layer
 
     def _encode(self, arguments: Mapping[str, Any]) -> tuple[Inputs, ModelOutput]:
@@ -85,18 +91,32 @@ class TaskModel(PreTrainedModel):
         ]
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self._check_examples(x, y, kwargs)
-        return super().fit(x, y, *args, **kwargs)
+        if isinstance(kwargs.get("validation_data"), tuple | list):
+            features, labels, *weights = kwargs["validation_data"]
+            kwargs["validation_data"] = (*self._examples(features, labels), *weights)
+        return super().fit(*self._examples(x, y, kwargs), *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self._check_examples(x, y, kwargs)
-        return super().evaluate(x, y, *args, **kwargs)
+        return super().evaluate(*self._examples(x, y, kwargs), *args, **kwargs)
 
-    def _check_examples(self, x: Any, y: Any, options: Mapping[str, Any]) -> None:
-        """Refuses unknown names before tracing, and weights that Keras drops where `y` is None."""
+    def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return super().train_on_batch(*self._examples(x, y), *args, **kwargs)
+
+    def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return super().test_on_batch(*self._examples(x, y), *args, **kwargs)
+
+    def _examples(self, x: Any, y: Any, options: Mapping[str, Any] | None = None) -> tuple:
+        """Returns features and labels as Keras reads them.
+
+        Refuses unknown names and labels before tracing, and weights that Keras drops where `y` is
+        None.
+        """
+        x, y, options = as_arrays(x), as_arrays(y), options or {}
         if not isinstance(x, Mapping):
-            return
+            return x, y
         refuse_unknown(x, self._known_inputs)
+        if self.loss is None:
+            self._check_labels(self._labels(x, y), x)
         weights = [
             name for name in ("sample_weight", "class_weight") if options.get(name) is not None
         ]
@@ -105,6 +125,7 @@ class TaskModel(PreTrainedModel):
                 f"{' and '.join(weights)} need labels as `y`: Keras drops weights without it. "
                 "Received: labels among the features. Give them as `y` (too)."
             )
+        return x, y
 
     def compute_loss(
         self,
@@ -139,12 +160,16 @@ class TaskModel(PreTrainedModel):
         return super().compute_metrics(x, *compared, sample_weight)
 
     def _labels(self, x: Any, y: Any) -> Inputs:
-        """Returns labels by name, from `y` in any of its forms or from the features."""
+        """Returns labels by name, from `y` in any of its forms or from the features.
+
+        In a dict they have their own names, or, as for Keras' losses, those of the outputs.
+        """
         if y is None:
             y = x if isinstance(x, Mapping) else {}
         elif not isinstance(y, Mapping):
             y = dict(zip(self.targets, y if isinstance(y, tuple | list) else (y,), strict=False))
-        return {name: y[name] for name in self.targets if y.get(name) is not None}
+        given = {name: y.get(name, y.get(output)) for name, output in self.targets.items()}
+        return {name: label for name, label in given.items() if label is not None}
 
     def _sample_weights(self, labels: Mapping[str, Any], weights: Any) -> list[Any] | None:
         """Returns weights for each label; Keras passes them in the form of `y`."""
@@ -153,7 +178,7 @@ class TaskModel(PreTrainedModel):
         if isinstance(weights, tuple | list):
             weights = dict(zip(self.targets, weights, strict=False))
         if isinstance(weights, Mapping):
-            return [weights.get(name) for name in labels]
+            return [weights.get(name, weights.get(self.targets[name])) for name in labels]
         return [weights] * len(labels)
 
     def _compared(self, labels: Inputs, outputs: Inputs) -> tuple[Any, Any]:

@@ -1,5 +1,6 @@
 """ALBERT with a classifier at every position, for tags and named entities."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -57,3 +58,6 @@ class AlbertForTokenClassification(TaskModel):
         inputs, encoded = self._encode(locals())
         logits = self.classifier(encoded["last_hidden_state"], training=training)
         return self._output({"logits": logits}, inputs, encoded)
+
+    def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        return {"labels": self.config.num_labels}

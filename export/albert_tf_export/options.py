@@ -52,6 +52,16 @@ def check_options(
     return True
 
 
+def check_max_bytes(max_bytes: int | None, max_length: int) -> None:
+    """Refuses a limit that would truncate ordinary texts before `max_length` does."""
+    least = max(1024, 16 * max_length)
+    if max_bytes is not None and (not isinstance(max_bytes, int) or max_bytes < least):
+        raise UserError(
+            f"max_bytes must be a whole number, at least {least} for max_length={max_length}. "
+            f"Received: {max_bytes!r}."
+        )
+
+
 def check_counts(model: PreTrainedModel, choices: int | None, predictions: int | None) -> None:
     """Refuses counts below 1, and counts that don't apply to the model's task."""
     for name, count, fits, task in (

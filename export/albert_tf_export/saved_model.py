@@ -16,7 +16,7 @@ from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf_export import parity
-from albert_tf_export.options import Layers, check_options, in_float32
+from albert_tf_export.options import Layers, check_max_bytes, check_options, in_float32
 from albert_tf_export.samples import sample
 from albert_tf_export.signatures import (
     Signature,
@@ -36,6 +36,7 @@ def export_saved_model(
     pairs: bool | None = None,
     ids_only: bool = False,
     layers: Layers = "loop",
+    max_bytes: int | None = None,
     force: bool = False,
     check: bool = True,
 ) -> parity.Report:
@@ -59,6 +60,10 @@ def export_saved_model(
             a SavedModel that contains them.
         layers: "loop", a loop of the graph, or "unrolled", which is no faster and takes more memory
             (`benchmarks/memory.py`).
+        max_bytes: number of bytes of a text that `text` reads, for hosts that strangers reach: 10
+            MB of English take 317 MB of memory, whatever `max_length` is. Longer texts are
+            truncated. At least 1,024, and 16 for each piece of `max_length`, so that ordinary
+            texts are truncated by pieces alone. Default: all.
         force: replace an existing `path`.
         check: run the export and compare it.
     Returns:
@@ -81,13 +86,16 @@ def export_saved_model(
     if max_length is None:
         max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     pairs = check_options(model, tokenizer, max_length, layers, pairs)
+    check_max_bytes(max_bytes, max_length)
     with written_atomically(path, force=force, alone=True) as folder:
         model = in_float32(model)
         unroll = layers == "unrolled"
         signatures = [ids_signature(model, unroll=unroll)]
         if not ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
-            text = text_signature(model, preprocessor, unroll=unroll, pairs=pairs)
+            text = text_signature(
+                model, preprocessor, unroll=unroll, pairs=pairs, max_bytes=max_bytes
+            )
             signatures.insert(0, text)
         if takes_positions(model):
             signatures.append(masked_signature(model, unroll=unroll))

@@ -90,9 +90,26 @@ def _of_features(
 
     def function(*values: tf.Tensor) -> Tensors:
         features = {spec.name: value for spec, value in zip(specs, values, strict=True)}
-        return task_outputs(model, features, unroll)
+        with tf.control_dependencies(_checks(features)):
+            return task_outputs(model, features, unroll)
 
     return Signature(name, specs, function)
+
+
+def _checks(features: Tensors) -> list[tf.Operation]:
+    """Refuses inputs of another shape than the ids, which would be broadcast.
+
+    Fixed shapes need no check. Ids outside their tables are refused by the lookup itself.
+    """
+    ids = features["input_ids"]
+    if ids.shape.is_fully_defined():
+        return []
+    return [
+        tf.debugging.assert_equal(
+            tf.shape(features[name]), tf.shape(ids), f"{name} must have the shape of input_ids."
+        )
+        for name in ("attention_mask", "token_type_ids")
+    ]
 
 
 def text_signature(
@@ -103,8 +120,11 @@ def text_signature(
     pairs: bool = False,
     batch: int | None = None,
     choices: int | None = None,
+    max_bytes: int | None = None,
 ) -> Signature:
     """Takes `text`, and with `pairs` `text_pair`, string `[B]`; for multiple choice `[B, C]`.
+
+    Reads at most `max_bytes` of a text; a character that is cut in two is an unknown one.
 
     A special token that is written out in a text is plain text. Where outputs belong to pieces,
     the pieces are outputs too: `input_ids`, `attention_mask`, `token_type_ids`, int32 `[B, T]`.
@@ -112,6 +132,8 @@ def text_signature(
     leading = [batch, choices] if has_choices(model) else [batch]
 
     def function(*texts: tf.Tensor) -> Tensors:
+        if max_bytes is not None:
+            texts = tuple(tf.strings.substr(text, 0, max_bytes) for text in texts)
         features = _features(preprocessor, texts, leading)
         outputs = task_outputs(model, features, unroll)
         return {**outputs, **features} if outputs_by_piece(model) else outputs

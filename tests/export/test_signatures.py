@@ -1,7 +1,11 @@
+import numpy as np
 import pytest
 import tensorflow as tf
-from albert_tf_export import signatures
+import tensorflow_text  # noqa: F401 (registers the operator that the exports contain)
+from ai_edge_litert.interpreter import Interpreter
+from albert_tf_export import export_saved_model, export_tflite, signatures
 
+from albert_tf.errors import UserError
 from albert_tf.text.preprocessing import AlbertPreprocessor
 
 
@@ -68,3 +72,46 @@ def test_text_gives_back_its_pieces_where_outputs_belong_to_them(
         assert (name in outputs) == by_piece
         if by_piece:
             assert outputs[name].numpy().tolist() == value.tolist()
+
+
+@pytest.fixture(scope="module")
+def served(written):
+    """The loaded object, which the functions refer to only weakly, and its signatures."""
+    loaded = tf.saved_model.load(written(export_saved_model))
+    return loaded, loaded.signatures
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("input_ids", -1), ("input_ids", 124), ("token_type_ids", -1), ("token_type_ids", 2)],
+)
+def test_ids_outside_their_tables(name, value, served, written, features):
+    row = {each: values[:1].copy() for each, values in features.items()}
+    row[name][0, 2] = value
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"= {value} is not in \[0, "):
+        served[1]["ids"](**{each: tf.constant(values) for each, values in row.items()})
+    phone = Interpreter(str(written(export_tflite))).get_signature_runner("ids")
+    with pytest.raises(RuntimeError, match="index out of bounds"):
+        phone(**row)
+
+
+def test_inputs_of_another_shape(served, features):
+    for name in ("attention_mask", "token_type_ids"):
+        rows = {each: tf.constant(values) for each, values in features.items()}
+        rows[name] = rows[name][:1]
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"{name} must have the shape of"):
+            served[1]["ids"](**rows)
+
+
+def test_a_limit_on_bytes(classifier, tokenizer, tmp_path):
+    export_saved_model(classifier, tokenizer, tmp_path / "1", max_bytes=1024, check=False)
+    served = tf.saved_model.load(tmp_path / "1")
+
+    def logits(text):
+        return served.signatures["text"](text=tf.constant([text]))["logits"]
+
+    # White space takes bytes and no pieces.
+    np.testing.assert_array_equal(logits(" " * 1022 + "a boat"), logits("a "))
+    np.testing.assert_array_equal(logits(" " * 1018 + "a boat"), logits("a boat"))
+    with pytest.raises(UserError, match="at least 1024 for max_length=24. Received: 1023"):
+        export_saved_model(classifier, tokenizer, tmp_path / "2", max_bytes=1023, max_length=24)

@@ -2,8 +2,10 @@
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -12,7 +14,16 @@ import pytest
 from keras import ops
 
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForSequenceClassification, AlbertModel, unshare
+from albert_tf.models import (
+    AlbertForMaskedLM,
+    AlbertForSequenceClassification,
+    AlbertModel,
+    losses,
+    unshare,
+)
+from albert_tf.text.encoding import BatchEncoding
+from albert_tf.training.optimizers import AlbertAdamW
+from albert_tf.training.schedules import WarmupPolynomialDecay
 
 ROOT = Path(__file__).resolve().parents[2]
 LABELS = np.array([0, 2])
@@ -131,13 +142,14 @@ def test_one_hot_labels_are_refused(small_config, small_features):
         model(small_features, labels=np.eye(3)[LABELS])
 
 
-def test_a_loss_by_the_outputs_name(small_config, small_features):
+@pytest.mark.parametrize("y", [LABELS, {"logits": LABELS}, {"labels": LABELS}])
+def test_a_loss_by_the_outputs_name(small_config, small_features, y):
     model = AlbertForSequenceClassification(small_config)
-    model.compile(
-        "sgd", loss={"logits": keras.losses.SparseCategoricalCrossentropy(True)}, run_eagerly=True
-    )
-    loss = model.evaluate(small_features, LABELS, verbose=0)
-    assert loss == pytest.approx(float(model(small_features, labels=LABELS).loss), rel=1e-5)
+    expected = float(model(small_features, labels=LABELS).loss)
+    for loss in (None, {"logits": keras.losses.SparseCategoricalCrossentropy(True)}):
+        model.compile("sgd", loss=loss, run_eagerly=True)
+        found = model.evaluate(small_features, y, verbose=0)
+        assert found == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.tensorflow
@@ -176,3 +188,125 @@ assert max(np.abs(a - b).max() for a, b in zip(one[1], two[1])) < 1e-5
 @pytest.mark.tensorflow
 def test_two_replicas_learn_as_one_device(tmp_path):
     run(REPLICAS, tmp_path)
+
+
+def test_keras_loads_a_file_in_a_fresh_process(small_config, tmp_path):
+    model = AlbertForSequenceClassification(small_config)
+    model.compile(AlbertAdamW(WarmupPolynomialDecay(1e-3, 2, 6)))
+    model.save(tmp_path / "model.keras")
+    run("import keras, albert_tf; keras.models.load_model('model.keras')", tmp_path)
+
+
+@pytest.mark.parametrize("task", ["answerability", "masked lm"], indirect=True)
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_quantized_models_are_saved_and_loaded(mode, task, task_model, tmp_path):
+    exact = task_model(task.inputs)
+    task_model.quantize(mode)
+    expected = task_model(task.inputs)
+    name = next(iter(expected))
+    difference = np.abs(ops.convert_to_numpy(expected[name]) - ops.convert_to_numpy(exact[name]))
+    assert 0 < difference.max() < 1
+    task_model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")(task.inputs)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(loaded[name], value)
+
+
+@pytest.mark.parametrize("label", [3, -1])
+def test_labels_outside_the_classes(small_config, small_features, label):
+    model = AlbertForSequenceClassification(small_config)
+    labels = np.array([label, 2])
+    message = f"labels must be numbers of classes from 0 to 2.*Received: {label}, the first of 1"
+    for run_eagerly in (False, True):
+        model.compile("sgd", run_eagerly=run_eagerly)
+        for fit in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
+            with pytest.raises(ValueError, match=message):
+                fit(small_features, labels)
+            with pytest.raises(ValueError, match=message):
+                fit({**small_features, "labels": labels})
+    with pytest.raises(ValueError, match=message):
+        model(small_features, labels=labels)
+
+
+@pytest.mark.parametrize("label", [3, -1])
+def test_labels_of_a_dataset_outside_the_classes(label):
+    """Their values aren't known before the step: an error of TensorFlow's, or a loss of NaN."""
+    labels = ops.convert_to_tensor(np.array([label, 2]))
+    logits = ops.convert_to_tensor(np.eye(3, dtype="float32")[:2])
+    try:
+        loss = float(losses.total([losses.cross_entropy(labels, logits)]))
+    except Exception as error:
+        assert keras.backend.backend() != "jax"
+        assert re.search(r"outside the valid range of \[0, 3\)|[Cc]lass values must be", str(error))
+    else:
+        assert np.isnan(loss)
+
+
+def test_fit_takes_a_tokenizers_result(small_config, small_features):
+    lists = {name: value.tolist() for name, value in small_features.items()}
+    model = AlbertForSequenceClassification(small_config)
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    expected = model.evaluate(small_features, LABELS, verbose=0)
+    for features in (BatchEncoding(small_features), BatchEncoding(lists), lists):
+        assert model.evaluate(features, LABELS.tolist(), verbose=0) == expected
+        assert model.predict(features, verbose=0)["logits"].shape == (2, 3)
+        examples = (features, LABELS.tolist())
+        history = model.fit(*examples, validation_data=examples, verbose=0).history
+        assert set(history) == {"loss", "val_loss"}
+    with pytest.raises(ValueError, match="Pad them: tokenizer"):
+        model.fit({"input_ids": [[2, 3], [2]]}, LABELS, verbose=0)
+
+
+def _append(lines, line, **_):
+    lines.append(line)
+
+
+def test_a_summary_has_shapes(small_config):
+    for model, shapes in (
+        (AlbertForSequenceClassification(small_config), ("(None, None, 20)", "(None, 3)")),
+        (AlbertForMaskedLM(small_config), ("(None, None, 20)", "(None, None, 31)")),
+    ):
+        lines = []
+        model.summary(print_fn=partial(_append, lines), expand_nested=True)
+        text = "\n".join(lines)
+        assert all(shape in text for shape in shapes)
+        assert "?" not in text
+
+
+def test_inputs_of_another_shape_are_refused(small_config, small_features):
+    model = AlbertModel(small_config)
+    for name in ("attention_mask", "token_type_ids", "position_ids"):
+        for wrong in (small_features["attention_mask"][:1, :1], np.ones((3, 7), "int32")):
+            with pytest.raises(ValueError, match=f"{name} must have the shape of the ids"):
+                model({**small_features, name: wrong})
+
+
+@pytest.mark.parametrize(("name", "value"), [("input_ids", -1), ("token_type_ids", 2)])
+def test_ids_outside_the_table_in_a_compiled_call(small_config, small_features, name, value):
+    """Keras' lookup would answer as for the last row. JAX has no errors in graphs."""
+    model = AlbertForSequenceClassification(small_config)
+    wrong = {**small_features, name: small_features[name].copy()}
+    wrong[name][0, 1] = value
+    if keras.backend.backend() == "jax":
+        found = model.predict(wrong, verbose=0)["logits"]
+        assert np.isnan(found[0]).all()
+        assert np.isfinite(found[1]).all()
+    else:
+        with pytest.raises(Exception, match=r"not in \[0, |must lie in \[0, "):
+            model.predict(wrong, verbose=0)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("task", ["pretraining", "answerability", "multiple choice"], indirect=True)
+def test_export_without_a_signature(task, task_model, tmp_path):
+    """Straight after the model is made; batch and length are free."""
+    import tensorflow as tf
+
+    task_model.export(tmp_path / "model", verbose=False)
+    served = tf.saved_model.load(tmp_path / "model")
+    features = {name: task.inputs[name] for name in list(task.inputs)[:3]}
+    for inputs in (features, {name: value[:1, ..., :6] for name, value in features.items()}):
+        found, expected = served.serve(inputs), task_model(inputs)
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value, atol=1e-5, rtol=0)
