@@ -54,7 +54,9 @@ class OPTIONS:
         range=COUNT,
     )
     max_bytes: int | None = option(
-        None, help="most bytes of a text that saved-model reads, against huge ones; default: all"
+        None,
+        help="most bytes of a text that saved-model reads, against huge ones; default: all",
+        range=COUNT,
     )
     ids_only: bool = option(False, help="signature of ids alone, without tensorflow-text")
     pairs: bool | None = option(

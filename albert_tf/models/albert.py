@@ -7,7 +7,8 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import AlbertEncoder, FactorizedEmbedding, pooler
 from albert_tf.layers.common import Tensor
-from albert_tf.models.base import ENCODER_INPUTS, PreTrainedModel, check_shapes, named_inputs
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.models.inputs import ENCODER_INPUTS, check_shapes, named_inputs
 from albert_tf.models.outputs import ModelOutput
 
 

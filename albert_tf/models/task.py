@@ -10,13 +10,8 @@ from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
 from albert_tf.models.albert import AlbertModel
-from albert_tf.models.base import (
-    ENCODER_INPUTS,
-    PreTrainedModel,
-    as_arrays,
-    named_inputs,
-    refuse_unknown,
-)
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.models.inputs import ENCODER_INPUTS, as_arrays, named_inputs, refuse_unknown
 from albert_tf.models.outputs import ModelOutput
 
 Inputs = dict[str, Tensor]

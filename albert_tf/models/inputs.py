@@ -1,0 +1,126 @@
+"""Checks and converts the inputs of a model's call."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from albert_tf.errors import UserError
+from albert_tf.layers.common import Tensor
+
+# The first arguments of every model's call, in their order.
+ENCODER_INPUTS: Final = (
+    "input_ids",
+    "attention_mask",
+    "token_type_ids",
+    "position_ids",
+    "inputs_embeds",
+)
+# Arguments of transformers' calls: the value that changes nothing, and the way out of others.
+_FOREIGN: Final = {
+    "return_dict": (True, "Use outputs.to_tuple(), or outputs[0]."),
+    "head_mask": (None, "This model can't mask single heads."),
+}
+
+
+def without_foreign(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Drops transformers' arguments that change nothing here; refuses other values of them."""
+    for name, (same, way_out) in _FOREIGN.items():
+        if (value := arguments.get(name)) is not None and value is not same:
+            raise UserError(
+                f"{name} must be {same} or left out. Received: {name}={value!r}. {way_out}"
+            )
+    return {name: value for name, value in arguments.items() if name not in _FOREIGN}
+
+
+def named_inputs(arguments: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Tensor]:
+    """Returns a model's inputs by name, from a call's arguments.
+
+    Args:
+        arguments: the call's arguments by name; `input_ids` may be a dict with any of the inputs.
+        known: names of the model's inputs.
+    Raises:
+        ValueError: an unknown name, or neither or both of `input_ids` and `inputs_embeds`.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if isinstance(given.get("input_ids"), Mapping):
+        given |= given.pop("input_ids")
+    refuse_unknown(given, known)
+    given = dict.fromkeys(known) | given
+    if (given["input_ids"] is None) == (given["inputs_embeds"] is None):
+        received = "neither" if given["input_ids"] is None else "both"
+        raise ValueError(f"A model needs either input_ids or inputs_embeds. Received {received}.")
+    return given
+
+
+def check_shapes(inputs: Mapping[str, Tensor]) -> None:
+    """Refuses an input of another shape than the ids, as far as shapes are known.
+
+    Broadcasting would give an answer, but another one than was asked for.
+    """
+    given = inputs["inputs_embeds"] if inputs["input_ids"] is None else inputs["input_ids"]
+    if len(given.shape) < 2:  # the lookup refuses it
+        return
+    batch, length = given.shape[:2]
+    for name, shapes in {
+        "attention_mask": [(batch, length), (batch, length, length)],
+        "token_type_ids": [(batch, length)],
+        "position_ids": [(batch, length), (1, length)],
+    }.items():
+        value = inputs[name]
+        if value is not None and not any(_agree(value.shape, shape) for shape in shapes):
+            raise ValueError(
+                f"{name} must have the shape of the ids, {' or '.join(map(str, shapes))}. "
+                f"Received: {tuple(value.shape)}."
+            )
+
+
+def _agree(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """Whether two shapes may be equal; a size that isn't a number is unknown."""
+    return len(found) == len(wanted) and all(
+        one == other or not (isinstance(one, int) and isinstance(other, int))
+        for one, other in zip(found, wanted, strict=True)
+    )
+
+
+def refuse_unknown(inputs: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    """Refuses names that aren't a model's inputs."""
+    if unknown := inputs.keys() - set(known):
+        raise ValueError(
+            f"A model's inputs are {', '.join(known)}. Received also: {', '.join(sorted(unknown))}."
+        )
+
+
+def refuse_lists(inputs: Mapping[str, Any]) -> None:
+    """Refuses lists, which Keras would split into single numbers."""
+    if lists := [name for name, value in inputs.items() if isinstance(value, list | tuple)]:
+        raise ValueError(
+            "A model's inputs must be arrays or tensors: tokenizer(texts, padding=True, "
+            f"return_tensors='np') gives them. Received: a list as {', '.join(lists)}."
+        )
+
+
+def as_arrays(values: Any, name: str = "y") -> Any:
+    """Returns a tokenizer's result as a dict of arrays, and lists of numbers as arrays.
+
+    Keras would take every number of a list for an input. Other data stays as it is.
+    """
+    if isinstance(values, Mapping):
+        return {name: as_arrays(value, name) for name, value in values.items()}
+    if not isinstance(values, list) or not values or hasattr(values[0], "shape"):
+        return values
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        how = "with tokenizer(texts, padding=True)" if name in ENCODER_INPUTS else "with -100"
+        raise UserError(
+            f"{name} must have rows of one length. Received: rows of several. Pad them {how}."
+        ) from error
+
+
+def length_of(inputs: Mapping[str, Tensor]) -> int | None:
+    """Number of pieces in a row, or None where it isn't known."""
+    ids = inputs.get("input_ids")
+    embedded = inputs.get("inputs_embeds")
+    shape = getattr(ids, "shape", None) or getattr(embedded, "shape", (None, None))[:-1]
+    return shape[-1] if shape else None
