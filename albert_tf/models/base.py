@@ -182,7 +182,7 @@ class PreTrainedModel(keras.Model):
                     "config": keras.saving.serialize_keras_object(layer.quantization_config),
                 }
                 for index, layer in enumerate(self._flatten_layers())
-                if layer.quantization_mode is not None
+                if layer.quantization_mode and layer.dtype_policy != self.dtype_policy
             },
         }
 
