@@ -69,10 +69,8 @@ class PreTrainedModel(keras.Model):
 
     def _arrays(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a call's inputs, with labels that are lists as arrays."""
-        return {
-            name: as_arrays(value, name) if name in self.targets else value
-            for name, value in inputs.items()
-        }
+        labels = {name: inputs[name] for name in self.targets if name in inputs}
+        return {**inputs, **as_arrays(labels)}
 
     def _check_labels(self, labels: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
         """Refuses labels outside the classes, where their values are known."""

@@ -106,7 +106,10 @@ def as_arrays(values: Any, name: str = "y") -> Any:
     Keras would take every number of a list for an input. Other data stays as it is.
     """
     if isinstance(values, Mapping):
-        return {name: as_arrays(value, name) for name, value in values.items()}
+        return {
+            name: as_arrays(list(value) if isinstance(value, tuple) else value, name)
+            for name, value in values.items()
+        }
     if not isinstance(values, list) or not values or hasattr(values[0], "shape"):
         return values
     try:
