@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
 
 _BLOCK: Final = "bert/encoder/transformer/group_0/inner_group_0/"
 _GARDEN: Final = {
@@ -90,11 +91,24 @@ def from_albert_zh(
     so a word table of the products, `[V, H]`, gives the same outputs; the masked-language head,
     which that code projects back to E, is tied to the same products.
     Source: brightmart/albert_zh, modeling.py and run_pretraining.py.
+
+    Raises:
+        UserError: the tables don't fit the other weights; their product may take terabytes.
     """
+    width = config.hidden_size
+    table, projection = variables[_ZH_TABLE], variables[_ZH_PROJECTION]
+    widths = {tensor.shape for tensor in variables.values()}
+    if projection.shape != (*table.shape[1:], width) or (width, width) not in widths:
+        raise UserError(
+            f"An albert_zh must have {_ZH_TABLE} [V, E], {_ZH_PROJECTION} [E, H] "
+            f"and weights [H, H] with H = hidden_size. Received: {table.shape}, "
+            f"{projection.shape} and hidden_size={width}. Give the configuration that these "
+            "weights were saved with."
+        )
     renamed = {
         _ZH_PART.sub(lambda match: _BLOCK + _ZH_PARTS[match.group(1)], name): tensor
         for name, tensor in variables.items()
         if name != _ZH_PROJECTION
     }
-    renamed[_ZH_TABLE] = variables[_ZH_TABLE] @ variables[_ZH_PROJECTION]
+    renamed[_ZH_TABLE] = table @ projection
     return dataclasses.replace(config, embedding_size=config.hidden_size), renamed

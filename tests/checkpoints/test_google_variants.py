@@ -6,6 +6,7 @@ import pytest
 from albert_tf.checkpoints import google_variants, names, tf_checkpoint, weights
 from albert_tf.checkpoints.finder import find
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
 
 # The configuration of that code's albert_tiny_zh, in other sizes.
@@ -158,6 +159,17 @@ def test_published_layouts(golden, layout):
     expected = [name for name in table if name.startswith(("bert/", "cls/pred", "cls/seq"))]
     assert sorted(renamed) == sorted(name for name in expected if "mapping_in" not in name)
     assert renamed["bert/embeddings/word_embeddings"].shape == (21128, 312)
+
+
+@pytest.mark.parametrize(("rows", "width"), [(10**6, 10**6), (10**6, 20), (31, 40)])
+def test_tables_whose_product_would_be_larger_than_the_model(rows, width):
+    """Two tables of a few megabytes may have a product of terabytes."""
+    tables = {
+        "bert/embeddings/word_embeddings": np.zeros((rows, 1), "float32"),
+        "bert/embeddings/word_embeddings_2": np.zeros((1, width), "float32"),
+    }
+    with pytest.raises(UserError, match=r"and weights \[H, H\] .* Received: \("):
+        google_variants.from_albert_zh(AlbertConfig.from_dict(CONFIG), tables)
 
 
 def test_the_originals_are_not_of_albert_zh(small_config, google_variables):
