@@ -32,9 +32,11 @@ class AlbertPreprocessor(keras.layers.Layer):
     [('attention_mask', (2, 16)), ('input_ids', (2, 16)), ('token_type_ids', (2, 16))]
 
     The ids equal those of `AlbertTokenizer(split_special_tokens=True)`: a special token that is
-    written out in a text is plain text. Bytes that aren't UTF-8 are unknown characters. The graph
-    has one operator of tensorflow-text (two for WordPiece); all others are built into TensorFlow
-    Lite.
+    written out in a text is plain text. Bytes that aren't UTF-8 are unknown characters, except that
+    stray bytes may join where only dropped characters (controls, accents) lie between them.
+
+    The graph has one operator of tensorflow-text (two for WordPiece); all others are built into
+    TensorFlow Lite.
 
     The layer reads whole texts, which takes about 30 bytes of memory per byte of English, and up
     to 240 for characters that normalize to many (U+FDFA). Limit the size of texts from strangers.
