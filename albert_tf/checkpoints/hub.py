@@ -78,8 +78,8 @@ def upload(
             reason = str(error).strip().split("\n")[0]
             raise UserError(
                 f"The hub must let you write to {repo_id}. Received: {type(error).__name__}: "
-                f"{reason} Log in with `hf auth login`, or give a token= that may write; without "
-                "a network upload a saved directory later with `hf upload`."
+                f"{reason.rstrip('.')}. Log in with `hf auth login`, or give a token= that may "
+                "write; without a network upload a saved directory later with `hf upload`."
             ) from error
 
 

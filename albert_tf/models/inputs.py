@@ -112,6 +112,11 @@ def as_arrays(values: Any, name: str = "y") -> Any:
         }
     if not isinstance(values, list) or not values or hasattr(values[0], "shape"):
         return values
+    if isinstance(values[0], str):
+        raise UserError(
+            f"Inputs and labels must be numbers. Received: {values[0]!r}, … as {name}. "
+            "config.label2id has the number of each label; a tokenizer makes ids of texts."
+        )
     try:
         return np.asarray(values)
     except ValueError as error:

@@ -320,5 +320,5 @@ def test_uploads_without_touching_a_card(monkeypatch, small_config, tmp_path, ti
 def test_an_upload_that_is_refused(monkeypatch, tiny_tokenizer):
     refusal = OSError("no network\nand a long story")
     monkeypatch.setattr(huggingface_hub, "HfApi", FakeHub(refusal=refusal))
-    with pytest.raises(UserError, match="OSError: no network Log in with `hf auth login`"):
+    with pytest.raises(UserError, match="OSError: no network. Log in with `hf auth login`"):
         tiny_tokenizer.push_to_hub("a/b")

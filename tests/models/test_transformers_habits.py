@@ -40,6 +40,11 @@ def test_labels_of_several_lengths(small_config, small_features):
         tagger(small_features, labels=[[0, 1], [1]])
 
 
+def test_labels_as_names(model, small_features):
+    with pytest.raises(UserError, match="must be numbers. Received: 'no', … as labels. config.lab"):
+        model(small_features, labels=["no", "yes"])
+
+
 def test_arguments_that_change_nothing(model, small_features):
     outputs = model(small_features, return_dict=True, head_mask=None)
     assert outputs.loss is outputs.hidden_states is outputs.attentions is None
