@@ -10,6 +10,7 @@ import keras
 
 from albert_tf.checkpoints import finder, hub, hugging_face, weights
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
 from albert_tf.layers import FactorizedEmbedding
 from albert_tf.layers.ids import checked_ids
 from albert_tf.models import losses
@@ -95,6 +96,13 @@ class PreTrainedModel(keras.Model):
         that take strings, run without Keras' quirks and are compared with the model, use
         `albert_tf.export_saved_model` and `albert_tf.export_tflite`.
         """
+        if format == "onnx" and keras.backend.backend() == "tensorflow":
+            # tf2onnx 1.17 writes a file whose Reshape fails in ONNX Runtime; a loop is right.
+            raise UserError(
+                "On TensorFlow an ONNX file must be made from a SavedModel with a loop of layers. "
+                "Received: format='onnx'. Call albert-tf export saved-model --ids-only, then "
+                "python -m tf2onnx.convert --saved-model FOLDER --signature_def ids --output FILE."
+            )
         if input_signature is None:
             input_signature = [self._input_specs()]
         super().export(filepath, format, verbose, input_signature, **kwargs)

@@ -310,3 +310,9 @@ def test_export_without_a_signature(task, task_model, tmp_path):
         assert found.keys() == expected.keys()
         for name, value in expected.items():
             np.testing.assert_allclose(found[name], value, atol=1e-5, rtol=0)
+
+
+@pytest.mark.tensorflow
+def test_export_to_onnx_says_the_way(small_config, tmp_path):
+    with pytest.raises(UserError, match="python -m tf2onnx.convert --saved-model"):
+        AlbertModel(small_config).export(tmp_path / "model.onnx", format="onnx")
