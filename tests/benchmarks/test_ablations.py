@@ -145,7 +145,9 @@ def test_models_differ_in_their_configuration_only(settings):
     configs = [AlbertConfig.from_json_file(asked.size) for asked in train.asked]
     assert [config.num_hidden_layers for config in configs] == [1, 3, 6, 12]
     assert {config.vocab_size for config in configs} == {211}
-    alike = {dataclasses.replace(asked, size="", output=settings.output) for asked in train.asked}
+    alike = {
+        dataclasses.replace(asked, size="tiny", output=settings.output) for asked in train.asked
+    }
     (asked,) = alike
     found = (asked.data, asked.steps, asked.warmup_steps, asked.batch_size, asked.seed)
     assert found == ("learned-sop", 50, 5, 6, 9)

@@ -147,7 +147,10 @@ def read(folder):
     return checkpoint
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    "format",
+    [pytest.param(name, marks=pytest.mark.peers) if "torch" in name else name for name in FORMATS],
+)
 @given(data=st.data())
 def test_every_file(folders, format, data):
     if "torch" in format:
