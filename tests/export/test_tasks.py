@@ -56,6 +56,7 @@ def test_tflite(task, checked):
     assert all(each.value < 1e-5 for each in report.differences.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "layers", "quantize"), FORMS)
 def test_forms_of_tflite(task, layers, quantize, checked):
     report = checked(export_tflite, task, layers=layers, quantize=quantize, ids_only=True)
@@ -63,6 +64,7 @@ def test_forms_of_tflite(task, layers, quantize, checked):
     assert list(Interpreter(str(report.path)).get_signature_list()) == ["ids"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("export", "layers", "fields"),
     [

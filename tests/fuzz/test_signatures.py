@@ -8,6 +8,8 @@ from hypothesis.extra import numpy as arrays
 
 from tests.fuzz.test_tokenizer import ANY
 
+pytestmark = pytest.mark.slow
+
 LENGTH = 16
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
 INTEGERS = st.one_of(st.integers(-2, 60), st.sampled_from([-(2**31), 2**31 - 1, 2**30]))

@@ -190,6 +190,7 @@ def test_two_replicas_learn_as_one_device(tmp_path):
     run(REPLICAS, tmp_path)
 
 
+@pytest.mark.slow
 def test_keras_loads_a_file_in_a_fresh_process(small_config, tmp_path):
     model = AlbertForSequenceClassification(small_config)
     model.compile(AlbertAdamW(WarmupPolynomialDecay(1e-3, 2, 6)))
@@ -198,7 +199,7 @@ def test_keras_loads_a_file_in_a_fresh_process(small_config, tmp_path):
 
 
 @pytest.mark.parametrize("task", ["answerability", "masked lm"], indirect=True)
-@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("mode", ["int8", pytest.param("int4", marks=pytest.mark.slow)])
 def test_quantized_models_are_saved_and_loaded(mode, task, task_model, tmp_path):
     exact = task_model(task.inputs)
     task_model.quantize(mode)
