@@ -69,7 +69,7 @@ def _in_processes(
     waiting: set[Future[PartReport]] = set()
     try:
         for index, part in enumerate(parts):
-            with _sigint_blocked():  # starts a process if there are too few
+            with _sigint_deferred():  # starts a process if there are too few
                 waiting.add(executor.submit(_make, index, part))
             while len(waiting) >= 2 * workers or (waiting and index + 1 == len(parts)):
                 ready, waiting = wait(waiting, SECONDS, FIRST_COMPLETED)
@@ -93,17 +93,26 @@ def _in_processes(
 
 
 @contextlib.contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """Blocks SIGINT here until the end, and for good in processes that are started within.
+def _sigint_deferred() -> Iterator[None]:
+    """Defers SIGINT here until the end, and blocks it for good in processes started within.
 
     A terminal sends Ctrl-C to all of them. The parent ends its workers, which would otherwise print
-    tracebacks, even before `_begin` runs in them.
+    tracebacks, even before `_begin` runs in them. Another thread of the parent may receive the
+    signal, and its handler then runs here all the same: so the handler is replaced too.
     """
+    received: list[int] = []
+    is_main = threading.current_thread() is threading.main_thread()  # no other has handlers
+    if is_main:
+        handler = signal.signal(signal.SIGINT, lambda number, _: received.append(number))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if is_main:
+            signal.signal(signal.SIGINT, handler)
+        if received:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _begin(job: Job, done: Any) -> None:
