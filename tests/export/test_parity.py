@@ -65,9 +65,10 @@ def test_the_digest_depends_on_names_and_contents_alone(tmp_path):
 
 
 PARENT = """
-import sys
+import signal, sys
 from pathlib import Path
 from albert_tf_export import parity
+signal.signal(signal.SIGINT, signal.default_int_handler)  # A background job ignores it.
 parity._run_scripts([[Path(sys.argv[1])]])
 """
 ENDLESS = """
