@@ -93,7 +93,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_sums(folder: Path, names: Iterable[str]) -> None:
     """Writes the SHA-256 of files to `SHA256SUMS`, which `sha256sum -c` reads too."""
-    lines = [f"{_sha256(folder / name)}  {name}\n" for name in names]
+    lines = [f"{sha256(folder / name)}  {name}\n" for name in names]
     with written_atomically(folder / SUMS, force=True) as path:
         path.write_text("".join(lines), encoding="utf-8")
 
@@ -114,14 +114,15 @@ def check_sums(folder: Path) -> None:
             )
         name = match[2]
         file = folder / name
-        if Path(name).name == name and file.is_file() and _sha256(file) != match[1]:
+        if Path(name).name == name and file.is_file() and sha256(file) != match[1]:
             raise UserError(
                 f"{file} must be the file that {SUMS} beside it was written for. Received another "
                 f"one. Copy both again; if {name} was changed on purpose, delete {SUMS}."
             )
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """Returns the SHA-256 of a file in hexadecimal, read a megabyte at a time."""
     total = hashlib.sha256()
     with path.open("rb") as file:
         while content := file.read(2**20):

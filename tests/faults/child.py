@@ -18,7 +18,7 @@ MODES_IGNORED = 0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, which root ha
 
 
 class Fault(NamedTuple):
-    """What happens to a run.
+    """A kind of fault in a run.
 
     Attributes:
         touch: number of the touch of a file in the folder at which the process is killed; 0: none.

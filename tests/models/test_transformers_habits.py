@@ -1,4 +1,4 @@
-"""What users of `TFAlbert*` write in the first hour works, or says what to do instead."""
+"""Calls that users of `TFAlbert*` write in the first hour work, or say what to do instead."""
 
 import keras
 import numpy as np
