@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from albert_tf.data.jobs.build import build_data as build_data
     from albert_tf.data.pretraining.batches import pretraining_batches as pretraining_batches
     from albert_tf.errors import UserError as UserError
-    from albert_tf.evaluation.evaluate import evaluate as evaluate
     from albert_tf.models import AlbertForMaskedLM as AlbertForMaskedLM
     from albert_tf.models import AlbertForMultipleChoice as AlbertForMultipleChoice
     from albert_tf.models import AlbertForPreTraining as AlbertForPreTraining
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
     from albert_tf.text.vocabulary import train_vocabulary as train_vocabulary
     from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer as WordPieceTokenizer
+    from albert_tf.training.evaluate import evaluate as evaluate
     from albert_tf.training.finetune import finetune as finetune
     from albert_tf.training.optimizers import AlbertAdamW as AlbertAdamW
     from albert_tf.training.optimizers import Lamb as Lamb
@@ -61,7 +61,7 @@ _HOMES = {
     "WordPieceTokenizer": "albert_tf.text.wordpiece.tokenizer",
     "build_data": "albert_tf.data.jobs.build",
     "convert": "albert_tf.checkpoints.conversion",
-    "evaluate": "albert_tf.evaluation.evaluate",
+    "evaluate": "albert_tf.training.evaluate",
     "export_saved_model": "albert_tf_export",
     "export_tflite": "albert_tf_export",
     "finetune": "albert_tf.training.finetune",

@@ -12,6 +12,7 @@ from albert_tf.config_checks import (
     FIXED,
     check_keys,
     checked_labels,
+    checked_numbers,
     is_fraction,
     is_googles,
     is_in_unit,
@@ -30,6 +31,13 @@ from albert_tf.sizes import SIZES
 ACTIVATIONS: Final = ("gelu", "gelu_new", "relu", "silu", "swish", "tanh")
 # transformers' default, which it doesn't write either.
 _UNNAMED: Final = unnamed_labels(2)
+# Fields that transformers lacks, and a problem type that it finds out: only written if set.
+_OMITTED: Final = {
+    "problem_type": None,
+    "share": "all",
+    "answerability": False,
+    "thresholds": None,
+}
 SHARING: Final = ("all", "attention", "ffn", "none")
 PROBLEM_TYPES: Final = (
     None,
@@ -96,6 +104,9 @@ class AlbertConfig:
             None: regression for one label, single-label classification for more.
         answerability: whether question answering has the original's head for SQuAD 2.0, which also
             predicts whether there is an answer.
+        thresholds: decisions that fine-tuning chose on dev: for several labels the probability
+            from which each holds; for question answering the one difference of scores above which
+            there is no answer. None means the usual ones.
 
     Raises:
         ValueError: a value is out of range or contradicts another.
@@ -131,6 +142,7 @@ class AlbertConfig:
     problem_type: str | None = None
     share: str = "all"
     answerability: bool = False
+    thresholds: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, limit in _LIMITS.items():
@@ -161,6 +173,8 @@ class AlbertConfig:
             )
         blocks = self.num_hidden_layers * self.inner_group_num
         require_count("num_hidden_layers * inner_group_num", blocks, _LIMITS["num_hidden_layers"])
+        if self.thresholds is not None:
+            object.__setattr__(self, "thresholds", checked_numbers("thresholds", self.thresholds))
         labels = _UNNAMED if self.id2label is None else checked_labels(self.id2label)
         object.__setattr__(self, "id2label", dict(labels))
 
@@ -289,7 +303,9 @@ class AlbertConfig:
         if labels != _UNNAMED:
             values["id2label"] = {str(index): label for index, label in labels.items()}
             values["label2id"] = self.label2id
-        for key, unset in (("problem_type", None), ("share", "all"), ("answerability", False)):
+        if self.thresholds is not None:
+            values["thresholds"] = list(self.thresholds)
+        for key, unset in _OMITTED.items():
             if values[key] == unset:
                 del values[key]
         if (

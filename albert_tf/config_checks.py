@@ -1,9 +1,10 @@
 """The keys of configuration files, and the values that a configuration may have."""
 
 import difflib
+import math
 import reprlib
 from collections.abc import Callable, Mapping, Set
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Final
 
 from albert_tf.errors import UserError
@@ -119,6 +120,19 @@ def is_in_unit(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, float) or is_integer(value)
+
+
+def checked_numbers(name: str, values: Any) -> tuple[float, ...]:
+    """Returns a sequence of finite numbers as a tuple.
+
+    Raises:
+        ValueError: it isn't one.
+    """
+    is_numbers = isinstance(values, list | tuple) and all(
+        isinstance(value, Real) and math.isfinite(value) for value in values
+    )
+    require(name, values, lambda _: is_numbers, "a list of numbers")
+    return tuple(float(value) for value in values)
 
 
 def checked_labels(labels: Mapping[int, str]) -> dict[int, str]:

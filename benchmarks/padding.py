@@ -23,10 +23,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.labels import task_labels
-from albert_tf.data.pipeline import EncodedExamples, batch_order
-from albert_tf.data.readers import read_examples
-from albert_tf.data.tasks import GLUE
+from albert_tf.data.options import LabelledData
+from albert_tf.data.pipeline import batch_order
+from albert_tf.data.tasks.glue import GLUE
+from albert_tf.data.tasks.named import task_of
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.optimizers import AlbertAdamW
@@ -87,16 +87,16 @@ def padding_share(batches):
 
 def prepared(options):
     """The encoded examples, and a model that is compiled as in fine-tuning."""
-    examples = read_examples(options.data, GLUE[options.task].columns)
+    task = task_of(LabelledData(task=options.task, data=options.data))
+    examples = task.read(options.data)
     tokenizer = AlbertTokenizer(options.vocab)
-    labels = task_labels(options.task, examples)
-    data = EncodedExamples(examples, tokenizer, options.max_length, labels.number)
     config = AlbertConfig.from_size(
         options.size,
         vocab_size=tokenizer.vocab_size,
         max_position_embeddings=max(512, options.max_length),
-        id2label=dict(enumerate(labels.names)),
+        **task.config_fields(examples),
     )
+    data = task.encode(examples, tokenizer, config, options.max_length)
     model = AlbertForSequenceClassification(config)
     model.compile(AlbertAdamW(1e-4))
     return data, model

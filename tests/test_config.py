@@ -227,3 +227,13 @@ def test_every_golden_configuration_reads(golden):
         config = AlbertConfig.from_json_file(path)
         assert config.hidden_act == ("gelu" if "erf" in str(path) else config.hidden_act)
         assert AlbertConfig.from_dict(config.to_dict()) == config
+
+
+def test_thresholds_are_written_only_if_set():
+    assert "thresholds" not in AlbertConfig().to_dict()
+    config = AlbertConfig(thresholds=[0.25, 1])
+    assert config.thresholds == (0.25, 1.0)
+    assert AlbertConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    for wrong in ("0.5", [float("nan")], ["0.5"]):
+        with pytest.raises(ValueError, match="thresholds must be a list of numbers"):
+            AlbertConfig(thresholds=wrong)

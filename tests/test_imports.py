@@ -23,9 +23,9 @@ ALLOWED = {
     "checkpoints": {"assets", "config", "config_checks", *BASE},
     "models": {"config", "layers", "checkpoints", *BASE},
     "text": {"checkpoints", *BASE},
-    "data": {"text", *BASE},
+    "data": {"config", "evaluation", "text", *BASE},
     "pipelines": {"models", "text", "checkpoints", *BASE},
-    "evaluation": {"data", "models", "text", *BASE},
+    "evaluation": set(),
     "training": {
         "assets",
         "checkpoints",

@@ -4,8 +4,9 @@ import json
 from dataclasses import dataclass
 
 from albert_tf.commands.text_options import check_model
-from albert_tf.data.labels import ONE_CLASS, check_labels, model_labels
 from albert_tf.data.options import EvaluationOptions
+from albert_tf.data.tasks.classification import ONE_CLASS
+from albert_tf.data.tasks.named import task_of
 from albert_tf.options import option
 
 SUMMARY = "score a model on labelled data"
@@ -25,14 +26,16 @@ class OPTIONS(EvaluationOptions):
 
 def check(options: OPTIONS) -> None:
     """Reads the examples, and compares their labels with those of the model's configuration."""
+    task = task_of(options)
+    examples = task.read(task.file("dev"))
     config = check_model(options.model)
-    names = config.labels if config else None
-    check_labels(options, names and model_labels(names, options.task, options.regression))
+    if config:
+        task.check(examples, config)
 
 
 def run(options: OPTIONS) -> int:
     """Prints each metric."""
-    from albert_tf.evaluation.evaluate import evaluate
+    from albert_tf.training.evaluate import evaluate
 
     scores = evaluate(options)
     if options.json:

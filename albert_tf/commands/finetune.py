@@ -1,7 +1,8 @@
 """`albert-tf finetune`"""
 
 from albert_tf.commands.text_options import check_model
-from albert_tf.data.labels import ONE_CLASS, check_labels
+from albert_tf.data.tasks.classification import ONE_CLASS
+from albert_tf.data.tasks.named import check_training_data
 from albert_tf.training.options import FinetuningOptions, check_output
 
 SUMMARY = "fine-tune a classifier or regressor on a task"
@@ -23,7 +24,7 @@ def check(options: FinetuningOptions) -> None:
     from albert_tf.training.recipes import is_size
 
     check_output(options.output, options.force)
-    check_labels(options)
+    check_training_data(options)
     if not is_size(options.model):
         check_model(options.model)
 

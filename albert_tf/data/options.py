@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from albert_tf.data.readers import Columns
-from albert_tf.data.tasks import GLUE, TASKS
+from albert_tf.data.tasks.glue import GLUE
 from albert_tf.options import COUNT, check_options, option
 
+CLASSIFY: Final = "classify"
+TASKS: Final = (*GLUE, CLASSIFY)
 _OWN: Final = "columns of your own files (--task classify)"
 
 

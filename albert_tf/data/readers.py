@@ -3,9 +3,9 @@
 import csv
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from albert_tf.errors import UserError, listed
 
@@ -13,6 +13,7 @@ FORMATS: Final = (".tsv", ".csv", ".jsonl")
 csv.field_size_limit(2**31 - 1)  # a text may be a whole book; the default is 131,072 characters
 _BAD_WIDTH: Final = None  # key of a row with more or fewer fields than the header
 logger = logging.getLogger(__name__)
+Made = TypeVar("Made")
 
 
 class Columns(NamedTuple):
@@ -32,14 +33,54 @@ class Example(NamedTuple):
     place: str = ""
 
 
+class Row(NamedTuple):
+    """A row of a file: its values by column, and its place for errors."""
+
+    fields: Mapping[Any, Any]
+    place: str
+
+    def text(self, name: str | int) -> str:
+        """Returns a value as text; one of JSON that isn't text, as JSON.
+
+        Raises:
+            UserError: the row has no such column, or it is empty.
+        """
+        if name not in self.fields:
+            raise UserError(
+                f"Every row must have {name!r}. Received: {self.place}, with "
+                f"{listed(map(repr, self.fields))}."
+            )
+        value = self.fields[name]
+        written = value if isinstance(value, str) else json.dumps(value)
+        if value is None or not written.strip():
+            raise UserError(f"{name!r} must not be empty. Received: {self.place}.")
+        return written
+
+
 def read_examples(path: Path, columns: Columns, skip_bad_rows: bool = False) -> list[Example]:
+    """Reads texts or pairs of texts with their labels; see `read_rows`."""
+
+    def example(row: Row) -> Example:
+        text, label, pair = (name if name is None else row.text(name) for name in columns)
+        return Example(text or "", pair, label, row.place)
+
+    return read_rows(path, columns, example, skip_bad_rows)
+
+
+def read_rows(
+    path: Path,
+    columns: Sequence[str | int | None],
+    make: Callable[[Row], Made],
+    skip_bad_rows: bool = False,
+) -> list[Made]:
     """Reads a `.tsv` (tabs, no quoting), `.csv` or `.jsonl` file.
 
     Args:
         path: the file, in UTF-8.
-        columns: the columns to read.
-        skip_bad_rows: skips rows that don't fit the header or have an empty text or label, and
-            logs their number. GLUE's QQP has some.
+        columns: the columns that it must have; if the first is a number, it has no header.
+        make: makes an example of a row; a `UserError` says that the row is bad.
+        skip_bad_rows: skips rows that don't fit the header or that `make` refuses, and logs their
+            number. GLUE's QQP has some.
     Raises:
         UserError: no such file, another format, not UTF-8, a missing column, a bad row (the
             message names the line), or no row at all.
@@ -48,12 +89,12 @@ def read_examples(path: Path, columns: Columns, skip_bad_rows: bool = False) -> 
         raise UserError(f"Examples must be in a file. Received: {path}, which isn't one.")
     if path.suffix not in FORMATS:
         raise UserError(f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}.")
+    rows = _json_rows(path) if path.suffix == ".jsonl" else _table_rows(path, columns)
+    made, bad = [], []
     try:
-        rows = _json_rows(path) if path.suffix == ".jsonl" else _table_rows(path, columns)
-        examples, bad = [], []
-        for line, row in rows:
+        for line, fields in rows:
             try:
-                examples.append(_example(path, line, row, columns))
+                made.append(make(_checked_row(fields, f"{path}, line {line}")))
             except UserError as error:
                 bad.append(error)
                 if not skip_bad_rows:
@@ -63,11 +104,20 @@ def read_examples(path: Path, columns: Columns, skip_bad_rows: bool = False) -> 
             f"A file of examples must be UTF-8. Received: {path}, line {_bad_line(path)}, with the "
             f"byte {error.object[error.start]:#04x}. Convert it: iconv -f latin1 -t utf-8."
         ) from error
-    if not examples:
+    if not made:
         raise UserError(f"A file of examples must have at least one row. Received: {path}.")
     if bad:
         logger.warning("%s: skipped %d bad rows; the first: %s", path, len(bad), bad[0])
-    return examples
+    return made
+
+
+def _checked_row(fields: Mapping[Any, Any], place: str) -> Row:
+    if _BAD_WIDTH in fields:
+        raise UserError(
+            "Every row must have as many fields as the first. "
+            f"Received: {place}, {len(fields[_BAD_WIDTH])} fields."
+        )
+    return Row(fields, place)
 
 
 def _bad_line(path: Path) -> int:
@@ -81,8 +131,11 @@ def _bad_line(path: Path) -> int:
     raise AssertionError(f"{path} is UTF-8.")
 
 
-def _table_rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[Any, Any]]]:
+def _table_rows(
+    path: Path, columns: Sequence[str | int | None]
+) -> Iterator[tuple[int, dict[Any, Any]]]:
     """Yields the rows of a TSV or CSV file as dicts, with the number of their last line."""
+    has_header = not isinstance(columns[0], int)
     with path.open(encoding="utf-8-sig", newline="") as file:
         if path.suffix == ".tsv":
             reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -92,8 +145,9 @@ def _table_rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[Any, A
         try:
             for row in reader:
                 if header is None:
-                    header = _header(path, row, columns)
-                    if not isinstance(columns.text, int):
+                    header = list(range(len(row)))
+                    if has_header:
+                        header = _header(path, row, columns)
                         continue
                 if not row:
                     continue
@@ -103,10 +157,8 @@ def _table_rows(path: Path, columns: Columns) -> Iterator[tuple[int, dict[Any, A
             raise UserError(f"{path}, line {reader.line_num}: {error}.") from error
 
 
-def _header(path: Path, first: list[str], columns: Columns) -> list[Any]:
-    if isinstance(columns.text, int):
-        return list(range(len(first)))
-    for name in (columns.text, columns.text_pair, columns.label):
+def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -> list[Any]:
+    for name in columns:
         if name is not None and name not in first:
             raise UserError(
                 f"The file must have a column {name!r}. Received: {path}, with the columns "
@@ -129,28 +181,3 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     f"{path}, line {number}, must be a JSON object. Received: {type(row).__name__}."
                 )
             yield number, row
-
-
-def _example(path: Path, line: int, row: dict[Any, Any], columns: Columns) -> Example:
-    if _BAD_WIDTH in row:
-        raise UserError(
-            "Every row must have as many fields as the first. "
-            f"Received: {path}, line {line}, {len(row[_BAD_WIDTH])} fields."
-        )
-    values: list[str | None] = []
-    for name in columns:
-        if name is None:
-            values.append(None)
-            continue
-        if name not in row:
-            raise UserError(
-                f"Every row must have {name!r}. Received: {path}, line {line}, with "
-                f"{listed(map(repr, row))}."
-            )
-        value = row[name]
-        written = value if isinstance(value, str) else json.dumps(value)
-        if value is None or not written.strip():
-            raise UserError(f"{name!r} must not be empty. Received: {path}, line {line}.")
-        values.append(written)
-    text, label, pair = values
-    return Example(text or "", pair, label, f"{path}, line {line}")

@@ -1,20 +1,21 @@
-"""Fine-tunes a classifier or regressor on a task, from files to a model directory."""
+"""Fine-tunes a model on a task, from files to a model directory."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import keras
-import tensorflow as tf
 
-from albert_tf.data.labels import Labels, task_labels
-from albert_tf.data.pipeline import EncodedExamples, steps_per_epoch, training_batches
-from albert_tf.data.readers import Example
-from albert_tf.data.tasks import GLUE, train_and_dev
-from albert_tf.evaluation.evaluate import own_metrics, score
+from albert_tf.data.pipeline import steps_per_epoch, training_batches
+from albert_tf.data.tasks.base import Task
+from albert_tf.data.tasks.named import task_of
+from albert_tf.data.tasks.rows import Rows
+from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords, save_options
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.training import runtime, steps
 from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepared_output, versions
+from albert_tf.training.evaluate import predictions
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.options import FinetuningOptions
@@ -23,7 +24,7 @@ from albert_tf.training.recipes import Recipe
 from albert_tf.training.scalars import Scalars
 from albert_tf.training.schedules import WarmupPolynomialDecay
 from albert_tf.training.start import finetuning_model
-from albert_tf.training.sums import classifier_means, regressor_means
+from albert_tf.training.sums import finetuning_means
 
 
 @accepts_keywords(FinetuningOptions)
@@ -45,32 +46,19 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
 
 def _trained(options: FinetuningOptions, recipe: Recipe) -> dict[str, Any]:
     """Resumes or begins the run, and returns the report."""
-    task = GLUE.get(options.task)
-    train, dev = train_and_dev(
-        options.data,
-        options.task,
-        options.columns,
-        options.dev_fraction,
-        options.seed,
-        options.skip_bad_rows,
-        options.regression,
-    )
-    labels = task_labels(options.task, train, options.regression)
+    task = task_of(options)
+    train, dev = task.train_and_dev(options.dev_fraction, options.seed)
     keras.utils.set_random_seed(options.seed)
-    model, tokenizer = finetuning_model(options, recipe, labels, train)
-    encoded, held_out = (
-        EncodedExamples(part, tokenizer, tokenizer.model_max_length, labels.number)
-        for part in (train, dev)
-    )
-    plan = _plan(options, recipe, len(train))
+    model, tokenizer = finetuning_model(options, recipe, task, train)
+    rows = task.encode(train, tokenizer, model.config, tokenizer.model_max_length)
+    plan = _plan(options, recipe, len(rows))
     schedule = _schedule(recipe, plan.steps)
     # Short runs need the correction of the moments' bias, which the original omits.
     model.compile(AlbertAdamW(schedule, bias_correction=True))
-    settings = _settings(options, recipe, plan.steps, [*train, *dev], labels)
+    settings = _settings(options, recipe, plan.steps, model, [*train, *dev])
     checkpoints = Checkpoints(options.output, tokenizer, settings, keep=1)
-    means = classifier_means if labels.numbers else regressor_means
-    metrics = task.metrics if task else own_metrics(labels)
-    evaluate = partial(score, model, held_out, metrics)
+    means = partial(finetuning_means, has_accuracy=task.has_accuracy(model.config))
+    evaluate = _evaluator(task, dev, model, tokenizer)
     loop = Loop(model, plan, schedule, means, checkpoints, evaluate)
     loop.progress.update(checkpoints.load(model))
     checkpoints.folder.mkdir(parents=True, exist_ok=True)  # marks a run that can be resumed
@@ -79,7 +67,7 @@ def _trained(options: FinetuningOptions, recipe: Recipe) -> dict[str, Any]:
         ProgressLine("fine-tuning", plan.steps, Interval(means), loop.step),
         Scalars(options.output / LOGS, Interval(means), loop.step),
     )
-    _train(loop, encoded, recipe.batch_size, options.seed)
+    _train(loop, rows, recipe.batch_size, options.seed)
     report = {
         "settings": settings,
         "parameters": model.count_params(),
@@ -89,6 +77,20 @@ def _trained(options: FinetuningOptions, recipe: Recipe) -> dict[str, Any]:
     }
     checkpoints.publish(report)
     return report
+
+
+def _evaluator(
+    task: Task[Any, Any], dev: Sequence[Any], model: PreTrainedModel, tokenizer: BaseTokenizer
+) -> Callable[[], dict[str, float]]:
+    """Returns a function that chooses thresholds on dev, and returns the scores there."""
+    rows = task.encode(dev, tokenizer, model.config, tokenizer.model_max_length)
+
+    def evaluate() -> dict[str, float]:
+        found = predictions(task, dev, rows, model)
+        model.config = model.config.replace(**task.tuned(dev, found))
+        return task.scores(dev, found, model.config)
+
+    return evaluate
 
 
 def _plan(options: FinetuningOptions, recipe: Recipe, examples: int) -> Plan:
@@ -109,30 +111,26 @@ def _schedule(recipe: Recipe, steps: int) -> WarmupPolynomialDecay:
     return WarmupPolynomialDecay(recipe.learning_rate, min(warmup, steps - 1), steps, form="usual")
 
 
-def _train(loop: Loop, data: EncodedExamples, batch_size: int, seed: int) -> None:
+def _train(loop: Loop, data: Rows, batch_size: int, seed: int) -> None:
     strategy = runtime.strategy_for("none")
-    batches = training_batches(data, batch_size, seed, start=loop.step).map(_with_name)
+    batches = training_batches(data, batch_size, seed, start=loop.step)
     step = steps.TrainingStep(loop.model, strategy, signature=batches.element_spec)
     loop.run(step, steps.batches(batches, strategy, batch_size))
-
-
-def _with_name(features: Any, labels: tf.Tensor) -> tuple[Any, dict[str, tf.Tensor]]:
-    return features, {"labels": labels}
 
 
 def _settings(
     options: FinetuningOptions,
     recipe: Recipe,
     steps: int,
-    examples: Sequence[Example],
-    labels: Labels,
+    model: PreTrainedModel,
+    examples: Sequence[Any],
 ) -> dict[str, Any]:
     """Returns all that decides what the run computes."""
     return {
         "task": options.task,
         "data": str(options.data),
-        "examples_sha256": digest([example[:3] for example in examples]),  # without their places
-        "labels": list(labels.names),
+        "examples_sha256": digest([example[:-1] for example in examples]),  # without their places
+        "labels": list(model.config.labels),
         "model": options.model,
         "vocab": None if options.vocab is None else str(options.vocab),
         "vocab_size": options.vocab_size,

@@ -9,7 +9,7 @@ from typing import IO, Final
 from tqdm import tqdm
 
 from albert_tf.data.jobs.progress import SECONDS_A_LINE, new_bar
-from albert_tf.data.labels import ONE_CLASS
+from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.training.sums import Sums
 
 SECONDS_ON_A_TERMINAL: Final = 5.0  # between new numbers; the bar itself moves with each step

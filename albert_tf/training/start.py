@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from albert_tf import models
 from albert_tf.checkpoints import weights
 from albert_tf.config import AlbertConfig
-from albert_tf.data.labels import Labels
-from albert_tf.data.readers import Example
+from albert_tf.data.tasks.base import Task
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.models import AlbertForPreTraining
+from albert_tf.models.base import PreTrainedModel
 from albert_tf.sizes import SIZES
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
@@ -74,24 +75,21 @@ def pretraining_model(
 
 
 def finetuning_model(
-    options: FinetuningOptions, plan: Recipe, labels: Labels, train: Sequence[Example]
-) -> tuple[AlbertForSequenceClassification, BaseTokenizer]:
-    """Returns a model with the task's labels, and its tokenizer."""
-    changes: dict[str, Any] = {
-        "id2label": dict(enumerate(labels.names)),
-        "problem_type": "single_label_classification" if labels.numbers else "regression",
-        **_dropout(plan.dropout),
-    }
+    options: FinetuningOptions, plan: Recipe, task: Task[Any, Any], train: Sequence[Any]
+) -> tuple[PreTrainedModel, BaseTokenizer]:
+    """Returns a model with the task's labels and head, and its tokenizer."""
+    changes = {**task.config_fields(train), **_dropout(plan.dropout)}
+    model_class = getattr(models, task.model)
     if is_size(options.model):
-        tokenizer = _tokenizer_of_new_model(options, train)
+        tokenizer = _tokenizer_of_new_model(options, task, train)
         config = size_config(options.model, tokenizer, **changes)
-        model = AlbertForSequenceClassification(config, dtype=options.dtype_policy)
+        model = model_class(config, dtype=options.dtype_policy)
     else:
         with _silent_on_new_parts(options.output):
-            model = AlbertForSequenceClassification.from_pretrained(
+            model = model_class.from_pretrained(
                 options.model,
                 dtype=options.dtype_policy,
-                ignore_mismatched_sizes=True,  # a model of another task gets a new classifier
+                ignore_mismatched_sizes=True,  # a model of another task gets a new head
                 **changes,
             )
         tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.model)
@@ -131,7 +129,9 @@ def _check_same_pieces(data: str, checkpoint: str, tokenizer: BaseTokenizer) -> 
         )
 
 
-def _tokenizer_of_new_model(options: FinetuningOptions, train: Sequence[Example]) -> BaseTokenizer:
+def _tokenizer_of_new_model(
+    options: FinetuningOptions, task: Task[Any, Any], train: Sequence[Any]
+) -> BaseTokenizer:
     """Returns the tokenizer of an interrupted run, of a vocabulary file, or made from the texts."""
     found = [] if options.force else found_checkpoints(options.output)
     if found:
@@ -143,5 +143,5 @@ def _tokenizer_of_new_model(options: FinetuningOptions, train: Sequence[Example]
                 f"Received: {options.vocab}, which is not there."
             )
         return AlbertTokenizer.from_pretrained(options.vocab)
-    texts = [text for example in train for text in (example.text, example.text_pair) if text]
+    texts = [text for example in train for text in task.texts(example)]
     return AlbertTokenizer(train_vocabulary(texts, options.vocab_size))

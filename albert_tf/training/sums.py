@@ -74,15 +74,14 @@ def pretraining_means(total: Sums) -> dict[str, float]:
 _LARGEST: Final = 700.0  # its exponential is still a float
 
 
-def classifier_means(total: Sums) -> dict[str, float]:
-    """Returns `loss` and `accuracy` of a model with one target."""
-    ((loss, right, count),) = np.asarray(total, "float64")
-    return {"loss": float(loss / count), "accuracy": float(right / count)}
-
-
-def regressor_means(total: Sums) -> dict[str, float]:
-    """Returns `loss` of a model with one target."""
-    return {"loss": classifier_means(total)["loss"]}
+def finetuning_means(total: Sums, has_accuracy: bool) -> dict[str, float]:
+    """Returns `loss`, the sum of the targets' means, and `accuracy` of a model with one target."""
+    rows = np.asarray(total, "float64")
+    found = {"loss": float(sum(row[LOSS] / max(row[COUNT], 1.0) for row in rows))}
+    if has_accuracy:
+        ((_, right, count),) = rows
+        found["accuracy"] = float(right / max(count, 1.0))
+    return found
 
 
 def _row(term: losses.Term, labels: Tensor, logits: Tensor) -> Tensor:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.evaluation.evaluate import evaluate
 from albert_tf.locks import locked
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
 from albert_tf.training.loop import Interrupted, Loop
 from albert_tf.training.options import FinetuningOptions
@@ -154,7 +154,7 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(
         at_step(6, crash),
         at_step(6, ask_to_stop),
         at_step(14, ask_to_stop),
-        patched("albert_tf.training.finetune.score", crash),
+        patched("albert_tf.training.finetune.predictions", crash),
         patched("albert_tf.training.checkpoints.write_json", crash),  # while it writes the output
     ):
         with disturb, pytest.raises((Crash, Interrupted)):

@@ -1,6 +1,7 @@
 import pytest
 
-from albert_tf.data.tasks import CLASSIFY, GLUE
+from albert_tf.data.options import CLASSIFY
+from albert_tf.data.tasks.glue import GLUE
 from albert_tf.training.recipes import (
     BUNDLED,
     FROM_RANDOM_WEIGHTS,

@@ -1,0 +1,166 @@
+"""The base of all tasks: what each defines, and what they share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from albert_tf.data.options import LabelledData
+from albert_tf.data.readers import FORMATS
+from albert_tf.data.tasks.rows import Rows
+from albert_tf.errors import UserError, listed
+
+# An example is a NamedTuple whose last field is its `place` in a file, for errors.
+Example = TypeVar("Example", bound=tuple)
+Prediction = TypeVar("Prediction")
+Outputs = Mapping[str, np.ndarray]  # a model's outputs for one row, without the batch's axis
+
+
+class Task(ABC, Generic[Example, Prediction]):
+    """A kind of fine-tuning: its files, rows, predictions and scores.
+
+    A model's configuration has all that a trained model knows of its task (labels, problem type,
+    head, thresholds), so that training and evaluation call the same methods. Nothing here needs
+    TensorFlow.
+
+    Args:
+        options: the task's name, its data and their columns.
+    Attributes:
+        model: name of the model's class in `albert_tf.models`.
+    """
+
+    model: ClassVar[str]
+
+    def __init__(self, options: LabelledData):
+        self.options = options
+
+    @abstractmethod
+    def read(self, path: Path) -> list[Example]:
+        """Reads a file of examples.
+
+        Raises:
+            UserError: the file or one of its rows can't be read; the message names the line.
+        """
+
+    @abstractmethod
+    def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
+        """Returns the fields of a new model's configuration that the task decides.
+
+        Raises:
+            UserError: nothing can be learned from the examples.
+        """
+
+    @abstractmethod
+    def check(self, examples: Sequence[Example], config: Any) -> None:
+        """Compares examples with a model's configuration.
+
+        Raises:
+            UserError: the model is another task's, or an example's label isn't the model's.
+        """
+
+    @abstractmethod
+    def encode(
+        self, examples: Sequence[Example], tokenizer: Any, config: Any, max_length: int
+    ) -> Rows:
+        """Returns the rows of examples, at most `max_length` pieces each, with labels.
+
+        Args:
+            tokenizer: the model's.
+            config: an `AlbertConfig`.
+        """
+
+    @abstractmethod
+    def predictions(
+        self, examples: Sequence[Example], rows: Rows, outputs: Sequence[Outputs], config: Any
+    ) -> list[Prediction]:
+        """Returns a prediction for each example.
+
+        Args:
+            outputs: the model's outputs for each of `rows`.
+        """
+
+    @abstractmethod
+    def scores(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any
+    ) -> dict[str, float]:
+        """Returns the task's metrics; the first chooses the best version of a model."""
+
+    @abstractmethod
+    def texts(self, example: Example) -> Iterable[str]:
+        """Returns the texts that a vocabulary is trained on."""
+
+    def tuned(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict:
+        """Returns fields of the configuration that dev decides, such as thresholds."""
+        return {}
+
+    def has_accuracy(self, config: Any) -> bool:
+        """Returns whether training reports the share of right labels beside the loss."""
+        return True
+
+    def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
+        """Returns labels of which both parts of a split file get the same share, or None."""
+        return None
+
+    def groups(self, examples: Sequence[Example]) -> Sequence[Any] | None:
+        """Returns keys of which a split file's parts share none, such as documents, or None."""
+        return None
+
+    def file(self, part: str) -> Path:
+        """Finds the file of a part: "train" or "dev"; a single file is all parts."""
+        data = self.options.data
+        return data if data.is_file() else find_file(data, part)
+
+    def train_and_dev(self, dev_fraction: float, seed: int) -> tuple[list[Example], list[Example]]:
+        """Reads the examples to train on and those to evaluate on.
+
+        A folder has a file for each. A single file is split by `seed`.
+        """
+        if self.options.data.is_file():
+            return self._split(self.read(self.options.data), dev_fraction, seed)
+        train, dev = (self.read(path) for path in (self.file("train"), self.file("dev")))
+        return train, dev
+
+    def _split(
+        self, examples: list[Example], dev_fraction: float, seed: int
+    ) -> tuple[list[Example], list[Example]]:
+        from sklearn import model_selection  # Takes seconds.
+
+        groups = self.groups(examples)
+        try:
+            if groups is not None:
+                splitter = model_selection.GroupShuffleSplit(
+                    n_splits=1, test_size=dev_fraction, random_state=seed
+                )
+                ((train, dev),) = splitter.split(examples, groups=groups)
+                return [examples[row] for row in train], [examples[row] for row in dev]
+            train, dev = model_selection.train_test_split(
+                examples,
+                test_size=max(1, round(dev_fraction * len(examples))),
+                random_state=seed,
+                stratify=self.strata(examples),
+            )
+        except ValueError as error:
+            raise UserError(
+                f"{self.options.data} can't be split with dev_fraction={dev_fraction}: {error}"
+            ) from error
+        return train, dev
+
+
+def find_file(data: Path, name: str) -> Path:
+    """Finds the file `name` in a folder, with or without its ending.
+
+    Raises:
+        UserError: no such file, or more than one.
+    """
+    if not data.is_dir():
+        raise UserError(
+            f"The data must be a folder or a file. Received: {data}, which doesn't exist."
+        )
+    found = [path for path in sorted(data.iterdir()) if path.name == name]
+    found = found or [data / f"{name}{end}" for end in FORMATS if (data / f"{name}{end}").is_file()]
+    if len(found) != 1:
+        there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
+        raise UserError(f"The folder {data} must have one file {name}. Received: {there}.")
+    return found[0]

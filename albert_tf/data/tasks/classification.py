@@ -1,0 +1,172 @@
+"""Classes or a number for a text or a pair of texts: GLUE, and files of your own."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from scipy.special import softmax
+
+from albert_tf.data.readers import Example, read_examples
+from albert_tf.data.tasks.base import Outputs, Task
+from albert_tf.data.tasks.glue import GLUE
+from albert_tf.data.tasks.rows import Rows
+from albert_tf.errors import UserError, listed
+
+# A key of scores: all predictions are of one class, the labels of several.
+ONE_CLASS: Final = "one_class"
+SCORE: Final = "score"  # the label of a regressor
+
+
+class Classification(Task[Example, np.ndarray]):
+    """One of several classes, or a number.
+
+    A prediction is float `[C]`: the classes' probabilities, or the number.
+    """
+
+    model = "AlbertForSequenceClassification"
+
+    def file(self, part: str) -> Path:
+        glue = GLUE.get(self.options.task)
+        if glue:
+            part = {"train": "train.tsv", "dev": glue.dev_file}[part]
+        return super().file(part)
+
+    def read(self, path: Path) -> list[Example]:
+        return read_examples(path, self.options.columns, self.options.skip_bad_rows)
+
+    def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
+        """Returns GLUE's labels in GLUE's order; for other data the labels of `train`, sorted."""
+        if self._is_regression:
+            return {"id2label": {0: SCORE}, "problem_type": "regression"}
+        if self.options.task in GLUE:
+            names = [name for _, name in GLUE[self.options.task].labels]
+        else:
+            names = _sorted({example.label or "" for example in train})
+        if len(names) < 2:
+            raise UserError(
+                "Classification needs at least two labels. "
+                f"Received: {len(train)} examples, all with the label {names[0]!r}."
+            )
+        return {
+            "id2label": dict(enumerate(names)),
+            "problem_type": "single_label_classification",
+        }
+
+    def check(self, examples: Sequence[Example], config: Any) -> None:
+        self._labels(examples, config)
+
+    def encode(
+        self, examples: Sequence[Example], tokenizer: Any, config: Any, max_length: int
+    ) -> Rows:
+        encoded = tokenizer(
+            [example.text for example in examples],
+            None if examples[0].text_pair is None else [each.text_pair or "" for each in examples],
+            truncation=True,
+            max_length=max_length,
+            split_special_tokens=True,
+        )
+        arrays = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
+        return Rows(arrays, {"labels": self._labels(examples, config)}, tokenizer.pad_token_id)
+
+    def predictions(
+        self, examples: Sequence[Example], rows: Rows, outputs: Sequence[Outputs], config: Any
+    ) -> list[np.ndarray]:
+        logits = [row["logits"] for row in outputs]
+        return logits if self._is_regression else [softmax(row) for row in logits]
+
+    def scores(
+        self, examples: Sequence[Example], predictions: Sequence[np.ndarray], config: Any
+    ) -> dict[str, float]:
+        """Returns each metric, and `ONE_CLASS` if the predictions are all alike."""
+        from albert_tf.evaluation import metrics  # Imports scikit-learn, which takes seconds.
+
+        labels, found = np.array(self._labels(examples, config)), np.stack(predictions)
+        chosen = found[:, 0] if self._is_regression else found.argmax(axis=-1)
+        scores = metrics.evaluate(self._metrics, labels, chosen)
+        if not self._is_regression and np.ptp(chosen) == 0 < np.ptp(labels):
+            scores[ONE_CLASS] = 1.0
+        return scores
+
+    def texts(self, example: Example) -> Iterable[str]:
+        return (text for text in (example.text, example.text_pair) if text)
+
+    def has_accuracy(self, config: Any) -> bool:
+        return not self._is_regression
+
+    def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
+        labels = [example.label for example in examples]
+        is_rare = min(Counter(labels).values()) < 2
+        return None if self._is_regression or is_rare else labels
+
+    @property
+    def _is_regression(self) -> bool:
+        glue = GLUE.get(self.options.task)
+        return self.options.regression or (glue is not None and not glue.labels)
+
+    @property
+    def _metrics(self) -> Sequence[str]:
+        if self.options.task in GLUE:
+            return GLUE[self.options.task].metrics
+        return ("pearson", "spearman") if self._is_regression else ("accuracy", "macro_f1")
+
+    def _labels(self, examples: Sequence[Example], config: Any) -> list[float]:
+        """Returns the examples' classes or scores; errors are those of `check`."""
+        numbers = self._numbers(config.labels)
+        return [_number(example, numbers) for example in examples]
+
+    def _numbers(self, names: tuple[str, ...]) -> Mapping[str, int] | None:
+        """Returns the class of each label in the files, for a model's labels; None for scores.
+
+        A model of a GLUE task may name them as GLUE's files do, or LABEL_0, LABEL_1, … in GLUE's
+        order.
+        """
+        task = self.options.task
+        if self._is_regression:
+            known: list[tuple[str, ...]] = [names[:1]]
+            written: tuple[str, ...] = ()
+        elif task in GLUE:
+            written, named = zip(*GLUE[task].labels, strict=True)
+            known = [named, written, tuple(f"LABEL_{number}" for number in range(len(written)))]
+        else:
+            written, known = names, [names]
+        lowered = [name.lower() for name in names]
+        for spelled in known:
+            expected = [name.lower() for name in spelled]
+            if sorted(expected) == sorted(lowered):
+                pairs = zip(written, expected, strict=bool(written))
+                return {label: lowered.index(name) for label, name in pairs} or None
+        wanted = SCORE if self._is_regression else listed(known[0])
+        raise UserError(
+            f"The model's labels must be those of the task {task}: {wanted}. Received: "
+            f"{listed(names)}. Give the task that the model was trained on, or for data of your "
+            "own --task classify."
+        )
+
+
+def _sorted(labels: set[str]) -> list[str]:
+    """Sorts by value if all are numbers: "2" before "10"."""
+    try:
+        return sorted(labels, key=float)
+    except ValueError:
+        return sorted(labels)
+
+
+def _number(example: Example, numbers: Mapping[str, int] | None) -> float:
+    """Returns an example's class, or its score if there are no classes."""
+    label, place = example.label or "", example.place or f"for the text {example.text[:60]!r}"
+    if numbers is not None:
+        if label not in numbers:
+            raise UserError(
+                f"A label must be one of {listed(numbers)}. Received: {label!r:.80}, {place}."
+            )
+        return numbers[label]
+    try:
+        score = float(label)
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise UserError(f"A score must be a number. Received: {label!r:.80}, {place}.")
+    return score

@@ -1,0 +1,28 @@
+"""Tasks by the name that `--task` gives."""
+
+from typing import Any
+
+from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.base import Task
+from albert_tf.data.tasks.classification import Classification
+
+
+def task_of(options: LabelledData) -> Task[Any, Any]:
+    """Returns the task that the options name."""
+    return Classification(options)
+
+
+def check_training_data(options: LabelledData) -> None:
+    """Reads the data of a training without TensorFlow.
+
+    Raises:
+        UserError: files, rows or labels are not usable.
+    """
+    from albert_tf.config import AlbertConfig
+
+    task = task_of(options)
+    train = task.read(task.file("train"))
+    config = AlbertConfig(**task.config_fields(train))
+    task.check(train, config)
+    if not options.data.is_file():
+        task.check(task.read(task.file("dev")), config)

@@ -1,0 +1,93 @@
+"""Encoded examples, and their padded batches."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from albert_tf.data import features
+
+MULTIPLE: Final = 8  # lengths are rounded up to it, so that few shapes are traced
+IGNORED: Final = -100  # label of a position that doesn't count
+
+
+class Rows:
+    """Encoded examples without padding, and their labels.
+
+    Args:
+        arrays: for each row, by name: `input_ids` and `token_type_ids`, `[T]` or for choices
+            `[C, T]`, and further features of this shape.
+        labels: for each row, by the model's targets: a number or an array; without any for rows
+            that aren't labelled.
+        pad_id: id of `<pad>`.
+        examples: the example of each row, `[N]`; None where each example is one row. A long text
+            may be several rows.
+        label_inputs: targets that training passes to the model, too.
+        tags: whether a row's label is an array `[T]`, which is padded as the features are.
+    Attributes:
+        lengths: int `[N]`, T of each row.
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, Sequence[Any]],
+        labels: Mapping[str, Sequence[Any]],
+        pad_id: int,
+        examples: Sequence[int] | None = None,
+        label_inputs: Sequence[str] = (),
+        tags: bool = False,
+    ):
+        self.arrays = {
+            name: [np.asarray(row, "int32") for row in rows] for name, rows in arrays.items()
+        }
+        self.labels = {name: [_label(row) for row in rows] for name, rows in labels.items()}
+        self._ids = self.arrays[features.INPUT_IDS.name]
+        self.lengths = np.array([row.shape[-1] for row in self._ids])
+        self.examples = np.arange(len(self)) if examples is None else np.asarray(examples)
+        self.label_inputs, self.tags = tuple(label_inputs), tags
+        self._fills = {features.INPUT_IDS.name: pad_id}
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def batch(self, rows: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Returns features `[B, T]` or `[B, C, T]` padded to the longest row, and labels.
+
+        T is rounded up to a multiple of 8. Padding has the mask 0, and the label -100.
+        """
+        length = self._length(rows) if self.tags else None
+        labels = {
+            name: _padded([values[row] for row in rows], IGNORED, length)
+            for name, values in self.labels.items()
+        }
+        return {**self.inputs(rows), **{name: labels[name] for name in self.label_inputs}}, labels
+
+    def inputs(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns the features of `batch` without labels."""
+        arrays = {name: [values[row] for row in rows] for name, values in self.arrays.items()}
+        arrays[features.ATTENTION_MASK.name] = [np.ones_like(self._ids[row]) for row in rows]
+        length = self._length(rows)
+        return {
+            name: _padded(values, self._fills.get(name, 0), length)
+            for name, values in arrays.items()
+        }
+
+    def _length(self, rows: np.ndarray) -> int:
+        return -(-int(self.lengths[rows].max()) // MULTIPLE) * MULTIPLE
+
+
+def _label(value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    return array.astype("float32" if array.dtype.kind == "f" else "int32")
+
+
+def _padded(values: Sequence[np.ndarray], fill: int, length: int | None) -> np.ndarray:
+    """Stacks arrays of one rank; fills each axis up to its longest, the last one to `length`."""
+    shape = np.max([value.shape for value in values], axis=0, initial=0).astype(int)
+    if length is not None:
+        shape[-1] = length
+    stacked = np.full((len(values), *shape), fill, values[0].dtype)
+    for row, value in enumerate(values):
+        place: Any = (row, *map(slice, value.shape))
+        stacked[place] = value
+    return stacked

@@ -1,0 +1,179 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import albert_tf.assets
+from albert_tf.config import AlbertConfig
+from albert_tf.data.options import LabelledData
+from albert_tf.data.readers import Example
+from albert_tf.data.tasks.base import find_file
+from albert_tf.data.tasks.classification import ONE_CLASS, Classification
+from albert_tf.data.tasks.glue import GLUE
+from albert_tf.errors import UserError
+
+# Header and one row of each task's file in GLUE's download.
+ROWS = {
+    "cola": "gj04\t1\t\tOur friends buy it.",
+    "sst2": "sentence\tlabel\na delight \t1",
+    "mrpc": 'Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\tHe went.\tShe "stayed.',
+    "stsb": "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\t"
+    "sentence1\tsentence2\tscore\n"
+    "0\tg\tf\t2012\t1\tn\tn\tA plane.\tAn air plane.\t5.000",
+    "qqp": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tWhy?\tHow?\t0",
+    "mnli": "index\tpromptID\tpairID\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n"
+    "0\t1\t1n\tfiction\tHe ran.\tHe moved.\tneutral\tentailment",
+    "qnli": "index\tquestion\tsentence\tlabel\n0\tWhen?\tIn 1900.\tentailment",
+    "rte": "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\tnot_entailment",
+    "wnli": "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\t1",
+}
+
+
+def task(name, data=".", **others):
+    return Classification(LabelledData(task=name, data=Path(data), **others))
+
+
+def numbers(task, examples, **fields):
+    """Returns the examples' labels as numbers, for a model with these fields, or a new one."""
+    config = AlbertConfig(**(fields or task.config_fields(examples)))
+    return task._labels(examples, config)
+
+
+@pytest.mark.parametrize("name", GLUE)
+def test_every_glue_layout(tmp_path, name):
+    (tmp_path / GLUE[name].dev_file).write_text(ROWS[name] + "\n")
+    glue = task(name, tmp_path)
+    (example,) = glue.read(glue.file("dev"))
+    assert (example.text_pair is None) == (name in ("cola", "sst2"))
+    expected = {"cola": 1, "sst2": 1, "stsb": 5.0, "rte": 1, "wnli": 1}
+    assert numbers(glue, [example]) == [expected.get(name, 0)]
+
+
+def test_files_of_many_rows():
+    """Reads the bundled reviews, and GLUE's files if they are beside the checkout."""
+    bundled = Path(albert_tf.assets.__file__).parent / "reviews"
+    tasks = Path(__file__).resolve().parents[4] / "shared" / "data" / "tasks"
+    for given, *expected in (
+        (task("classify", bundled, text_column="sentence"), 424, 104),
+        (task("sst2", tasks / "SST-2"), 67349, 872),
+        (task("rte", tasks / "RTE"), 2490, 277),
+    ):
+        if not given.options.data.is_dir():
+            continue
+        train, dev = given.train_and_dev(0.1, 1)
+        assert [len(train), len(dev)] == expected
+        config = AlbertConfig(**given.config_fields(train))
+        assert set(given._labels(dev, config)) == {0, 1}
+
+
+def test_a_single_file_is_split_by_label(tmp_path):
+    path = tmp_path / "all.tsv"
+    rows = [f"text {number}\t{'rare' if number % 5 == 0 else 'common'}" for number in range(100)]
+    path.write_text("text\tlabel\n" + "\n".join(rows))
+    train, dev = task("classify", path).train_and_dev(0.2, 3)
+    assert (len(train), len(dev)) == (80, 20)
+    assert [example.label for example in dev].count("rare") == 4
+    assert not set(train) & set(dev)
+    assert task("classify", path).train_and_dev(0.2, 3) == (train, dev)
+    assert task("classify", path).train_and_dev(0.2, 4)[1] != dev
+
+
+def test_discovered_labels_are_sorted():
+    examples = [Example("a", None, label) for label in ("spam", "ham", "spam", "eggs")]
+    fields = task("classify").config_fields(examples)
+    assert fields["id2label"] == {0: "eggs", 1: "ham", 2: "spam"}
+
+
+def test_wrong_labels():
+    alike = [Example("a", None, "spam"), Example("b", None, "spam")]
+    with pytest.raises(UserError, match="at least two labels. Received: 2 examples, .* 'spam'"):
+        task("classify").config_fields(alike)
+    with pytest.raises(UserError, match="must be one of 0, 1. Received: 'spam', for the text 'a'"):
+        numbers(task("sst2"), alike)
+    with pytest.raises(UserError, match="must be a number. Received: 'spam'"):
+        numbers(task("stsb"), alike)
+    named = Example("a", None, "spam", "dev.tsv, line 7")
+    for name in ("sst2", "stsb"):
+        with pytest.raises(UserError, match="Received: 'spam', dev.tsv, line 7."):
+            numbers(task(name), [named])
+    with pytest.raises(UserError, match="must be a number. Received: 'nan'"):
+        numbers(task("stsb"), [Example("a", None, "nan")])
+
+
+@pytest.mark.parametrize(
+    ("names", "name", "regression"),
+    [
+        (("ham", "spam"), "mnli", False),
+        (("unacceptable", "acceptable"), "rte", False),
+        (("ham", "spam"), "classify", True),
+        (("a", "b", "c"), "stsb", False),
+    ],
+)
+def test_labels_of_another_task(names, name, regression):
+    config = AlbertConfig(id2label=dict(enumerate(names)))
+    with pytest.raises(UserError, match=f"those of the task {name}: .*Received: {names[0]}"):
+        task(name, regression=regression).check([], config)
+
+
+def test_files_of_a_folder(tmp_path):
+    with pytest.raises(UserError, match="must have one file train. Received: nothing"):
+        find_file(tmp_path, "train")
+    (tmp_path / "train.csv").touch()
+    assert find_file(tmp_path, "train").name == "train.csv"
+    (tmp_path / "train.tsv").touch()
+    with pytest.raises(UserError, match="one file train. Received: train.csv, train.tsv"):
+        find_file(tmp_path, "train")
+    with pytest.raises(UserError, match="must be a folder or a file"):
+        find_file(tmp_path / "missing", "train")
+
+
+MNLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
+
+
+@pytest.mark.parametrize(
+    ("id2label", "expected"),
+    [
+        (MNLI, [0, 1, 2]),
+        ({0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}, [0, 1, 2]),
+        ({0: "Neutral", 1: "ENTAILMENT", 2: "contradiction"}, [1, 0, 2]),
+        ({0: "contradiction", 1: "entailment", 2: "neutral"}, [1, 2, 0]),
+    ],
+)
+def test_classes_are_matched_by_name_if_possible(id2label, expected):
+    examples = [Example("a", "b", name) for name in MNLI.values()]
+    assert numbers(task("mnli"), examples, id2label=id2label) == expected
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "expected"),
+    [
+        ([[0, 1], [0, 1], [0, 2]], "011", {"accuracy": 2 / 3, ONE_CLASS: 1.0}),
+        ([[0, 1], [1, 0], [0, 2]], "011", {"accuracy": 1 / 3}),
+        ([[0, 1], [0, 1], [0, 2]], "111", {"accuracy": 1.0}),
+    ],
+)
+def test_predictions_of_one_class_are_said(logits, labels, expected):
+    sst2 = task("sst2")
+    examples = [Example("a", None, label) for label in labels]
+    outputs = [{"logits": np.array(row, "float32")} for row in logits]
+    config = AlbertConfig(**sst2.config_fields(examples))
+    found = sst2.predictions(examples, None, outputs, config)
+    assert sst2.scores(examples, found, config) == pytest.approx(expected)
+
+
+def test_rows_have_a_class_and_at_most_max_length_pieces(tiny_tokenizer):
+    examples = [Example("the old square " * count, None, "01"[count % 2]) for count in range(1, 9)]
+    config = AlbertConfig(**task("classify").config_fields(examples))
+    rows = task("classify").encode(examples, tiny_tokenizer, config, 16)
+    assert rows.lengths.max() == 16
+    assert [int(label) for label in rows.labels["labels"]] == [1, 0] * 4
+
+
+def test_pairs_have_two_types(tiny_tokenizer):
+    rows = task("rte").encode(
+        [Example("one", "two", "entailment")],
+        tiny_tokenizer,
+        AlbertConfig(**task("rte").config_fields([])),
+        16,
+    )
+    assert set(rows.arrays["token_type_ids"][0].tolist()) == {0, 1}

@@ -1,0 +1,51 @@
+import numpy as np
+
+from albert_tf.data import features
+from albert_tf.data.tasks.rows import Rows
+
+IDS = [[2, 5, 6, 3], [2, 7, 3], [2, *range(4, 13), 3]]
+TYPES = [[0] * len(row) for row in IDS]
+PAD = 9
+
+
+def rows(labels, **others):
+    return Rows({"input_ids": IDS, "token_type_ids": TYPES}, {"labels": labels}, PAD, **others)
+
+
+def test_batches_follow_the_schema():
+    inputs, labels = rows([4, 0, 1]).batch(np.array([0, 2]))
+    assert inputs.keys() == {feature.name for feature in features.INPUTS}
+    assert {array.dtype.name for array in inputs.values()} == {"int32"}
+    assert {array.shape for array in inputs.values()} == {(2, 16)}
+    assert inputs["input_ids"][0].tolist() == [2, 5, 6, 3, *[PAD] * 12]
+    assert inputs["attention_mask"].sum(axis=1).tolist() == [4, 11]
+    assert labels["labels"].tolist() == [4, 1] and labels["labels"].dtype == "int32"
+
+
+def test_scores_are_floats():
+    assert rows([0.5, 1.0, 2.0]).batch(np.array([1]))[1]["labels"].dtype == "float32"
+
+
+def test_tags_are_padded_as_the_features():
+    _, labels = rows([[1] * len(row) for row in IDS], tags=True).batch(np.array([0, 1]))
+    assert labels["labels"].tolist() == [[1] * 4 + [-100] * 4, [1] * 3 + [-100] * 5]
+
+
+def test_several_labels_of_a_row_are_not_padded():
+    _, labels = rows([[0.0, 1.0, 1.0]] * 3).batch(np.array([0, 1]))
+    assert labels["labels"].shape == (2, 3)
+
+
+def test_choices_are_padded_in_number_and_length():
+    arrays = {name: [[[2, 3]], [[2, 5, 3], [2, 6, 3]]] for name in ("input_ids", "token_type_ids")}
+    inputs, _ = Rows(arrays, {"labels": [0, 1]}, PAD).batch(np.array([0, 1]))
+    assert inputs["input_ids"].shape == (2, 2, 8)
+    assert inputs["attention_mask"].sum(axis=-1).tolist() == [[2, 0], [3, 3]]
+    assert (inputs["input_ids"][0, 1] == PAD).all()
+
+
+def test_labels_that_the_model_needs_are_features_of_training_alone():
+    data = rows([4, 0, 1], label_inputs=("labels",))
+    features, labels = data.batch(np.array([0, 2]))
+    assert features["labels"].tolist() == labels["labels"].tolist() == [4, 1]
+    assert "labels" not in data.inputs(np.array([0, 2]))
