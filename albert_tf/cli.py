@@ -27,6 +27,7 @@ from albert_tf.commands import (
 from albert_tf.commands.parsing import add_options, parsed_options
 from albert_tf.commands.progress import signs_of_life
 from albert_tf.errors import UserError, one_line
+from albert_tf.quiet import import_tensorflow
 
 COMMANDS: Final[dict[str, Any]] = {
     "build-vocab": build_vocab,
@@ -44,7 +45,7 @@ COMMANDS: Final[dict[str, Any]] = {
     "convert": convert,
     "sizes": sizes,
 }
-# Commands that leave memory to their processes and don't import TensorFlow.
+# Commands that leave memory to their processes and import TensorFlow only for a vocab.txt.
 LIGHT: Final = (build_vocab, build_data, inspect_data)
 
 
@@ -52,11 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, 2 for a user's mistake, 130 for Ctrl-C."""
     try:
         command, options = _parsed(arguments)
-        if command in LIGHT:
-            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # A vocab.txt loads TensorFlow.
-        else:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        if command not in LIGHT:
             command.check(options)  # Before TensorFlow loads, which takes seconds.
-            _import_tensorflow_quietly()
+            import_tensorflow()
         with signs_of_life(command):
             return int(command.run(options))
     except BrokenPipeError:  # The reader of our output closed it.
@@ -107,26 +107,6 @@ _RULES: Final = {
     errno.EDQUOT: _FULL,
     errno.EFBIG: ("A file must stay below the system's limit", "Raise it: ulimit -f unlimited."),
 }
-
-
-def _import_tensorflow_quietly() -> None:
-    """Hides what TensorFlow's libraries print as they load, unless a low log level asks for it.
-
-    The level alone doesn't: absl prints lines of level 0 before it knows of one.
-    """
-    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") in ("0", "1"):
-        return
-    stderr = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        import tensorflow as tf
-
-        tf.config.list_physical_devices()  # Loads the GPU libraries, which print too.
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(nowhere)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,5 +1,6 @@
 import errno
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -7,8 +8,11 @@ import sys
 import pytest
 
 from albert_tf import cli
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.options import declared
+
+CLASSIFIER = "AlbertForSequenceClassification"
 
 
 @pytest.fixture
@@ -18,7 +22,7 @@ def without_tensorflow(monkeypatch):
     def load():
         raise AssertionError("TensorFlow was loaded")
 
-    monkeypatch.setattr(cli, "_import_tensorflow_quietly", load)
+    monkeypatch.setattr(cli, "import_tensorflow", load)
 
 
 @pytest.fixture
@@ -33,6 +37,11 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"One.")[:15])
     (tmp_path / "data.csv").write_text("text,label\none,a\ntwo,b\n")
     (tmp_path / "alike.csv").write_text("text,label\none,a\ntwo,a\n")
+    (tmp_path / "pairs.tsv").write_text("one\ttwo\nthree four\n")
+    (tmp_path / "classifier").mkdir()
+    (tmp_path / "classifier" / "model.safetensors").write_bytes(b"")
+    config = {**AlbertConfig.from_size("tiny").to_dict(), "architectures": [CLASSIFIER]}
+    (tmp_path / "classifier" / "config.json").write_text(json.dumps(config))
     rte = "sentence1\tsentence2\tlabel\na\tb\t"
     for name, label in (("train", "entailment"), ("dev", "perhaps")):
         (tmp_path / f"{name}.tsv").write_text(f"{rte}{label}\n")
@@ -50,6 +59,18 @@ def files(tmp_path, monkeypatch):
         ("predict --model small --input utf-16.txt", "begins as UTF-16 or UTF-32 does"),
         ("predict --model small --input binary", "binary, with a zero byte at 4"),
         ("predict --model small --input cut.gz", "must be whole gzip. Received: cut.gz"),
+        ("predict --model classifier --pairs one", "with a tab between. Received: 'one'"),
+        (
+            "predict --model classifier --pairs --input pairs.tsv",
+            "Received: pairs.tsv, line 2, 'three four'",
+        ),
+        ("predict --model small text", f"must have an {CLASSIFIER}. Received: "),
+        ("tag --model classifier text", f"Received: classifier, which has {CLASSIFIER}. Fine-"),
+        ("fill-mask --model classifier [MASK]", "must have an AlbertForMaskedLM."),
+        (
+            "answer --model classifier --question a --context b",
+            "must have an AlbertForQuestionAnswering.",
+        ),
         ("answer --model small --question a --context-file utf-16.txt", "begins as UTF-16"),
         ("embed --model small a --output data.csv", "must end in .npy or .jsonl"),
         ("evaluate --model small --task sst2 --data folder", "one file dev.tsv"),
@@ -74,6 +95,14 @@ def files(tmp_path, monkeypatch):
             "A file must exist. Received: none: No",
         ),
         ("pretrain --data data.csv --init-checkpoint none --output o", "Received: none"),
+        (
+            "pretrain --data data.csv --size tiny --output o --dtype-policy bfloat16",
+            "don't train. Received: bfloat16. Give mixed_bfloat16.",
+        ),
+        (
+            "pretrain --data data.csv --size tiny --output o --strategy horovod",
+            "strategy must be auto, none, mirrored, multi-worker or tpu. Received: 'horovod'",
+        ),
         ("export tflite --model none --output o", "Received: none"),
         ("export tflite --model small --output folder", "must not exist yet. Received: folder"),
         ("export tflite --model small --output o --max-length 0", "max_length must be 1 or more"),
@@ -138,6 +167,7 @@ def test_version_and_help_need_no_tensorflow():
     code = """
 import contextlib, sys
 from albert_tf import cli
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.options import declared
 for option in ("--version", "--help"):

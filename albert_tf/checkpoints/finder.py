@@ -1,6 +1,7 @@
 """Finds a checkpoint, once: a directory, a bundled model or a name on the hub; and its format."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -28,6 +29,15 @@ TOKENIZER_JSON: Final = "tokenizer.json"
 TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
 
+# The heads that models of transformers' classes have.
+_HEADS: Final = {
+    "AlbertForMaskedLM": "words",
+    "AlbertForPreTraining": "words",
+    "AlbertForSequenceClassification": "texts",
+    "AlbertForTokenClassification": "pieces",
+    "AlbertForQuestionAnswering": "spans",
+    "AlbertForMultipleChoice": "choices",
+}
 _READERS: Final[dict[str, Callable[[Path, Path], Checkpoint]]] = {
     "keras-hub": keras_hub.read,
     "hf": hugging_face.read,
@@ -74,9 +84,28 @@ class Found(NamedTuple):
         return checkpoint
 
     def architectures(self) -> list[str]:
-        """Returns the classes that `config.json` names; none if it is missing or damaged."""
+        """Returns the classes that `config.json` names; none if it is missing or damaged.
+
+        Those of transformers for TensorFlow and Flax have the names of the others.
+        """
         names = _config_json(self.folder).get("architectures")
-        return [str(name) for name in names] if isinstance(names, list) else []
+        names = names if isinstance(names, list) else []
+        return [re.sub(r"^(TF|Flax)(?=Albert)", "", str(name)) for name in names]
+
+    def check_head(self, wanted: str) -> None:
+        """Refuses a checkpoint that has the head of another task, by its `config.json`.
+
+        Args:
+            wanted: the class of the model.
+        Raises:
+            UserError: the classes that `config.json` names are other tasks' alone.
+        """
+        named = {name: _HEADS[name] for name in self.architectures() if name in _HEADS}
+        if wanted in _HEADS and named and _HEADS[wanted] not in named.values():
+            raise UserError(
+                f"The checkpoint for this task must have an {wanted}. Received: {self.folder}, "
+                f"which has {', '.join(sorted(named))}. Fine-tune it first, or choose another one."
+            )
 
 
 def find(

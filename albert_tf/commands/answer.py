@@ -71,7 +71,7 @@ def check(options: OPTIONS) -> None:
         )
     check_input(options.input)
     check_input(options.context_file)
-    check_model(options.model)
+    check_model(options.model, "AlbertForQuestionAnswering")
 
 
 def run(options: OPTIONS) -> int:

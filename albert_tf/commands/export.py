@@ -7,7 +7,7 @@ from typing import Any, Literal
 from albert_tf.commands.text_options import check_model
 from albert_tf.errors import UserError
 from albert_tf.files import check_free
-from albert_tf.options import COUNT, check_options, option, save_options
+from albert_tf.options import COUNT, Range, check_options, option, save_options
 
 SUMMARY = "write a model for serving or for phones"
 # The names in `albert_tf.models.auto`, which imports TensorFlow.
@@ -55,8 +55,9 @@ class OPTIONS:
     )
     max_bytes: int | None = option(
         None,
-        help="most bytes of a text that saved-model reads, against huge ones; default: all",
-        range=COUNT,
+        help="most bytes of a text that saved-model reads, against huge ones; at least 16 for each "
+        "piece of --max-length; default: all",
+        range=Range(minimum=1024),
     )
     ids_only: bool = option(False, help="signature of ids alone, without tensorflow-text")
     pairs: bool | None = option(

@@ -34,7 +34,9 @@ class OPTIONS(TextOptions):
     )
 
 
-check = check_texts
+def check(options: OPTIONS) -> None:
+    """Looks at texts and model."""
+    check_texts(options, "AlbertForMaskedLM")
 
 
 def run(options: OPTIONS) -> int:

@@ -1,11 +1,14 @@
 """`albert-tf predict`"""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from albert_tf.commands.text_options import (
     TextOptions,
+    can_be_read_again,
     check_texts,
     load,
     print_json,
@@ -33,7 +36,11 @@ class OPTIONS(TextOptions):
     pairs: bool = option(False, help="pairs of texts, with a tab between")
 
 
-check = check_texts
+def check(options: OPTIONS) -> None:
+    """Looks at texts and model, and at the first pairs unless they come from a pipe."""
+    check_texts(options, "AlbertForSequenceClassification")
+    if options.pairs and can_be_read_again(options.input):
+        deque(_pairs(islice(texts(options), _CHECKED), options.input), maxlen=0)
 
 
 def run(options: OPTIONS) -> int:
@@ -44,7 +51,8 @@ def run(options: OPTIONS) -> int:
     function = "none" if label.model.problem_type == "regression" else None
 
     def labelled(stream: Iterator[str]) -> Any:
-        return label(map(_pair, stream) if options.pairs else stream, function_to_apply=function)
+        given = _pairs(stream, options.input) if options.pairs else stream
+        return label(given, function_to_apply=function)
 
     for text, found in with_inputs(labelled, given):
         best = found[0]
@@ -57,8 +65,15 @@ def run(options: OPTIONS) -> int:
     return 0
 
 
-def _pair(text: str) -> tuple[str, str]:
-    first, tab, second = text.partition("\t")
-    if not tab:
-        raise UserError(f"A pair must be two texts with a tab between. Received: {text[:60]!r}.")
-    return first, second
+def _pairs(texts: Iterable[str], path: str | None) -> Iterator[tuple[str, str]]:
+    for number, text in enumerate(texts, start=1):
+        first, tab, second = text.partition("\t")
+        if not tab:
+            place = "" if path is None else f"{path}, line {number}, "
+            raise UserError(
+                f"A pair must be two texts with a tab between. Received: {place}{text[:60]!r}."
+            )
+        yield first, second
+
+
+_CHECKED: Final = 10_000  # pairs of a file, before the model is loaded

@@ -38,7 +38,9 @@ class OPTIONS(TextOptions):
     )
 
 
-check = check_texts
+def check(options: OPTIONS) -> None:
+    """Looks at texts and model."""
+    check_texts(options, "AlbertForTokenClassification")
 
 
 def run(options: OPTIONS) -> int:

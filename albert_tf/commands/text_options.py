@@ -39,11 +39,14 @@ class TextOptions(AnswerOptions):
     text: tuple[str, ...] = option((), help="texts", positional=True, may_be_empty=True)
 
 
-def check_texts(options: TextOptions) -> None:
+def check_texts(options: TextOptions, model: str = "AlbertModel") -> None:
     """Looks at texts and model without TensorFlow.
 
+    Args:
+        model: class of the model that the command needs.
     Raises:
-        UserError: there are no texts, or texts from both; no such file, or no such model.
+        UserError: there are no texts, or texts from both; no such file, no such model, or one of
+            another task.
     """
     if bool(options.text) == (options.input is not None):
         hint = " Texts come before --targets." if getattr(options, "targets", None) else ""
@@ -51,7 +54,7 @@ def check_texts(options: TextOptions) -> None:
             f"Texts come as arguments or with --input. Received: neither, or both.{hint}"
         )
     check_input(options.input)
-    check_model(options.model)
+    check_model(options.model, model)
 
 
 def texts(options: TextOptions) -> Iterator[str]:
@@ -135,17 +138,27 @@ def check_input(path: str | None) -> None:
     """Looks at the beginning of a file, if it can be opened again."""
     from albert_tf.data.corpus.reading import text_lines
 
-    if path not in (None, "-") and not Path(path).is_fifo():
+    if path is not None and can_be_read_again(path):
         next(text_lines(path), None)
 
 
-def check_model(name: str) -> Any:
-    """Looks for a model's files; returns its configuration if that is a file of its own."""
+def can_be_read_again(path: str | None) -> bool:
+    """Whether texts don't come from a pipe."""
+    return path is None or (path != "-" and not Path(path).is_fifo())
+
+
+def check_model(name: str, wanted: str = "AlbertModel") -> Any:
+    """Looks for a model's files; returns its configuration if that is a file of its own.
+
+    Raises:
+        UserError: there is no such model, or not one of the class that is wanted.
+    """
     from albert_tf.checkpoints import finder
     from albert_tf.checkpoints.hugging_face import CONFIG
     from albert_tf.config import AlbertConfig
 
     found = finder.find(name)
+    found.check_head(wanted)
     if found.format != "hf":
         return None
     return AlbertConfig.from_json_file(found.folder / CONFIG)

@@ -1,7 +1,6 @@
 """Loads a model of the class that a checkpoint was saved from."""
 
 import os
-import re
 from typing import Any, Final
 
 from albert_tf.checkpoints import finder, hugging_face
@@ -57,9 +56,8 @@ def load_pretrained(
     names = found.architectures()
     names = names or [hugging_face.architecture(checkpoint.config, checkpoint.tensors)]
     for name in names:
-        plain = re.sub(r"^(TF|Flax)(?=Albert)", "", name)
-        if plain in _CLASSES:
-            return _CLASSES[plain].from_checkpoint(checkpoint, **options)
+        if name in _CLASSES:
+            return _CLASSES[name].from_checkpoint(checkpoint, **options)
     raise UserError(
         f"A model's {hugging_face.CONFIG} must name its class under 'architectures', one of "
         f"{', '.join(_CLASSES)}. Received: {', '.join(names)}, in {found.folder}. "

@@ -3,11 +3,10 @@
 import os
 from typing import Any, Final
 
-from albert_tf.checkpoints.finder import Found, find, split_hub_options
+from albert_tf.checkpoints.finder import find, split_hub_options
 from albert_tf.errors import UserError
 from albert_tf.models import (
     AlbertForMaskedLM,
-    AlbertForMultipleChoice,
     AlbertForPreTraining,
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
@@ -35,12 +34,6 @@ TASKS: Final[dict[str, tuple[type[Pipeline], type[PreTrainedModel]]]] = {
     "sentence-order": (SentenceOrderPipeline, AlbertForPreTraining),
 }
 ALIASES: Final = {"sentiment-analysis": "text-classification", "ner": "token-classification"}
-# Models whose heads have the same name, "classifier", in checkpoints.
-_CLASSIFIERS: Final = (
-    AlbertForMultipleChoice,
-    AlbertForSequenceClassification,
-    AlbertForTokenClassification,
-)
 _OPTIONAL: Final = {"pooler": (AlbertModel,)}  # Parts that these models can do without.
 
 
@@ -85,7 +78,7 @@ def pipeline(
     if isinstance(model, str | os.PathLike):
         tokenizer = model if tokenizer is None else tokenizer
         found = find(model, **hub_options)
-        _refuse_other_tasks(name, model_class, found)
+        found.check_head(model_class.__name__)
         model = model_class.from_checkpoint(found.read())
     if tokenizer is None or model is None:
         raise UserError(
@@ -97,17 +90,6 @@ def pipeline(
     made = kind(model, tokenizer, batch_size, **options)
     _refuse_fresh_heads(name, model)
     return made
-
-
-def _refuse_other_tasks(task: str, model_class: type[PreTrainedModel], found: Found) -> None:
-    """Raises an error for a checkpoint whose configuration names another kind of classifier."""
-    names = {name.removeprefix("TF").removeprefix("Flax") for name in found.architectures()}
-    known = names & {each.__name__ for each in _CLASSIFIERS}
-    if model_class in _CLASSIFIERS and known and model_class.__name__ not in known:
-        raise UserError(
-            f"The checkpoint of {task!r} must have an {model_class.__name__}. "
-            f"Received: {found.folder}, which has {', '.join(sorted(known))}."
-        )
 
 
 def _refuse_fresh_heads(task: str, model: PreTrainedModel) -> None:

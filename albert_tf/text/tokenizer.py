@@ -10,6 +10,7 @@ import numpy as np
 import sentencepiece
 
 from albert_tf.errors import UserError
+from albert_tf.quiet import import_tensorflow
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.model_file import Baked, DigitComma, Quotes, Source, describe, read_file
@@ -104,7 +105,8 @@ class AlbertTokenizer(BaseTokenizer):
     def _class_for(cls, vocabulary: Path) -> type[BaseTokenizer]:
         if not is_wordpiece(vocabulary):
             return cls
-        from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer  # Imports TensorFlow.
+        import_tensorflow()
+        from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
 
         return WordPieceTokenizer
 

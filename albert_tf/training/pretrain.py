@@ -44,7 +44,6 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
         UserError: data, model or output are not usable; the loss is not finite or diverges.
         Interrupted: SIGINT or SIGTERM came; the same call resumes.
     """
-    runtime.check_dtype_policy(options.dtype_policy)
     strategy = runtime.strategy_for(options.strategy)
     if not runtime.is_chief(strategy):
         return _trained(options, strategy)

@@ -18,6 +18,7 @@ from albert_tf.options import (
 from albert_tf.sizes import SIZES
 from albert_tf.training.options import Form
 
+DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 _MODEL: Final = "the model (give --size or --init-checkpoint)"
 _TRAINING: Final = "training (defaults: the paper's, section 4.1)"
 _OPTIMIZER: Final = "optimizer (defaults: the original's)"
@@ -155,7 +156,7 @@ class PretrainingOptions:
         help="compilation of the step with XLA, on one device only (JAX always compiles)",
         group=_DEVICES,
     )
-    strategy: str = option(
+    strategy: Literal["auto", "none", "mirrored", "multi-worker", "tpu"] = option(
         "auto",
         help="auto (all devices), none (one), mirrored (all of this host), multi-worker, or tpu",
         group=_DEVICES,
@@ -195,6 +196,7 @@ class PretrainingOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        check_dtype_policy(self.dtype_policy)
         if (self.size is None) == (self.init_checkpoint is None):
             raise UserError(
                 "A run begins with a size for random weights (--size base) or with weights "
@@ -212,6 +214,23 @@ class PretrainingOptions:
         rest = _PLACES | _HABITS
         values = dataclasses.asdict(self)
         return {name: value for name, value in values.items() if name not in rest}
+
+
+def check_dtype_policy(name: str) -> None:
+    """Refuses precisions that don't train.
+
+    Raises:
+        UserError: `name` is none of `DTYPE_POLICIES`.
+    """
+    if name in DTYPE_POLICIES:
+        return
+    half = name in ("bfloat16", "float16")
+    why = " Weights in half precision lose small updates, and don't train." if half else ""
+    way_out = f"mixed_{name}" if half else "float32"
+    raise UserError(
+        f"dtype_policy must be one of {', '.join(DTYPE_POLICIES)}.{why} Received: {name}. "
+        f"Give {way_out}."
+    )
 
 
 _PLACES: Final = {"data", "output", "vocab", "size", "eval_data", "strategy"}

@@ -12,7 +12,6 @@ from albert_tf.errors import UserError
 from albert_tf.training.strategies import jax_strategy, tensorflow_strategy
 
 STRATEGIES: Final = ("auto", "none", "mirrored", "multi-worker", "tpu")
-DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,20 +131,3 @@ def together(strategy: Any) -> Iterator[None]:
             f"({error.message.strip().splitlines()[0]}). Start the same command again on all of "
             "them: it resumes at the last checkpoint."
         ) from error
-
-
-def check_dtype_policy(name: str) -> None:
-    """Refuses precisions that don't train.
-
-    Raises:
-        UserError: `name` is none of `DTYPE_POLICIES`.
-    """
-    if name in DTYPE_POLICIES:
-        return
-    half = name in ("bfloat16", "float16")
-    why = " Weights in half precision lose small updates, and don't train." if half else ""
-    way_out = f"mixed_{name}" if half else "float32"
-    raise UserError(
-        f"dtype_policy must be one of {', '.join(DTYPE_POLICIES)}.{why} Received: {name}. "
-        f"Give {way_out}."
-    )

@@ -76,6 +76,42 @@ def test_a_checkpoint_without_a_class(run, folder, tmp_path):
     assert (output / "saved_model.pb").exists()
 
 
+def test_a_limit_on_the_bytes_of_a_text(run, folder, tmp_path):
+    """A host reads 1024 bytes of a text with the option, and all without it."""
+    arguments = ("saved-model", "--model", folder("sequence-classification"), "--no-check")
+    assert run(*arguments, "--output", tmp_path / "all")[0] == 0
+    assert run(*arguments, "--output", tmp_path / "limited", "--max-bytes", 1024)[0] == 0
+    served = {name: tf.saved_model.load(tmp_path / name) for name in ("all", "limited")}
+
+    def logits(name, text):
+        outputs = served[name].signatures["text"](text=tf.constant([text]))
+        return outputs["logits"].numpy().tolist()
+
+    whole, cut = "a boat", "a boa"
+    long = " " * (1025 - len(whole)) + whole  # White space takes bytes and no pieces.
+    assert logits("limited", long) == logits("limited", cut) != logits("limited", whole)
+    assert logits("limited", long[1:]) == logits("limited", whole)
+    assert logits("all", long) == logits("all", whole)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("saved-model", "--max-bytes", 1023), "max_bytes must be 1024 or more. Received: 1023"),
+        (("tflite", "--max-bytes", 1024), "goes with saved-model. Received: export tflite --max"),
+        (
+            ("saved-model", "--max-bytes", 1024, "--max-length", 128),
+            "at least 2048 for max_length=128. Received: 1024.",
+        ),
+    ],
+)
+def test_limits_that_are_refused(run, tmp_path, arguments, message):
+    status, _, errors = run(*arguments, "--model", "small", "--output", tmp_path / "1")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert message in errors
+    assert not (tmp_path / "1").exists()
+
+
 @pytest.mark.parametrize("name", ["saved-model", "tflite"])
 def test_the_model_is_not_replaced(run, folder, name):
     model = folder("encoder")

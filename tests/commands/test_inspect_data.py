@@ -1,5 +1,8 @@
 import functools
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -120,3 +123,17 @@ def test_no_vocabulary(run, folder):
     status, _, errors = run(path)
     assert status == 2
     assert "vocabulary" in errors
+
+
+@pytest.mark.slow
+def test_a_wordpiece_vocabulary_loads_tensorflow_quietly(tmp_path):
+    letters = [f"{mark}{letter}" for letter in "abcdefghijklmnopqrstuvwxyz" for mark in ("", "##")]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *letters]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    (tmp_path / "a.txt").write_text("\n".join(SENTENCES * 9), encoding="utf-8")
+    given = ("--input", "a.txt", "--vocab", "vocab.txt", "--output", "out")
+    settings = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    for arguments in (("build-data", *given), ("inspect-data", "out")):
+        command = [sys.executable, "-m", "albert_tf.cli", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -48,7 +48,7 @@ def test_another_tasks_model(run, task_model, tmp_path):
     for command in ("tag", "answer"):
         given = ["--question", "a", "--context", "b"] if command == "answer" else ["a"]
         status, _, errors = run(command, "--model", tmp_path, *given)
-        assert (status, "must have been trained for it" in errors) == (2, True)
+        assert (status, "must have an AlbertFor" in errors) == (2, True)
 
 
 @pytest.mark.parametrize("command", KINDS)

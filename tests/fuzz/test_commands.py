@@ -58,7 +58,7 @@ def command_lines(draw):
 def folder(tmp_path, monkeypatch):
     """Makes files of many kinds in the current folder; commands end where TensorFlow loads."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "_import_tensorflow_quietly", lambda: None)
+    monkeypatch.setattr(cli, "import_tensorflow", lambda: None)
     for name, command in cli.COMMANDS.items():
         if name not in ("build-vocab", "inspect-data"):
             monkeypatch.setattr(command, "run", lambda options: 0)

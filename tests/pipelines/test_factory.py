@@ -43,11 +43,9 @@ def test_a_directory_is_all_it_takes(saved, task, kind, expected):
 @pytest.mark.parametrize(
     ("task", "kind", "missing"),
     [
-        ("fill-mask", "text-classification", "predictions"),
         ("fill-mask", "feature-extraction", "predictions"),
-        ("text-classification", "fill-mask", "classifier, pooler"),
         ("token-classification", "feature-extraction", "classifier"),
-        ("question-answering", "token-classification", "qa_outputs"),
+        ("question-answering", "feature-extraction", "qa_outputs"),
         ("sentence-order", "fill-mask", "pooler, sop_classifier"),
     ],
 )
@@ -62,9 +60,12 @@ def test_a_checkpoint_without_the_tasks_head(saved, task, kind, missing):
     [
         ("text-classification", "token-classification", "AlbertForTokenClassification"),
         ("ner", "text-classification", "AlbertForSequenceClassification"),
+        ("fill-mask", "text-classification", "AlbertForSequenceClassification"),
+        ("text-classification", "fill-mask", "AlbertForMaskedLM"),
+        ("question-answering", "token-classification", "AlbertForTokenClassification"),
     ],
 )
-def test_a_classifier_of_another_kind(saved, task, kind, name):
+def test_a_model_of_another_task(saved, task, kind, name):
     with pytest.raises(UserError, match=f"must have an AlbertFor.* Received: .*, which has {name}"):
         pipeline(task, saved(kind))
 

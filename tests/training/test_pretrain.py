@@ -255,7 +255,7 @@ def test_weights_of_another_vocabulary(uninterrupted, options, records, tmp_path
         ({"batch_size": 500}, "An epoch must have a batch for each worker"),
         ({"batch_size": 7, "micro_batches": 3}, "multiple of the replicas times micro_batches"),
         ({"dtype_policy": "bfloat16"}, "don't train. Received: bfloat16. Give mixed_bfloat16"),
-        ({"strategy": "horovod"}, "strategy must be one of auto, none"),
+        ({"strategy": "horovod"}, "strategy must be auto, none"),
     ],
 )
 def test_invalid_options(options, tmp_path, changes, message):

@@ -1,9 +1,14 @@
 import dataclasses
 
+import keras
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.training.pretraining_options import PretrainingOptions
+from albert_tf.training.pretraining_options import (
+    DTYPE_POLICIES,
+    PretrainingOptions,
+    check_dtype_policy,
+)
 
 
 def test_the_defaults_are_the_papers_recipe():
@@ -30,5 +35,28 @@ def test_options_without_effect_on_the_result_may_change(tmp_path):
     options = PretrainingOptions("data", tmp_path, size="tiny")
     again = dataclasses.replace(options, output=tmp_path / "b", save_steps=7, keep=9, eval_steps=3)
     assert options.decisive() == again.decisive()
-    for change in ({"seed": 1}, {"learning_rate": 1e-4}, {"ema": 0.9}, {"dtype_policy": "x"}):
+    for change in (
+        {"seed": 1},
+        {"learning_rate": 1e-4},
+        {"ema": 0.9},
+        {"dtype_policy": "mixed_float16"},
+    ):
         assert dataclasses.replace(options, **change).decisive() != options.decisive()
+
+
+@pytest.mark.parametrize("name", DTYPE_POLICIES)
+def test_a_precision_that_trains(name):
+    check_dtype_policy(name)
+    keras.dtype_policies.get(name)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_weights_in_half_precision(name):
+    with pytest.raises(UserError, match=f"don't train. Received: {name}. Give mixed_{name}."):
+        check_dtype_policy(name)
+
+
+@pytest.mark.parametrize("name", ["float64", "half", "int8_from_float32"])
+def test_other_precisions(name):
+    with pytest.raises(UserError, match=f"one of float32, .*Received: {name}. Give float32."):
+        check_dtype_policy(name)

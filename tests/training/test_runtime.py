@@ -217,24 +217,6 @@ def test_keras_distribution_would_be_ignored():
         runtime.strategy_for("auto")
 
 
-@pytest.mark.parametrize("name", runtime.DTYPE_POLICIES)
-def test_a_precision_that_trains(name):
-    runtime.check_dtype_policy(name)
-    keras.dtype_policies.get(name)
-
-
-@pytest.mark.parametrize("name", ["bfloat16", "float16"])
-def test_weights_in_half_precision(name):
-    with pytest.raises(UserError, match=f"don't train. Received: {name}. Give mixed_{name}."):
-        runtime.check_dtype_policy(name)
-
-
-@pytest.mark.parametrize("name", ["float64", "half", "int8_from_float32"])
-def test_other_precisions(name):
-    with pytest.raises(UserError, match=f"one of float32, .*Received: {name}. Give float32."):
-        runtime.check_dtype_policy(name)
-
-
 @pytest.mark.backends
 def test_devices_on_jax():
     code = (

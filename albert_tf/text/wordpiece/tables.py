@@ -99,6 +99,7 @@ def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
 
 def _trie(replacements: Mapping[str, str]) -> tuple[np.ndarray, bytes]:
     """Returns the trie that SentencePiece builds for these rules, and their texts."""
+    sentencepiece.set_min_log_level(1)  # Otherwise it prints the size of every table.
     normalizer = sentencepiece.SentencePieceNormalizer(
         norm_map=[(key, value) for key, value in replacements.items() if key != value],
         add_dummy_prefix=False,
