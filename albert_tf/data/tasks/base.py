@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,35 @@ from albert_tf.errors import UserError, listed
 Example = TypeVar("Example", bound=tuple)
 Prediction = TypeVar("Prediction")
 Outputs = Mapping[str, np.ndarray]  # a model's outputs for one row, without the batch's axis
+
+
+class Judged(NamedTuple):
+    """A prediction beside its label, for people to read.
+
+    Attributes:
+        text: all that the prediction depends on; parts, such as a pair, are lines.
+        expected, predicted: names of classes, answers, tags or numbers.
+        confidence: probability of the prediction; for numbers, their distance from the label.
+        is_right: whether the task's metric counts it as right.
+    """
+
+    text: str
+    expected: str
+    predicted: str
+    confidence: float
+    is_right: bool
+
+
+class ByThreshold(NamedTuple):
+    """A score for each threshold, and the threshold that the model uses.
+
+    `thresholds` rise; `scores` are in `[0, 1]`.
+    """
+
+    score: str
+    thresholds: Sequence[float]
+    scores: Sequence[float]
+    chosen: float
 
 
 class Task(ABC, Generic[Example, Prediction]):
@@ -90,6 +119,22 @@ class Task(ABC, Generic[Example, Prediction]):
     @abstractmethod
     def texts(self, example: Example) -> Iterable[str]:
         """Returns the texts that a vocabulary is trained on."""
+
+    def judged(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any
+    ) -> list[Judged]:
+        """Compares predictions with labels: one or more for each example, such as its entities."""
+        return []
+
+    def classes(self, config: Any) -> Sequence[str]:
+        """Returns the names in `judged` for a confusion matrix; none if they are free texts."""
+        return ()
+
+    def by_threshold(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any
+    ) -> list[ByThreshold]:
+        """Returns scores by threshold, one for each line of a chart; [] without thresholds."""
+        return []
 
     def tuned(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict:
         """Returns fields of the configuration that dev decides, such as thresholds."""

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import numpy as np
 from scipy.special import softmax
 
 from albert_tf.data.readers import Example, read_examples
-from albert_tf.data.tasks.base import Outputs, Task
+from albert_tf.data.tasks.base import Judged, Outputs, Task
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
@@ -90,6 +91,17 @@ class Classification(Task[Example, np.ndarray]):
             scores[ONE_CLASS] = 1.0
         return scores
 
+    def judged(
+        self, examples: Sequence[Example], predictions: Sequence[np.ndarray], config: Any
+    ) -> list[Judged]:
+        labels = self._labels(examples, config)
+        texts = ["\n".join(self.texts(example)) for example in examples]
+        judge = _judged_number if self._is_regression else partial(_judged_class, config.labels)
+        return list(map(judge, texts, labels, predictions))
+
+    def classes(self, config: Any) -> Sequence[str]:
+        return () if self._is_regression else config.labels
+
     def texts(self, example: Example) -> Iterable[str]:
         return (text for text in (example.text, example.text_pair) if text)
 
@@ -144,6 +156,19 @@ class Classification(Task[Example, np.ndarray]):
             f"{listed(names)}. Give the task that the model was trained on, or for data of your "
             "own --task classify."
         )
+
+
+def _judged_class(
+    names: Sequence[str], text: str, label: float, probabilities: np.ndarray
+) -> Judged:
+    best = int(probabilities.argmax())
+    confidence = float(probabilities[best])
+    return Judged(text, names[int(label)], names[best], confidence, best == label)
+
+
+def _judged_number(text: str, label: float, prediction: np.ndarray) -> Judged:
+    distance = abs(float(prediction[0]) - label)
+    return Judged(text, f"{label:g}", f"{prediction[0]:.3g}", distance, distance == 0)
 
 
 def _sorted(labels: set[str]) -> list[str]:
