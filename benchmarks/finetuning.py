@@ -1,0 +1,179 @@
+"""Fine-tuning beside transformers on torch: scores, and examples per second end to end.
+
+    python benchmarks/finetuning.py --task rte --data RTE --model small
+
+Both sides start with the same weights and see the same pieces, batch size, learning rates and
+epochs, and both put examples of similar length into a batch. Each run is a process of its own; the
+sides take turns, once for each seed. The time is a run's without imports: reading, tokenizing,
+training, an evaluation after each epoch. albert_tf's tokenizer and metrics serve both sides;
+checkpoints are counted for albert_tf alone. Takes the options of `albert-tf finetune`, too. Needs
+`pip install 'albert_tf[peers]'`.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from albert_tf.commands.parsing import add_options, parsed_options
+from albert_tf.training.options import FinetuningOptions
+
+SIDES = ("albert_tf", "transformers")
+PACKAGES = ("tensorflow", "keras", "torch", "transformers", "accelerate")
+
+
+def ours(options):
+    """Runs `finetune`; returns the best score on dev and the examples of an epoch."""
+    from albert_tf.training.finetune import finetune
+
+    start = time.perf_counter()
+    report = finetune(options)
+    return report["best"]["score"], report["examples"]["train"], time.perf_counter() - start
+
+
+def theirs(options):
+    """The same with transformers' model of the task and its `Trainer`."""
+    import numpy as np
+    import torch
+    import transformers
+
+    from albert_tf.checkpoints import finder
+    from albert_tf.config import AlbertConfig
+    from albert_tf.data.pipeline import evaluation_order, steps_per_epoch
+    from albert_tf.data.tasks.named import task_of
+    from albert_tf.text.tokenizer import AlbertTokenizer
+
+    start = time.perf_counter()
+    recipe, task = options.plan(), task_of(options)
+    folder = finder.find(options.model).folder
+    train, dev = task.train_and_dev(options.dev_fraction, options.seed)
+    config = AlbertConfig.from_pretrained(
+        folder,
+        **task.config_fields(train),
+        hidden_dropout_prob=recipe.dropout,
+        attention_probs_dropout_prob=recipe.dropout,
+    )
+    tokenizer = AlbertTokenizer.from_pretrained(folder)
+    length = min(recipe.max_length, config.max_position_embeddings)
+    rows, held_out = (task.encode(part, tokenizer, config, length) for part in (train, dev))
+    transformers.set_seed(options.seed)
+    model = getattr(transformers, task.model).from_pretrained(
+        folder,
+        config=transformers.AlbertConfig(**config.to_dict()),
+        dtype=torch.float32,
+        ignore_mismatched_sizes=True,
+    )
+
+    def tensors(arrays):
+        found = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return {
+            name: each if each.is_floating_point() else each.long() for name, each in found.items()
+        }
+
+    def batch(items):
+        features, labels = rows.batch(np.array([item["row"] for item in items]))
+        return tensors({**features, **labels})
+
+    def score():
+        outputs = [{}] * len(held_out)
+        model.eval()
+        for chosen in evaluation_order(held_out.lengths, 64):
+            with torch.inference_mode():
+                found = model(**tensors(held_out.inputs(chosen)))
+            for place, row in enumerate(chosen):
+                outputs[row] = {name: values[place].numpy() for name, values in found.items()}
+        model.train()
+        predictions = task.predictions(dev, held_out, outputs, config)
+        tuned = config.replace(**task.tuned(dev, predictions))
+        return next(iter(task.scores(dev, predictions, tuned).values()))
+
+    scores = []
+
+    class Evaluation(transformers.TrainerCallback):
+        def on_epoch_end(self, *_, **__):
+            scores.append(score())
+
+    steps = recipe.steps or recipe.epochs * steps_per_epoch(len(rows), recipe.batch_size)
+    arguments = transformers.TrainingArguments(
+        output_dir=options.output,
+        per_device_train_batch_size=recipe.batch_size,
+        learning_rate=recipe.learning_rate,
+        warmup_steps=int(recipe.warmup if recipe.warmup >= 1 else recipe.warmup * steps),
+        max_steps=steps,
+        weight_decay=0.01,
+        adam_epsilon=1e-6,
+        max_grad_norm=1.0,
+        train_sampling_strategy="group_by_length",
+        remove_unused_columns=False,
+        save_strategy="no",
+        report_to=[],
+        logging_steps=50,
+        disable_tqdm=True,
+        seed=options.seed,
+        use_cpu=True,
+    )
+    data = [{"row": row, "input_ids": range(size)} for row, size in enumerate(rows.lengths)]
+    transformers.Trainer(
+        model, arguments, data_collator=batch, train_dataset=data, callbacks=[Evaluation()]
+    ).train()
+    return max(scores), len(train), time.perf_counter() - start
+
+
+def run(side, options):
+    """Returns score, examples and seconds of one run in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "result.json"
+        command = [sys.executable, __file__, *options, "--side", side, "--result", result]
+        command += ["--output", Path(folder) / "model"]
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
+        subprocess.run(
+            list(map(str, command)), check=True, env=environment, stdout=subprocess.DEVNULL
+        )
+        return json.loads(result.read_text())
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_options(parser, FinetuningOptions)
+    parser.add_argument("--runs", type=int, default=3, help="seeds, each with a turn of both sides")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    given.output = getattr(given, "output", Path("unused"))
+    return given, parsed_options(parser, FinetuningOptions, given)
+
+
+def main():
+    given, options = arguments()
+    if given.side:
+        measured = {"albert_tf": ours, "transformers": theirs}[given.side](options)
+        given.result.write_text(json.dumps(measured))
+        return
+    epochs = options.plan().epochs
+    found = {side: [] for side in SIDES}
+    for number in range(given.runs):
+        for side in SIDES:
+            seed = ["--seed", options.seed + number]
+            score, examples, seconds = run(side, [*sys.argv[1:], *seed])
+            found[side].append((score, epochs * examples / seconds))
+            print(f"{side} seed {seed[1]}: {score:.4f}, {found[side][-1][1]:.1f}/s", flush=True)
+    print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
+    speeds = {side: statistics.median(speed for _, speed in found[side]) for side in SIDES}
+    for side in SIDES:
+        scores = sorted(score for score, _ in found[side])
+        print(
+            f"| {side} | {statistics.median(scores):.4f} ({scores[0]:.4f} to {scores[-1]:.4f}) | "
+            f"{speeds[side]:.1f} | {speeds[side] / speeds['transformers']:.2f}× |"
+        )
+
+
+if __name__ == "__main__":
+    main()
