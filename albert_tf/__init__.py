@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from albert_tf.data.jobs.build import build_data as build_data
     from albert_tf.data.pretraining.batches import pretraining_batches as pretraining_batches
     from albert_tf.errors import UserError as UserError
+    from albert_tf.evaluation.keras_metrics import MatthewsCorrelation as MatthewsCorrelation
     from albert_tf.models import AlbertForMaskedLM as AlbertForMaskedLM
     from albert_tf.models import AlbertForMultipleChoice as AlbertForMultipleChoice
     from albert_tf.models import AlbertForPreTraining as AlbertForPreTraining
@@ -55,6 +56,7 @@ _HOMES = {
     "AlbertPreprocessor": "albert_tf.text.preprocessing",
     "AlbertTokenizer": "albert_tf.text.tokenizer",
     "Lamb": "albert_tf.training.optimizers",
+    "MatthewsCorrelation": "albert_tf.evaluation.keras_metrics",
     "ModelOutput": "albert_tf.models.outputs",
     "UserError": "albert_tf.errors",
     "WarmupPolynomialDecay": "albert_tf.training.schedules",
@@ -75,7 +77,7 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__"]
 
 
-_REGISTERED = ("models", "training.optimizers", "training.schedules")
+_REGISTERED = ("models", "training.optimizers", "training.schedules", "evaluation.keras_metrics")
 
 
 def _register_with_keras() -> None:

@@ -27,8 +27,8 @@ class OPTIONS(EvaluationOptions):
 def check(options: OPTIONS) -> None:
     """Reads the examples, and compares their labels with those of the model's configuration."""
     task = task_of(options)
-    examples = task.read(task.file("dev"))
-    config = check_model(options.model)
+    examples = task.examples("dev")
+    config = check_model(options.model, task.model)
     if config:
         task.check(examples, config)
 

@@ -4,47 +4,99 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 from albert_tf.commands.text_options import (
     TextOptions,
     can_be_read_again,
+    check_model,
     check_texts,
     load,
     print_json,
     texts,
     with_inputs,
 )
+from albert_tf.data.options import TASKS, EvaluationOptions, LabelledData
+from albert_tf.data.tasks.named import task_of
 from albert_tf.errors import UserError
-from albert_tf.options import option
+from albert_tf.options import declared, option, part
 
 SUMMARY = "label texts"
 EXAMPLES = """examples:
   albert-tf predict --model my-model "A quiet delight." "Broken on arrival."
   albert-tf predict --model my-model --input reviews.txt --json > labels.jsonl
   zcat reviews.gz | albert-tf predict --model my-model --input -
+  albert-tf predict --model my-model --task mnli --data MNLI --submission glue
 
 Prints a line for each text: label and probability, or the score. A file is read as needed, however
-large it is.
+large it is. With --submission it predicts a task's test files instead, which need no labels, and
+writes the files that the task's official scorer or site takes.
 """
+_SUBMISSION: Final = "test files of a task"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OPTIONS(TextOptions):
+class OPTIONS(LabelledData, TextOptions):
     """The options of `albert-tf predict`."""
 
     pairs: bool = option(False, help="pairs of texts, with a tab between")
+    task: str | None = option(  # type: ignore[assignment]
+        None, help="task of the test files", choices=TASKS, group=_SUBMISSION
+    )
+    data: Path | None = option(  # type: ignore[assignment]
+        None, help="folder with the task's test files, or one file", group=_SUBMISSION
+    )
+    submission: Path | None = option(
+        None, help="folder for predictions, whose other files stay", group=_SUBMISSION
+    )
 
 
 def check(options: OPTIONS) -> None:
-    """Looks at texts and model, and at the first pairs unless they come from a pipe."""
+    """Looks at texts or test files and the model; at the first pairs unless from a pipe."""
+    if options.submission is not None:
+        _check_submission(options)
+        return
+    ignored = [
+        name.replace("_", "-")
+        for name, declared_option in declared(LabelledData).items()
+        if getattr(options, name) not in (declared_option.default, None)
+    ]
+    if ignored:
+        raise UserError(
+            "Options of a task's files need --submission, a folder for their predictions. "
+            f"Received: {', '.join(f'--{name}' for name in ignored)} without it."
+        )
     check_texts(options, "AlbertForSequenceClassification")
     if options.pairs and can_be_read_again(options.input):
         deque(_pairs(islice(texts(options), _CHECKED), options.input), maxlen=0)
 
 
+def _check_submission(options: OPTIONS) -> None:
+    """Reads the test files, and compares the task with the model's configuration."""
+    others = {"texts": options.text, "--input": options.input, "--pairs": options.pairs}
+    if any(others.values()) or options.json or options.task is None or options.data is None:
+        raise UserError(
+            "--submission needs --task and --data, and excludes texts, --input, --pairs and "
+            "--json. Received: another combination."
+        )
+    task = task_of(options)
+    examples = task.examples("test", labelled=False)
+    config = check_model(options.model, task.model)
+    if config:
+        task.check(examples, config)
+
+
 def run(options: OPTIONS) -> int:
-    """Prints a line for each text."""
+    """Prints a line for each text, or writes the predictions of test files."""
+    if options.submission is not None:
+        from albert_tf.training.evaluate import predict_test_files
+
+        for path in predict_test_files(
+            part(EvaluationOptions, options, predictions=options.submission)
+        ):
+            print(path)
+        return 0
     given = texts(options)
     label = load("text-classification", options, top_k=None, truncation=True)
     # A model with one label returns a score, unless its configuration says otherwise.

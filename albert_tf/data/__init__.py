@@ -1,1 +1,18 @@
-"""From files to batches: readers of tasks, one schema of features, and padded batches by length."""
+"""From files to batches: readers of tasks, one schema of features, and padded batches by length.
+
+The functions below make the datasets of `fit`; they are imported when they are first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from albert_tf.data.datasets import classification_dataset as classification_dataset
+
+__all__ = ["classification_dataset"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("albert_tf.data.datasets"), name)

@@ -44,6 +44,9 @@ class EvaluationOptions(LabelledData):
 
     model: str = option(help="model directory, name on the hub, or small", metavar="NAME")
     batch_size: int = option(64, help="examples predicted at once", range=COUNT)
+    predictions: Path | None = option(
+        None, help="folder for the predictions, as the task's official scorer or site takes them"
+    )
 
     def __post_init__(self) -> None:
         check_options(self)

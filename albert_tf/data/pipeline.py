@@ -1,6 +1,6 @@
 """Padded batches of similar lengths, in an order that is a pure function of seed and epoch."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -37,8 +37,13 @@ def training_batches(data: Rows, batch_size: int, seed: int, start: int = 0) -> 
                 yield data.batch(rows)
             epoch, skip = epoch + 1, 0
 
+    return from_batches(generate, data.batch(np.array([0])))
+
+
+def from_batches(generate: Callable[[], Iterator[Any]], example: Any) -> tf.data.Dataset:
+    """Returns the batches that a function yields, which are as `example` but of any shape."""
     signature = tf.nest.map_structure(
-        lambda array: tf.TensorSpec([None] * array.ndim, array.dtype), data.batch(np.array([0]))
+        lambda array: tf.TensorSpec([None] * array.ndim, array.dtype), example
     )
     return tf.data.Dataset.from_generator(generate, output_signature=signature).prefetch(8)
 

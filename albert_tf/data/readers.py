@@ -20,16 +20,20 @@ class Columns(NamedTuple):
     """The columns of a file: their names, or their positions if the file has no header."""
 
     text: str | int
-    label: str | int | None
+    label: str | int | None = None
     text_pair: str | int | None = None
 
 
 class Example(NamedTuple):
-    """A text or a pair of texts, its label as in the file, and its place there for errors."""
+    """A text or a pair of texts, its label as in the file, and its place there for errors.
+
+    `part` names a set that is scored by itself, such as MNLI's mismatched one.
+    """
 
     text: str
     text_pair: str | None
     label: str | None
+    part: str = ""
     place: str = ""
 
 
@@ -39,11 +43,11 @@ class Row(NamedTuple):
     fields: Mapping[Any, Any]
     place: str
 
-    def text(self, name: str | int) -> str:
+    def text(self, name: str | int, may_be_empty: bool = False) -> str:
         """Returns a value as text; one of JSON that isn't text, as JSON.
 
         Raises:
-            UserError: the row has no such column, or it is empty.
+            UserError: the row has no such column, or it is empty and may not be.
         """
         if name not in self.fields:
             raise UserError(
@@ -52,17 +56,25 @@ class Row(NamedTuple):
             )
         value = self.fields[name]
         written = value if isinstance(value, str) else json.dumps(value)
-        if value is None or not written.strip():
+        if not may_be_empty and (value is None or not written.strip()):
             raise UserError(f"{name!r} must not be empty. Received: {self.place}.")
         return written
 
 
-def read_examples(path: Path, columns: Columns, skip_bad_rows: bool = False) -> list[Example]:
-    """Reads texts or pairs of texts with their labels; see `read_rows`."""
+def read_examples(
+    path: Path, columns: Columns, skip_bad_rows: bool = False, part: str = ""
+) -> list[Example]:
+    """Reads texts or pairs of texts with their labels; see `read_rows`.
+
+    Without a column of labels a text may be empty, since each row needs a prediction.
+    """
+    may_be_empty = columns.label is None
 
     def example(row: Row) -> Example:
-        text, label, pair = (name if name is None else row.text(name) for name in columns)
-        return Example(text or "", pair, label, row.place)
+        text, label, pair = (
+            name if name is None else row.text(name, may_be_empty) for name in columns
+        )
+        return Example(text or "", pair, label, part, row.place)
 
     return read_rows(path, columns, example, skip_bad_rows)
 

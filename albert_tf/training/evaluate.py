@@ -1,14 +1,18 @@
 """Scores a fine-tuned model on labelled examples."""
 
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from albert_tf import models
+from albert_tf.config import AlbertConfig
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order
 from albert_tf.data.tasks.base import Outputs, Task
 from albert_tf.data.tasks.named import task_of
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
@@ -25,14 +29,57 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
         UserError: no such model or data, or labels that the model lacks.
     """
     task = task_of(options)
-    examples = task.read(task.file("dev"))
+    examples = task.examples("dev")
+    found, config = _predicted(options, task, examples)
+    if options.predictions is not None:
+        _write(task, options.predictions, examples, found, config)
+    return {**task.scores(examples, found, config), "examples": len(examples)}
+
+
+def predict_test_files(options: EvaluationOptions) -> list[Path]:
+    """Predicts a task's test files, which have no labels, and returns the files that it writes.
+
+    Args:
+        options: those of `evaluate`; `predictions` is the folder to write.
+    Raises:
+        UserError: no such model or data, or a model of another task.
+    """
+    assert options.predictions is not None
+    task = task_of(options)
+    examples = task.examples("test", labelled=False)
+    found, config = _predicted(options, task, examples)
+    return _write(task, options.predictions, examples, found, config)
+
+
+def _predicted(
+    options: EvaluationOptions, task: Task[Any, Any], examples: Sequence[Any]
+) -> tuple[list[Any], AlbertConfig]:
+    """Returns a prediction for each example, and the model's configuration."""
     model = getattr(models, task.model).from_pretrained(options.model)
     tokenizer = AlbertTokenizer.from_pretrained(options.model)
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     check_fit(tokenizer, model.config, longest)
     rows = task.encode(examples, tokenizer, model.config, longest)
-    found = predictions(task, examples, rows, model, options.batch_size)
-    return {**task.scores(examples, found, model.config), "examples": len(examples)}
+    return predictions(task, examples, rows, model, options.batch_size), model.config
+
+
+def _write(
+    task: Task[Any, Any],
+    folder: Path,
+    examples: Sequence[Any],
+    found: Sequence[Any],
+    config: AlbertConfig,
+) -> list[Path]:
+    """Writes predictions to a folder, in the place of files of the same names.
+
+    Files of other tasks stay, since one submission may have several tasks.
+    """
+    with locked(folder), tempfile.TemporaryDirectory(prefix=".", dir=folder) as made:
+        task.write(Path(made), examples, found, config)
+        written = [folder / path.name for path in sorted(Path(made).iterdir())]
+        for path in written:
+            (Path(made) / path.name).replace(path)
+    return written
 
 
 def predictions(

@@ -66,9 +66,11 @@ class Task(ABC, Generic[Example, Prediction]):
         self.options = options
 
     @abstractmethod
-    def read(self, path: Path) -> list[Example]:
+    def read(self, path: Path, labelled: bool = True) -> list[Example]:
         """Reads a file of examples.
 
+        Args:
+            labelled: whether its rows have labels; without them every row is read, bad or not.
         Raises:
             UserError: the file or one of its rows can't be read; the message names the line.
         """
@@ -83,7 +85,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
     @abstractmethod
     def check(self, examples: Sequence[Example], config: Any) -> None:
-        """Compares examples with a model's configuration.
+        """Compares examples, labelled or not, with a model's configuration.
 
         Raises:
             UserError: the model is another task's, or an example's label isn't the model's.
@@ -93,7 +95,7 @@ class Task(ABC, Generic[Example, Prediction]):
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: Any, max_length: int
     ) -> Rows:
-        """Returns the rows of examples, at most `max_length` pieces each, with labels.
+        """Returns the rows of examples, at most `max_length` pieces each, with labels if any.
 
         Args:
             tokenizer: the model's.
@@ -115,6 +117,16 @@ class Task(ABC, Generic[Example, Prediction]):
         self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any
     ) -> dict[str, float]:
         """Returns the task's metrics; the first chooses the best version of a model."""
+
+    @abstractmethod
+    def write(
+        self,
+        folder: Path,
+        examples: Sequence[Example],
+        predictions: Sequence[Prediction],
+        config: Any,
+    ) -> None:
+        """Writes predictions to files in `folder`, as the task's official scorer or site takes."""
 
     @abstractmethod
     def texts(self, example: Example) -> Iterable[str]:
@@ -152,10 +164,14 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns keys of which a split file's parts share none, such as documents, or None."""
         return None
 
-    def file(self, part: str) -> Path:
-        """Finds the file of a part: "train" or "dev"; a single file is all parts."""
+    def examples(self, part: str, labelled: bool = True) -> list[Example]:
+        """Reads a part, "train", "dev" or "test"; see `read`."""
+        return [each for path in self.files(part) for each in self.read(path, labelled)]
+
+    def files(self, part: str) -> list[Path]:
+        """Finds the files of a part; a single file is all parts."""
         data = self.options.data
-        return data if data.is_file() else find_file(data, part)
+        return [data] if data.is_file() else [find_file(data, part)]
 
     def train_and_dev(self, dev_fraction: float, seed: int) -> tuple[list[Example], list[Example]]:
         """Reads the examples to train on and those to evaluate on.
@@ -164,8 +180,7 @@ class Task(ABC, Generic[Example, Prediction]):
         """
         if self.options.data.is_file():
             return self._split(self.read(self.options.data), dev_fraction, seed)
-        train, dev = (self.read(path) for path in (self.file("train"), self.file("dev")))
-        return train, dev
+        return self.examples("train"), self.examples("dev")
 
     def _split(
         self, examples: list[Example], dev_fraction: float, seed: int

@@ -1,5 +1,6 @@
 """Classes or a number for a text or a pair of texts: GLUE, and files of your own."""
 
+import csv
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 from albert_tf.data.readers import Example, read_examples
-from albert_tf.data.tasks.base import Judged, Outputs, Task
+from albert_tf.data.tasks.base import Judged, Outputs, Task, find_file
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
@@ -29,14 +30,21 @@ class Classification(Task[Example, np.ndarray]):
 
     model = "AlbertForSequenceClassification"
 
-    def file(self, part: str) -> Path:
-        glue = GLUE.get(self.options.task)
-        if glue:
-            part = {"train": "train.tsv", "dev": glue.dev_file}[part]
-        return super().file(part)
+    def files(self, part: str) -> list[Path]:
+        data, glue = self.options.data, GLUE.get(self.options.task)
+        if glue is None or part == "train" or data.is_file():
+            return super().files(part if glue is None else "train.tsv")
+        places = [each.dev if part == "dev" else each.test for each in glue.parts]
+        found = [next(filter(Path.is_file, map(data.joinpath, each)), None) for each in places]
+        return [found[0] or find_file(data, places[0][0]), *filter(None, found[1:])]
 
-    def read(self, path: Path) -> list[Example]:
-        return read_examples(path, self.options.columns, self.options.skip_bad_rows)
+    def read(self, path: Path, labelled: bool = True) -> list[Example]:
+        glue, skip = GLUE.get(self.options.task), labelled and self.options.skip_bad_rows
+        if glue is None:
+            columns = self.options.columns
+            return read_examples(path, columns if labelled else columns._replace(label=None), skip)
+        part = glue.part(path)
+        return read_examples(path, glue.columns_of(part, labelled), skip, part.name)
 
     def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
         """Returns GLUE's labels in GLUE's order; for other data the labels of `train`, sorted."""
@@ -62,15 +70,14 @@ class Classification(Task[Example, np.ndarray]):
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: Any, max_length: int
     ) -> Rows:
-        encoded = tokenizer(
+        labels = self._labels(examples, config)  # first, since it also compares the model's
+        return encode_texts(
             [example.text for example in examples],
             None if examples[0].text_pair is None else [each.text_pair or "" for each in examples],
-            truncation=True,
-            max_length=max_length,
-            split_special_tokens=True,
+            labels if examples[0].label is not None else None,
+            tokenizer,
+            max_length,
         )
-        arrays = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
-        return Rows(arrays, {"labels": self._labels(examples, config)}, tokenizer.pad_token_id)
 
     def predictions(
         self, examples: Sequence[Example], rows: Rows, outputs: Sequence[Outputs], config: Any
@@ -86,7 +93,11 @@ class Classification(Task[Example, np.ndarray]):
 
         labels, found = np.array(self._labels(examples, config)), np.stack(predictions)
         chosen = found[:, 0] if self._is_regression else found.argmax(axis=-1)
-        scores = metrics.evaluate(self._metrics, labels, chosen)
+        scores: dict[str, float] = {}
+        for part, rows in _parts(examples).items():
+            found_here = metrics.evaluate(self._metrics(part), labels[rows], chosen[rows])
+            prefix = f"{part}_" if part else ""
+            scores |= {f"{prefix}{name}": value for name, value in found_here.items()}
         if not self._is_regression and np.ptp(chosen) == 0 < np.ptp(labels):
             scores[ONE_CLASS] = 1.0
         return scores
@@ -101,6 +112,37 @@ class Classification(Task[Example, np.ndarray]):
 
     def classes(self, config: Any) -> Sequence[str]:
         return () if self._is_regression else config.labels
+
+    def write(
+        self,
+        folder: Path,
+        examples: Sequence[Example],
+        predictions: Sequence[np.ndarray],
+        config: Any,
+    ) -> None:
+        """Writes a TSV of index and prediction; for GLUE those that its site takes."""
+        numbers = self._numbers(config.labels)
+        labels = {number: label for label, number in (numbers or {}).items()}
+        for part, rows in _parts(examples).items():
+            with (folder / f"{self._file_name(part)}.tsv").open(
+                "w", encoding="utf-8", newline=""
+            ) as file:
+                writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+                writer.writerow(("index", "prediction"))
+                for index, row in enumerate(rows):
+                    found = predictions[row]
+                    label = labels[int(found.argmax())] if labels else self._score(found[0])
+                    writer.writerow((index, label))
+
+    def _file_name(self, part: str) -> str:
+        glue = GLUE.get(self.options.task)
+        names = {each.name: each.submission for each in glue.parts} if glue else {}
+        return names.get(part, "predictions")
+
+    def _score(self, score: float) -> str:
+        if self.options.task in GLUE:  # STS-B, whose site refuses others
+            score = min(max(score, 0.0), 5.0)
+        return f"{score:.4f}"
 
     def texts(self, example: Example) -> Iterable[str]:
         return (text for text in (example.text, example.text_pair) if text)
@@ -118,16 +160,16 @@ class Classification(Task[Example, np.ndarray]):
         glue = GLUE.get(self.options.task)
         return self.options.regression or (glue is not None and not glue.labels)
 
-    @property
-    def _metrics(self) -> Sequence[str]:
+    def _metrics(self, part: str) -> Sequence[str]:
         if self.options.task in GLUE:
-            return GLUE[self.options.task].metrics
+            glue = GLUE[self.options.task]
+            return {each.name: each.metrics for each in glue.parts}.get(part) or glue.metrics
         return ("pearson", "spearman") if self._is_regression else ("accuracy", "macro_f1")
 
     def _labels(self, examples: Sequence[Example], config: Any) -> list[float]:
-        """Returns the examples' classes or scores; errors are those of `check`."""
+        """Returns the classes or scores of labelled examples; errors are those of `check`."""
         numbers = self._numbers(config.labels)
-        return [_number(example, numbers) for example in examples]
+        return [_number(example, numbers) for example in examples if example.label is not None]
 
     def _numbers(self, names: tuple[str, ...]) -> Mapping[str, int] | None:
         """Returns the class of each label in the files, for a model's labels; None for scores.
@@ -169,6 +211,29 @@ def _judged_class(
 def _judged_number(text: str, label: float, prediction: np.ndarray) -> Judged:
     distance = abs(float(prediction[0]) - label)
     return Judged(text, f"{label:g}", f"{prediction[0]:.3g}", distance, distance == 0)
+
+
+def encode_texts(
+    texts: Sequence[str],
+    text_pairs: Sequence[str] | None,
+    labels: Sequence[Any] | None,
+    tokenizer: Any,
+    max_length: int,
+) -> Rows:
+    """Returns the rows of texts or pairs, with a number or an array as each one's label."""
+    encoded = tokenizer(
+        texts, text_pairs, truncation=True, max_length=max_length, split_special_tokens=True
+    )
+    arrays = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
+    return Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
+
+
+def _parts(examples: Sequence[Example]) -> dict[str, list[int]]:
+    """Returns the rows of each part, in the order of the first ones."""
+    rows: dict[str, list[int]] = {}
+    for row, example in enumerate(examples):
+        rows.setdefault(example.part, []).append(row)
+    return rows
 
 
 def _sorted(labels: set[str]) -> list[str]:

@@ -1,63 +1,114 @@
-"""GLUE's nine tasks: the layout of their files, their labels and their official metrics."""
+"""GLUE's nine tasks and its diagnostics: files, labels, official metrics, names on the site."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from albert_tf.data.readers import Columns
 
 
+class Part(NamedTuple):
+    """A set of a task that is scored, and predicted for the site, by itself.
+
+    `dev` and `test` are places in a task's folder or beside it, of which the first file counts.
+    """
+
+    submission: str  # the site's name of its predictions
+    dev: Sequence[str] = ("dev.tsv",)
+    test: Sequence[str] = ("test.tsv",)
+    name: str = ""  # before the names of its metrics
+    columns: Columns | None = None  # of dev, unless the task's
+    metrics: Sequence[str] | None = None  # unless the task's
+
+
 class GlueTask(NamedTuple):
     """A GLUE task: its columns, its labels in GLUE's order, and its official metrics.
 
-    `labels` pairs the spelling in the files with the name in a model; empty for scores.
+    `labels` pairs the spelling in the files with the name in a model; empty for scores. All parts
+    but the first may be missing. `test_text` is the text's column in test files that have another.
     """
 
     columns: Columns
     labels: Sequence[tuple[str, str]]
     metrics: Sequence[str]
-    dev_file: str = "dev.tsv"
+    parts: Sequence[Part]
+    test_text: str | None = None
+
+    def part(self, path: Path) -> Part:
+        """Returns the part that a file has, by its name."""
+        names = ({Path(place).name for place in (*part.dev, *part.test)} for part in self.parts)
+        found = (part for part, own in zip(self.parts, names, strict=True) if path.name in own)
+        return next(found, self.parts[0])
+
+    def columns_of(self, part: Part, labelled: bool) -> Columns:
+        """Returns the columns of a part's files."""
+        if labelled:
+            return part.columns or self.columns
+        return Columns(self.test_text or self.columns.text, None, self.columns.text_pair)
 
 
 _ENTAILMENT: Final = (("entailment", "entailment"), ("not_entailment", "not_entailment"))
 _SIMILARITY: Final = (("0", "not_equivalent"), ("1", "equivalent"))
-# Wang et al., "GLUE", arXiv 1804.07461; label order as in published checkpoints.
+_SENTENCES: Final = Columns(text="sentence1", text_pair="sentence2", label="label")
+# Wang et al., "GLUE", arXiv 1804.07461; label order as in published checkpoints. Test files are
+# those of GLUE's download script: they have a header, also CoLA's, and are predicted in order.
 GLUE: Final = {
     "cola": GlueTask(
-        Columns(text=3, label=1), (("0", "unacceptable"), ("1", "acceptable")), ("matthews",)
+        Columns(text=3, label=1),
+        (("0", "unacceptable"), ("1", "acceptable")),
+        ("matthews",),
+        (Part("CoLA"),),
+        test_text="sentence",
     ),
     "sst2": GlueTask(
         Columns(text="sentence", label="label"),
         (("0", "negative"), ("1", "positive")),
         ("accuracy",),
+        (Part("SST-2"),),
     ),
     "mrpc": GlueTask(
         Columns(text="#1 String", text_pair="#2 String", label="Quality"),
         _SIMILARITY,
         ("accuracy", "f1"),
+        (Part("MRPC"),),
     ),
     "stsb": GlueTask(
-        Columns(text="sentence1", text_pair="sentence2", label="score"), (), ("pearson", "spearman")
+        _SENTENCES._replace(label="score"), (), ("pearson", "spearman"), (Part("STS-B"),)
     ),
     "qqp": GlueTask(
         Columns(text="question1", text_pair="question2", label="is_duplicate"),
         _SIMILARITY,
         ("accuracy", "f1"),
+        (Part("QQP"),),
     ),
     "mnli": GlueTask(
-        Columns(text="sentence1", text_pair="sentence2", label="gold_label"),
+        _SENTENCES._replace(label="gold_label"),
         tuple((name, name) for name in ("entailment", "neutral", "contradiction")),
         ("accuracy",),
-        "dev_matched.tsv",
+        (
+            Part("MNLI-m", ("dev_matched.tsv",), ("test_matched.tsv",)),
+            Part("MNLI-mm", ("dev_mismatched.tsv",), ("test_mismatched.tsv",), "mismatched"),
+            Part(
+                "AX",
+                ("diagnostic-full.tsv", "../diagnostic/diagnostic-full.tsv"),
+                ("diagnostic.tsv", "AX.tsv", "../diagnostic/diagnostic.tsv", "../AX/AX.tsv"),
+                "ax",
+                Columns(text="Premise", text_pair="Hypothesis", label="Label"),
+                ("matthews",),
+            ),
+        ),
     ),
     "qnli": GlueTask(
-        Columns(text="question", text_pair="sentence", label="label"), _ENTAILMENT, ("accuracy",)
+        Columns(text="question", text_pair="sentence", label="label"),
+        _ENTAILMENT,
+        ("accuracy",),
+        (Part("QNLI"),),
     ),
-    "rte": GlueTask(
-        Columns(text="sentence1", text_pair="sentence2", label="label"), _ENTAILMENT, ("accuracy",)
-    ),
+    "rte": GlueTask(_SENTENCES, _ENTAILMENT, ("accuracy",), (Part("RTE"),)),
     "wnli": GlueTask(
-        Columns(text="sentence1", text_pair="sentence2", label="label"),
+        _SENTENCES,
         (("0", "not_entailment"), ("1", "entailment")),
         ("accuracy",),
+        (Part("WNLI"),),
     ),
 }

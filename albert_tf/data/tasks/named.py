@@ -21,8 +21,8 @@ def check_training_data(options: LabelledData) -> None:
     from albert_tf.config import AlbertConfig
 
     task = task_of(options)
-    train = task.read(task.file("train"))
+    train = task.examples("train")
     config = AlbertConfig(**task.config_fields(train))
     task.check(train, config)
     if not options.data.is_file():
-        task.check(task.read(task.file("dev")), config)
+        task.check(task.examples("dev"), config)

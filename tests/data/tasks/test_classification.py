@@ -41,9 +41,9 @@ def numbers(task, examples, **fields):
 
 @pytest.mark.parametrize("name", GLUE)
 def test_every_glue_layout(tmp_path, name):
-    (tmp_path / GLUE[name].dev_file).write_text(ROWS[name] + "\n")
+    (tmp_path / GLUE[name].parts[0].dev[0]).write_text(ROWS[name] + "\n")
     glue = task(name, tmp_path)
-    (example,) = glue.read(glue.file("dev"))
+    (example,) = glue.examples("dev")
     assert (example.text_pair is None) == (name in ("cola", "sst2"))
     expected = {"cola": 1, "sst2": 1, "stsb": 5.0, "rte": 1, "wnli": 1}
     assert numbers(glue, [example]) == [expected.get(name, 0)]
@@ -92,7 +92,7 @@ def test_wrong_labels():
         numbers(task("sst2"), alike)
     with pytest.raises(UserError, match="must be a number. Received: 'spam'"):
         numbers(task("stsb"), alike)
-    named = Example("a", None, "spam", "dev.tsv, line 7")
+    named = Example("a", None, "spam", place="dev.tsv, line 7")
     for name in ("sst2", "stsb"):
         with pytest.raises(UserError, match="Received: 'spam', dev.tsv, line 7."):
             numbers(task(name), [named])

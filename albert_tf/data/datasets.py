@@ -1,0 +1,95 @@
+"""Datasets for `fit`: raw columns in, padded batches out."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.pipeline import batch_order, from_batches, steps_per_epoch
+from albert_tf.data.tasks.classification import encode_texts
+from albert_tf.data.tasks.rows import Rows
+from albert_tf.errors import UserError
+from albert_tf.text.base_tokenizer import BaseTokenizer
+
+
+def classification_dataset(
+    tokenizer: BaseTokenizer,
+    texts: Sequence[str],
+    labels: Sequence[Any] | None = None,
+    text_pairs: Sequence[str] | None = None,
+    *,
+    max_length: int | None = None,
+    batch_size: int = 32,
+    seed: int = 0,
+) -> tf.data.Dataset:
+    """Returns batches for `AlbertForSequenceClassification`.
+
+    With labels, each epoch has another order, and texts of similar length share a batch; without
+    them the order is that of the texts, for `predict`.
+
+    Args:
+        tokenizer: the model's.
+        labels: for each text a class (int), a score (float), or 0 or 1 for each of several labels.
+        text_pairs: second texts of pairs.
+        max_length: most pieces of a row; the tokenizer's `model_max_length` if None.
+        seed: of the order.
+    Raises:
+        UserError: the columns have other lengths than `texts`, or labels aren't numbers.
+
+    Example:
+        >>> from albert_tf import AlbertForSequenceClassification, AlbertTokenizer
+        >>> from albert_tf.data import classification_dataset
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> dataset = classification_dataset(tokenizer, ["Great.", "Boring."], [1, 0])
+        >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
+        >>> model.compile("adam")
+        >>> history = model.fit(dataset, verbose=0)
+    """
+    check_columns(texts=texts, labels=labels, text_pairs=text_pairs)
+    if labels is not None and np.asarray(labels).dtype.kind not in "iufb":
+        raise UserError(
+            "labels must be numbers: classes, scores, or 0 and 1 for several labels. Received: "
+            f"{labels[0]!r:.80}. config.label2id has the number of each label."
+        )
+    pairs = None if text_pairs is None else list(text_pairs)
+    length = max_length or tokenizer.model_max_length
+    return epochs(encode_texts(list(texts), pairs, labels, tokenizer, length), batch_size, seed)
+
+
+def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
+    """Returns the batches of rows: an epoch at each iteration, shuffled if they have labels.
+
+    A model's only target comes as an array, several as a dict.
+    """
+    starts = count()
+
+    def batch(chosen: np.ndarray) -> Any:
+        features, labels = rows.batch(chosen)
+        if not labels:
+            return features
+        return features, next(iter(labels.values())) if len(labels) == 1 else labels
+
+    def generate() -> Iterator[Any]:
+        if rows.labels:
+            order = batch_order(rows.lengths, batch_size, seed, next(starts))
+        else:
+            order = np.split(np.arange(len(rows)), range(batch_size, len(rows), batch_size))
+        yield from map(batch, order)
+
+    found = from_batches(generate, batch(np.array([0])))
+    # With an unknown length Keras runs an empty step at the end of each epoch on TensorFlow.
+    return found.apply(
+        tf.data.experimental.assert_cardinality(steps_per_epoch(len(rows), batch_size))
+    )
+
+
+def check_columns(**columns: Sequence[Any] | None) -> None:
+    """Refuses columns of unlike lengths, and empty ones."""
+    lengths = {name: len(values) for name, values in columns.items() if values is not None}
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+        raise UserError(
+            "The columns must have one value for each example. Received: "
+            f"{', '.join(f'{number} {name}' for name, number in lengths.items())}."
+        )

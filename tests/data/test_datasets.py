@@ -1,0 +1,68 @@
+from itertools import chain
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf import MatthewsCorrelation
+from albert_tf.config import AlbertConfig
+from albert_tf.data import classification_dataset
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertForSequenceClassification
+
+TEXTS = ["the old square " * (number % 5 + 1) for number in range(11)]
+
+
+def model(tokenizer, **fields):
+    config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size, **fields)
+    return AlbertForSequenceClassification(config)
+
+
+def test_fit_and_predict(tiny_tokenizer):
+    labels = [number % 2 for number in range(11)]
+    dataset = classification_dataset(tiny_tokenizer, TEXTS, labels, batch_size=4, max_length=16)
+    assert int(dataset.cardinality()) == 3
+    classifier = model(tiny_tokenizer)
+    classifier.compile("adam", metrics=["accuracy", MatthewsCorrelation()])
+    history = classifier.fit(dataset, epochs=2, verbose=0).history
+    assert {"accuracy", "matthews_correlation", "loss"} <= history.keys()
+    assert len(history["loss"]) == 2
+    scored = classifier.evaluate(dataset, return_dict=True, verbose=0)
+    unlabelled = classification_dataset(tiny_tokenizer, TEXTS, batch_size=4, max_length=16)
+    logits = classifier.predict(unlabelled, verbose=0)["logits"]
+    assert scored["accuracy"] == pytest.approx(np.mean(logits.argmax(-1) == labels))
+
+
+def test_every_epoch_has_all_rows_in_another_order(tiny_tokenizer):
+    dataset = classification_dataset(tiny_tokenizer, TEXTS, range(11), TEXTS[::-1], batch_size=4)
+    first, second = ([batch[1].numpy().tolist() for batch in dataset] for _ in range(2))
+    for order in (first, second):
+        assert sorted(chain.from_iterable(order)) == list(range(11))
+    assert first != second
+    again = classification_dataset(tiny_tokenizer, TEXTS, range(11), TEXTS[::-1], batch_size=4)
+    assert [batch[1].numpy().tolist() for batch in again] == first
+    features, _ = next(iter(dataset))
+    assert features["token_type_ids"].numpy().max() == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "fields"),
+    [
+        ([0.5] * 11, {"problem_type": "regression", "num_labels": 1}),
+        ([[1, 0, 1]] * 11, {"problem_type": "multi_label_classification", "num_labels": 3}),
+    ],
+)
+def test_scores_and_several_labels(tiny_tokenizer, labels, fields):
+    classifier = model(tiny_tokenizer, **fields)
+    classifier.compile(keras.optimizers.Adam(1e-3))
+    history = classifier.fit(classification_dataset(tiny_tokenizer, TEXTS, labels), verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+
+
+def test_wrong_columns(tiny_tokenizer):
+    with pytest.raises(UserError, match="one value for each example. Received: 11 texts, 2 labels"):
+        classification_dataset(tiny_tokenizer, TEXTS, [0, 1])
+    with pytest.raises(UserError, match="Received: 0 texts"):
+        classification_dataset(tiny_tokenizer, [])
+    with pytest.raises(UserError, match="labels must be numbers: .* Received: 'good'"):
+        classification_dataset(tiny_tokenizer, TEXTS, ["good"] * 11)
