@@ -173,7 +173,7 @@ def check_options(options: Any) -> None:
 def part(cls: type[Options], options: Any, **changes: Any) -> Options:
     """Returns the options that `cls` has, taken from options that have them among others."""
     names = cls.__dataclass_fields__  # type: ignore[attr-defined]
-    return cls(**{**{name: getattr(options, name) for name in names}, **changes})
+    return cls(**{name: getattr(options, name) for name in names if name not in changes}, **changes)
 
 
 def as_yaml(options: Any) -> str:
