@@ -21,15 +21,17 @@ class Fault(NamedTuple):
     """A kind of fault in a run.
 
     Attributes:
-        touch: number of the touch of a file in the folder at which the process is killed; 0: none.
-        seconds: time after which it is killed; 0: never.
-        limit: most bytes of a file; None: any.
+        touch: number of the touch of a file in the folder at which the fault comes; 0: the start.
+        seconds: time after which the process is killed; 0: never.
+        limit: most bytes of a file from `touch` on; None: any, and it is killed at `touch`.
+        cut: whether it is killed when a file grows beyond `limit`.
         obeys: whether root obeys the modes of files too.
     """
 
     touch: int = 0
     seconds: float = 0.0
     limit: int | None = None
+    cut: bool = False
     obeys: bool = False
 
 
@@ -40,11 +42,14 @@ def run(arguments, folder, fault, output):
         os.dup2(output.fileno(), descriptor)
     output.close()
     tqdm.set_lock(threading.RLock())  # its own is a semaphore that a killed process would leave
-    touches = _counted(folder, fault.touch)
+    if fault.cut:
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    touches = _counted(folder, fault)
     if fault.obeys and os.geteuid() == 0:
         _obey_modes()
-    if fault.limit is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (fault.limit, resource.RLIM_INFINITY))
+    if not fault.touch:
+        _limit(fault)
     if fault.seconds:
         signal.setitimer(signal.ITIMER_REAL, fault.seconds)  # SIGALRM ends it as SIGKILL would
     try:
@@ -58,8 +63,15 @@ def run(arguments, folder, fault, output):
     os._exit(status)
 
 
-def _counted(folder, last):
-    """Counts touches of files in a folder; kills the process at the last one."""
+def _limit(fault):
+    if fault.limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (fault.limit, resource.RLIM_INFINITY))
+    elif fault.touch:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _counted(folder, fault):
+    """Counts touches of files in a folder; the fault comes at one of them."""
     touches = [0]
 
     def count(event, arguments):
@@ -68,8 +80,8 @@ def _counted(folder, last):
             for each in arguments
         ):
             touches[0] += 1
-            if touches[0] == last:
-                os.kill(os.getpid(), signal.SIGKILL)
+            if touches[0] == fault.touch:
+                _limit(fault)
 
     sys.addaudithook(count)
     return touches

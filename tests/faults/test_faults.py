@@ -20,14 +20,14 @@ TRIALS = int(os.environ.get("ALBERT_TF_TRIALS", "200"))
 RESUMED = ("build-data", "pretrain", "finetune")  # the others write all at once
 ATOMIC = ("saved-model", "tflite", "convert")
 QUICK = [
-    *(("build-data", kind) for kind in ("kill", "limit", "torn", "twice", "read-only")),
-    *(("convert", kind) for kind in ("kill", "time", "limit", "twice", "read-only")),
+    *(("build-data", kind) for kind in ("kill", "cut", "limit", "torn", "twice", "read-only")),
+    *(("convert", kind) for kind in ("kill", "cut", "time", "limit", "twice", "read-only")),
     ("saved-model", "kill"),
     ("saved-model", "limit"),
-    ("tflite", "kill"),
+    *(("tflite", kind) for kind in ("kill", "cut")),
 ]
 SLOW = [("pretrain", "kill"), ("finetune", "kill"), ("pretrain", "twice")]
-KINDS = ("kill", "time", "limit", "disk", "read-only", "torn", "twice")
+KINDS = ("kill", "time", "cut", "cut", "limit", "disk", "read-only", "torn", "twice")
 PARTIAL = f".{OUTPUT}.partial"
 REPLACED = f"{PARTIAL}/.{OUTPUT}.replaced"
 OLD = {f"{OUTPUT}/letter.txt"}
@@ -94,7 +94,7 @@ class Trial:
         """Expects success, a kill that was asked for, or one line about the mistake."""
         assert "Traceback" not in end.log, end.log
         if end.status < 0:
-            assert fault.touch or fault.seconds, end
+            assert fault.cut or fault.seconds or (fault.touch and fault.limit is None), end
         elif end.status:
             assert end.status == 2 and end.log.count("albert-tf: error: ") == 1, end.log
 
@@ -138,16 +138,24 @@ class Trial:
         for _ in range(draw.randint(1, 2)):
             self.run(name, Fault(seconds=draw.uniform(0.01, self.reference.seconds)))
 
+    def _cut(self, name, draw):
+        """Kills it amid the writing of a file; touches come before or after."""
+        for _ in range(draw.randint(1, 2)):
+            limit = draw.randint(0, draw.choice(self.reference.sizes) - 1)
+            self.run(name, Fault(draw.randint(0, self.reference.touches), limit=limit, cut=True))
+
     def _limit(self, name, draw):
         """Lets no file grow to the size of one that it should write."""
         limit = draw.choice(self.reference.sizes) - 1
-        assert self.run(name, Fault(limit=limit)).status == 2
-        if name in ATOMIC:
+        touch = draw.choice([0, draw.randint(1, self.reference.touches)])
+        end = self.run(name, Fault(touch, limit=limit))
+        assert end.status == 2 or touch, end
+        if name in ATOMIC and end.status:
             assert content(self.folder) == self.old
 
     def _disk(self, name, draw):
         """Fills a small disk, if this process may mount one."""
-        size = draw.randint(1, max(2, self.reference.sizes[-1] // 4096))
+        size = draw.randint(1, 2 + sum(self.reference.sizes) // 4096)
         command = ["mount", "-t", "tmpfs", "-o", f"size={4096 * size}", "faults", self.folder]
         if shutil.which("mount") is None or subprocess.run(command, check=False).returncode:
             self._limit(name, draw)
