@@ -9,18 +9,20 @@ from albert_tf.data.tasks.glue import GLUE
 from albert_tf.options import COUNT, check_options, option
 
 CLASSIFY: Final = "classify"
-TASKS: Final = (*GLUE, CLASSIFY)
+TAG: Final = "tag"
+TASKS: Final = (*GLUE, CLASSIFY, TAG)
 _OWN: Final = "columns of your own files (--task classify)"
+_TAGGED: Final = "columns of words with tags (--task tag)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledData:
     """The options of labelled examples."""
 
-    task: str = option(help="GLUE task, or classify for data of your own", choices=TASKS)
+    task: str = option(help="GLUE task, or classify or tag for data of your own", choices=TASKS)
     data: Path = option(
-        help="folder with train and dev files (GLUE's TSV; .tsv, .csv or .jsonl for classify), "
-        "or one file for classify"
+        help="folder with train and dev files (GLUE's TSV; .tsv, .csv or .jsonl for classify; "
+        "CoNLL or .jsonl for tag), or one file for classify and tag"
     )
     skip_bad_rows: bool = option(False, help="omission of rows that can't be read")
     text_column: str = option("text", help="name of the text's column", group=_OWN)
@@ -29,6 +31,16 @@ class LabelledData:
     )
     label_column: str = option("label", help="name of the label's column", group=_OWN)
     regression: bool = option(False, help="numeric labels, fitted by regression", group=_OWN)
+    words_column: str | None = option(
+        None,
+        help="name, or number from 1, of the words' column; the first, or words or tokens in JSONL",
+        group=_TAGGED,
+    )
+    tags_column: str | None = option(
+        None,
+        help="name, or number from 1, of the tags' column; the last, or tags or ner_tags in JSONL",
+        group=_TAGGED,
+    )
 
     @property
     def columns(self) -> Columns:

@@ -11,7 +11,7 @@ from albert_tf.errors import UserError, listed
 
 FORMATS: Final = (".tsv", ".csv", ".jsonl")
 csv.field_size_limit(2**31 - 1)  # a text may be a whole book; the default is 131,072 characters
-_BAD_WIDTH: Final = None  # key of a row with more or fewer fields than the header
+BAD_WIDTH: Final = None  # key of a row with more or fewer fields than the header
 logger = logging.getLogger(__name__)
 Made = TypeVar("Made")
 
@@ -84,6 +84,7 @@ def read_rows(
     columns: Sequence[str | int | None],
     make: Callable[[Row], Made],
     skip_bad_rows: bool = False,
+    rows: Iterator[tuple[int, Mapping[Any, Any]]] | None = None,
 ) -> list[Made]:
     """Reads a `.tsv` (tabs, no quoting), `.csv` or `.jsonl` file.
 
@@ -93,15 +94,15 @@ def read_rows(
         make: makes an example of a row; a `UserError` says that the row is bad.
         skip_bad_rows: skips rows that don't fit the header or that `make` refuses, and logs their
             number. GLUE's QQP has some.
+        rows: the rows of a file of another format, each with the number of its line.
     Raises:
         UserError: no such file, another format, not UTF-8, a missing column, a bad row (the
             message names the line), or no row at all.
     """
     if not path.is_file():
         raise UserError(f"Examples must be in a file. Received: {path}, which isn't one.")
-    if path.suffix not in FORMATS:
-        raise UserError(f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}.")
-    rows = _json_rows(path) if path.suffix == ".jsonl" else _table_rows(path, columns)
+    if rows is None:
+        rows = _rows(path, columns)
     made, bad = [], []
     try:
         for line, fields in rows:
@@ -123,11 +124,19 @@ def read_rows(
     return made
 
 
+def _rows(
+    path: Path, columns: Sequence[str | int | None]
+) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+    if path.suffix not in FORMATS:
+        raise UserError(f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}.")
+    return _json_rows(path) if path.suffix == ".jsonl" else _table_rows(path, columns)
+
+
 def _checked_row(fields: Mapping[Any, Any], place: str) -> Row:
-    if _BAD_WIDTH in fields:
+    if BAD_WIDTH in fields:
         raise UserError(
             "Every row must have as many fields as the first. "
-            f"Received: {place}, {len(fields[_BAD_WIDTH])} fields."
+            f"Received: {place}, {len(fields[BAD_WIDTH])} fields."
         )
     return Row(fields, place)
 
@@ -164,7 +173,7 @@ def _table_rows(
                 if not row:
                     continue
                 fields = dict(zip(header, row, strict=False))
-                yield reader.line_num, fields if len(row) == len(header) else {_BAD_WIDTH: row}
+                yield reader.line_num, fields if len(row) == len(header) else {BAD_WIDTH: row}
         except csv.Error as error:
             raise UserError(f"{path}, line {reader.line_num}: {error}.") from error
 

@@ -10,7 +10,6 @@ from albert_tf.errors import UserError
 from albert_tf.text.rows import special_count
 
 FEATURES: Final = ("input_ids", "token_type_ids")
-STRIDE: Final = 64  # pieces
 
 
 class Texts(NamedTuple):
@@ -135,11 +134,6 @@ def row_length(
             f"tokenizer support. Received: {length}."
         )
     return length
-
-
-def default_stride(length: int) -> int:
-    """Returns `STRIDE`, or a quarter of a window's text if that is less."""
-    return min(STRIDE, (length - special_count(False)) // 4)
 
 
 def text_windows(

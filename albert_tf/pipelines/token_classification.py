@@ -15,12 +15,11 @@ from albert_tf.pipelines.texts import (
     Window,
     WindowOptions,
     as_text,
-    default_stride,
     encode_windows,
     row_length,
     window,
 )
-from albert_tf.text.rows import special_count
+from albert_tf.text.rows import default_stride, special_count
 
 SPECIAL: Final = special_count(False)
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from albert_tf.text.call_arguments import TruncationStrategy
 from albert_tf.text.segmenter import Pieces, SpecialTokens
 
 NO_TEXT = (0, 0)
+STRIDE: Final = 64  # pieces
 
 
 @dataclass(frozen=True)
@@ -206,3 +207,8 @@ def windows(length: int, size: int, stride: int) -> Iterator[tuple[int, int]]:
         yield start, start + size
         start += size - stride
     yield start, length
+
+
+def default_stride(length: int) -> int:
+    """Returns `STRIDE`, or a quarter of a window's text if that is less."""
+    return min(STRIDE, (length - special_count(False)) // 4)

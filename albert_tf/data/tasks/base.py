@@ -58,9 +58,11 @@ class Task(ABC, Generic[Example, Prediction]):
         options: the task's name, its data and their columns.
     Attributes:
         model: name of the model's class in `albert_tf.models`.
+        formats: endings of the task's files.
     """
 
     model: ClassVar[str]
+    formats: ClassVar[Sequence[str]] = FORMATS
 
     def __init__(self, options: LabelledData):
         self.options = options
@@ -171,7 +173,7 @@ class Task(ABC, Generic[Example, Prediction]):
     def files(self, part: str) -> list[Path]:
         """Finds the files of a part; a single file is all parts."""
         data = self.options.data
-        return [data] if data.is_file() else [find_file(data, part)]
+        return [data] if data.is_file() else [find_file(data, part, self.formats)]
 
     def train_and_dev(self, dev_fraction: float, seed: int) -> tuple[list[Example], list[Example]]:
         """Reads the examples to train on and those to evaluate on.
@@ -208,7 +210,7 @@ class Task(ABC, Generic[Example, Prediction]):
         return train, dev
 
 
-def find_file(data: Path, name: str) -> Path:
+def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
     """Finds the file `name` in a folder, with or without its ending.
 
     Raises:
@@ -219,7 +221,7 @@ def find_file(data: Path, name: str) -> Path:
             f"The data must be a folder or a file. Received: {data}, which doesn't exist."
         )
     found = [path for path in sorted(data.iterdir()) if path.name == name]
-    found = found or [data / f"{name}{end}" for end in FORMATS if (data / f"{name}{end}").is_file()]
+    found = found or [data / f"{name}{end}" for end in formats if (data / f"{name}{end}").is_file()]
     if len(found) != 1:
         there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
         raise UserError(f"The folder {data} must have one file {name}. Received: {there}.")

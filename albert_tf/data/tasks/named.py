@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import TAG, LabelledData
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import Classification
+from albert_tf.data.tasks.tagging import Tagging
 
 
 def task_of(options: LabelledData) -> Task[Any, Any]:
     """Returns the task that the options name."""
-    return Classification(options)
+    return Tagging(options) if options.task == TAG else Classification(options)
 
 
 def check_training_data(options: LabelledData) -> None:

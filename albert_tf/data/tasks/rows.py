@@ -24,6 +24,7 @@ class Rows:
             may be several rows.
         label_inputs: targets that training passes to the model, too.
         tags: whether a row's label is an array `[T]`, which is padded as the features are.
+        details: for each row, data that reading the model's outputs needs.
     Attributes:
         lengths: int `[N]`, T of each row.
     """
@@ -36,6 +37,7 @@ class Rows:
         examples: Sequence[int] | None = None,
         label_inputs: Sequence[str] = (),
         tags: bool = False,
+        details: Sequence[Any] = (),
     ):
         self.arrays = {
             name: [np.asarray(row, "int32") for row in rows] for name, rows in arrays.items()
@@ -45,6 +47,7 @@ class Rows:
         self.lengths = np.array([row.shape[-1] for row in self._ids])
         self.examples = np.arange(len(self)) if examples is None else np.asarray(examples)
         self.label_inputs, self.tags = tuple(label_inputs), tags
+        self.details = details
         self._fills = {features.INPUT_IDS.name: pad_id}
 
     def __len__(self) -> int:

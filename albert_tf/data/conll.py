@@ -1,0 +1,138 @@
+"""CoNLL files: a word a line in columns, and an empty line after each sentence."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from albert_tf.data.readers import BAD_WIDTH
+from albert_tf.errors import UserError, listed
+
+ENDINGS: Final = (
+    *(".conll", ".conllu", ".conllup", ".txt", ".tsv"),
+    *(".bio", ".bio2", ".iob", ".iob2", ".bioes", ".iobes", ".bilou"),
+)
+WORDS, TAGS = "words", "tags"  # keys of a sentence's columns
+_DOCUMENT: Final = "-DOCSTART-"
+_COMMENT: Final = re.compile(r"#(\s|$)")
+_NAMES: Final = re.compile(r"#\s*global\.columns\s*=(.*)")  # of CoNLL-U Plus
+# universaldependencies.org/format.html
+_CONLL_U: Final = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
+
+
+class _Layout(NamedTuple):
+    """The columns of a file.
+
+    Attributes:
+        separator: a tab, or None for white space.
+        width: number of columns.
+        words, tags: positions of the two columns; None for no tags.
+        has_ids: the first column counts the words of a sentence. A line without a plain number is a
+            range of words, or a word that isn't in the text.
+        start: index of the first line after the header.
+    """
+
+    separator: str | None
+    width: int
+    words: int
+    tags: int | None
+    has_ids: bool
+    start: int
+
+    def is_comment(self, line: str) -> bool:
+        """Returns whether a line before the first word of a sentence is a comment.
+
+        A word may be "#", too.
+        """
+        is_word = len(line.split(self.separator)) == self.width
+        has_value = self.separator is None and "=" in line
+        return bool(_COMMENT.match(line)) and (has_value or not is_word)
+
+
+def sentences(
+    path: Path, words: str | None, tags: str | None, labelled: bool
+) -> Iterator[tuple[int, dict[Any, list[str]]]]:
+    """Yields the columns `WORDS` and `TAGS` of each sentence, and the number of its first line.
+
+    For a line with more or fewer columns than the first yields it at `BAD_WIDTH` instead.
+
+    Args:
+        words, tags: the columns, by number from 1 or by name: of CoNLL-U, of a line
+            "# global.columns = …", or of a header. Default: FORM and UPOS of a `.conllu` file,
+            otherwise the first and the last.
+        labelled: whether to read tags.
+    Raises:
+        UserError: there is no such column.
+    """
+    with path.open(encoding="utf-8-sig") as file:
+        lines = [line.rstrip("\n") for line in file]
+    layout = _layout(path, lines, words, tags, labelled)
+    block: dict[int, list[str]] = {}
+    for number, line in enumerate([*lines[layout.start :], ""], start=layout.start + 1):
+        if not line.strip() or line.startswith(_DOCUMENT):
+            if block:
+                yield _sentence(block, layout)
+            block = {}
+        elif block or not layout.is_comment(line):
+            block[number] = [field.strip() for field in line.split(layout.separator)]
+
+
+def _sentence(block: dict[int, list[str]], layout: _Layout) -> tuple[int, dict[Any, list[str]]]:
+    for number, fields in block.items():
+        if len(fields) != layout.width:
+            return number, {BAD_WIDTH: fields}
+    rows = [row for row in block.values() if not layout.has_ids or row[0].isdecimal()]
+    columns = {WORDS: layout.words} | ({} if layout.tags is None else {TAGS: layout.tags})
+    return min(block), {name: [row[at] for row in rows] for name, at in columns.items()}
+
+
+def _layout(
+    path: Path, lines: Sequence[str], words: str | None, tags: str | None, labelled: bool
+) -> _Layout:
+    """Finds the columns in the first lines of a file."""
+    names = _CONLL_U if path.suffix == ".conllu" else []
+    start, first = 0, ""
+    for number, line in enumerate(lines):
+        if match := _NAMES.match(line):
+            names = match[1].split()
+        elif line.strip() and not line.startswith(_DOCUMENT) and not _COMMENT.match(line):
+            start, first = number, line
+            break
+    separator = "\t" if "\t" in first else None
+    fields = first.split(separator)
+    has_header = not names and not all(map(_is_number, (words, tags)))
+    names = [field.strip() for field in fields] if has_header else names
+    if names == _CONLL_U:
+        words, tags = words or "FORM", tags or "UPOS"
+    at_words, at_tags = (
+        default if column is None else _position(path, column, names, len(fields))
+        for column, default in ((words, 0), (tags, len(fields) - 1))
+    )
+    if labelled and at_words == at_tags and first:
+        raise UserError(
+            f"A line must have a word and its tag, in two columns. Received: {path}, line "
+            f"{start + 1}, {len(fields)} columns, of which number {at_words + 1} has both."
+        )
+    return _Layout(
+        separator,
+        len(fields),
+        at_words,
+        at_tags if labelled else None,
+        names[:1] == _CONLL_U[:1],
+        start + 1 if has_header else 0,
+    )
+
+
+def _is_number(column: str | None) -> bool:
+    return column is None or column.isdecimal()
+
+
+def _position(path: Path, column: str, names: Sequence[str], width: int) -> int:
+    if column in names:
+        return names.index(column)
+    if column.isdecimal() and 1 <= int(column) <= width:
+        return int(column) - 1
+    known = f"{listed(names)}, or a number" if names else "a number"
+    raise UserError(
+        f"A column must be {known} from 1 to {width}. Received: {column!r}, for {path}."
+    )

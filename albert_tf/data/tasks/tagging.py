@@ -1,0 +1,312 @@
+"""A tag for each word of a sentence: named entities, parts of speech."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from albert_tf.data import conll
+from albert_tf.data.readers import Row, read_rows
+from albert_tf.data.tasks.base import Judged, Outputs, Task
+from albert_tf.data.tasks.classification import ONE_CLASS
+from albert_tf.data.tasks.rows import IGNORED, Rows
+from albert_tf.errors import UserError, listed
+from albert_tf.evaluation.entities import OUTSIDE, broken, entities, entity_scores, parsed
+from albert_tf.text.rows import default_stride, special_count, windows
+
+PREDICTIONS: Final = "predictions.conll"
+NO_WORD: Final = -1  # position of a row that decides no word's tag
+_WORDS: Final = (conll.WORDS, "tokens")  # names of JSONL's columns
+_TAGS: Final = (conll.TAGS, "ner_tags")
+logger = logging.getLogger(__name__)
+
+
+class Sentence(NamedTuple):
+    """Words, their tags by name or by the model's number (None without labels), and their place."""
+
+    words: tuple[str, ...]
+    tags: tuple[str | int, ...] | None
+    place: str = ""
+
+
+class Tagged(NamedTuple):
+    """A sentence's predicted tags, one for each word, and their probabilities."""
+
+    tags: list[str]
+    probabilities: list[float]
+
+
+class Tagging(Task[Sentence, Tagged]):
+    """A tag for each word, which its first piece decides."""
+
+    model = "AlbertForTokenClassification"
+    formats = (".jsonl", *conll.ENDINGS)
+
+    def read(self, path: Path, labelled: bool = True) -> list[Sentence]:
+        options, rows = self.options, None
+        words = (options.words_column,) if options.words_column else _WORDS
+        tags = (options.tags_column,) if options.tags_column else _TAGS
+        if path.suffix in conll.ENDINGS:
+            rows = conll.sentences(path, options.words_column, options.tags_column, labelled)
+            words, tags = (conll.WORDS,), (conll.TAGS,)
+
+        def sentence(row: Row) -> Sentence:
+            found = _words(row, words)
+            return Sentence(found, _tags(row, tags, len(found)) if labelled else None, row.place)
+
+        return read_rows(path, (), sentence, options.skip_bad_rows, rows)
+
+    def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
+        """Returns "O", then the other tags of `train`, sorted; of numbers all up to the largest."""
+        tags = {tag for sentence in train for tag in sentence.tags or ()}
+        numbers = [tag for tag in tags if isinstance(tag, int)]
+        names = sorted((tag for tag in tags if isinstance(tag, str)), key=_order)
+        if numbers:
+            names = [f"LABEL_{number}" for number in range(max(numbers) + 1)]
+        if len(names) < 2:
+            raise UserError(
+                "Tagging needs at least two tags. "
+                f"Received: {len(train)} sentences, all words with the tag {names[0]!r}."
+            )
+        return {"id2label": dict(enumerate(names)), "problem_type": None}
+
+    def check(self, examples: Sequence[Sentence], config: Any) -> None:
+        self._labels(examples, config)
+
+    def encode(
+        self, examples: Sequence[Sentence], tokenizer: Any, config: Any, max_length: int
+    ) -> Rows:
+        labels = self._labels(examples, config)
+        rows = encode([each.words for each in examples], labels, tokenizer, max_length)
+        known = parsed(config.labels)
+        count = broken([known[config.labels[tag]] for tag in tags] for tags in labels or ())
+        if count:
+            logger.warning(
+                "%d tags continue no entity (I- or E- without a B-): each begins one, as in "
+                "conlleval.",
+                count,
+            )
+        return rows
+
+    def predictions(
+        self, examples: Sequence[Sentence], rows: Rows, outputs: Sequence[Outputs], config: Any
+    ) -> list[Tagged]:
+        """Returns the tags of each sentence; a word without pieces gets "O"."""
+        names = config.labels
+        outside = OUTSIDE if OUTSIDE in names else names[0]
+        found = [Tagged([outside] * len(each.words), [1.0] * len(each.words)) for each in examples]
+        for sentence, words, output in zip(rows.examples, rows.details, outputs, strict=True):
+            tagged = found[sentence]
+            for word, odds in zip(
+                words[words != NO_WORD],
+                softmax(output["logits"][np.flatnonzero(words != NO_WORD)], axis=-1),
+                strict=True,
+            ):
+                tagged.tags[word] = names[odds.argmax()]
+                tagged.probabilities[word] = float(odds.max())
+        return found
+
+    def scores(
+        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: Any
+    ) -> dict[str, float]:
+        """Returns the scores of entities and words, and `ONE_CLASS` if all tags are alike."""
+        expected = self._names(examples, config)
+        scores = entity_scores(expected, [each.tags for each in predictions], config.labels)
+        kinds, found = (
+            {tag for tags in sentences for tag in tags}
+            for sentences in (expected, (each.tags for each in predictions))
+        )
+        if len(found) == 1 < len(kinds):
+            scores[ONE_CLASS] = 1.0
+        return scores
+
+    def write(
+        self,
+        folder: Path,
+        examples: Sequence[Sentence],
+        predictions: Sequence[Tagged],
+        config: Any,
+    ) -> None:
+        """Writes words, their labels if there are any, and predicted tags, as conlleval reads."""
+        with (folder / PREDICTIONS).open("w", encoding="utf-8") as file:
+            for example, found in zip(examples, predictions, strict=True):
+                words = [" ".join(word.split()) for word in example.words]
+                names = [] if example.tags is None else self._names([example], config)
+                for row in zip(words, *names, found.tags, strict=True):
+                    file.write("\t".join(row) + "\n")
+                file.write("\n")
+
+    def texts(self, example: Sentence) -> Iterable[str]:
+        return [" ".join(example.words)]
+
+    def judged(
+        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: Any
+    ) -> list[Judged]:
+        """Compares each sentence's entities, or its tags where they have no entities."""
+        known = parsed(config.labels)
+
+        def entities_of(words: Sequence[str], tags: Sequence[str]) -> str:
+            found = entities(known[tag] for tag in tags)
+            return ", ".join(f"{' '.join(words[a:b])} ({kind})" for kind, a, b in found)
+
+        return [
+            Judged(
+                " ".join(example.words),
+                entities_of(example.words, tags),
+                entities_of(example.words, found.tags),
+                min(found.probabilities),
+                tags == found.tags,
+            )
+            for example, tags, found in zip(
+                examples, self._names(examples, config), predictions, strict=True
+            )
+        ]
+
+    def _labels(self, examples: Sequence[Sentence], config: Any) -> list[list[int]] | None:
+        """Returns the number of each word's tag; errors are those of `check`."""
+        numbers = {name: number for number, name in enumerate(config.labels)}
+        if any(example.tags is None for example in examples):
+            return None
+        return [
+            [_number(example, word, numbers) for word in range(len(example.words))]
+            for example in examples
+        ]
+
+    def _names(self, examples: Sequence[Sentence], config: Any) -> list[list[str]]:
+        labels = self._labels(examples, config)
+        assert labels is not None, "scores need labels"
+        return [[config.labels[tag] for tag in tags] for tags in labels]
+
+
+def encode(
+    words: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[int]] | None,
+    tokenizer: Any,
+    max_length: int,
+) -> Rows:
+    """Returns the rows of sentences: a sentence that is too long is several windows.
+
+    A word's first piece has its label; all others have -100. Where windows overlap, the one in
+    which the piece is farthest from the edges has the label. `Rows.details` has for each position
+    the word whose label it has, or `NO_WORD`.
+
+    Args:
+        words: the words of each sentence.
+        labels: the number of each word's tag, or None.
+        max_length: maximum number of pieces in a row.
+    """
+    whole = tokenizer(
+        [list(each) for each in words],
+        is_split_into_words=True,
+        add_special_tokens=False,
+        truncation=False,
+        split_special_tokens=True,
+    )
+    size = max_length - special_count(False)
+    stride = default_stride(max_length)
+    ids, details, samples = [], [], []
+    for sample, pieces in enumerate(whole["input_ids"]):
+        spans = list(windows(len(pieces), size, stride))
+        firsts = _first_pieces(np.array(whole.word_ids(sample), int))
+        best = _best_window(spans, len(pieces))
+        for number, (start, end) in enumerate(spans):
+            decided = np.where(best[start:end] == number, firsts[start:end], NO_WORD)
+            details.append(np.pad(decided, 1, constant_values=NO_WORD))
+            ids.append([tokenizer.cls_token_id, *pieces[start:end], tokenizer.sep_token_id])
+            samples.append(sample)
+    _count_words_without_pieces(words, details)
+    targets = {}
+    if labels is not None:
+        known = [np.array([*labels[sample], IGNORED]) for sample in samples]  # at NO_WORD: the last
+        targets["labels"] = [tags[row] for tags, row in zip(known, details, strict=True)]
+    arrays = {"input_ids": ids, "token_type_ids": [[0] * len(row) for row in ids]}
+    return Rows(arrays, targets, tokenizer.pad_token_id, samples, tags=True, details=details)
+
+
+def _first_pieces(words: np.ndarray) -> np.ndarray:
+    """Returns for each piece its word, or `NO_WORD` if it isn't the word's first."""
+    return np.where(np.diff(words, prepend=NO_WORD) != 0, words, NO_WORD)
+
+
+def _best_window(spans: Sequence[tuple[int, int]], length: int) -> np.ndarray:
+    """Returns for each piece the window in which its shorter context is the longest."""
+    context = np.full((len(spans), length), -1)
+    for number, (start, end) in enumerate(spans):
+        pieces = np.arange(start, end)
+        before = pieces - start if start else length  # nothing is cut off at the text's ends
+        after = end - 1 - pieces if end < length else length
+        context[number, start:end] = np.minimum(before, after)
+    return context.argmax(axis=0)
+
+
+def _count_words_without_pieces(
+    words: Sequence[Sequence[str]], details: Sequence[np.ndarray]
+) -> None:
+    count = sum(map(len, words)) - sum(int((row != NO_WORD).sum()) for row in details)
+    if count:
+        logger.warning(
+            "%d words have no pieces (control characters, for example): they don't train, and are "
+            "tagged %s.",
+            count,
+            OUTSIDE,
+        )
+
+
+def _order(tag: str) -> tuple[bool, str]:
+    return tag != OUTSIDE, tag
+
+
+def _column(row: Row, names: Sequence[str]) -> Sequence[Any]:
+    """Returns the list at the first of the names that a row has."""
+    name = next((name for name in names if name in row.fields), None)
+    if name is None:
+        raise UserError(
+            f"Every row must have {' or '.join(map(repr, names))}. Received: {row.place}, with "
+            f"{listed(map(repr, row.fields))}."
+        )
+    value = row.fields[name]
+    if not isinstance(value, list | tuple):
+        raise UserError(f"{name!r} must be a list. Received: {row.place}, {value!r:.60}.")
+    return value
+
+
+def _words(row: Row, names: Sequence[str]) -> tuple[str, ...]:
+    words = _column(row, names)
+    if not words or not all(isinstance(word, str) for word in words):
+        raise UserError(
+            "A sentence must be a list of words, at least one. "
+            f"Received: {row.place}, {words!r:.60}. Remove the row, or give --skip-bad-rows."
+        )
+    return tuple(words)
+
+
+def _tags(row: Row, names: Sequence[str], count: int) -> tuple[str | int, ...]:
+    tags = _column(row, names)
+    if len(tags) != count:
+        raise UserError(
+            f"A sentence must have a tag for each word. Received: {row.place}, {count} words and "
+            f"{len(tags)} tags."
+        )
+    kinds = {type(tag) for tag in tags}
+    if kinds not in ({str}, {int}) or "" in tags:
+        raise UserError(
+            "Tags must be all names or all numbers, from 0. "
+            f"Received: {row.place}, {list(tags)!r:.60}."
+        )
+    return tuple(tags)
+
+
+def _number(example: Sentence, word: int, numbers: dict[str, int]) -> int:
+    assert example.tags is not None
+    tag = example.tags[word]
+    if isinstance(tag, str) and tag in numbers:
+        return numbers[tag]
+    if isinstance(tag, int) and 0 <= tag < len(numbers):
+        return tag
+    raise UserError(
+        f"A tag must be one of the model's, {listed(numbers)}. Received: {tag!r:.80} for the word "
+        f"{example.words[word]!r:.60}, number {word + 1} of the sentence at {example.place}."
+    )

@@ -1,0 +1,130 @@
+"""Entities in tags of the schemes BIO, IOB1, BIOES and their kin, and entity scores.
+
+The rules are those of conlleval, the scorer of CoNLL's shared tasks. A tag that continues nothing
+begins an entity, so broken tags, such as an "I-" after "O", need no repair.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+OUTSIDE: Final = "O"
+_PREFIXED: Final = re.compile("([BIESLUM])-(.+)", re.DOTALL)
+_SAME: Final = {"L": "E", "U": "S", "M": "I"}  # BILOU's and BMES's letters
+
+
+class Tag(NamedTuple):
+    """The parts of a label.
+
+    Attributes:
+        prefix: "B" (begins an entity), "I" (inside), "E" (ends one) or "S" (single).
+        kind: the entity's kind; `OUTSIDE` for none.
+    """
+
+    prefix: str
+    kind: str
+
+    def continues(self, last: "Tag") -> bool:
+        """Returns whether it belongs to the entity of the tag before it."""
+        return self.prefix in "IE" and last.prefix in "BI" and self.kind == last.kind
+
+
+class Entity(NamedTuple):
+    """An entity: its kind, and its words from `start` to before `end`."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def has_prefixes(labels: Iterable[str]) -> bool:
+    """Returns whether labels are of a scheme: all but "O" have a prefix such as "B-"."""
+    kinds = [label for label in labels if label != OUTSIDE]
+    return all(map(_PREFIXED.fullmatch, kinds)) and any(kind[0] in "BISU" for kind in kinds)
+
+
+def parsed(labels: Sequence[str]) -> dict[str, Tag]:
+    """Returns each label's parts.
+
+    Where not all labels have a prefix, "B-" and "I-" are the only ones, and labels without them
+    count as "I-".
+    """
+    prefixes = "BIESLUM" if has_prefixes(labels) else "BI"
+    tags = {}
+    for label in labels:
+        match = _PREFIXED.fullmatch(label)
+        if match and match[1] in prefixes:
+            tags[label] = Tag(_SAME.get(match[1], match[1]), match[2])
+        else:
+            tags[label] = Tag("I", label)
+    return tags
+
+
+def entities(tags: Iterable[Tag]) -> list[Entity]:
+    """Returns the entities of a sentence, in order."""
+    found: list[Entity] = []
+    last = Tag("I", OUTSIDE)
+    for place, tag in enumerate(tags):
+        if tag.kind != OUTSIDE:
+            start = found.pop().start if tag.continues(last) else place
+            found.append(Entity(tag.kind, start, place + 1))
+        last = tag
+    return found
+
+
+def broken(sentences: Iterable[Sequence[Tag]]) -> int:
+    """Returns how many "I-" and "E-" continue nothing; 0 for IOB1, where an entity begins so.
+
+    In IOB1 "B-" appears only where an entity follows another of its kind.
+    """
+    count, is_iob1 = 0, True
+    for sentence in sentences:
+        last = Tag("I", OUTSIDE)
+        for tag in sentence:
+            if tag.kind != OUTSIDE:
+                count += tag.prefix in "IE" and not tag.continues(last)
+                is_iob1 &= tag.prefix == "I" or (tag.prefix == "B" and tag.kind == last.kind)
+            last = tag
+    return 0 if is_iob1 else count
+
+
+def entity_scores(
+    expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], labels: Sequence[str]
+) -> dict[str, float]:
+    """Returns F1, precision and recall of entities, and the accuracy of words.
+
+    An entity is right if its kind and all its words are. Scores without any entity are 0. Labels
+    without prefixes, as parts of speech have, are scored by accuracy alone.
+
+    Args:
+        expected, predicted: a label for each word of each sentence.
+        labels: all labels.
+    """
+    right = [
+        one == other
+        for pair in zip(expected, predicted, strict=True)
+        for one, other in zip(*pair, strict=True)
+    ]
+    accuracy = {"accuracy": sum(right) / max(len(right), 1)}
+    if not has_prefixes(labels):
+        return accuracy
+    known = parsed(labels)
+    gold, found = (
+        {
+            (number, *entity)
+            for number, sentence in enumerate(sentences)
+            for entity in entities(known[label] for label in sentence)
+        }
+        for sentences in (expected, predicted)
+    )
+    counts = len(gold & found), len(gold), len(found)
+    return {**dict(zip(("f1", "precision", "recall"), _rates(*counts), strict=True)), **accuracy}
+
+
+def _rates(right: int, expected: int, found: int) -> tuple[float, float, float]:
+    """Returns F1, precision and recall from numbers of entities."""
+    return (
+        2 * right / max(expected + found, 1),
+        right / max(found, 1),
+        right / max(expected, 1),
+    )
