@@ -46,6 +46,11 @@ class Tagging(Task[Sentence, Tagged]):
     formats = (".jsonl", *conll.ENDINGS)
 
     def read(self, path: Path, labelled: bool = True) -> list[Sentence]:
+        if path.suffix not in self.formats:
+            raise UserError(
+                f"A file of words with tags must end in {', '.join(self.formats)}. "
+                f"Received: {path}."
+            )
         options, rows = self.options, None
         words = (options.words_column,) if options.words_column else _WORDS
         tags = (options.tags_column,) if options.tags_column else _TAGS

@@ -1,0 +1,232 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.classification import ONE_CLASS
+from albert_tf.data.tasks.rows import IGNORED
+from albert_tf.data.tasks.tagging import NO_WORD, Sentence, Tagged, Tagging, encode
+from albert_tf.errors import UserError
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+ANNA = (("Anna", "lives", "in", "Lisbon"), ("B-PER", "O", "O", "B-LOC"))
+
+
+def tagging(data=".", **others):
+    return Tagging(LabelledData(task="tag", data=Path(data), **others))
+
+
+def read(path, labelled=True, **options):
+    found = tagging(path, **options).read(path, labelled)
+    return [(each.words, each.tags) for each in found]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_vocabulary):
+    return AlbertTokenizer(tiny_vocabulary, model_max_length=48)
+
+
+CONLL = {
+    "spaces": "Anna NNP B-PER\nlives VBZ O\nin IN O\nLisbon NNP B-LOC\n",
+    "tabs": "Anna\tB-PER\nlives\tO\nin\tO\nLisbon\tB-LOC",
+    "documents": "-DOCSTART- -X- O\n\nAnna NNP B-PER\nlives VBZ O\nin IN O\nLisbon NNP B-LOC\n\n\n",
+    "Windows": "\ufeffAnna B-PER\r\nlives O\r\nin O\r\nLisbon B-LOC\r\n\r\n",
+    "comments": "# id 7 domain=en\nAnna _ _ B-PER\nlives _ _ O\nin _ _ O\nLisbon _ _ B-LOC\n",
+    "rare comments": "# one\n#\n\n# a = b\nAnna\tB-PER\nlives\tO\nin\tO\nLisbon\tB-LOC\n\t\n",
+}
+
+
+@pytest.mark.parametrize("text", CONLL.values(), ids=CONLL)
+@pytest.mark.parametrize("ending", [".conll", ".txt", ".tsv", ".iob2"])
+def test_conll(tmp_path, text, ending):
+    path = tmp_path / f"a{ending}"
+    path.write_text(text, encoding="utf-8", newline="")
+    assert read(path) == [ANNA]
+
+
+def test_hashes_are_words_too(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_text("Go O\n# O\n#1 O\n\n# O\n#FF B-X\n")
+    assert [words for words, _ in read(path)] == [("Go", "#", "#1"), ("#", "#FF")]
+
+
+def test_words_have_spaces_where_tabs_separate(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_text("New York\tB-LOC\nsleeps\tO\n")
+    assert read(path) == [(("New York", "sleeps"), ("B-LOC", "O"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns"),
+    [
+        ("a.conll", "1 Anna N B-PER\n2 ran V O\n", ("2", "4")),
+        ("a.conll", "id word pos ner\n1 Anna N B-PER\n2 ran V O\n", ("word", "ner")),
+        ("a.conll", "id word pos ner\n1 Anna N B-PER\n2 ran V O\n", ("word", None)),
+        (
+            "a.conllup",
+            "# global.columns = ID FORM NER POS\n1\tAnna\tB-PER\tN\n2\tran\tO\tV\n",
+            ("FORM", "NER"),
+        ),
+        (
+            "a.conllu",
+            "# text = Annaran\n1-2\tAnnaran\t_\t_\t_\t_\t_\t_\t_\t_\n"
+            + "1\tAnna\t_\tB-PER\t_\t_\t_\t_\t_\t_\n2\tran\t_\tO\t_\t_\t_\t_\t_\t_\n"
+            + "2.1\tnow\t_\tO\t_\t_\t_\t_\t_\t_\n",
+            (None, None),
+        ),
+    ],
+)
+def test_columns(tmp_path, name, text, columns):
+    path = tmp_path / name
+    path.write_text(text)
+    words, tags = columns
+    found = read(path, words_column=words, tags_column=tags)
+    assert found == [(("Anna", "ran"), ("B-PER", "O"))]
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "tags"),
+    [
+        ({"words": ["Anna", "ran"], "tags": ["B", "O"]}, {}, ("B", "O")),
+        ({"tokens": ["Anna", "ran"], "ner_tags": [1, 0]}, {}, (1, 0)),
+        ({"w": ["Anna", "ran"], "t": ["B", "O"]}, {"words_column": "w", "tags_column": "t"}, None),
+    ],
+)
+def test_jsonl(tmp_path, row, columns, tags):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    assert read(path, **columns) == [(("Anna", "ran"), tags or ("B", "O"))]
+
+
+def test_a_file_without_tags(tmp_path):
+    (tmp_path / "a.conll").write_text("Anna\nran\n\nShe\n")
+    (tmp_path / "a.jsonl").write_text('{"words": ["Anna"]}\n{"words": ["She"], "tags": []}\n')
+    assert read(tmp_path / "a.conll", False) == [(("Anna", "ran"), None), (("She",), None)]
+    assert read(tmp_path / "a.jsonl", False) == [(("Anna",), None), (("She",), None)]
+
+
+BAD = {
+    "one column": ("a.conll", b"Anna\nran\n", "a word and its tag, in two columns.*line 1"),
+    "a missing tag": ("a.conll", b"Anna O\nran\n", "as many fields as the first.*line 2, 1 f"),
+    "a space for a tab": ("a.conll", b"Anna\tO\nran O\n", "as many fields.*line 2, 1 fields"),
+    "no sentence": ("a.conll", b"\n-DOCSTART- O\n# a\n", "at least one row. Received"),
+    "another encoding": ("a.conll", b"Anna O\n\nJos\xe9 B-PER\n", "UTF-8.*line 3, with the byte"),
+    "tags of another length": (
+        "a.jsonl",
+        b'{"words": ["a", "b"], "tags": ["O"]}',
+        "a tag for each word. Received: .*a.jsonl, line 1, 2 words and 1 tags",
+    ),
+    "half a line": ("a.jsonl", b'{"words": ["a"], "tags": ["O"]}\n{"wor', "line 2, must be JSON"),
+    "no words": ("a.jsonl", b'{"words": [], "tags": []}', "at least one. Received: .*line 1"),
+    "a text": ("a.jsonl", b'{"words": "a b", "tags": ["O"]}', "'words' must be a list.*line 1"),
+    "no column": ("a.jsonl", b'{"text": "a"}', "'words' or 'tokens'. Received: .*line 1, with"),
+    "no tags": ("a.jsonl", b'{"words": ["a"]}', "'tags' or 'ner_tags'. Received: .*line 1"),
+    "names and numbers": (
+        "a.jsonl",
+        b'{"words": ["a", "b"], "tags": ["O", 1]}',
+        "all names or all numbers.*line 1",
+    ),
+    "another format": ("a.csv", b"a,O\n", "must end in .jsonl, .conll, .*Received: .*a.csv"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD.values(), ids=BAD)
+def test_bad_files(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read(path)
+
+
+@pytest.mark.parametrize("columns", [("form", "2"), ("0", "1"), ("1", "3")])
+def test_missing_columns(tmp_path, columns):
+    path = tmp_path / "a.conll"
+    path.write_text("word tag\nAnna O\n")
+    with pytest.raises(UserError, match=r"A column must be .*a number from 1 to 2. Received: '"):
+        read(path, words_column=columns[0], tags_column=columns[1])
+
+
+def test_sentences_with_bad_lines_are_skipped(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_text("Anna O\nran\n\nShe O\n")
+    assert read(path, skip_bad_rows=True) == [(("She",), ("O",))]
+
+
+def test_labels():
+    def fields(*tags):
+        return tagging().config_fields([Sentence(("w",) * len(tags), tags)])["id2label"]
+
+    assert list(fields("I-PER", "O", "B-PER", "B-LOC").values()) == ["O", "B-LOC", "B-PER", "I-PER"]
+    assert list(fields("VERB", "NOUN").values()) == ["NOUN", "VERB"]
+    assert fields(3, 0, 1) == {number: f"LABEL_{number}" for number in range(4)}
+    with pytest.raises(UserError, match="two tags. Received: 1 sentences, all words with .* 'O'"):
+        fields("O", "O")
+
+
+@pytest.mark.parametrize("tag", ["B-ORG", 3, -1])
+def test_a_tag_that_the_model_lacks(tag):
+    config = AlbertConfig(id2label={0: "O", 1: "B-PER", 2: "I-PER"})
+    sentence = Sentence(("in", "Rome"), (0, tag), "dev.conll, line 7")
+    with pytest.raises(UserError, match="must be one .* for the word 'Rome', number 2 .* line 7"):
+        tagging().check([sentence], config)
+
+
+def test_the_first_piece_has_the_label(tokenizer):
+    sentences = [["The", "\u200b", "harbour", "lights"], ["battery"]]
+    rows = encode(sentences, [[0, 1, 2, 3], [4]], tokenizer, 48)
+    for words, ids, details in zip(sentences, rows.arrays["input_ids"], rows.details, strict=True):
+        expected = tokenizer([words], is_split_into_words=True)
+        assert ids.tolist() == expected["input_ids"][0]
+        origins = expected.word_ids(0)
+        firsts = [origins.index(word) for word in dict.fromkeys(origins) if word is not None]
+        assert np.flatnonzero(details != NO_WORD).tolist() == firsts
+    found = [row[row != IGNORED].tolist() for row in rows.labels["labels"]]
+    assert found == [[0, 2, 3], [4]]
+    features, labels = rows.batch(np.arange(2))
+    assert features["input_ids"].shape == labels["labels"].shape
+    assert (labels["labels"][features["attention_mask"] == 0] == IGNORED).all()
+
+
+@pytest.mark.parametrize("length", [3, 7, 16])
+def test_windows_decide_each_word_once(tokenizer, length):
+    words = ["the", "film", "was", "a", "quiet", "delight", "and", "the", "music"] * 5
+    rows = encode([words, ["film"]], None, tokenizer, length)
+    assert rows.lengths.max() == length
+    assert rows.labels == {}
+    for sentence, count in enumerate([len(words), 1]):
+        of_sentence = np.flatnonzero(rows.examples == sentence)
+        decided = np.concatenate([rows.details[row] for row in of_sentence])
+        assert sorted(decided[decided != NO_WORD]) == list(range(count))
+
+
+def test_the_window_with_the_most_context_decides(tokenizer):
+    words = ["a"] * 14
+    assert len(tokenizer.encode("a", add_special_tokens=False)) == 1
+    rows = encode([words], None, tokenizer, 10)  # windows of 8 pieces that share 2
+    decided = [row[row != NO_WORD].tolist() for row in rows.details]
+    assert decided == [[0, 1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12, 13]]
+
+
+def test_predictions_and_scores(tokenizer, caplog):
+    task, words = tagging(), ("Anna", "\u200b", "lives", "in", "the", "square")
+    examples = [Sentence(words, ("B-PER", "O", "O", "O", "O", "I-LOC"))]
+    config = AlbertConfig(**task.config_fields(examples))
+    rows = task.encode(examples, tokenizer, config, 6)
+    assert "1 tags continue no entity" in caplog.text
+    assert "1 words have no pieces" in caplog.text
+    assert len(rows) > 1
+    logits = [np.eye(3)[np.where(row == IGNORED, 1, row)] * 9 for row in rows.labels["labels"]]
+    (found,) = task.predictions(examples, rows, [{"logits": each} for each in logits], config)
+    assert tuple(found.tags) == examples[0].tags
+    assert found.probabilities[1] == 1.0
+    assert found.probabilities[0] == pytest.approx(np.exp(9) / (np.exp(9) + 2))
+    assert set(task.scores(examples, [found], config).values()) == {1.0}
+    (judged,) = task.judged(examples, [found], config)
+    assert judged.is_right
+    assert judged.predicted == "Anna (PER), square (LOC)"
+    alike = [Tagged(["O"] * 6, [0.5] * 6)]
+    assert task.scores(examples, alike, config)[ONE_CLASS] == 1.0
+    assert task.judged(examples, alike, config)[0].predicted == ""

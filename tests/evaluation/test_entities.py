@@ -1,0 +1,83 @@
+"""Entities and their scores, beside those of seqeval 1.2.2 (tests/golden/G_entities)."""
+
+import json
+
+import pytest
+
+from albert_tf.evaluation.entities import (
+    Tag,
+    broken,
+    entities,
+    entity_scores,
+    has_prefixes,
+    parsed,
+)
+from tests.conftest import GOLDEN
+
+LABELS = ("O", *(f"{prefix}-{kind}" for prefix in "BIES" for kind in ("PER", "LOC")))
+CASES = (GOLDEN / "G_entities" / "seqeval.jsonl").read_text("utf-8").splitlines()
+
+
+def test_entities_and_scores_are_seqevals():
+    known = parsed(LABELS)
+    for case in map(json.loads, CASES):
+        found = [
+            [list(each) for each in entities(known[label] for label in tags)]
+            for tags in case["expected"]
+        ]
+        assert found == case["entities"]
+        scores = entity_scores(case["expected"], case["predicted"], LABELS)
+        assert list(scores) == ["f1", "precision", "recall", "accuracy"]
+        assert scores == pytest.approx(case["scores"], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_scheme"),
+    [
+        (("O", "B-PER", "I-PER"), True),
+        (("O", "I-PER"), True),
+        (("O", "S-PER", "E-PER", "M-PER", "B-PER"), True),
+        (("NOUN", "VERB"), False),
+        (("O", "PERSON", "B-PLACE"), False),
+        (("O", "E-mail"), False),
+        (("O",), False),
+    ],
+)
+def test_schemes_are_recognized(labels, is_scheme):
+    assert has_prefixes(labels) == is_scheme
+
+
+def test_labels_are_parsed():
+    known = parsed(("O", "B-x-y", "L-x-y", "U-x-y", "M-x-y"))
+    assert known["B-x-y"] == Tag("B", "x-y")
+    assert [known[f"{letter}-x-y"].prefix for letter in "LUM"] == ["E", "S", "I"]
+    mixed = parsed(("O", "B-PER", "E-mail", "PLACE"))
+    assert mixed["B-PER"] == Tag("B", "PER")
+    assert mixed["E-mail"] == Tag("I", "E-mail")
+
+
+def test_parts_of_speech_have_an_accuracy():
+    assert entity_scores([["N", "V"]], [["N", "N"]], ["N", "V"]) == {"accuracy": 0.5}
+
+
+def test_scores_without_entities():
+    assert entity_scores([["O"]], [["O"]], LABELS) == {
+        "f1": 0.0,
+        "precision": 0.0,
+        "recall": 0.0,
+        "accuracy": 1.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("sentences", "count"),
+    [
+        (["B-PER I-PER O", "O I-LOC", "B-PER I-LOC"], 2),
+        (["I-PER I-PER O", "I-LOC B-LOC I-LOC"], 0),  # IOB1
+        (["B-PER E-PER S-LOC O", "O E-LOC"], 1),
+        (["B-PER O I-PER"], 1),
+    ],
+)
+def test_broken_tags(sentences, count):
+    known = parsed(LABELS)
+    assert broken([known[label] for label in each.split()] for each in sentences) == count
