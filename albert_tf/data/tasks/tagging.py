@@ -62,7 +62,8 @@ class Tagging(Task[Sentence, Tagged]):
             found = _words(row, words)
             return Sentence(found, _tags(row, tags, len(found)) if labelled else None, row.place)
 
-        return read_rows(path, (), sentence, options.skip_bad_rows, rows)
+        skip = options.skip_bad_rows and labelled  # every sentence needs a prediction
+        return read_rows(path, (), sentence, skip, rows)
 
     def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
         """Returns "O", then the other tags of `train`, sorted; of numbers all up to the largest."""

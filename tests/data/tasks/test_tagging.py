@@ -230,3 +230,17 @@ def test_predictions_and_scores(tokenizer, caplog):
     alike = [Tagged(["O"] * 6, [0.5] * 6)]
     assert task.scores(examples, alike, config)[ONE_CLASS] == 1.0
     assert task.judged(examples, alike, config)[0].predicted == ""
+
+
+@pytest.mark.parametrize("tags", [None, ("B-LOC", "O")])
+def test_predictions_are_written_for_conlleval(tmp_path, tags):
+    config = AlbertConfig(id2label={0: "O", 1: "B-LOC"})
+    examples, found = (
+        [Sentence(("New\tYork", "sleeps"), tags)] * 2,
+        [Tagged(["O", "O"], [1, 1])] * 2,
+    )
+    tagging().write(tmp_path, examples, found, config)
+    gold = ("B-LOC\t", "O\t") if tags else ("", "")
+    sentence = f"New York\t{gold[0]}O\nsleeps\t{gold[1]}O\n\n"
+    assert (tmp_path / "predictions.conll").read_text() == sentence * 2
+    assert read(tmp_path / "predictions.conll") == [(("New York", "sleeps"), ("O", "O"))] * 2
