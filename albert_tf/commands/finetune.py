@@ -49,4 +49,4 @@ def run(options: FinetuningOptions) -> int:
     return 0
 
 
-_PLACE = ("epoch", "score")
+_PLACE = ("epoch", "step", "score")

@@ -59,6 +59,9 @@ class EvaluationOptions(LabelledData):
     predictions: Path | None = option(
         None, help="folder for the predictions, as the task's official scorer or site takes them"
     )
+    report: Path | None = option(
+        None, help="folder for a confusion matrix or scores as a picture, and the worst mistakes"
+    )
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -14,7 +14,7 @@ from albert_tf.errors import UserError
 from albert_tf.layers import FactorizedEmbedding
 from albert_tf.layers.ids import checked_ids
 from albert_tf.models import losses
-from albert_tf.models.card import model_card
+from albert_tf.models.card import CARD, model_card
 from albert_tf.models.inputs import (
     ENCODER_INPUTS,
     as_arrays,
@@ -279,7 +279,8 @@ class PreTrainedModel(keras.Model):
 
         Args:
             folder: other files in it stay.
-            push_to_hub: upload them too; see the method of this name.
+            push_to_hub: upload them too, with the folder's `README.md` if there is one; see the
+                method of this name.
             repo_id: default: the folder's name.
             **hub_options: of `push_to_hub`.
         """
@@ -291,7 +292,10 @@ class PreTrainedModel(keras.Model):
         tensors, name = weights.extract(self), type(self).__name__
         hugging_face.write_directory(folder, self.config, tensors, name)
         if push_to_hub:
-            self.push_to_hub(repo_id or Path(folder).expanduser().resolve().name, **hub_options)
+            path = Path(folder).expanduser().resolve()
+            card = path / CARD
+            text = card.read_text(encoding="utf-8") if card.is_file() else None
+            self._upload(repo_id or path.name, text, **hub_options)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Uploads the model's files to the Hugging Face hub, with a model card if there is none.
@@ -304,9 +308,15 @@ class PreTrainedModel(keras.Model):
         Raises:
             UserError: there is no token, no right to write, or no network.
         """
+        return self._upload(repo_id, None, **options)
+
+    def _upload(self, repo_id: str, card: str | None, **options: Any) -> str:
         facts = type(self).__name__, self.config, self.num_parameters()
         return hub.upload(
-            self.save_pretrained, repo_id, card=lambda name: model_card(name, *facts), **options
+            self.save_pretrained,
+            repo_id,
+            card=lambda name: card or model_card(name, *facts),
+            **options,
         )
 
 

@@ -1,10 +1,13 @@
-"""The model card of a repository on the hub."""
+"""The model card: metadata for the hub, sizes, and how to load the model."""
 
-from typing import Final
+import re
+from collections.abc import Mapping
+from typing import Any, Final
 
 from albert_tf.config import AlbertConfig
 
-_PIPELINES: Final = {
+CARD: Final = "README.md"
+PIPELINES: Final = {
     "AlbertForPreTraining": "fill-mask",
     "AlbertForMaskedLM": "fill-mask",
     "AlbertForSequenceClassification": "text-classification",
@@ -13,27 +16,49 @@ _PIPELINES: Final = {
     "AlbertForMultipleChoice": "multiple-choice",
     "AlbertModel": "feature-extraction",
 }
+_NO_ABOUT: Final = """\
+## Training data and results
+
+Not described yet.
+"""
 
 
-def model_card(repo_id: str, class_name: str, config: AlbertConfig, parameters: int) -> str:
-    """Returns the content of `README.md`: metadata for the hub, sizes, and how to load it."""
+def model_card(
+    name: str,
+    class_name: str,
+    config: AlbertConfig,
+    parameters: int,
+    about: str = _NO_ABOUT,
+    metadata: Mapping[str, Any] | None = None,
+) -> str:
+    """Returns the content of `README.md`.
+
+    Args:
+        name: directory or name on the hub, as `from_pretrained` takes it.
+        about: the card's last sections.
+        metadata: further fields for the hub, such as `metrics` and `model-index`.
+    """
+    import yaml
+
+    fields = {
+        "library_name": "albert_tf",
+        "pipeline_tag": PIPELINES[class_name],
+        "tags": ["albert", "keras"],
+        **(metadata or {}),
+    }
     sizes = config.num_hidden_layers, config.hidden_size, config.num_attention_heads
     return f"""---
-library_name: albert_tf
-pipeline_tag: {_PIPELINES[class_name]}
-tags:
-- albert
-- keras
----
+{yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)}---
 
-# {repo_id.rpartition("/")[2]}
+# {name.rpartition("/")[2]}
 
-An `{class_name}`, uploaded with albert_tf; transformers reads its files too.
+An `{class_name}` of albert_tf; transformers reads its files too.
 
 ```python
-from albert_tf import {class_name}
+from albert_tf import {class_name}, AlbertTokenizer
 
-model = {class_name}.from_pretrained("{repo_id}")
+model = {class_name}.from_pretrained("{name}")
+tokenizer = AlbertTokenizer.from_pretrained("{name}")
 ```
 
 | | |
@@ -41,9 +66,12 @@ model = {class_name}.from_pretrained("{repo_id}")
 | parameters | {parameters:,} |
 | layers, hidden size, heads | {", ".join(map(str, sizes))} |
 | vocabulary | {config.vocab_size:,} pieces |
-| labels | {", ".join(config.labels)} |
+| labels | {", ".join(map(in_cell, config.labels))} |
 
-## Training data and results
+{about}"""
 
-Not described yet.
-"""
+
+def in_cell(text: str) -> str:
+    """Returns text for a cell of a Markdown table: on one line, with nothing but text in it."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text)
+    return re.sub(r"([\\`*_\[\]<>|~$&])", r"\\\1", line)

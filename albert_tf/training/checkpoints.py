@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -83,9 +83,13 @@ class Checkpoints:
         """Returns the checkpoints, oldest first."""
         return found_checkpoints(self.output)
 
-    def publish(self, report: Mapping[str, Any]) -> None:
+    def publish(
+        self, report: Mapping[str, Any], finish: Callable[[Path], None] = lambda folder: None
+    ) -> None:
         """Moves the best version to the output; the checkpoints stay until that is whole.
 
+        Args:
+            finish: writes further files into the best version's folder.
         Raises:
             UserError: the best version's weights were damaged since they were written.
         """
@@ -93,6 +97,7 @@ class Checkpoints:
             check_sums(self.folder / BEST)
         except UserError as error:
             raise UserError(f"{error} Or start again with --force.") from error
+        finish(self.folder / BEST)
         for path in (self.folder / BEST).iterdir():
             with written_atomically(self.output / path.name, force=True) as target:
                 shutil.copyfile(path, target)

@@ -1,28 +1,35 @@
-"""Losses and accuracies over a pretraining run, as a picture."""
+"""Losses and scores over a run, as a picture."""
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from albert_tf.files import written_atomically
+from albert_tf.training.charts import BLUE, GREY, ORANGE, new_figure, save, tidy
 
-TRAINING, HELD_OUT, GUIDE = "#4c72b0", "#dd8452", "#8c8c8c"
-CHANCE: Final = {"sentence_order_loss": math.log(2), "sentence_order_accuracy": 50.0}
-TITLES: Final = {"masked_lm": "masked LM", "sentence_order": "sentence order"}
-UNITS: Final = {
-    "masked_lm_loss": "loss (nats per masked piece)",
-    "sentence_order_loss": "loss (nats per pair)",
-    "masked_lm_accuracy": "accuracy (% of masked pieces)",
-    "sentence_order_accuracy": "accuracy (% of pairs)",
-}
+CURVES: Final = "curves.png"
+Points = Sequence[Mapping[str, float]]
 
 
-def plot(
-    history: Sequence[Mapping[str, float]],
-    evaluation: Sequence[Mapping[str, float]],
-    path: Path,
-) -> None:
+class Panel(NamedTuple):
+    """A measure over steps: its key in the points, and the words above and beside it."""
+
+    key: str
+    unit: str
+    title: str = ""
+    scale: float = 1.0
+    chance: float | None = None
+
+
+PRETRAINING: Final = (
+    Panel("masked_lm_loss", "loss (nats per masked piece)", "masked LM"),
+    Panel("sentence_order_loss", "loss (nats per pair)", "sentence order", chance=math.log(2)),
+    Panel("masked_lm_accuracy", "accuracy (% of masked pieces)", scale=100),
+    Panel("sentence_order_accuracy", "accuracy (% of pairs)", scale=100, chance=50.0),
+)
+
+
+def plot_pretraining(history: Points, evaluation: Points, path: Path) -> None:
     """Writes a PNG: for each task its loss and its accuracy over steps, in training and held out.
 
     Args:
@@ -31,50 +38,77 @@ def plot(
     Raises:
         ValueError: there is nothing to show.
     """
-    from matplotlib.figure import Figure  # not pyplot, which asks for a display and keeps figures
-
-    rows = [*history, *evaluation]
-    names = {name for values in rows for name in values}
-    tasks = [task for task in TITLES if f"{task}_loss" in names]
-    if not tasks:
+    names = {name for values in [*history, *evaluation] for name in values}
+    panels = [panel for panel in PRETRAINING if panel.key in names]
+    if not panels:
         raise ValueError("There must be a step to show. Received: none.")
-    figure = Figure(figsize=(5.5 * len(tasks), 6.5), layout="constrained")
-    panels = figure.subplots(2, len(tasks), sharex=True, squeeze=False)
-    for column, task in enumerate(tasks):
-        panels[0, column].set_title(TITLES[task])
-        panels[1, column].set_xlabel("step")
-        for row, measure in enumerate(("loss", "accuracy")):
-            _draw(panels[row, column], f"{task}_{measure}", history, evaluation)
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-    with written_atomically(path, force=True) as file:
-        figure.savefig(file, format="png", dpi=150)
+    _plot([panels[: len(panels) // 2], panels[len(panels) // 2 :]], history, evaluation, path)
 
 
-def _draw(panel: Any, name: str, history: Sequence[Any], evaluation: Sequence[Any]) -> None:
-    scale = 100 if name.endswith("accuracy") else 1
+def plot_finetuning(
+    history: Points, evaluation: Points, scores: Sequence[str], best: int, path: Path
+) -> None:
+    """Writes a PNG: the loss in training and the scores on dev over steps.
+
+    Args:
+        history: points of training; each has `step` and `sums.finetuning_means`.
+        evaluation: points of dev; each has `step` and the task's scores.
+        scores: those to show.
+        best: step of the best version, which a line marks.
+    """
+    panels = [Panel("loss", "loss"), *(Panel(name, name) for name in scores)]
+    _plot([panels], history, evaluation, path, held_out="dev", mark=best)
+
+
+def _plot(
+    grid: Sequence[Sequence[Panel]],
+    history: Points,
+    evaluation: Points,
+    path: Path,
+    held_out: str = "held out",
+    mark: int | None = None,
+) -> None:
+    figure = new_figure(4.5 * len(grid[0]) + 1, 3.25 * len(grid))
+    axes = figure.subplots(len(grid), len(grid[0]), sharex=True, squeeze=False)
+    for row, panels in enumerate(grid):
+        for column, panel in enumerate(panels):
+            _draw(axes[row, column], panel, ((history, "training"), (evaluation, held_out)), mark)
+            if row == len(grid) - 1:
+                axes[row, column].set_xlabel("step")
+    entries: dict[str, Any] = {}
+    for panel in axes.flat:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if mark is not None:
+        entries["best version"] = entries.pop("best version")  # the last one
+    figure.legend(
+        entries.values(), entries, loc="outside lower center", ncols=len(entries), frameon=False
+    )
+    save(figure, path)
+
+
+def _draw(axes: Any, panel: Panel, series: Sequence[tuple[Points, str]], mark: int | None) -> None:
     lone = {"marker": "o", "markersize": 4}  # a line of one point can't be seen
-    for rows, label, colour, style in (
-        (history, "training", TRAINING, lone if len(history) == 1 else {}),
-        (evaluation, "held out", HELD_OUT, lone),
-    ):
-        points = [(row["step"], scale * row[name]) for row in rows if name in row]
+    for (rows, label), colour in zip(series, (BLUE, ORANGE), strict=True):
+        points = [(row["step"], panel.scale * row[panel.key]) for row in rows if panel.key in row]
+        style = {} if label == "training" and len(rows) > 1 and mark is None else lone
         if points:
-            panel.plot(*zip(*points, strict=True), color=colour, label=label, lw=1.5, **style)
-    if name in CHANCE:
-        panel.axhline(CHANCE[name], color=GUIDE, lw=1, ls=":", zorder=0)
-        panel.annotate(
+            axes.plot(*zip(*points, strict=True), color=colour, label=label, lw=1.5, **style)
+    if panel.chance is not None:
+        axes.axhline(panel.chance, color=GREY, lw=1, ls=":", zorder=0)
+        axes.annotate(
             "chance",
-            (0.99, CHANCE[name]),
+            (0.99, panel.chance),
             xycoords=("axes fraction", "data"),
             ha="right",
             va="bottom",
-            color=GUIDE,
+            color=GREY,
             fontsize="small",
         )
-    panel.set_ylabel(UNITS[name])
-    panel.xaxis.set_major_formatter("{x:,.0f}")
-    panel.xaxis.get_major_locator().set_params(integer=True, nbins=6)
-    panel.grid(color="#e6e6e6", lw=0.8)
-    panel.set_axisbelow(True)
-    panel.spines[["top", "right"]].set_visible(False)
+    if mark is not None:
+        axes.axvline(mark, color=GREY, lw=1, ls=":", zorder=0, label="best version")
+    axes.set_title(panel.title)
+    axes.set_ylabel(panel.unit)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
+    tidy(axes)

@@ -16,6 +16,7 @@ from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
+from albert_tf.training.reports import write_predictions
 
 
 @accepts_keywords(EvaluationOptions)
@@ -33,6 +34,8 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
     found, config = _predicted(options, task, examples)
     if options.predictions is not None:
         _write(task, options.predictions, examples, found, config)
+    if options.report is not None:
+        write_predictions(options.report, task, examples, found, config)
     return {**task.scores(examples, found, config), "examples": len(examples)}
 
 

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import keras
 
 from albert_tf.data.pipeline import steps_per_epoch, training_batches
 from albert_tf.data.tasks.base import Task
+from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.named import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords, save_options
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.training import runtime, steps
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training import reports, runtime, steps
 from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepared_output, versions
 from albert_tf.training.evaluate import predictions
 from albert_tf.training.loop import Loop, Plan
@@ -72,11 +75,28 @@ def _trained(options: FinetuningOptions, recipe: Recipe) -> dict[str, Any]:
         "settings": settings,
         "parameters": model.count_params(),
         "examples": {"train": len(train), "dev": len(dev)},
-        **_results(loop.progress),
+        **_results(loop.progress, recipe.batch_size),
         "versions": versions(),
     }
-    checkpoints.publish(report)
+    checkpoints.publish(report, partial(_write_reports, options, task, dev, report, type(model)))
     return report
+
+
+def _write_reports(
+    options: FinetuningOptions,
+    task: Task[Any, Any],
+    dev: Sequence[Any],
+    report: dict[str, Any],
+    model_class: type[PreTrainedModel],
+    folder: Path,
+) -> None:
+    """Writes the reports of the best version in `folder`."""
+    model = model_class.from_pretrained(folder, dtype=options.dtype_policy)
+    tokenizer = AlbertTokenizer.from_pretrained(folder)
+    rows = task.encode(dev, tokenizer, model.config, tokenizer.model_max_length)
+    found = predictions(task, dev, rows, model)
+    reports.write_predictions(folder, task, dev, found, model.config)
+    reports.write_finetuning(options.output, folder, report, model)
 
 
 def _evaluator(
@@ -142,16 +162,23 @@ def _settings(
     }
 
 
-def _results(progress: dict[str, Any]) -> dict[str, Any]:
-    """Returns the best scores, and for each epoch the means of training and the scores on dev."""
+def _results(progress: dict[str, Any], batch_size: int) -> dict[str, Any]:
+    """Returns the best scores, and for each epoch the means of training and the scores on dev.
+
+    `metrics` names the scores; the first chose the best version. The examples per second include
+    evaluations and checkpoints.
+    """
     history = [
         {**point, **{f"val_{name}": value for name, value in scores.items() if name != "step"}}
         for point, scores in zip(progress["history"], progress["evaluation"], strict=True)
     ]
     best = dict(progress["best"])
+    epoch = best.pop("evaluation")
     return {
         "step": progress["step"],
         "seconds": progress["seconds"],
+        "examples_per_second": progress["step"] * batch_size / progress["seconds"],
+        "metrics": [name for name in best if name not in ("score", ONE_CLASS)],
         "history": history,
-        "best": {"epoch": best.pop("evaluation"), **best},
+        "best": {"epoch": epoch, "step": history[epoch - 1]["step"], **best},
     }

@@ -11,12 +11,11 @@ import tensorflow as tf
 from albert_tf.data.pretraining.batches import evaluation_batches, pretraining_batches
 from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
-from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.options import accepts_keywords, save_options
 from albert_tf.training import runtime, steps
 from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepared_output, versions
-from albert_tf.training.curves import plot
+from albert_tf.training.curves import CURVES, plot_pretraining
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.optimizers import AlbertAdamW, Lamb, averaged_weights
 from albert_tf.training.pretraining_options import PretrainingOptions
@@ -26,7 +25,6 @@ from albert_tf.training.schedules import WarmupPolynomialDecay
 from albert_tf.training.start import pretraining_model
 from albert_tf.training.sums import pretraining_means
 
-CURVES: Final = "curves.png"
 EVALUATION_BATCH: Final = 64
 POINTS: Final = 1000  # of the history, at most
 
@@ -177,8 +175,7 @@ def _publish(
     checkpoints: Checkpoints, report: Mapping[str, Any], model: AlbertForPreTraining
 ) -> None:
     """Writes the curves, and a model directory with the last weights or their average."""
-    with written_atomically(checkpoints.output / CURVES, force=True) as path:
-        plot(report["history"], report["evaluation"], path)
+    plot_pretraining(report["history"], report["evaluation"], checkpoints.output / CURVES)
     with averaged_weights(model):
         checkpoints.save_best(model)
     checkpoints.publish(report)

@@ -302,6 +302,17 @@ def test_uploads_a_model_with_its_card(monkeypatch, small_config, tmp_path):
     assert f"{model.count_params():,}" in card.text
 
 
+def test_uploads_the_card_beside_a_model(monkeypatch, small_config, tmp_path):
+    from albert_tf.models import AlbertModel
+
+    fake = FakeHub()
+    monkeypatch.setattr(huggingface_hub, "HfApi", fake)
+    (tmp_path / "README.md").write_text("Mine.")
+    AlbertModel(small_config).save_pretrained(tmp_path, push_to_hub=True)
+    assert fake.files["README.md"] == b"Mine."
+    assert (tmp_path / "README.md").read_text() == "Mine."
+
+
 def test_uploads_without_touching_a_card(monkeypatch, small_config, tmp_path, tiny_tokenizer):
     from albert_tf.models import AlbertModel
 

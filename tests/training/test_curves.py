@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from albert_tf.training.curves import plot
+from albert_tf.training.curves import plot_pretraining
 
 
 def rows(steps, pairs=True):
@@ -36,7 +36,7 @@ def drawn(monkeypatch):
 
 
 def test_training_and_held_out_of_both_tasks(tmp_path, drawn):
-    plot(rows([100, 200, 300]), rows([150, 300]), tmp_path / "curves.png")
+    plot_pretraining(rows([100, 200, 300]), rows([150, 300]), tmp_path / "curves.png")
     height, width, _ = imread(tmp_path / "curves.png").shape
     assert width > height > 500
     (figure,) = drawn
@@ -60,7 +60,7 @@ def test_training_and_held_out_of_both_tasks(tmp_path, drawn):
 
 
 def test_masked_lm_alone_without_held_out_examples(tmp_path, drawn):
-    plot(rows([100], pairs=False), [], tmp_path / "curves.png")
+    plot_pretraining(rows([100], pairs=False), [], tmp_path / "curves.png")
     (figure,) = drawn
     assert [panel.get_title() for panel in figure.axes] == ["masked LM", ""]
     (line,) = figure.axes[0].lines
@@ -72,11 +72,11 @@ def test_masked_lm_alone_without_held_out_examples(tmp_path, drawn):
 def test_a_loss_of_nan_is_a_gap(tmp_path, drawn):
     history = rows([100, 200, 300])
     history[1]["masked_lm_loss"] = math.nan
-    plot(history, [], tmp_path / "curves.png")
+    plot_pretraining(history, [], tmp_path / "curves.png")
     assert len(drawn[0].axes[0].lines[0].get_xydata()) == 3
 
 
 def test_nothing_to_show(tmp_path):
     with pytest.raises(ValueError, match="There must be a step to show"):
-        plot([], [], tmp_path / "curves.png")
+        plot_pretraining([], [], tmp_path / "curves.png")
     assert not list(tmp_path.iterdir())

@@ -53,6 +53,9 @@ def options(data, output, **others):
     )
 
 
+REPORTS = ("README.md", "confusion.png", "curves.png", "mistakes.md")
+
+
 class Crash(Exception):
     """Stands in for the death of the process."""
 
@@ -106,11 +109,11 @@ def uninterrupted(shared_data, tmp_path_factory):
 
 
 def assert_same_end(report, output, uninterrupted):
-    """Compares every bit of the best weights, and every score and loss."""
+    """Compares every bit of the best weights and of the reports, and every score and loss."""
     for name in ("best", "history", "step"):
         assert report[name] == uninterrupted[0][name]
-    expected = uninterrupted[1] / "model.safetensors"
-    assert (output / "model.safetensors").read_bytes() == expected.read_bytes()
+    for name in ("model.safetensors", *REPORTS):
+        assert (output / name).read_bytes() == (uninterrupted[1] / name).read_bytes()
 
 
 def test_the_output_is_a_model_directory(uninterrupted, shared_data):
@@ -125,12 +128,16 @@ def test_the_output_is_a_model_directory(uninterrupted, shared_data):
         "special_tokens_map.json",
         "report.json",
         "logs",
+        *REPORTS,
     }
     assert report == json.loads((output / "report.json").read_text())
     assert [row["step"] for row in report["history"]] == [7, 14, 21]
     assert {"loss", "accuracy", "val_accuracy", "val_macro_f1"} < report["history"][0].keys()
     assert report["history"][-1]["loss"] < report["history"][0]["loss"]
     assert report["best"]["accuracy"] == max(row["val_accuracy"] for row in report["history"])
+    assert report["metrics"] == ["accuracy", "macro_f1"]
+    assert report["best"]["step"] == 7 * report["best"]["epoch"]
+    assert report["examples_per_second"] == 21 * 8 / report["seconds"]
     assert report["step"] == report["settings"]["steps"] == 21
     assert 0 < report["seconds"] < 600
     assert report["versions"].keys() >= {"python", "tensorflow", "keras"}
@@ -142,6 +149,15 @@ def test_the_output_is_a_model_directory(uninterrupted, shared_data):
     assert tokenizer.model_max_length == 16
     scores = evaluate(model=str(output), data=shared_data, task="classify")
     assert scores["accuracy"] == report["best"]["accuracy"] and scores["examples"] == 13
+
+
+def test_reports_of_an_evaluation(uninterrupted, shared_data, tmp_path):
+    """They are those of the training for the same data; another task's are removed."""
+    (tmp_path / "scores.png").touch()
+    evaluate(model=str(uninterrupted[1]), data=shared_data, task="classify", report=tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"confusion.png", "mistakes.md"}
+    for path in tmp_path.iterdir():
+        assert path.read_bytes() == (uninterrupted[1] / path.name).read_bytes()
 
 
 @pytest.mark.slow
@@ -185,6 +201,9 @@ def test_regression(tmp_path):
     assert {"pearson", "spearman"} <= report["best"].keys()
     model = AlbertForSequenceClassification.from_pretrained(tmp_path / "out")
     assert model.problem_type == "regression"
+    assert (tmp_path / "out" / "scores.png").exists()
+    assert not (tmp_path / "out" / "confusion.png").exists()
+    assert "| distance | expected" in (tmp_path / "out" / "mistakes.md").read_text()
 
 
 def test_other_examples_are_refused(data, tmp_path):
@@ -242,6 +261,8 @@ def test_a_run_that_is_killed_and_then_stopped_ends_as_an_uninterrupted_one(data
 def test_an_output_that_exists(data, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
+    (tmp_path / "out" / "README.md").write_text("my own card")
+    (tmp_path / "out" / "scores.png").touch()
     with pytest.raises(UserError, match="must be new, or hold an interrupted run.*--force"):
         finetune(options(data, tmp_path / "out"))
     with (
@@ -252,6 +273,8 @@ def test_an_output_that_exists(data, tmp_path):
     without_progress = {"epochs": 9, "learning_rate": 1e-9, "patience": 2}
     report = finetune(options(data, tmp_path / "out", force=True, **without_progress))
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "out" / "README.old.md").read_text() == "my own card"
+    assert not (tmp_path / "out" / "scores.png").exists()  # an earlier task's
     assert len(report["history"]) == report["best"]["epoch"] + 2 < 9
 
 

@@ -1,0 +1,124 @@
+"""Pictures of predictions: a confusion matrix, scores by threshold, numbers beside their labels."""
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from albert_tf.data.tasks.base import ByThreshold, Judged
+from albert_tf.files import written_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREY = "#4c72b0", "#dd8452", "#8c8c8c"
+_MOST_CLASSES: Final = 30  # of a confusion matrix that can be read
+_MOST_NUMBERED: Final = 12  # classes of a matrix whose cells have room for counts
+_LONGEST: Final = 24  # characters of a name beside an axis
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """Returns an empty figure; width and height are in inches."""
+    from matplotlib.figure import Figure  # not pyplot, which asks for a display and keeps figures
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: "Figure", path: Path) -> None:
+    """Writes a PNG atomically; the same figure gives the same bytes."""
+    with warnings.catch_warnings(), written_atomically(path, force=True) as file:
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # drawn as boxes
+        figure.savefig(file, format="png", dpi=150)
+
+
+def tidy(axes: Any) -> None:
+    """Draws a light grid, and no frame above and at the right."""
+    axes.grid(color="#e6e6e6", lw=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def plot_confusion(names: Sequence[str], judged: Sequence[Judged], path: Path) -> None:
+    """Writes a confusion matrix: a row for each class that was right, a column for each predicted.
+
+    Shades show shares of a row. Of more than `_MOST_CLASSES` classes, those in most mistakes are
+    shown.
+    """
+    kept, others = _most_confused(names, judged), ""
+    if len(kept) < len(names):
+        others = f"the {len(kept)} classes of {len(names)} in most mistakes"
+    places = {name: place for place, name in enumerate(kept)}
+    counts = np.zeros((len(kept), len(kept)), int)
+    for each in judged:
+        if each.expected in places and each.predicted in places:
+            counts[places[each.expected], places[each.predicted]] += 1
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    is_numbered = len(kept) <= _MOST_NUMBERED
+    side = 2.5 + (0.6 if is_numbered else 0.28) * len(kept)
+    figure = new_figure(side + 0.6, side)
+    axes = figure.subplots()
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    figure.colorbar(image, ax=axes, shrink=0.8, format="{x:.0%}", label="share of the row")
+    if is_numbered:
+        for (row, column), count in np.ndenumerate(counts):
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour)
+    labels = [_short(name) for name in kept]
+    upright = max(map(len, labels)) > 3 + 18 // len(kept)
+    plain = {"parse_math": False}
+    axes.set_xticks(range(len(kept)), labels, rotation=90 if upright else 0, **plain)
+    axes.set_yticks(range(len(kept)), labels, **plain)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("expected")
+    axes.set_title(others, fontsize="medium")
+    save(figure, path)
+
+
+def plot_by_threshold(lines: Sequence[ByThreshold], path: Path) -> None:
+    """Writes each score over its threshold; dots are the chosen thresholds."""
+    figure = new_figure(6.5, 4)
+    axes = figure.subplots()
+    for line in lines:
+        (drawn,) = axes.plot(line.thresholds, line.scores, lw=1.5)
+        drawn.set_label(_short(line.score))
+        score = np.interp(line.chosen, line.thresholds, line.scores)
+        axes.plot([line.chosen], [score], "o", color=drawn.get_color())
+    axes.set_xlabel("threshold (the dot: chosen)")
+    axes.set_ylabel("score")
+    axes.set_ylim(-0.02, 1.02)
+    legend = figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    tidy(axes)
+    save(figure, path)
+
+
+def plot_numbers(judged: Sequence[Judged], path: Path) -> None:
+    """Writes predicted numbers over expected ones; on the dotted line they are equal."""
+    expected, predicted = ([float(each[place]) for each in judged] for place in (1, 2))
+    low, high = min(*expected, *predicted), max(*expected, *predicted)
+    figure = new_figure(5, 5)
+    axes = figure.subplots()
+    axes.plot([low, high], [low, high], color=GREY, lw=1, ls=":", zorder=0)
+    axes.scatter(expected, predicted, s=14, alpha=0.5, color=BLUE, linewidths=0)
+    axes.set_aspect("equal")
+    axes.set_xlabel("expected")
+    axes.set_ylabel("predicted")
+    tidy(axes)
+    save(figure, path)
+
+
+def _most_confused(names: Sequence[str], judged: Sequence[Judged]) -> list[str]:
+    if len(names) <= _MOST_CLASSES:
+        return list(names)
+    wrong = [each for each in judged if not each.is_right]
+    count = Counter(name for each in wrong for name in (each.expected, each.predicted))
+    worst = sorted(names, key=lambda name: -count[name])[:_MOST_CLASSES]
+    return [name for name in names if name in worst]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"

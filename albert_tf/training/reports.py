@@ -1,0 +1,234 @@
+"""Reports of a model's predictions, beside it: pictures, the worst mistakes, its card."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from albert_tf.checkpoints import hub
+from albert_tf.config import AlbertConfig
+from albert_tf.data.tasks.base import Judged, Task
+from albert_tf.files import read_json, sha256, written_atomically
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.models.card import CARD, PIPELINES, in_cell, model_card
+from albert_tf.training import charts, curves
+
+CONFUSION: Final = "confusion.png"
+SCORES: Final = "scores.png"
+MISTAKES: Final = "mistakes.md"
+OLD_CARD: Final = "README.old.md"
+_MISTAKES: Final = 50
+_LONGEST: Final = 400  # characters of a text, or of each part of one
+_CURVES: Final = 3  # scores beside the loss
+# Names of metrics on the hub, where they are others.
+_METRICS: Final = {
+    "macro_f1": "f1",
+    "micro_f1": "f1",
+    "matthews": "matthews_correlation",
+    "pearson": "pearsonr",
+    "spearman": "spearmanr",
+}
+
+
+def write_predictions(
+    folder: Path,
+    task: Task[Any, Any],
+    examples: Sequence[Any],
+    predictions: Sequence[Any],
+    config: AlbertConfig,
+) -> None:
+    """Writes the confusion matrix or the scores as a picture, and the worst mistakes.
+
+    Earlier ones in the folder are removed, since they may be another task's.
+    """
+    _clear(folder)
+    judged = task.judged(examples, predictions, config)
+    classes = task.classes(config)
+    lines = task.by_threshold(examples, predictions, config)
+    is_regression = config.problem_type == "regression"
+    if classes:
+        charts.plot_confusion(classes, judged, folder / CONFUSION)
+    if lines:
+        charts.plot_by_threshold(lines, folder / SCORES)
+    elif is_regression:
+        charts.plot_numbers(judged, folder / SCORES)
+    with written_atomically(folder / MISTAKES, force=True) as path:
+        path.write_text(mistakes(judged, is_regression), encoding="utf-8")
+
+
+def _clear(folder: Path) -> None:
+    for name in (CONFUSION, SCORES, MISTAKES):
+        (folder / name).unlink(missing_ok=True)
+
+
+def mistakes(judged: Sequence[Judged], is_regression: bool = False) -> str:
+    """Returns the worst mistakes as Markdown: those of the highest confidence, or distance."""
+    wrong = sorted(
+        (each for each in judged if not each.is_right), key=lambda each: -each.confidence
+    )
+    measure = "distance" if is_regression else "confidence"
+    lines = ["# Mistakes", "", f"{len(wrong):,} of {len(judged):,} predictions are wrong."]
+    if not wrong:
+        return "\n".join([lines[0], "", f"None: all {len(judged):,} predictions are right.", ""])
+    if len(wrong) > _MISTAKES:
+        lines[-1] += f" These {_MISTAKES} have the highest {measure}."
+    lines += ["", f"| {measure} | expected | predicted | text |", "|---|---|---|---|"]
+    for each in wrong[:_MISTAKES]:
+        number = f"{each.confidence:.3g}" if is_regression else f"{each.confidence:.3f}"
+        text = "<br>".join(map(_shortened, each.text.splitlines()))
+        cells = (number, _shortened(each.expected), _shortened(each.predicted), text)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _shortened(text: str) -> str:
+    return in_cell(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+
+
+def write_finetuning(
+    output: Path,
+    folder: Path,
+    report: dict[str, Any],
+    model: PreTrainedModel,
+) -> None:
+    """Writes the curves and the model card of a fine-tuning; removes an earlier run's reports.
+
+    Args:
+        output: folder of the result; the card names it. A card there that isn't an earlier run's,
+            or was edited, becomes `README.old.md`.
+        folder: where the files are written, before they move to `output`.
+        report: of the run; gets the card's digest.
+        model: the best version.
+    """
+    evaluation = [
+        {"step": row["step"], **{name: row[f"val_{name}"] for name in report["metrics"]}}
+        for row in report["history"]
+    ]
+    shown = report["metrics"][:_CURVES]
+    history, best = report["history"], report["best"]["step"]
+    curves.plot_finetuning(history, evaluation, shown, best, folder / curves.CURVES)
+    text = card(output.resolve().name, report, model)
+    with written_atomically(folder / CARD, force=True) as path:
+        path.write_text(text, encoding="utf-8")
+    old, digest = output / CARD, sha256(folder / CARD)
+    if old.exists() and sha256(old) not in (digest, _earlier(output / "report.json")):
+        old.replace(output / OLD_CARD)
+    report["card_sha256"] = digest
+    _clear(output)
+
+
+def _earlier(report: Path) -> str | None:
+    """Returns the digest of the card that an earlier run wrote."""
+    return read_json(report).get("card_sha256") if report.exists() else None
+
+
+def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:
+    """Returns the model card of a fine-tuning, from its report."""
+    settings, best = report["settings"], report["best"]
+    scores = {metric: best[metric] for metric in report["metrics"]}
+    data, task = settings["data"], settings["task"]
+    is_hub = data.startswith("hub:")
+    # A path's folders may say much of its user.
+    dataset = data.removeprefix("hub:").partition("@")[0] if is_hub else Path(data).name
+    kind = type(model).__name__
+    about = _ABOUT.format(
+        kind=kind,
+        task=task,
+        origin=in_cell(_repository(settings["model"]) or Path(settings["model"]).name),
+        dataset=in_cell(dataset),
+        **report["examples"],
+        digest=settings["examples_sha256"],
+        scores="\n".join(f"| {metric} | {value:.4f} |" for metric, value in scores.items()),
+        epoch=best["epoch"],
+        settings="\n".join(
+            f"| {in_cell(key)} | {in_cell(str(settings[key]))} |"
+            for key in settings
+            if key not in _ELSEWHERE and settings[key] is not None
+        ),
+        versions=", ".join(f"{name} {number}" for name, number in report["versions"].items()),
+        max_length=settings["max_length"],
+    )
+    return model_card(
+        name,
+        kind,
+        model.config,
+        report["parameters"],
+        about,
+        _metadata(name, kind, report, scores, dataset if is_hub else None),
+    )
+
+
+def _repository(model: str) -> str | None:
+    """Returns the hub's name of the model that a run started with; None for any other model."""
+    return None if Path(model).exists() else hub.repository(model)
+
+
+def _metadata(
+    name: str,
+    kind: str,
+    report: Mapping[str, Any],
+    scores: Mapping[str, float],
+    dataset: str | None,
+) -> dict[str, Any]:
+    """Returns the hub's metadata; without license and language, which only a person knows.
+
+    Source: https://github.com/huggingface/hub-docs, modelcard.md.
+    """
+    settings = report["settings"]
+    origin = _repository(settings["model"])
+    repository = None if dataset is None else "/".join(dataset.split("/")[:2])
+    data = {
+        "name": dataset or f"{settings['task']}, own files",
+        "type": repository or settings["task"],
+    }
+    types = {metric: _METRICS.get(metric, metric) for metric in scores}
+    result = {
+        "task": {"type": PIPELINES[kind]},
+        "dataset": data,
+        "metrics": [
+            {"type": types[metric], "name": metric, "value": round(value, 6)}
+            for metric, value in scores.items()
+        ],
+    }
+    return {
+        **({"base_model": origin} if origin else {}),
+        **({"datasets": [repository]} if repository else {}),
+        "metrics": sorted(set(types.values())),
+        "model-index": [{"name": name, "results": [result]}],
+    }
+
+
+_ELSEWHERE: Final = ("task", "data", "examples_sha256", "labels", "model", "vocab")
+_ABOUT: Final = """\
+Fine-tuned with albert_tf for the task {task}, from {origin}.
+
+## Scores
+
+| on dev | |
+|---|---|
+{scores}
+
+They are those of the version after epoch {epoch}, the best on dev. Test data, which the choice
+did not see, may give lower ones.
+
+## Training data
+
+| | |
+|---|---|
+| data | {dataset} |
+| examples | {train:,} for training, {dev:,} in dev |
+| SHA-256 of the examples | {digest} |
+
+## Settings
+
+| | |
+|---|---|
+{settings}
+
+Versions: {versions}.
+
+## Limits
+
+The model knows the labels above alone, and the language and the kind of text of its training data.
+A row of its input has at most {max_length} pieces. `mistakes.md` quotes dev: look at it before you
+publish it.
+"""
