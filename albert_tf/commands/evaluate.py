@@ -10,8 +10,9 @@ from albert_tf.data.tasks.named import task_of
 from albert_tf.options import option
 
 SUMMARY = "score a model on labelled data"
-EXAMPLES = """example:
+EXAMPLES = """examples:
   albert-tf evaluate --model my-model --task sst2 --data SST-2
+  albert-tf evaluate --model my-model --task classify --data mails.tsv --report mistakes
 
 Scores the dev file of a folder, or a single file.
 """

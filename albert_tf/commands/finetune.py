@@ -11,7 +11,8 @@ EXAMPLES = """examples:
   albert-tf finetune --task classify --data mails.csv --text-column body --label-column folder \\
       --model mini --output my-model
 
-The output is a model directory of Hugging Face's layout, with report.json and logs for TensorBoard.
+The output is a model directory of Hugging Face's layout, with its card (README.md), report.json,
+pictures of curves and predictions, the worst mistakes (mistakes.md), and logs for TensorBoard.
 After Ctrl-C or a crash the same command resumes exactly at the newest checkpoint.
 """
 

@@ -131,11 +131,11 @@ def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:
     dataset = data.removeprefix("hub:").partition("@")[0] if is_hub else Path(data).name
     kind = type(model).__name__
     about = _ABOUT.format(
-        kind=kind,
         task=task,
         origin=in_cell(_repository(settings["model"]) or Path(settings["model"]).name),
         dataset=in_cell(dataset),
-        **report["examples"],
+        train=report["examples"]["train"],
+        dev=report["examples"]["dev"],
         digest=settings["examples_sha256"],
         scores="\n".join(f"| {metric} | {value:.4f} |" for metric, value in scores.items()),
         epoch=best["epoch"],
