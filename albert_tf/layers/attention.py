@@ -43,8 +43,9 @@ class SelfAttention(ConfiguredLayer):
     Call arguments:
         hidden: `[B, T, H]`.
         bias: float `[B, 1, 1 or T, T]`, see `attention_bias`.
+        rows: number of positions to compute, from the first on: R; None computes all T.
     Returns:
-        `(hidden, probabilities)`: `[B, T, H]` and `[B, A, T, T]`.
+        `(hidden, probabilities)`: `[B, R, H]` and `[B, A, R, T]`.
     Source: ALBERT, arXiv 1909.11942, section 3.1; google-research/albert, modeling.py.
     """
 
@@ -67,11 +68,16 @@ class SelfAttention(ConfiguredLayer):
             layer.build(hidden)
 
     def call(
-        self, hidden: Tensor, bias: Tensor, training: bool | None = None
+        self,
+        hidden: Tensor,
+        bias: Tensor,
+        rows: int | None = None,
+        training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        query, key, value = (
-            self._heads(layer(hidden)) for layer in (self.query, self.key, self.value)
-        )
+        key, value = (self._heads(layer(hidden)) for layer in (self.key, self.value))
+        if rows is not None:
+            hidden, bias = hidden[:, :rows], bias[:, :, :rows]
+        query = self._heads(self.query(hidden))
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         # Scaled after the product: with the scale before it, oneDNN's fusion returns an empty
         # tensor inside a graph loop.

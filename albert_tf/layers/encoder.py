@@ -34,8 +34,9 @@ class AlbertBlock(keras.layers.Layer):
     Call arguments:
         hidden: `[B, T, H]`.
         bias: float `[B, 1, 1 or T, T]`, see `attention_bias`.
+        rows: number of positions to compute, from the first on: R; None computes all T.
     Returns:
-        `(hidden, probabilities)`: `[B, T, H]` and `[B, A, T, T]`.
+        `(hidden, probabilities)`: `[B, R, H]` and `[B, A, R, T]`.
     Source: ALBERT, arXiv 1909.11942, section 3.1; google-research/albert, modeling.py.
     """
 
@@ -67,13 +68,17 @@ class AlbertBlock(keras.layers.Layer):
         return cls(**{**config, **parts})
 
     def call(
-        self, hidden: Tensor, bias: Tensor, training: bool | None = None
+        self,
+        hidden: Tensor,
+        bias: Tensor,
+        rows: int | None = None,
+        training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        attended, probabilities = self.attention(hidden, bias, training=training)
+        attended, probabilities = self.attention(hidden, bias, rows=rows, training=training)
         return self.ffn(attended, training=training), probabilities
 
     def rematerialized(
-        self, hidden: Tensor, bias: Tensor, training: bool | None
+        self, hidden: Tensor, bias: Tensor, rows: int | None, training: bool | None
     ) -> tuple[Tensor, Tensor]:
         """Does the same as `call`, and computes inner results again for the gradient."""
         dropouts = [
@@ -90,7 +95,7 @@ class AlbertBlock(keras.layers.Layer):
 
         def run(hidden: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
             with replayed(dropouts, seeds):
-                return self(hidden, bias, training=training)
+                return self(hidden, bias, rows=rows, training=training)
 
         return keras.remat(run)(hidden, bias)
 
@@ -110,9 +115,12 @@ class AlbertEncoder(ConfiguredLayer):
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
         unroll: False runs each group's visits as a loop of the graph, which is smaller to store and
             to load.
+        first_only: compute the last block at the first position alone, where no other is used: a
+            fifth of the work of 4 layers. Ignored by `unroll=False`.
     Returns:
         `(hidden_states, attentions)`: every block's `[B, T, H]`, the input first, and every block's
-        `[B, A, T, T]`; with `unroll=False` only the last hidden state, and no attentions.
+        `[B, A, T, T]`; with `unroll=False` only the last hidden state, and no attentions; with
+        `first_only` T is 1 in the last one's rows.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
 
@@ -161,6 +169,7 @@ class AlbertEncoder(ConfiguredLayer):
         hidden: Tensor,
         attention_mask: Tensor = None,
         unroll: bool = True,
+        first_only: bool = False,
         training: bool | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
         if attention_mask is None:
@@ -172,14 +181,16 @@ class AlbertEncoder(ConfiguredLayer):
         if not unroll:
             return [self._looped(hidden, bias, training)], []
         hidden_states, attentions = [hidden], []
-        for group in self.schedule:
-            for block in self.group(group):  # with share="all" the same weights at every visit
-                if self.gradient_checkpointing and training:
-                    hidden, probabilities = block.rematerialized(hidden, bias, training)
-                else:
-                    hidden, probabilities = block(hidden, bias, training=training)
-                hidden_states.append(hidden)
-                attentions.append(probabilities)
+        # With share="all" the same weights at every visit.
+        visits = [block for group in self.schedule for block in self.group(group)]
+        for number, block in enumerate(visits, start=1):
+            rows = 1 if first_only and number == len(visits) else None
+            if self.gradient_checkpointing and training:
+                hidden, probabilities = block.rematerialized(hidden, bias, rows, training)
+            else:
+                hidden, probabilities = block(hidden, bias, rows=rows, training=training)
+            hidden_states.append(hidden)
+            attentions.append(probabilities)
         return hidden_states, attentions
 
     def _looped(self, hidden: Tensor, bias: Tensor, training: bool | None) -> Tensor:

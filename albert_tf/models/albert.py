@@ -29,6 +29,7 @@ class AlbertModel(PreTrainedModel):
         output_attentions, output_hidden_states: return the results of every block too.
         unroll: False runs the layers as a loop of the graph, without these results; see
             `AlbertEncoder`.
+        pooled_only: leave `last_hidden_state` out, which saves most of the last layer's work.
     Returns:
         `ModelOutput` with `last_hidden_state` `[B, T, H]`, `pooler_output` `[B, H]`, and on request
         `hidden_states` (L + 1 of `[B, T, H]`, the projected embedding first) and `attentions`
@@ -83,6 +84,7 @@ class AlbertModel(PreTrainedModel):
         output_attentions: bool = False,
         output_hidden_states: bool = False,
         unroll: bool = True,
+        pooled_only: bool = False,
         training: bool | None = None,
     ) -> ModelOutput:
         arguments = locals()
@@ -95,8 +97,11 @@ class AlbertModel(PreTrainedModel):
         check_shapes(inputs)
         mask = inputs.pop("attention_mask")
         hidden = self.embedding(**inputs, training=training)
-        hidden_states, attentions = self.encoder(hidden, mask, unroll=unroll, training=training)
-        outputs = ModelOutput(last_hidden_state=hidden_states[-1])
+        first_only = pooled_only and not (output_attentions or output_hidden_states)
+        hidden_states, attentions = self.encoder(
+            hidden, mask, unroll=unroll, first_only=first_only, training=training
+        )
+        outputs = ModelOutput() if pooled_only else ModelOutput(last_hidden_state=hidden_states[-1])
         if self.pooler is not None:
             outputs["pooler_output"] = self.pooler(hidden_states[-1][:, 0])
         if output_hidden_states:

@@ -39,7 +39,7 @@ class AlbertForMultipleChoice(TaskModel):
     """
 
     targets = {"labels": "logits"}
-    pooled = True
+    pooled = pooled_only = True
     input_rank = 3
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):

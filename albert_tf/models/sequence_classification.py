@@ -49,7 +49,7 @@ class AlbertForSequenceClassification(TaskModel):
     """
 
     targets = {"labels": "logits"}
-    pooled = True
+    pooled = pooled_only = True
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)

@@ -28,9 +28,11 @@ class TaskModel(PreTrainedModel):
 
     Attributes:
         pooled: whether the encoder has a pooler.
+        pooled_only: whether the head reads nothing but its output.
     """
 
     pooled: bool = False
+    pooled_only: bool = False
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -59,7 +61,7 @@ class TaskModel(PreTrainedModel):
         options = {name: given.pop(name) for name in OPTIONS}
         inputs = named_inputs(given, self._known_inputs)
         encoder_inputs = self._encoder_inputs({name: inputs[name] for name in ENCODER_INPUTS})
-        return inputs, self.albert(**encoder_inputs, **options)
+        return inputs, self.albert(**encoder_inputs, **options, pooled_only=self.pooled_only)
 
     def _encoder_inputs(self, inputs: Inputs) -> Inputs:
         """The encoder's inputs, from the task's inputs of the same names."""

@@ -59,3 +59,23 @@ def test_a_loop_of_the_graph_gives_what_the_unrolled_layers_give(
     result = ops.convert_to_numpy(looped(hidden))
     assert result.shape == (2, 7, 20)
     np.testing.assert_allclose(result, states[-1], atol=2e-6)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_the_first_position_alone_is_what_it_is_among_all(
+    small_config, small_features, scrambled, rank, checkpointing
+):
+    encoder = AlbertEncoder(small_config, gradient_checkpointing=checkpointing)
+    encoder.build()
+    scrambled(encoder)
+    hidden = np.random.default_rng(1).standard_normal((2, 7, 20)).astype("float32")
+    mask = small_features["attention_mask"]
+    mask = mask if rank == 2 else np.tril(np.ones((7, 7), "int32")) * mask[:, None]
+    expected, _ = encoder(hidden, mask, training=True)
+    states, attentions = encoder(hidden, mask, first_only=True, training=True)
+    assert [state.shape[1] for state in states[-2:]] == [7, 1]
+    assert attentions[-1].shape[2:] == (1, 7)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(states[-1]), ops.convert_to_numpy(expected[-1])[:, :1], atol=1e-5
+    )

@@ -112,3 +112,20 @@ def test_named_labels_travel(small_config, tmp_path):
         0: "bad",
         1: "good",
     }
+
+
+def test_the_last_layer_is_computed_where_it_is_read(model, examples):
+    """The layers' outputs, where requested, are whole, and the logits the same."""
+    features, _ = examples
+    whole = model(features, output_hidden_states=True)
+    assert whole.hidden_states[-1].shape == (N, 7, model.config.hidden_size)
+    for logits in (model(features).logits, model(features, unroll=False).logits):
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(logits), ops.convert_to_numpy(whole.logits), atol=1e-5
+        )
+    lengths = []
+    ffn = model.albert.encoder.blocks[-1].ffn
+    call = ffn.call
+    ffn.call = lambda hidden, **kwargs: lengths.append(hidden.shape[1]) or call(hidden, **kwargs)
+    model(features)
+    assert lengths[-1] == 1 and set(lengths[:-1]) <= {7}
