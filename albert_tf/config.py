@@ -204,6 +204,12 @@ class AlbertConfig:
         """Names of the classes in order; "LABEL_0", "LABEL_1", … where they have none."""
         return tuple(self.id2label.values())
 
+    @property
+    def label_thresholds(self) -> tuple[float, ...]:
+        """Probability from which each of several labels holds: `thresholds`, otherwise 0.5."""
+        chosen = self.thresholds or ()
+        return chosen if len(chosen) == self.num_labels else (0.5,) * self.num_labels
+
     @classmethod
     def from_size(cls, name: str, **overrides: Any) -> "AlbertConfig":
         """Returns the configuration of a named size; "base" is short for "base-v2".

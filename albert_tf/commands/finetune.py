@@ -43,7 +43,7 @@ def run(options: FinetuningOptions) -> int:
         return 130
     best = {name: f"{value:.4f}" for name, value in report["best"].items() if name not in _PLACE}
     if best.pop(ONE_CLASS, None):
-        print("The model has not learned: all its predictions on dev are of one class.")
+        print("The model has not learned: all its predictions on dev are alike.")
     scores = ", ".join(f"{name} {value}" for name, value in best.items())
     print(f"Best on dev, after epoch {report['best']['epoch']}: {scores}.")
     print(f"{report['parameters']:,} parameters, {report['seconds']:.0f} s: {options.output}")

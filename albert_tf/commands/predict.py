@@ -18,6 +18,8 @@ from albert_tf.commands.text_options import (
     with_inputs,
 )
 from albert_tf.data.options import TASKS, EvaluationOptions, LabelledData
+from albert_tf.data.tasks.multi_label import TYPE as SEVERAL
+from albert_tf.data.tasks.multi_label import chosen_labels
 from albert_tf.data.tasks.named import task_of
 from albert_tf.errors import UserError
 from albert_tf.options import declared, option, part
@@ -29,7 +31,8 @@ EXAMPLES = """examples:
   zcat reviews.gz | albert-tf predict --model my-model --input -
   albert-tf predict --model my-model --task mnli --data MNLI --submission glue
 
-Prints a line for each text: label and probability, or the score. A file is read as needed, however
+Prints a line for each text: label and probability, or the score; of a model for several labels each
+one that reaches its threshold. A file is read as needed, however
 large it is. With --submission it predicts a task's test files instead, which need no labels, and
 writes the files that the task's official scorer or site takes.
 """
@@ -99,6 +102,7 @@ def run(options: OPTIONS) -> int:
         return 0
     given = texts(options)
     label = load("text-classification", options, top_k=None, truncation=True)
+    config, has_several = label.model.config, label.model.problem_type == SEVERAL
     # A model with one label returns a score, unless its configuration says otherwise.
     function = "none" if label.model.problem_type == "regression" else None
 
@@ -107,13 +111,14 @@ def run(options: OPTIONS) -> int:
         return label(given, function_to_apply=function)
 
     for text, found in with_inputs(labelled, given):
-        best = found[0]
+        scores = {each["label"]: each["score"] for each in found}
+        odds = {name: scores[name] for name in config.labels}
+        chosen = chosen_labels(odds, config) if has_several else [found[0]["label"]]
         if options.json:
-            scores = {each["label"]: each["score"] for each in found}
-            odds = {name: scores[name] for name in label.model.config.labels}
-            print_json({"text": text, "label": best["label"], "probabilities": odds})
+            named = {"labels": chosen} if has_several else {"label": chosen[0]}
+            print_json({"text": text, **named, "probabilities": odds})
         else:
-            print(f"{best['label']}\t{best['score']:.4f}")
+            print("\t".join(f"{name}\t{odds[name]:.4f}" for name in chosen))
     return 0
 
 

@@ -31,6 +31,14 @@ class LabelledData:
     )
     label_column: str = option("label", help="name of the label's column", group=_OWN)
     regression: bool = option(False, help="numeric labels, fitted by regression", group=_OWN)
+    multi_label: bool = option(
+        False,
+        help="any number of labels for a text: a list in JSONL, or a text with separators",
+        group=_OWN,
+    )
+    label_separator: str = option(
+        ",", help="text between labels, with --multi-label", metavar="TEXT", group=_OWN
+    )
     words_column: str | None = option(
         None,
         help="name, or number from 1, of the words' column; the first, or words or tokens in JSONL",

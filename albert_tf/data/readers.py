@@ -27,12 +27,13 @@ class Columns(NamedTuple):
 class Example(NamedTuple):
     """A text or a pair of texts, its label as in the file, and its place there for errors.
 
-    `part` names a set that is scored by itself, such as MNLI's mismatched one.
+    Several labels are a tuple. `part` names a set that is scored by itself, such as MNLI's
+    mismatched one.
     """
 
     text: str
     text_pair: str | None
-    label: str | None
+    label: Any  # text, a tuple of texts, or None
     part: str = ""
     place: str = ""
 
@@ -55,14 +56,18 @@ class Row(NamedTuple):
                 f"{listed(map(repr, self.fields))}."
             )
         value = self.fields[name]
-        written = value if isinstance(value, str) else json.dumps(value)
-        if not may_be_empty and (value is None or not written.strip()):
+        written = "" if value is None else value if isinstance(value, str) else json.dumps(value)
+        if not may_be_empty and not written.strip():
             raise UserError(f"{name!r} must not be empty. Received: {self.place}.")
         return written
 
 
 def read_examples(
-    path: Path, columns: Columns, skip_bad_rows: bool = False, part: str = ""
+    path: Path,
+    columns: Columns,
+    skip_bad_rows: bool = False,
+    part: str = "",
+    read_label: Callable[[Row, str | int], Any] = Row.text,
 ) -> list[Example]:
     """Reads texts or pairs of texts with their labels; see `read_rows`.
 
@@ -71,10 +76,10 @@ def read_examples(
     may_be_empty = columns.label is None
 
     def example(row: Row) -> Example:
-        text, label, pair = (
-            name if name is None else row.text(name, may_be_empty) for name in columns
-        )
-        return Example(text or "", pair, label, part, row.place)
+        text = row.text(columns.text, may_be_empty)
+        pair = None if columns.text_pair is None else row.text(columns.text_pair, may_be_empty)
+        label = None if columns.label is None else read_label(row, columns.label)
+        return Example(text, pair, label, part, row.place)
 
     return read_rows(path, columns, example, skip_bad_rows)
 

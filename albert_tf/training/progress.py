@@ -122,7 +122,7 @@ _FORMATS: Final = {
     "masked_lm_accuracy": "masked LM {:.1%}",
     "sentence_order_accuracy": "sentence order {:.1%}",
     "accuracy": "accuracy {:.1%}",
-    ONE_CLASS: "all predictions of one class",
+    ONE_CLASS: "all predictions alike",
     "tokens_per_second": "{:,.0f} tokens/s",
 }
 _UNSHOWN: Final = {"step", "learning_rate", "perplexity", "masked_lm_loss", "sentence_order_loss"}

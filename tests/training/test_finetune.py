@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from albert_tf.cli import main
 from albert_tf.errors import UserError
 from albert_tf.locks import locked
 from albert_tf.models import AlbertForSequenceClassification
@@ -204,6 +205,41 @@ def test_regression(tmp_path):
     assert (tmp_path / "out" / "scores.png").exists()
     assert not (tmp_path / "out" / "confusion.png").exists()
     assert "| distance | expected" in (tmp_path / "out" / "mistakes.md").read_text()
+
+
+def test_several_labels(tmp_path, capsys):
+    """Stores the thresholds with which the best version was scored."""
+    rows = [
+        {"text": f"{good} {bad}", "label": [*["kind"] * (good in GOOD), *["bad"] * (bad in BAD)]}
+        for good in ("film", *GOOD)
+        for bad in ("film", *BAD)
+    ]
+    path = tmp_path / "all.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    given = {"multi_label": True, "dev_fraction": 0.25, "learning_rate": 3e-3}
+    report = finetune(options(path, tmp_path / "out", **given))
+    best = report["best"]
+    assert set(best) >= {"micro_f1", "macro_f1", "mean_average_precision"}
+    model = AlbertForSequenceClassification.from_pretrained(tmp_path / "out")
+    assert model.problem_type == "multi_label_classification"
+    assert model.config.labels == ("bad", "kind") and len(model.config.thresholds) == 2
+    arguments = {"model": str(tmp_path / "out"), "task": "classify", "multi_label": True}
+    scores = evaluate(**arguments, data=path, predictions=tmp_path / "found")
+    predicted = [json.loads(line) for line in (tmp_path / "found" / "predictions.jsonl").open()]
+    right = sum(
+        len({*row["labels"]} & {*each["label"]}) for row, each in zip(predicted, rows, strict=True)
+    )
+    total = sum(
+        len(row["labels"]) + len(each["label"]) for row, each in zip(predicted, rows, strict=True)
+    )
+    assert scores["micro_f1"] == pytest.approx(2 * right / total)
+    assert main(["predict", "--model", str(tmp_path / "out"), "--json", rows[-1]["text"]]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["labels"] == predicted[-1]["labels"]
+    assert row["probabilities"] == pytest.approx(predicted[-1]["probabilities"], abs=1e-5)
+    assert main(["predict", "--model", str(tmp_path / "out"), rows[-1]["text"]]) == 0
+    fields = capsys.readouterr().out.rstrip("\n").split("\t")
+    assert [name for name in fields[::2] if name] == row["labels"]
 
 
 def test_other_examples_are_refused(data, tmp_path):

@@ -11,18 +11,18 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import softmax
 
-from albert_tf.data.readers import Example, read_examples
+from albert_tf.data.readers import Example, Row, read_examples
 from albert_tf.data.tasks.base import Judged, Outputs, Task, find_file
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 
-# A key of scores: all predictions are of one class, the labels of several.
+# A key of scores: all predictions are alike, but not all labels.
 ONE_CLASS: Final = "one_class"
 SCORE: Final = "score"  # the label of a regressor
 
 
-class Classification(Task[Example, np.ndarray]):
+class Classification(Task[Example, Any]):
     """One of several classes, or a number.
 
     A prediction is float `[C]`: the classes' probabilities, or the number.
@@ -42,18 +42,23 @@ class Classification(Task[Example, np.ndarray]):
         glue, skip = GLUE.get(self.options.task), labelled and self.options.skip_bad_rows
         if glue is None:
             columns = self.options.columns
-            return read_examples(path, columns if labelled else columns._replace(label=None), skip)
+            columns = columns if labelled else columns._replace(label=None)
+            return read_examples(path, columns, skip, read_label=self.read_label)
         part = glue.part(path)
         return read_examples(path, glue.columns_of(part, labelled), skip, part.name)
+
+    def read_label(self, row: Row, name: str | int) -> Any:
+        """Returns the label in a row."""
+        return row.text(name)
 
     def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
         """Returns GLUE's labels in GLUE's order; for other data the labels of `train`, sorted."""
         if self._is_regression:
-            return {"id2label": {0: SCORE}, "problem_type": "regression"}
+            return {"id2label": {0: SCORE}, "problem_type": "regression", "thresholds": None}
         if self.options.task in GLUE:
             names = [name for _, name in GLUE[self.options.task].labels]
         else:
-            names = _sorted({example.label or "" for example in train})
+            names = sorted_labels({example.label or "" for example in train})
         if len(names) < 2:
             raise UserError(
                 "Classification needs at least two labels. "
@@ -62,6 +67,7 @@ class Classification(Task[Example, np.ndarray]):
         return {
             "id2label": dict(enumerate(names)),
             "problem_type": "single_label_classification",
+            "thresholds": None,  # a model of another task may have some
         }
 
     def check(self, examples: Sequence[Example], config: Any) -> None:
@@ -81,7 +87,7 @@ class Classification(Task[Example, np.ndarray]):
 
     def predictions(
         self, examples: Sequence[Example], rows: Rows, outputs: Sequence[Outputs], config: Any
-    ) -> list[np.ndarray]:
+    ) -> list[Any]:
         logits = [row["logits"] for row in outputs]
         return logits if self._is_regression else [softmax(row) for row in logits]
 
@@ -166,8 +172,13 @@ class Classification(Task[Example, np.ndarray]):
             return {each.name: each.metrics for each in glue.parts}.get(part) or glue.metrics
         return ("pearson", "spearman") if self._is_regression else ("accuracy", "macro_f1")
 
-    def _labels(self, examples: Sequence[Example], config: Any) -> list[float]:
+    def _labels(self, examples: Sequence[Example], config: Any) -> list[Any]:
         """Returns the classes or scores of labelled examples; errors are those of `check`."""
+        if config.problem_type == "multi_label_classification":
+            raise UserError(
+                f"The model must give one label for --task {self.options.task}. Received: a model "
+                "for several. Add --multi-label to --task classify."
+            )
         numbers = self._numbers(config.labels)
         return [_number(example, numbers) for example in examples if example.label is not None]
 
@@ -236,7 +247,7 @@ def _parts(examples: Sequence[Example]) -> dict[str, list[int]]:
     return rows
 
 
-def _sorted(labels: set[str]) -> list[str]:
+def sorted_labels(labels: set[str]) -> list[str]:
     """Sorts by value if all are numbers: "2" before "10"."""
     try:
         return sorted(labels, key=float)

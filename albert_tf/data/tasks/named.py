@@ -5,12 +5,15 @@ from typing import Any
 from albert_tf.data.options import TAG, LabelledData
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import Classification
+from albert_tf.data.tasks.multi_label import MultiLabel
 from albert_tf.data.tasks.tagging import Tagging
 
 
 def task_of(options: LabelledData) -> Task[Any, Any]:
     """Returns the task that the options name."""
-    return Tagging(options) if options.task == TAG else Classification(options)
+    if options.task == TAG:
+        return Tagging(options)
+    return MultiLabel(options) if options.multi_label else Classification(options)
 
 
 def check_training_data(options: LabelledData) -> None:

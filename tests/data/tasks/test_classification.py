@@ -49,6 +49,102 @@ def test_every_glue_layout(tmp_path, name):
     assert numbers(glue, [example]) == [expected.get(name, 0)]
 
 
+# Header and one row of each task's test file.
+TEST_ROWS = {
+    "cola": "index\tsentence\n0\tOur friends buy it.",
+    "sst2": "index\tsentence\n0\ta delight ",
+    "mrpc": "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\tHe went.\tShe stayed.",
+    "stsb": "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\n"
+    "0\tg\tf\t2012\t1\tn\tn\tA plane.\tAn air plane.",
+    "qqp": "id\tquestion1\tquestion2\n0\tWhy?\t",
+    "mnli": "index\tpromptID\tpairID\tgenre\tsentence1\tsentence2\n0\t1\t1\tg\tHe ran.\tHe moved.",
+    "qnli": "index\tquestion\tsentence\n0\tWhen?\tIn 1900.",
+    "rte": "index\tsentence1\tsentence2\n0\tA.\tB.",
+    "wnli": "index\tsentence1\tsentence2\n0\tA.\tB.",
+}
+
+
+def submitted(glue, folder, chosen, **fields):
+    """Returns the lines of each file that is written if the outputs are `chosen`."""
+    examples = glue.examples("test", labelled=False)
+    config = AlbertConfig(**{**glue.config_fields([]), **fields})
+    glue.check(examples, config)
+    found = [np.array(row) for row in chosen[: len(examples)]]
+    (folder / "out").mkdir()
+    glue.write(folder / "out", examples, found, config)
+    return {path.name: path.read_text().splitlines() for path in (folder / "out").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "label"),
+    [
+        ("cola", "CoLA.tsv", "1"),
+        ("sst2", "SST-2.tsv", "1"),
+        ("mrpc", "MRPC.tsv", "1"),
+        ("stsb", "STS-B.tsv", "0.0000"),  # clipped
+        ("qqp", "QQP.tsv", "1"),
+        ("mnli", "MNLI-m.tsv", "neutral"),
+        ("qnli", "QNLI.tsv", "not_entailment"),
+        ("rte", "RTE.tsv", "not_entailment"),
+        ("wnli", "WNLI.tsv", "1"),
+    ],
+)
+def test_every_test_file_and_what_its_site_takes(tmp_path, name, file, label):
+    (tmp_path / GLUE[name].parts[0].test[0]).write_text(TEST_ROWS[name] + "\n")
+    chosen = [[-0.5] if name == "stsb" else [0.1, 0.8, 0.1][: max(2, len(GLUE[name].labels))]]
+    found = submitted(task(name, tmp_path), tmp_path, chosen)
+    assert found == {file: ["index\tprediction", f"0\t{label}"]}
+
+
+def test_labels_of_the_site_whatever_the_models_order(tmp_path):
+    (tmp_path / "test.tsv").write_text(TEST_ROWS["rte"])
+    labels = {0: "not_entailment", 1: "entailment"}
+    found = submitted(task("rte", tmp_path), tmp_path, [[0.9, 0.1]], id2label=labels)
+    assert found["RTE.tsv"][1] == "0\tnot_entailment"
+
+
+def mnli_files(folder):
+    """Writes MNLI's files and the diagnostics beside their folder, as GLUE's script does."""
+    mnli, pairs = folder / "MNLI", folder / "diagnostic"
+    mnli.mkdir()
+    pairs.mkdir()
+    header = "index\tsentence1\tsentence2\tgold_label\n"
+    (mnli / "dev_matched.tsv").write_text(header + "0\ta\tb\tneutral\n1\tc\td\tneutral\n")
+    (mnli / "dev_mismatched.tsv").write_text(header + "0\te\tf\tneutral\n")
+    full = "Domain\tPremise\tHypothesis\tLabel\nNews\tg\th\tentailment\nNews\ti\tj\tneutral\n"
+    (pairs / "diagnostic-full.tsv").write_text(full)
+    for path, count in (
+        (mnli / "test_matched.tsv", 2),
+        (mnli / "test_mismatched.tsv", 1),
+        (pairs / "diagnostic.tsv", 2),
+    ):
+        rows = "".join(f"{number}\ta\tb\n" for number in range(count))
+        path.write_text("index\tsentence1\tsentence2\n" + rows)
+    return mnli
+
+
+def test_mnli_is_scored_by_part(tmp_path):
+    mnli = task("mnli", mnli_files(tmp_path))
+    examples = mnli.examples("dev")
+    assert [example.part for example in examples] == ["", "", "mismatched", "ax", "ax"]
+    config = AlbertConfig(**mnli.config_fields([]))
+    found = [np.eye(3)[label] for label in (1, 0, 1, 0, 1)]
+    scores = mnli.scores(examples, found, config)
+    assert scores == {"accuracy": 0.5, "mismatched_accuracy": 1.0, "ax_matthews": 1.0}
+    alone = task("mnli", mnli.options.data / "dev_mismatched.tsv").examples("dev")
+    assert [example.part for example in alone] == ["mismatched"]
+
+
+def test_mnli_is_submitted_by_part(tmp_path):
+    chosen = [np.eye(3)[label] for label in (0, 1, 2, 1, 0)]
+    found = submitted(task("mnli", mnli_files(tmp_path)), tmp_path, chosen)
+    assert found == {
+        "MNLI-m.tsv": ["index\tprediction", "0\tentailment", "1\tneutral"],
+        "MNLI-mm.tsv": ["index\tprediction", "0\tcontradiction"],
+        "AX.tsv": ["index\tprediction", "0\tneutral", "1\tentailment"],
+    }
+
+
 def test_files_of_many_rows():
     """Reads the bundled reviews, and GLUE's files if they are beside the checkout."""
     bundled = Path(albert_tf.assets.__file__).parent / "reviews"

@@ -1,0 +1,142 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data.options import LabelledData
+from albert_tf.data.readers import Example
+from albert_tf.data.tasks.classification import ONE_CLASS, Classification
+from albert_tf.data.tasks.named import check_training_data, task_of
+from albert_tf.errors import UserError
+
+NAMES = ("long", "sad", "warm")
+
+
+def task(data=".", **others):
+    return task_of(LabelledData(task="classify", data=Path(data), multi_label=True, **others))
+
+
+def examples(*labels):
+    return [Example(f"text {number}", None, names) for number, names in enumerate(labels)]
+
+
+def odds(*rows):
+    return [dict(zip(NAMES, row, strict=True)) for row in rows]
+
+
+def config(**changes):
+    fields = task().config_fields(examples(("warm", "sad"), ("long",), ()))
+    return AlbertConfig(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "separator"),
+    [
+        ("a.csv", 'text,label\na,"warm, sad"\nb,\nc,long\n', ","),
+        ("a.tsv", "text\tlabel\na\twarm|sad|warm\nb\t\nc\tlong\n", "|"),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": ["warm", "sad"]}\n{"text": "b", "label": []}\n'
+            '{"text": "c", "label": "long"}',
+            ",",
+        ),
+    ],
+)
+def test_lists_and_separators(tmp_path, name, rows, separator):
+    (tmp_path / name).write_text(rows)
+    found = task(tmp_path / name, label_separator=separator).examples("train")
+    assert [example.label for example in found] == [("warm", "sad"), (), ("long",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "message"),
+    [
+        ("a.jsonl", '{"text": "a", "label": [1]}', "list of texts.*Received: .1., .*line 1"),
+        ("a.jsonl", '{"text": "a", "label": null}', "list of texts.*Received: None"),
+        ("a.jsonl", '{"text": "a", "label": ["x", ""]}', "list of texts"),
+        ("a.jsonl", '{"text": "a"}', "must have 'label'"),
+        ("a.csv", "text,label\na,x,\n", "as many fields"),
+        ("a.csv", 'text,label\na,"x,,y"\n', "with ',' between labels.*Received: 'x,,y'.*line 2"),
+    ],
+)
+def test_bad_labels(tmp_path, name, row, message):
+    (tmp_path / name).write_text(row)
+    with pytest.raises(UserError, match=message):
+        task(tmp_path / name).examples("train")
+
+
+def test_a_label_may_have_the_separator_in_a_list(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": ["x, y"]}')
+    assert task(tmp_path / "a.jsonl").examples("dev")[0].label == ("x, y",)
+
+
+def test_labels_of_the_model():
+    assert config().labels == NAMES
+    assert config().problem_type == "multi_label_classification"
+    found = task()._labels(examples(("sad",), (), ("warm", "long")), config())
+    np.testing.assert_array_equal(found, [[0, 1, 0], [0, 0, 0], [1, 0, 1]])
+    with pytest.raises(UserError, match="one of long, sad, warm. Received: 'new', for the text"):
+        task().check(examples(("new",)), config())
+    with pytest.raises(UserError, match="need a row with a label. Received: 1 examples"):
+        task().config_fields(examples(()))
+
+
+def test_a_model_of_the_other_kind():
+    with pytest.raises(UserError, match="must have been trained with it.*Leave --multi-label out"):
+        task().check([], config(problem_type="single_label_classification"))
+    single = Classification(LabelledData(task="classify", data=Path()))
+    with pytest.raises(UserError, match="Add --multi-label"):
+        single.check([], config())
+
+
+def test_an_unseen_label_in_dev_is_named(tmp_path):
+    (tmp_path / "train.csv").write_text("text,label\na,x\nb,\n")
+    (tmp_path / "dev.csv").write_text('text,label\na,"x,z"\n')
+    with pytest.raises(UserError, match="must be one of x. Received: 'z', .*dev.csv, line 2"):
+        check_training_data(task(tmp_path).options)
+
+
+def test_scores_by_hand():
+    given = examples(("long",), ("sad",), ("long", "sad"), ())
+    found = odds((0.9, 0.2, 0.1), (0.6, 0.4, 0.1), (0.7, 0.8, 0.1), (0.1, 0.3, 0.1))
+    scores = task().scores(given, found, config())
+    # long: 2 right, 1 false; sad: 1 right, 1 missed; warm: never
+    assert scores["micro_f1"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 1))
+    assert scores["macro_f1"] == pytest.approx((4 / 5 + 2 / 3 + 0) / 3)
+    assert scores["mean_average_precision"] == pytest.approx(1)
+    chosen = config(**task().tuned(given, found))
+    assert chosen.thresholds == pytest.approx((0.65, 0.35, 0.5))
+    assert task().scores(given, found, chosen)["micro_f1"] == 1
+    (curve, other) = task().by_threshold(given, found, chosen)
+    assert (curve.chosen, max(curve.scores), len(curve.thresholds)) == (chosen.thresholds[0], 1, 4)
+    assert other.score == "F1 of sad"
+    judged = task().judged(given, found, chosen)
+    assert [each.is_right for each in judged] == [True] * 4
+    assert (judged[2].expected, judged[3].predicted) == ("long, sad", "no label")
+    assert judged[0].confidence == pytest.approx(0.8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("probability", [0.1, 0.9])
+def test_the_same_labels_for_all_texts_are_said(probability):
+    found = odds(*[[probability] * 3] * 2)
+    assert task().scores(examples(("long",), ()), found, config())[ONE_CLASS] == 1
+    scores = task().scores(examples((), ()), found, config())  # no label at all
+    assert scores == {"micro_f1": 0, "macro_f1": 0, "mean_average_precision": 0}
+    assert task().tuned(examples(()), found[:1]) == {"thresholds": (0.5, 0.5, 0.5)}
+
+
+def test_rows_have_a_float_for_each_label(tiny_tokenizer):
+    rows = task().encode(examples(("sad",), ()), tiny_tokenizer, config(), 16)
+    labels = rows.batch(np.arange(2))[1]["labels"]
+    assert labels.dtype == "float32"
+    assert labels.tolist() == [[0, 1, 0], [0, 0, 0]]
+
+
+def test_written_predictions(tmp_path):
+    task().write(tmp_path, examples((), ()), odds((0.9, 0.8, 0.1), (0, 0, 0)), config())
+    lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
+    assert [json.loads(line)["labels"] for line in lines] == [["long", "sad"], []]
+    assert json.loads(lines[0])["probabilities"] == {"long": 0.9, "sad": 0.8, "warm": 0.1}
