@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from albert_tf.errors import UserError
 from albert_tf.locks import LOCK, locked
 
 SUMS: Final = "SHA256SUMS"
+# Endings of files that people edit, and whose content is checked when they are read.
+_EDITED: Final = (".json", ".yaml", ".md", "checkpoint")
 
 
 @contextlib.contextmanager
@@ -67,9 +69,13 @@ def write_json(
     Args:
         **options: arguments of `json.dumps`.
     """
-    text = json.dumps(content, indent=indent, **options)
     with written_atomically(path, force=True) as target:
-        target.write_text(text + "\n", encoding="utf-8")
+        target.write_text(as_json(content, indent=indent, **options), encoding="utf-8")
+
+
+def as_json(content: Any, *, indent: int = 2, **options: Any) -> str:
+    """Returns the text of a JSON file."""
+    return json.dumps(content, indent=indent, **options) + "\n"
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -91,34 +97,101 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def write_sums(folder: Path, names: Iterable[str]) -> None:
-    """Writes the SHA-256 of files to `SHA256SUMS`, which `sha256sum -c` reads too."""
-    lines = [f"{sha256(folder / name)}  {name}\n" for name in names]
-    with written_atomically(folder / SUMS, force=True) as path:
-        path.write_text("".join(lines), encoding="utf-8")
+def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:
+    """Writes files of a folder, which belong together, and their sums.
+
+    All are written before the first replaces an older one. Meanwhile `SHA256SUMS` lists the older
+    ones and, below an empty line, the new ones: either are accepted, and a mix, which a killed
+    process leaves, is refused.
+
+    Args:
+        folder: other files in it stay, and their sums.
+        writers: for each file's name, a function that writes it to a path.
+    Raises:
+        OSError: they can't be written; the older ones stay.
+    """
+    names = sorted(writers)
+    folder.mkdir(parents=True, exist_ok=True)
+    lists: list[dict[str, str]] = []
+    with contextlib.suppress(UserError):  # Sums that can't be read are replaced.
+        lists = _read_sums(folder)
+    others = [
+        {name: total for name, total in listed.items() if name not in writers}
+        for listed in lists or [{}]
+    ]
+    older = {name: sha256(folder / name) for name in names if (folder / name).is_file()}
+    with contextlib.ExitStack() as stack:
+        newer = {}
+        for name in names:
+            path = stack.enter_context(written_atomically(folder / name, force=True))
+            writers[name](path)
+            newer[name] = sha256(path)
+        if older:
+            _write_sums(folder, [{**kept, **part} for part in (older, newer) for kept in others])
+    lasting = {name: total for name, total in newer.items() if not name.endswith(_EDITED)}
+    _write_sums(folder, [{**kept, **lasting} for kept in others])
 
 
-def check_sums(folder: Path) -> None:
+def write_sums(folder: Path) -> None:
+    """Writes the SHA-256 of all files in a folder to `SHA256SUMS`, which `sha256sum -c` reads too.
+
+    Leaves out what people edit.
+    """
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SUMS)
+    names = (path.relative_to(folder).as_posix() for path in paths)
+    _write_sums(
+        folder, [{name: sha256(folder / name) for name in names if not name.endswith(_EDITED)}]
+    )
+
+
+def check_sums(folder: Path, only: str | None = None) -> None:
     """Compares each file in a folder with its SHA-256 in `SHA256SUMS`, if there is one.
 
+    Args:
+        only: name of the only file to compare.
     Raises:
         UserError: a file is another one, or `SHA256SUMS` isn't as `sha256sum` writes it.
     """
+    lists = _read_sums(folder)
+    names = {name for listed in lists for name in listed if only in (None, name)}
+    found = {name: sha256(folder / name) for name in sorted(names) if (folder / name).is_file()}
+    different = [
+        [name for name in found if listed.get(name, found[name]) != found[name]] for listed in lists
+    ]
+    if different and all(different):
+        name = different[-1][0]
+        raise UserError(
+            f"{folder / name} must be the file that {SUMS} beside it was written for. Received "
+            "another one. Copy both again, or save again if saving was interrupted; "
+            f"if {name} was changed on purpose, delete {SUMS}."
+        )
+
+
+def _read_sums(folder: Path) -> list[dict[str, str]]:
+    """Returns the sums by file: one list, or several that an empty line separates."""
     path = folder / SUMS
-    for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
-        match = re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line)
-        if not match:
-            raise UserError(
-                f"{SUMS} must be as sha256sum writes it. Received: {path} with {line[:99]!r}. "
-                "Write it again, or delete it."
-            )
-        name = match[2]
-        file = folder / name
-        if Path(name).name == name and file.is_file() and sha256(file) != match[1]:
-            raise UserError(
-                f"{file} must be the file that {SUMS} beside it was written for. Received another "
-                f"one. Copy both again; if {name} was changed on purpose, delete {SUMS}."
-            )
+    lists: list[dict[str, str]] = []
+    content = path.read_text("utf-8", "replace") if path.is_file() else ""
+    for block in filter(None, content.split("\n\n")):
+        lists.append({})
+        for line in block.splitlines():
+            match = re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line)
+            if not match:
+                raise UserError(
+                    f"{SUMS} must be as sha256sum writes it. Received: {path} with {line[:99]!r}. "
+                    "Write it again, or delete it."
+                )
+            if not {"..", "/", "\\"} & set(Path(match[2]).parts):
+                lists[-1][match[2]] = match[1]
+    return lists
+
+
+def _write_sums(folder: Path, lists: Iterable[Mapping[str, str]]) -> None:
+    blocks = (
+        "".join(f"{total}  {name}\n" for name, total in sorted(listed.items())) for listed in lists
+    )
+    with written_atomically(folder / SUMS, force=True) as path:
+        path.write_text("\n".join(dict.fromkeys(filter(None, blocks))), encoding="utf-8")
 
 
 def sha256(path: Path) -> str:

@@ -1,6 +1,8 @@
 import errno
+import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,7 @@ from albert_tf.errors import UserError
 from albert_tf.files import (
     check_apart,
     check_sums,
+    replace_files,
     require_same,
     write_json,
     write_sums,
@@ -138,15 +141,26 @@ def test_settings_that_differ_are_listed_with_both_values():
         require_same("examples", many, {})
 
 
+def write(content):
+    return lambda path: path.write_bytes(content)
+
+
 def test_sums_are_sha256sums(tmp_path):
-    (tmp_path / "a b.bin").write_bytes(b"weights")
-    (tmp_path / "c.bin").write_bytes(b"")
-    write_sums(tmp_path, ["a b.bin", "c.bin"])
+    (tmp_path / "assets").mkdir()
+    files = {"a b.bin": b"weights", "c.bin": b"", "assets/d.txt": b"a", "config.json": b"{}"}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    write_sums(tmp_path)
     if shutil.which("sha256sum"):
         subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path, check=True)
     check_sums(tmp_path)
     (tmp_path / "c.bin").unlink()
+    (tmp_path / "config.json").write_bytes(b"edited")
     check_sums(tmp_path)
+    (tmp_path / "assets" / "d.txt").write_bytes(b"b")
+    check_sums(tmp_path, "a b.bin")
+    with pytest.raises(UserError, match="assets/d.txt must be the file that SHA256SUMS"):
+        check_sums(tmp_path, "assets/d.txt")
     (tmp_path / "a b.bin").write_bytes(b"others!")
     with pytest.raises(UserError, match="a b.bin must be the file that SHA256SUMS .*on purpose"):
         check_sums(tmp_path)
@@ -155,11 +169,83 @@ def test_sums_are_sha256sums(tmp_path):
         check_sums(tmp_path)
 
 
-def test_sums_of_files_elsewhere_are_not_read(tmp_path):
+@pytest.mark.parametrize("name", ["../a.bin", "{folder}/a.bin"])
+def test_sums_of_files_elsewhere_are_not_read(tmp_path, name):
     (tmp_path / "a.bin").write_bytes(b"elsewhere")
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "SHA256SUMS").write_text(f"{'0' * 64}  ../a.bin\n")
+    line = f"{'0' * 64}  {name.format(folder=tmp_path)}\n"
+    (tmp_path / "model" / "SHA256SUMS").write_text(line)
     check_sums(tmp_path / "model")
+
+
+@pytest.mark.parametrize("sums", ["", "not one", f"{'0' * 64}  other.bin\n"])
+def test_files_are_replaced_with_their_sums(tmp_path, sums):
+    (tmp_path / "SHA256SUMS").write_text(sums)
+    (tmp_path / "a.bin").write_bytes(b"old")
+    replace_files(tmp_path, {"a.bin": write(b"new"), "config.json": write(b"{}")})
+    check_sums(tmp_path)
+    names = [line.split()[1] for line in (tmp_path / "SHA256SUMS").read_text().splitlines()]
+    assert names == ["a.bin", "other.bin"] if "other" in sums else ["a.bin"]
+    (tmp_path / "a.bin").write_bytes(b"old")
+    with pytest.raises(UserError, match="a.bin must be the file that SHA256SUMS"):
+        check_sums(tmp_path)
+
+
+def test_a_kill_while_files_are_replaced(tmp_path, monkeypatch):
+    """At every moment the old files or the new ones are accepted, and a mix is refused."""
+    old = dict.fromkeys(("a.bin", "b.bin", "config.json"), b"old")
+    seen = set()
+    replace_files(tmp_path, {name: write(content) for name, content in old.items()})
+    check_sums(tmp_path)
+    real = os.replace
+
+    def replaced(source, target):
+        real(source, target)
+        contents = {(tmp_path / name).read_bytes() for name in old}
+        if len(contents) > 1:
+            with pytest.raises(UserError, match="save again if saving was interrupted"):
+                check_sums(tmp_path)
+        else:
+            check_sums(tmp_path)
+        seen.add(frozenset(contents))
+
+    monkeypatch.setattr(os, "replace", replaced)
+    replace_files(tmp_path, {name: write(b"new") for name in old})
+    assert seen == {frozenset(each) for each in ([b"old"], [b"new"], [b"old", b"new"])}
+
+
+def test_a_mix_stays_refused_until_all_of_it_is_replaced(tmp_path, monkeypatch):
+    replace_files(tmp_path, {name: write(b"old") for name in ("a.bin", "b.bin", "c.bin")})
+    real, moved = os.replace, []
+
+    def killed(source, target):
+        if "b.bin" in moved:
+            raise KeyboardInterrupt
+        real(source, target)
+        moved.append(Path(target).name)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", killed)
+        replace_files(tmp_path, {name: write(b"new") for name in ("a.bin", "b.bin")})
+    assert [(tmp_path / name).read_bytes() for name in ("a.bin", "b.bin")] == [b"old", b"new"]
+    replace_files(tmp_path, {"c.bin": write(b"new")})
+    with pytest.raises(UserError, match="save again if saving was interrupted"):
+        check_sums(tmp_path)
+    replace_files(tmp_path, {name: write(b"newer") for name in ("a.bin", "b.bin")})
+    check_sums(tmp_path)
+    assert (tmp_path / "SHA256SUMS").read_text().count("\n") == 3
+
+
+def test_a_failed_save_changes_nothing(tmp_path):
+    replace_files(tmp_path, {"a.bin": write(b"old"), "b.bin": write(b"old")})
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left on device: .*b.bin"):
+        replace_files(tmp_path, {"a.bin": write(b"new"), "b.bin": full})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_errors_of_no_file_and_of_the_temporary_one_name_the_output(tmp_path):

@@ -11,7 +11,7 @@ from albert_tf.checkpoints import hdf5, names, weight_files
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.files import SUMS, read_json, write_json, write_sums
+from albert_tf.files import as_json, read_json, replace_files
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"
@@ -82,12 +82,15 @@ def write_directory(
     architecture: str,
 ) -> None:
     """Writes tensors by their names in the file, a configuration that names the class, and sums."""
-    folder = Path(folder).expanduser()
-    (folder / SUMS).unlink(missing_ok=True)  # of the weights that are replaced
-    weight_files.write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
     values = {**config.to_dict(), "architectures": [architecture]}
-    write_json(folder / CONFIG, values, sort_keys=True, ensure_ascii=False)
-    write_sums(folder, [WEIGHTS])
+    text = as_json(values, sort_keys=True, ensure_ascii=False)
+    replace_files(
+        Path(folder).expanduser(),
+        {
+            CONFIG: lambda path: path.write_text(text, encoding="utf-8"),
+            WEIGHTS: lambda path: weight_files.write_tensors(path, tensors, {"format": "pt"}),
+        },
+    )
 
 
 def stored_names(tensors: Iterable[str]) -> dict[str, str]:

@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.files import written_atomically
 
 # flax.serialization: type 1 of msgpack's extensions is an array as (shape, dtype, bytes).
 _FLAX_ARRAY: Final = 1
@@ -41,20 +40,19 @@ def as_float32(array: np.ndarray) -> np.ndarray:
 def write_tensors(
     path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Writes a safetensors file atomically; replaces an existing one.
+    """Writes a safetensors file; not atomically.
 
     Raises:
-        OSError: it can't be written; an existing file stays.
+        OSError: it can't be written.
     """
     import safetensors.numpy
 
-    with written_atomically(path, force=True) as target:
-        try:
-            safetensors.numpy.save_file(dict(tensors), target, metadata=dict(metadata))
-        except safetensors.SafetensorError as error:
-            code = re.search(r"os error (\d+)", str(error))  # a full disk comes as this class too
-            number = int(code.group(1)) if code else 0
-            raise OSError(number, os.strerror(number) if code else str(error), str(path)) from error
+    try:
+        safetensors.numpy.save_file(dict(tensors), path, metadata=dict(metadata))
+    except safetensors.SafetensorError as error:
+        code = re.search(r"os error (\d+)", str(error))  # a full disk comes as this class too
+        number = int(code.group(1)) if code else 0
+        raise OSError(number, os.strerror(number) if code else str(error), str(path)) from error
 
 
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:

@@ -23,10 +23,10 @@ from albert_tf.text.encoding import BatchEncoding, Origins, Tensors, as_tensors,
 from albert_tf.text.rows import EncodedRow, Layout, make_rows
 from albert_tf.text.segmenter import Segmenter, Text
 from albert_tf.text.tokenizer_files import (
+    json_files,
     read_tokenizer,
     stored_settings,
     write_tokenizer,
-    write_vocabulary,
 )
 
 
@@ -246,20 +246,20 @@ class BaseTokenizer(TokenConversions, ABC):
 
     def save_vocabulary(
         self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
-    ) -> tuple[str]:
+    ) -> tuple[str, ...]:
         """Writes the vocabulary as `[prefix-]spiece.model` or `[prefix-]vocab.txt`.
 
         Returns:
             Its path, in a tuple.
         """
         name = f"{filename_prefix}-{self.vocab_name}" if filename_prefix else self.vocab_name
-        return (write_vocabulary(save_directory, name, self.model_bytes),)
+        return write_tokenizer(save_directory, {name: self.model_bytes})
 
     def save_pretrained(self, save_directory: str | os.PathLike[str]) -> tuple[str, ...]:
         """Writes the vocabulary, `tokenizer_config.json` and `special_tokens_map.json`."""
         settings = {"tokenizer_class": self.hub_class, **self.settings}
-        config, special = write_tokenizer(save_directory, settings, self.special_tokens_map)
-        return (*self.save_vocabulary(save_directory), config, special)
+        files = json_files(settings, self.special_tokens_map)
+        return write_tokenizer(save_directory, {self.vocab_name: self.model_bytes, **files})
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Uploads the tokenizer's files to the Hugging Face hub; returns the commit's URL.

@@ -3,6 +3,7 @@
 import os
 import reprlib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from albert_tf.checkpoints.finder import (
     find_vocabulary,
 )
 from albert_tf.errors import UserError
-from albert_tf.files import read_json, write_json, written_atomically
+from albert_tf.files import as_json, check_sums, read_json, replace_files
 
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
@@ -33,14 +34,17 @@ def read_tokenizer(
             on the hub.
     Raises:
         UserError: there is no such name, no vocabulary or several, or a damaged
-            `tokenizer_config.json`.
+            `tokenizer_config.json`; or the vocabulary isn't the one in `SHA256SUMS`.
     """
     path = Path(name_or_path).expanduser()
     if path.is_file() and path.suffix != ".index":
+        check_sums(path.parent, path.name)
         return path, {}
     folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
     config = folder / TOKENIZER_CONFIG
-    return _vocabulary(folder, str(name_or_path)), read_json(config) if config.is_file() else {}
+    vocabulary = _vocabulary(folder, str(name_or_path))
+    check_sums(folder, vocabulary.relative_to(folder).as_posix())
+    return vocabulary, read_json(config) if config.is_file() else {}
 
 
 def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
@@ -76,22 +80,21 @@ def is_wordpiece(vocabulary: Path) -> bool:
     return vocabulary.suffix in (".txt", ".json")
 
 
-def write_vocabulary(folder: str | os.PathLike[str], name: str, content: bytes) -> str:
-    """Writes a vocabulary file, and returns its path."""
-    target = os.path.join(os.fspath(folder), name)
-    with written_atomically(target, force=True) as path:
-        path.write_bytes(content)
-    return target
+def write_tokenizer(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Writes a tokenizer's files, and returns their paths."""
+    writers = {name: partial(_write_bytes, content) for name, content in files.items()}
+    replace_files(Path(folder), writers)
+    return tuple(os.path.join(folder, name) for name in files)
 
 
-def write_tokenizer(
-    folder: str | os.PathLike[str], settings: Mapping[str, Any], special: Mapping[str, str]
-) -> tuple[str, str]:
-    """Writes the two JSON files beside the vocabulary, and returns their paths."""
-    paths = os.path.join(folder, TOKENIZER_CONFIG), os.path.join(folder, SPECIAL_TOKENS_MAP)
-    for path, content in zip(paths, ({**settings, **special}, special), strict=True):
-        write_json(path, content)
-    return paths
+def json_files(settings: Mapping[str, Any], special: Mapping[str, str]) -> dict[str, bytes]:
+    """Returns the content of the two JSON files beside the vocabulary."""
+    files = {TOKENIZER_CONFIG: {**settings, **special}, SPECIAL_TOKENS_MAP: special}
+    return {name: as_json(content).encode() for name, content in files.items()}
+
+
+def _write_bytes(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
 
 
 def _vocabulary(folder: Path, origin: str) -> Path:

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,14 @@ from keras import ops
 
 from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import UserError
-from albert_tf.files import check_sums, require_same, write_json, written_atomically
+from albert_tf.files import (
+    SUMS,
+    check_sums,
+    replace_files,
+    require_same,
+    write_json,
+    written_atomically,
+)
 from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -98,9 +106,9 @@ class Checkpoints:
         except UserError as error:
             raise UserError(f"{error} Or start again with --force.") from error
         finish(self.folder / BEST)
-        for path in (self.folder / BEST).iterdir():
-            with written_atomically(self.output / path.name, force=True) as target:
-                shutil.copyfile(path, target)
+        best = {path.name: path for path in (self.folder / BEST).iterdir() if path.name != SUMS}
+        copies = {name: partial(shutil.copyfile, path) for name, path in best.items()}
+        replace_files(self.output, copies)
         write_json(self.output / REPORT, report)
         _remove(self.folder)
 
@@ -166,7 +174,7 @@ def save_state(
     """Writes every variable of a compiled model, its dropout seeds and its optimizer included.
 
     Args:
-        path: a safetensors file, written atomically.
+        path: a safetensors file; not written atomically.
         settings: compared when the run is resumed.
         progress: JSON.
     """

@@ -9,6 +9,7 @@ from albert_tf import cli
 from albert_tf.checkpoints import google
 from albert_tf.checkpoints.conversion import checksum, digest
 from albert_tf.checkpoints.finder import find
+from albert_tf.files import SUMS
 from albert_tf.models import (
     AlbertForMaskedLM,
     AlbertForPreTraining,
@@ -68,6 +69,21 @@ def test_to_tensorflow_1_and_back_is_bit_equal(convert, saved, tmp_path, cls, op
     ]
     assert configs[0]["architectures"] == configs[1]["architectures"] == [cls.__name__]
     assert (tmp_path / "tf1" / "30k-clean.model").read_bytes() == b"vocabulary"
+
+
+@pytest.mark.parametrize(
+    ("format", "vocabulary"),
+    [("tf1", "30k-clean.model"), ("keras-hub", "assets/tokenizer/vocabulary.spm")],
+)
+def test_other_formats_have_sums_too(convert, saved, tmp_path, format, vocabulary):
+    folder = saved(AlbertForSequenceClassification)
+    assert convert(folder, tmp_path / "new", "--format", format)[0] == 0
+    weights = sorted(path.name for path in (tmp_path / "new").glob("model.*"))
+    assert weights and all(name in (tmp_path / "new" / SUMS).read_text() for name in weights)
+    (tmp_path / "new" / vocabulary).write_bytes(b"another")
+    status, _, errors = convert(tmp_path / "new", tmp_path / "back", "--format", "hf")
+    assert status == 2
+    assert f"{vocabulary} must be the file that SHA256SUMS beside it was written for" in errors
 
 
 def test_to_keras_hub_and_back_is_bit_equal(convert, saved, tmp_path):
