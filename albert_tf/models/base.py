@@ -16,7 +16,9 @@ from albert_tf.layers.ids import checked_ids
 from albert_tf.models import losses
 from albert_tf.models.card import CARD, model_card
 from albert_tf.models.inputs import (
+    CALL,
     ENCODER_INPUTS,
+    LOADING,
     as_arrays,
     length_of,
     refuse_lists,
@@ -57,7 +59,7 @@ class PreTrainedModel(keras.Model):
         self.fresh_parts: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        kwargs = self._arrays(without_foreign(kwargs))
+        kwargs = self._arrays(without_foreign(kwargs, CALL))
         if args and isinstance(args[0], Mapping):  # Keras doesn't know a tokenizer's result
             args = (self._arrays(args[0]), *args[1:])
         given = {**dict(zip(ENCODER_INPUTS, args, strict=False)), **kwargs}
@@ -243,7 +245,6 @@ class PreTrainedModel(keras.Model):
                 configuration.
         """
         hub_options, fields = finder.split_hub_options(options)
-        fields = {name: value for name, value in fields.items() if name not in _DETECTED}
         checkpoint = finder.find(name_or_path, **hub_options).read()
         if config is not None:
             _require_config(cls, config)
@@ -259,6 +260,8 @@ class PreTrainedModel(keras.Model):
         **fields: Any,
     ) -> Model:
         """Returns a model of a checkpoint in memory; see `from_pretrained`."""
+        fields = {name: value for name, value in fields.items() if name not in _DETECTED}
+        fields = without_foreign(fields, LOADING)
         checkpoint = checkpoint._replace(config=checkpoint.config.replace(**fields))
         weights.check_backbone(checkpoint)
         model = cls(checkpoint.config, dtype=dtype)

@@ -16,21 +16,37 @@ ENCODER_INPUTS: Final = (
     "position_ids",
     "inputs_embeds",
 )
-# Arguments of transformers' calls: the value that changes nothing, and the way out of others.
-_FOREIGN: Final = {
-    "return_dict": (True, "Use outputs.to_tuple(), or outputs[0]."),
+_TUPLES: Final = "Use outputs.to_tuple(), or outputs[0]."
+_IN_CALLS: Final = "Give it to each call: model(inputs, {}=True)."
+# Arguments of transformers' calls and `from_pretrained`: the value that changes nothing, and the
+# way out of others.
+CALL: Final = {
+    "return_dict": (True, _TUPLES),
     "head_mask": (None, "This model can't mask single heads."),
+}
+LOADING: Final = {
+    "return_dict": (True, _TUPLES),
+    "output_attentions": (False, _IN_CALLS.format("output_attentions")),
+    "output_hidden_states": (False, _IN_CALLS.format("output_hidden_states")),
+    "torch_dtype": (None, "Give dtype='mixed_float16', or another policy of Keras."),
+    "attn_implementation": (None, "There is one implementation of attention."),
+    "device_map": (None, "Load the model within keras.device(name)."),
+    "quantization_config": (None, "Call model.quantize('int8')."),
+    "trust_remote_code": (False, "No code is loaded."),
 }
 
 
-def without_foreign(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def without_foreign(
+    arguments: Mapping[str, Any], foreign: Mapping[str, tuple[Any, str]]
+) -> dict[str, Any]:
     """Drops transformers' arguments that change nothing here; refuses other values of them."""
-    for name, (same, way_out) in _FOREIGN.items():
-        if (value := arguments.get(name)) is not None and value is not same:
+    for name, (same, way_out) in foreign.items():
+        value = arguments.get(name)
+        if value is not None and value is not same:
             raise UserError(
                 f"{name} must be {same} or left out. Received: {name}={value!r}. {way_out}"
             )
-    return {name: value for name, value in arguments.items() if name not in _FOREIGN}
+    return {name: value for name, value in arguments.items() if name not in foreign}
 
 
 def named_inputs(arguments: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Tensor]:

@@ -4,24 +4,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from albert_tf.errors import UserError
+from albert_tf.text.tokenizer_files import ADDITIONAL
 
 SPACE: Final = "▁"  # SentencePiece's space, which begins a word.
-_ADDITIONAL: Final = ("additional_special_tokens", "extra_special_tokens")
 
 
-def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any]) -> int:
+def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = False) -> int:
     """Adds pieces at the end of a vocabulary; see `BaseTokenizer.add_tokens`."""
     tokens = [new_tokens] if isinstance(new_tokens, str) else [str(token) for token in new_tokens]
     known = tokenizer.get_vocab()
     new = [token for token in dict.fromkeys(tokens) if token not in known]
-    if not new:
-        return 0
+    marked = [*tokenizer.additional_special_tokens, *(tokens if special else ())]
     if "" in new:
         raise UserError("An added token must have a character or more. Received: ''.")
-    larger = type(tokenizer)(tokenizer._with_pieces(new), **tokenizer.settings)
-    for token in new:
-        _require_piece(larger, token)
-    vars(tokenizer).update(vars(larger))
+    if new:
+        larger = type(tokenizer)(tokenizer._with_pieces(new), **tokenizer.settings)
+        for token in new:
+            _require_piece(larger, token)
+        vars(tokenizer).update(vars(larger))
+    tokenizer._mark_special(marked)
     return len(new)
 
 
@@ -33,13 +34,13 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
     """
     known = tokenizer.special_tokens_map
     for name, token in special_tokens.items():
-        if name not in _ADDITIONAL and str(token) != known.get(name):
+        if name not in ADDITIONAL and str(token) != known.get(name):
             raise UserError(
                 "A vocabulary's own special tokens can't change: their ids are the same in every "
                 f"runtime. Received: {name}={str(token)!r}, for {known.get(name)!r}. Add it under "
-                f"{_ADDITIONAL[0]!r}, or leave it out."
+                f"{ADDITIONAL[0]!r}, or leave it out."
             )
-    return [token for name in _ADDITIONAL for token in special_tokens.get(name) or ()]
+    return [token for name in ADDITIONAL for token in special_tokens.get(name) or ()]
 
 
 def _require_piece(tokenizer: Any, token: str) -> None:

@@ -26,6 +26,7 @@ from albert_tf.text.tokenizer_files import (
     json_files,
     read_tokenizer,
     stored_settings,
+    stored_special_tokens,
     write_tokenizer,
 )
 
@@ -227,22 +228,23 @@ class BaseTokenizer(TokenConversions, ABC):
 
         Args:
             new_tokens: pieces as the vocabulary normalizes them; known ones are skipped.
-            special_tokens: has no effect: `skip_special_tokens` doesn't skip added pieces.
+            special_tokens: whether `skip_special_tokens` skips them in decoding. They have no
+                other effect: texts are read as without it.
         Returns:
             The number of new pieces.
         Raises:
             UserError: the vocabulary wouldn't read it as one piece: it has capitals that are
                 lower-cased, for example. Nothing is added then.
         """
-        return add_tokens(self, new_tokens)
+        return add_tokens(self, new_tokens, special_tokens)
 
     def add_special_tokens(self, special_tokens_dict: Mapping[str, Any]) -> int:
-        """Adds the pieces under "additional_special_tokens"; see `add_tokens`.
+        """Adds the pieces under "additional_special_tokens", as special ones; see `add_tokens`.
 
         Raises:
             UserError: also where another special token would change.
         """
-        return add_tokens(self, additional_tokens(self, special_tokens_dict))
+        return add_tokens(self, additional_tokens(self, special_tokens_dict), special=True)
 
     def save_vocabulary(
         self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
@@ -292,7 +294,9 @@ class BaseTokenizer(TokenConversions, ABC):
         hub_options, options = split_hub_options(options)
         vocabulary, config = read_tokenizer(name_or_path, hub_options)
         kind: Any = cls._class_for(vocabulary)
-        return kind(vocabulary, **{**stored_settings(config, kind.SETTINGS), **options})
+        tokenizer = kind(vocabulary, **{**stored_settings(config, kind.SETTINGS), **options})
+        tokenizer._mark_special(stored_special_tokens(config))
+        return tokenizer
 
     @classmethod
     def _class_for(cls, vocabulary: Path) -> "type[BaseTokenizer]":

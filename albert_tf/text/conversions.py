@@ -26,15 +26,28 @@ class TokenConversions:
         self.sep_token_id, self.mask_token_id = ids[3:]
         self.bos_token, self.bos_token_id = self.cls_token, self.cls_token_id
         self.eos_token, self.eos_token_id = self.sep_token, self.sep_token_id
-        self.all_special_tokens, self.all_special_ids = list(tokens), list(ids)
+        self._mark_special(())
+
+    def _mark_special(self, tokens: Iterable[str]) -> None:
+        """Counts pieces among the special tokens, which decoding can skip; ignores unknown ones."""
+        own = self.special
+        found = {token: self._segmenter.index(token) for token in tokens if token not in own.tokens}
+        self.additional_special_tokens = [
+            token for token, index in found.items() if index != self.unk_token_id
+        ]
+        ids = [found[token] for token in self.additional_special_tokens]
+        self.all_special_tokens = [*own.tokens, *self.additional_special_tokens]
+        self.all_special_ids = [*own.ids, *ids]
 
     def __len__(self) -> int:
         return self.vocab_size
 
     @property
-    def special_tokens_map(self) -> dict[str, str]:
+    def special_tokens_map(self) -> dict[str, Any]:
         """Special tokens by Hugging Face's names."""
-        return {f"{name}_token": getattr(self, f"{name}_token") for name in self.special_names}
+        own = {f"{name}_token": getattr(self, f"{name}_token") for name in self.special_names}
+        more = self.additional_special_tokens
+        return {**own, "additional_special_tokens": more} if more else own
 
     def get_vocab(self) -> dict[str, int]:
         """Returns every piece with its id."""
@@ -82,7 +95,7 @@ class TokenConversions:
             return self._token(ids)
         indices = [int(index) for index in ids]
         if skip_special_tokens:
-            indices = [index for index in indices if index not in self.special.ids]
+            indices = [index for index in indices if index not in self.all_special_ids]
         return [self._token(index) for index in indices]
 
     def _token(self, index: int) -> str:
@@ -141,7 +154,7 @@ class TokenConversions:
     ) -> list[int]:
         """Returns 1 for special tokens, 0 for pieces of text."""
         if already_has_special_tokens:
-            return [int(index in self.special.ids) for index in token_ids_0]
+            return [int(index in self.all_special_ids) for index in token_ids_0]
         return self._row(token_ids_0, token_ids_1).special_tokens_mask
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:

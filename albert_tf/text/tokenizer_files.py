@@ -21,6 +21,8 @@ from albert_tf.checkpoints.finder import (
 from albert_tf.errors import UserError
 from albert_tf.files import as_json, check_sums, read_json, replace_files
 
+# transformers' names of special tokens besides the model's own.
+ADDITIONAL: Final = ("additional_special_tokens", "extra_special_tokens")
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
 
@@ -75,6 +77,13 @@ def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dic
     return settings
 
 
+def stored_special_tokens(config: Mapping[str, Any]) -> list[str]:
+    """Returns the special tokens in a `tokenizer_config.json` besides ALBERT's own."""
+    lists = [config.get(name) for name in ADDITIONAL]
+    tokens = [token for each in lists if isinstance(each, list) for token in each]
+    return [str(token.get("content") if isinstance(token, dict) else token) for token in tokens]
+
+
 def is_wordpiece(vocabulary: Path) -> bool:
     """Whether a vocabulary file is WordPiece's, by its name."""
     return vocabulary.suffix in (".txt", ".json")
@@ -87,7 +96,7 @@ def write_tokenizer(folder: str | os.PathLike[str], files: Mapping[str, bytes]) 
     return tuple(os.path.join(folder, name) for name in files)
 
 
-def json_files(settings: Mapping[str, Any], special: Mapping[str, str]) -> dict[str, bytes]:
+def json_files(settings: Mapping[str, Any], special: Mapping[str, Any]) -> dict[str, bytes]:
     """Returns the content of the two JSON files beside the vocabulary."""
     files = {TOKENIZER_CONFIG: {**settings, **special}, SPECIAL_TOKENS_MAP: special}
     return {name: as_json(content).encode() for name, content in files.items()}

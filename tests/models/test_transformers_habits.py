@@ -14,6 +14,7 @@ from albert_tf.models import (
     AlbertForTokenClassification,
     AlbertModel,
 )
+from albert_tf.models.auto import load_pretrained
 
 V = 31  # small_config's
 
@@ -61,6 +62,22 @@ def test_arguments_that_change_nothing(model, small_features):
 def test_arguments_that_say_what_to_do(model, small_features, argument, message):
     with pytest.raises(UserError, match=message):
         model(small_features, **argument)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"output_attentions": True}, r"Give it to each call: model\(inputs, output_attentions=Tr"),
+        ({"torch_dtype": "float16"}, "torch_dtype must be None or .* Give dtype='mixed_float16'"),
+        ({"device_map": "auto"}, "Received: device_map='auto'. Load the model within keras.device"),
+    ],
+)
+def test_options_of_from_pretrained_that_say_what_to_do(model, tmp_path, option, message):
+    model.save_pretrained(tmp_path)
+    for load in (AlbertForSequenceClassification.from_pretrained, load_pretrained):
+        with pytest.raises(UserError, match=message):
+            load(tmp_path, **option)
+    load_pretrained(tmp_path, output_attentions=False, torch_dtype=None, from_pt=True)
 
 
 def test_the_losses_of_compile(small_config, small_features):

@@ -1,5 +1,7 @@
 """Added pieces are read alike in Python, in graphs, in TFLite and by SentencePiece itself."""
 
+import json
+
 import numpy as np
 import pytest
 import sentencepiece
@@ -95,8 +97,35 @@ def test_special_tokens(tokenizer):
     tokens = {"additional_special_tokens": ["[e1]", "[/e1]"], "pad_token": "<pad>"}
     assert larger.add_special_tokens(tokens) == 2
     assert larger.tokenize("[E1] a [/E1]").count("[e1]") == 1
+    ids = larger.encode("[E1] a [/E1]")
+    assert larger.decode(ids, skip_special_tokens=True).strip() == "a"
+    assert "[e1] a [/e1]" in larger.decode(ids)
+    special = {"[CLS]", "[e1]", "[/e1]", "[SEP]"}
+    assert larger.get_special_tokens_mask(ids, already_has_special_tokens=True) == [
+        int(token in special) for token in larger.convert_ids_to_tokens(ids)
+    ]
     with pytest.raises(UserError, match="can't change.*pad_token='.PAD.', for '<pad>'"):
         larger.add_special_tokens({"pad_token": "[PAD]"})
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
+def test_special_tokens_are_saved(kind, tokenizer, chinese, tmp_path):
+    """Ordinary pieces that are added later don't change them."""
+    source = chinese if kind == "wordpiece" else tokenizer
+    larger = type(source)(source.model_bytes)
+    assert larger.add_tokens("covid", special_tokens=True) == 1
+    assert larger.add_tokens("hilly") == 1
+    larger.save_pretrained(tmp_path)
+    again = AlbertTokenizer.from_pretrained(tmp_path)
+    for each in (larger, again):
+        assert each.additional_special_tokens == ["covid"]
+        decoded = each.decode(each.encode("covid hilly"), skip_special_tokens=True)
+        assert decoded.strip() == "hilly"
+    config = tmp_path / "tokenizer_config.json"
+    tokens = [{"content": "covid", "lstrip": False}, "▁nowhere"]  # as transformers writes them
+    values = {**json.loads(config.read_text()), "additional_special_tokens": tokens}
+    config.write_text(json.dumps(values))
+    assert AlbertTokenizer.from_pretrained(tmp_path).additional_special_tokens == ["covid"]
 
 
 def test_a_model_takes_them(larger, small_config):
