@@ -334,6 +334,7 @@ def test_bad_options(data, tmp_path, others, message):
 def test_a_vocabulary_that_is_not_the_models(data, uninterrupted, tmp_path, tiny_vocabulary):
     model = shutil.copytree(uninterrupted[1], tmp_path / "first")
     (model / "spiece.model").write_bytes(tiny_vocabulary)
+    (model / "SHA256SUMS").unlink()
     with pytest.raises(
         UserError, match=r"\d+ pieces in the tokenizer, vocab_size=\d+ in the model"
     ):
