@@ -9,13 +9,12 @@ from scipy.special import expit
 
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForQuestionAnswering
-from albert_tf.pipelines import spans
 from albert_tf.pipelines.base import Outputs, Pipeline
-from albert_tf.pipelines.texts import Window, as_text, encode_windows, row_length, window
-from albert_tf.text.rows import special_count
+from albert_tf.pipelines.texts import FEATURES, Window, as_text, row_length
+from albert_tf.text import spans
+from albert_tf.text.questions import MAX_QUESTION, SPECIAL, question_windows
 
-SPECIAL: Final = special_count(True)
-LENGTH, STRIDE = 384, 128  # pieces
+LENGTH: Final = 384  # pieces
 SPARE: Final = 10  # spans to examine beyond twice `top_k`, because several may be one answer
 
 
@@ -42,7 +41,7 @@ class QuestionAnsweringOptions:
     align_to_words: bool = True
     doc_stride: int | None = None
     max_seq_len: int | None = None
-    max_question_len: int = 64
+    max_question_len: int = MAX_QUESTION
     padding: Any = None
 
     def __post_init__(self) -> None:
@@ -125,7 +124,24 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
     def encode(
         self, examples: Sequence[Question], options: QuestionAnsweringOptions
     ) -> Iterable[list[Window]]:
-        return [self._windows(example, options) for example in examples]
+        length = min(self.max_length, LENGTH)
+        if options.max_seq_len is not None:
+            length = row_length(options.max_seq_len, self.max_length, "max_seq_len", SPECIAL + 1)
+        encoded = question_windows(
+            self.tokenizer,
+            [example.question for example in examples],
+            [example.context for example in examples],
+            length,
+            options.doc_stride,
+            options.max_question_len,
+        )
+        return [
+            [
+                Window({name: getattr(row, name) for name in FEATURES}, spans.context_positions(row))
+                for row in rows
+            ]
+            for rows in encoded
+        ]
 
     def finish(
         self,
@@ -174,38 +190,6 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
         if null > 0.5:
             return [none, *ranked]
         return [ranked[0], *sorted([*ranked[1:], none], key=_by_score)]
-
-    def _windows(self, example: Question, options: QuestionAnsweringOptions) -> list[Window]:
-        length = min(self.max_length, LENGTH)
-        if options.max_seq_len is not None:
-            length = row_length(options.max_seq_len, self.max_length, "max_seq_len", SPECIAL + 1)
-        longest = max(1, min(options.max_question_len, (length - SPECIAL) // 2))
-        question = self._cut(example.question, longest)
-        room = length - SPECIAL - len(self.tokenizer.tokenize(question))
-        stride = options.doc_stride
-        encoding = encode_windows(
-            self.tokenizer,
-            question,
-            example.context,
-            truncation="only_second",
-            max_length=length,
-            stride=max(0, min(STRIDE, room // 2)) if stride is None else stride,
-            return_offsets_mapping=True,
-        )
-        return [
-            window(encoding, index, spans.context_positions(encoding, index))
-            for index in range(len(encoding["input_ids"]))
-        ]
-
-    def _cut(self, question: str, length: int) -> str:
-        offsets = self.tokenizer(
-            question,
-            add_special_tokens=False,
-            return_offsets_mapping=True,
-            split_special_tokens=True,
-        )["offset_mapping"]
-        return question if len(offsets) <= length else question[: offsets[length - 1][1]]
-
 
 def _by_score(found: dict[str, Any]) -> float:
     return -found["score"]

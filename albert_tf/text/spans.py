@@ -5,11 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import softmax
+
+from albert_tf.text.rows import EncodedRow
 
 NOWHERE: Final = -1e4  # logit of a position where no answer can start or end
 CLS: Final = 0  # position of [CLS], which stands for "no answer"
-CONTEXT: Final = 1  # index of the context in a pair of question and context
+CONTEXT: Final = 1  # index of the context in a window's texts
 MARKS: Final = frozenset("\"'.,;:!?…、。，；：！？ ")
 BRACKETS: Final = ("Ps", "Pe", "Pi", "Pf")  # Unicode's opening and closing ones
 
@@ -36,17 +39,14 @@ class ContextPositions(NamedTuple):
     possible: np.ndarray
 
 
-def context_positions(encoding: Any, row: int) -> ContextPositions:
-    """Returns the positions of one row of an encoding of question and context."""
-    sequences = encoding.sequence_ids(row)
-    return ContextPositions(
-        encoding["offset_mapping"][row],
-        [
-            word if sequence == CONTEXT else None
-            for word, sequence in zip(encoding.word_ids(row), sequences, strict=True)
-        ],
-        np.array([sequence == CONTEXT for sequence in sequences]),
-    )
+def context_positions(row: EncodedRow) -> ContextPositions:
+    """Returns the positions of a window of question and context."""
+    inside = [text == CONTEXT for text in row.sequence_ids]
+    words = [
+        word if is_context else None
+        for word, is_context in zip(row.word_ids, inside, strict=True)
+    ]
+    return ContextPositions(row.offset_mapping, words, np.array(inside))
 
 
 def best_spans(
@@ -74,11 +74,14 @@ def best_spans(
         for logits in (start_logits, end_logits)
     )
     null = float(starts[CLS] * ends[CLS])
-    products = np.outer(starts * possible, ends * possible)
-    products = np.tril(np.triu(products), longest - 1)
+    longest = min(longest, len(ends))
+    followers = np.pad(ends * possible, (0, longest - 1))  # of each start: its `longest` ends
+    products = (starts * possible)[:, None] * sliding_window_view(followers, longest)
     order = np.argsort(-products, axis=None, kind="stable")[:count]
     indices = zip(*np.unravel_index(order, products.shape), strict=True)
-    spans = [Span(int(start), int(end), float(products[start, end])) for start, end in indices]
+    spans = [
+        Span(int(start), int(start + more), float(products[start, more])) for start, more in indices
+    ]
     return [span for span in spans if span.score > 0], null
 
 
@@ -100,6 +103,30 @@ def beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -
         if start <= end < min(start + longest, len(possible)) and possible[start] and possible[end]
     ]
     return sorted(spans, key=lambda span: -span.score)
+
+
+def scored_spans(
+    outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int, beam: bool
+) -> tuple[list[Span], float]:
+    """Returns a window's best spans and the score of no answer, comparable between windows.
+
+    A span's score is the sum of its start's and its end's logit, as the score of no answer is; or
+    with a beam the logarithm of the span's probability, and the head's logit of no answer.
+
+    Args:
+        outputs: the model's for one window, padded or not.
+        beam: whether the model has the SQuAD 2.0 head.
+        possible, count, longest: see `best_spans`.
+    """
+    if beam:
+        found = beam_spans(outputs, possible, longest)[:count]
+        return [
+            each._replace(score=float(np.log(each.score))) for each in found if each.score
+        ], float(outputs["cls_logits"])
+    starts, ends = (outputs[name][: len(possible)] for name in ("start_logits", "end_logits"))
+    found, _ = best_spans(starts, ends, possible, count, longest)
+    scored = [each._replace(score=float(starts[each.start] + ends[each.end])) for each in found]
+    return scored, float(starts[CLS] + ends[CLS])
 
 
 def read_span(

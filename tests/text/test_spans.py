@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from albert_tf.pipelines.spans import (
+from albert_tf.text.questions import question_windows
+from albert_tf.text.spans import (
     Span,
     beam_spans,
     best_spans,
@@ -10,6 +11,8 @@ from albert_tf.pipelines.spans import (
     merge_windows,
     read_span,
 )
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import train_vocabulary
 
 START = np.array([0.3, -1.2, 2.5, 0.7, 1.9, -0.4, 0.1])
 END = np.array([0.9, 0.2, -0.6, 1.4, 2.2, 1.1, -2.0])
@@ -81,15 +84,30 @@ def test_the_best_window_counts():
 CONTEXT = 'The CAT sat, "who barked" at (París) - it didn\'t cost £3.50!'
 
 
+WORDS = (
+    "the cat sat on a mat in paris and ada lives near new york city with her old dog who barked "
+    "at the moon over france"
+)
+
+
 @pytest.fixture(scope="module")
-def encoding(tokenizer):
-    return tokenizer(["who sat"], [CONTEXT], return_offsets_mapping=True)
+def tokenizer():
+    """Returns a tokenizer with a vocabulary of whole words."""
+    generator = np.random.default_rng(7)
+    lines = [" ".join(generator.choice(WORDS.split(), 6)) for _ in range(400)]
+    lines += ["the dog, the cat. a mat! who sat?"] * 5
+    return AlbertTokenizer(train_vocabulary(lines, vocab_size=140))
 
 
-def test_context_positions(encoding):
-    found = context_positions(encoding, 0)
-    count = len(encoding["input_ids"][0])
-    first = encoding["token_type_ids"][0].index(1)
+@pytest.fixture(scope="module")
+def row(tokenizer):
+    return question_windows(tokenizer, ["who sat"], [CONTEXT], 128)[0][0]
+
+
+def test_context_positions(row):
+    found = context_positions(row)
+    count = len(row.input_ids)
+    first = row.token_type_ids.index(1)
     assert found.possible.tolist() == [False] * first + [True] * (count - first - 1) + [False]
     assert [word is None for word in found.words] == (~found.possible).tolist()
     assert found.offsets[first] == (0, 3)
@@ -110,12 +128,15 @@ def test_context_positions(encoding):
         (",", "sat,"),
     ],
 )
-def test_answers_are_whole_words_without_the_punctuation_around_them(encoding, within, expected):
+def test_answers_are_whole_words_without_the_punctuation_around_them(
+    tokenizer, row, within, expected
+):
     """Keeps the punctuation inside of the span."""
+    encoding = tokenizer(["who sat"], [CONTEXT])
     start = CONTEXT.index(within)
     first = encoding.char_to_token(0, start, sequence_index=1)
     last = encoding.char_to_token(0, start + len(within) - 1, sequence_index=1)
-    positions, span = context_positions(encoding, 0), Span(first, last, 0.5)
+    positions, span = context_positions(row), Span(first, last, 0.5)
     found = read_span(CONTEXT, positions, span, aligned=True)
     at = CONTEXT.index(expected)
     assert found == {"score": 0.5, "start": at, "end": at + len(expected), "answer": expected}

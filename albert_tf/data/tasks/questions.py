@@ -1,0 +1,185 @@
+"""Questions with their contexts and answers, from SQuAD's JSON."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from albert_tf.errors import UserError, listed
+
+_LAYOUT: Final = (
+    'SQuAD\'s layout is {"data": [{"title", "paragraphs": [{"context", "qas": [{"id", "question", '
+    '"answers": [{"text", "answer_start"}]}]}]}]}.'
+)
+_KINDS: Final = {str: "a text", int: "a whole number", list: "a list", bool: "true or false"}
+logger = logging.getLogger(__name__)
+
+
+class Question(NamedTuple):
+    """A question about a context.
+
+    Attributes:
+        golds: the right answers; none for a question without an answer.
+        span: first character of an answer in the context, and the character after its last; None
+            where there is none, or it isn't in the context.
+        is_impossible: whether the context has no answer.
+        article: parts of a split file share no article.
+        place: in a file, for errors.
+    """
+
+    id: str
+    question: str
+    context: str
+    golds: tuple[str, ...] = ()
+    span: tuple[int, int] | None = None
+    is_impossible: bool = False
+    article: str = ""
+    place: str = ""
+
+
+def read_questions(path: Path, labelled: bool, skip_bad_rows: bool = False) -> list[Question]:
+    """Reads a file of SQuAD 1.1 or 2.0.
+
+    Args:
+        labelled: whether answers are read; a file for a leaderboard has none.
+        skip_bad_rows: skips questions that lack a field, and logs their number.
+    Raises:
+        UserError: no such file, not SQuAD's JSON, a bad question, an id that comes twice, or no
+            question at all. The message names the place in the file.
+    """
+    found: dict[str, Question] = {}
+    bad = []
+    for article, context, node in _nodes(path):
+        try:
+            question = _question(article, context, node, labelled)
+            if question.id in found:
+                raise UserError(
+                    f"Every id must be of one question. Received: {question.id!r}, "
+                    f"{found[question.id].place} and {question.place}."
+                )
+            found[question.id] = question
+        except UserError as error:
+            bad.append(error)
+            if not skip_bad_rows:
+                raise
+    if not found:
+        raise UserError(f"A file of questions must have at least one. Received: {path}.")
+    if bad:
+        logger.warning("%s: skipped %d bad questions; the first: %s", path, len(bad), bad[0])
+    return list(found.values())
+
+
+def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
+    """Returns an answer's characters in its context, or None.
+
+    An answer that isn't at `start` is looked for nearby: as it is, with any white space between its
+    words, then in any case.
+    """
+    if text and start >= 0 and context.startswith(text, start):
+        return start, start + len(text)
+    pattern = r"\s+".join(map(re.escape, text.split()))
+    for flags in (0, re.IGNORECASE):
+        spans = [match.span() for match in re.finditer(pattern, context, flags) if match[0]]
+        if spans:
+            return min(spans, key=lambda span: abs(span[0] - start))
+    return None
+
+
+def trainable(questions: Sequence[Question]) -> list[Question]:
+    """Returns the questions without those whose answer isn't in the context, and logs their number.
+
+    Raises:
+        UserError: none is left.
+    """
+    kept = [each for each in questions if each.span or each.is_impossible]
+    if not kept:
+        raise UserError(
+            "Training needs questions with an answer in their context. Received: none among "
+            f"{len(questions)}; the first is {questions[0].place or questions[0].id!r}."
+        )
+    if len(kept) < len(questions):
+        lost = next(each for each in questions if not (each.span or each.is_impossible))
+        logger.warning(
+            "The answers to %d of %d questions are not in their context; the questions are left "
+            "out of training. The first is %r to %s.",
+            len(questions) - len(kept),
+            len(questions),
+            lost.golds[0] if lost.golds else "",
+            lost.place or lost.id,
+        )
+    return kept
+
+
+class _Node(NamedTuple):
+    """A part of the JSON, and its place for errors."""
+
+    value: Any
+    place: str
+
+    def field(self, name: str, kind: type, default: Any = None) -> Any:
+        found = self.value.get(name, default) if isinstance(self.value, dict) else None
+        if type(found) is not kind or (kind is str and not found.strip()):
+            keys = listed(map(repr, self.value)) if isinstance(self.value, dict) else "no object"
+            what = f"with {keys}" if found is None else f"with {found!r:.60}"
+            rule = f"{_KINDS[kind]}{' that is not empty' if kind is str else ''}"
+            raise UserError(f"{name!r} must be {rule}. Received: {self.place}, {what}. {_LAYOUT}")
+        return found
+
+    def items(self, name: str) -> "Iterator[_Node]":
+        dot = "" if self.place.endswith(", ") else "."
+        for number, value in enumerate(self.field(name, list)):
+            yield _Node(value, f"{self.place}{dot}{name}[{number}]")
+
+
+def _nodes(path: Path) -> Iterator[tuple[str, _Node, _Node]]:
+    """Yields for each question its article, its paragraph and itself."""
+    for article in _Node(_document(path), f"{path}, ").items("data"):
+        for paragraph in article.items("paragraphs"):
+            for question in paragraph.items("qas"):
+                yield article.place, paragraph, question
+
+
+def _document(path: Path) -> Any:
+    if not path.is_file():
+        raise UserError(f"Questions must be in a file. Received: {path}, which isn't one.")
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"A file of questions must be UTF-8. Received: {path}, with the byte "
+            f"{error.object[error.start]:#04x} at {error.start:,}. Convert it: iconv -f latin1 "
+            "-t utf-8."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} must be JSON: {error}. Is the file cut off?") from error
+
+
+def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Question:
+    context = paragraph.field("context", str)
+    name = node.field("id", str)
+    question = Question(
+        name,
+        node.field("question", str),
+        context,
+        article=article.rpartition(", ")[2],
+        place=f"{node.place} (id {name})",
+    )
+    if not labelled:
+        return question
+    is_impossible = node.field("is_impossible", bool, default=False)
+    # SQuAD 2.0 has an empty list; a file without the field has no labels.
+    answers = list(node.items("answers"))
+    if is_impossible and answers:
+        raise UserError(
+            "A question with 'is_impossible' must have no answers. "
+            f"Received: {question.place}, with {len(answers)}."
+        )
+    golds = [(each.field("text", str), each.field("answer_start", int)) for each in answers]
+    spans = (find_answer(context, *gold) for gold in golds)
+    return question._replace(
+        golds=tuple(text for text, _ in golds),
+        span=next((span for span in spans if span), None),
+        is_impossible=not answers,
+    )
