@@ -79,6 +79,7 @@ class Option(NamedTuple):
     positional: bool = False
     repeated: bool = False
     may_be_empty: bool = False
+    tasks: tuple[str, ...] = ()
 
     @property
     def is_required(self) -> bool:
@@ -141,7 +142,8 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
         **details: `range`; `choices`, if no `Literal` names them; `original`, further flags, which
             the help leaves out; `group`, a title in the help; `metavar`, with which a boolean's
             flag takes a value; `positional`, for an argument without a flag; `repeated`, for a
-            flag that takes one value each time; `may_be_empty`, for texts.
+            flag that takes one value each time; `may_be_empty`, for texts; `tasks`, if other tasks
+            of fine-tuning have no use for it.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 

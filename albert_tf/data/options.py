@@ -2,27 +2,34 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from albert_tf.data.readers import Columns
 from albert_tf.data.tasks.glue import GLUE
-from albert_tf.options import COUNT, check_options, option
+from albert_tf.errors import UserError
+from albert_tf.options import COUNT, NOT_NEGATIVE, check_options, declared, option
 
 CLASSIFY: Final = "classify"
+SQUAD: Final = "squad"
 TAG: Final = "tag"
-TASKS: Final = (*GLUE, CLASSIFY, TAG)
+TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG)
 _OWN: Final = "columns of your own files (--task classify)"
 _TAGGED: Final = "columns of words with tags (--task tag)"
+_ANSWERS: Final = "questions and answers (--task squad)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledData:
     """The options of labelled examples."""
 
-    task: str = option(help="GLUE task, or classify or tag for data of your own", choices=TASKS)
+    task: str = option(
+        help="GLUE task, classify or tag for data of your own, or squad (1.1 and 2.0)",
+        choices=TASKS,
+    )
     data: Path = option(
         help="folder with train and dev files (GLUE's TSV; .tsv, .csv or .jsonl for classify; "
-        "CoNLL or .jsonl for tag), or one file for classify and tag"
+        "CoNLL or .jsonl for tag; train*.json and dev*.json for squad), or one file for classify, "
+        "tag and squad"
     )
     skip_bad_rows: bool = option(False, help="omission of rows that can't be read")
     text_column: str = option("text", help="name of the text's column", group=_OWN)
@@ -43,11 +50,44 @@ class LabelledData:
         None,
         help="name, or number from 1, of the words' column; the first, or words or tokens in JSONL",
         group=_TAGGED,
+        tasks=(TAG,),
     )
     tags_column: str | None = option(
         None,
         help="name, or number from 1, of the tags' column; the last, or tags or ner_tags in JSONL",
         group=_TAGGED,
+        tasks=(TAG,),
+    )
+    head: Literal["transformers", "original"] | None = option(
+        None,
+        help="transformers' head, or the original's for SQuAD 2.0, which also learns whether there "
+        "is an answer; by default the original's if some questions have none",
+        group=_ANSWERS,
+        tasks=(SQUAD,),
+    )
+    doc_stride: int | None = option(
+        None,
+        help="pieces that the windows of a long context share; 128 unless windows are short",
+        range=NOT_NEGATIVE,
+        group=_ANSWERS,
+        tasks=(SQUAD,),
+    )
+    max_question_length: int = option(
+        64,
+        help="pieces to read of a question; at most half a window",
+        range=COUNT,
+        group=_ANSWERS,
+        tasks=(SQUAD,),
+    )
+    max_answer_length: int = option(
+        30, help="most pieces of an answer", range=COUNT, group=_ANSWERS, tasks=(SQUAD,)
+    )
+    n_best: int = option(
+        20,
+        help="answers to a question that are ranked",
+        range=COUNT,
+        group=_ANSWERS,
+        tasks=(SQUAD,),
     )
 
     @property
@@ -56,6 +96,21 @@ class LabelledData:
         if self.task in GLUE:
             return GLUE[self.task].columns
         return Columns(self.text_column, self.label_column, self.text_pair_column)
+
+
+def check_labelled_data(options: LabelledData) -> None:
+    """Checks all options; refuses those of other tasks.
+
+    Raises:
+        UserError: see `check_options`; or an option that the task would ignore.
+    """
+    check_options(options)
+    for name, each in declared(type(options)).items():
+        if each.tasks and options.task not in each.tasks and getattr(options, name) != each.default:
+            raise UserError(
+                f"{name} is an option of --task {', '.join(each.tasks)}. Received: "
+                f"{getattr(options, name)} with --task {options.task}. Leave it out."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,4 +127,4 @@ class EvaluationOptions(LabelledData):
     )
 
     def __post_init__(self) -> None:
-        check_options(self)
+        check_labelled_data(self)

@@ -13,6 +13,7 @@ from albert_tf.pipelines.base import Outputs, Pipeline
 from albert_tf.pipelines.texts import FEATURES, Window, as_text, row_length
 from albert_tf.text import spans
 from albert_tf.text.questions import MAX_QUESTION, SPECIAL, question_windows
+from albert_tf.text.rows import EncodedRow
 
 LENGTH: Final = 384  # pieces
 SPARE: Final = 10  # spans to examine beyond twice `top_k`, because several may be one answer
@@ -135,13 +136,7 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
             options.doc_stride,
             options.max_question_len,
         )
-        return [
-            [
-                Window({name: getattr(row, name) for name in FEATURES}, spans.context_positions(row))
-                for row in rows
-            ]
-            for rows in encoded
-        ]
+        return [[_window(row) for row in rows] for rows in encoded]
 
     def finish(
         self,
@@ -190,6 +185,11 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
         if null > 0.5:
             return [none, *ranked]
         return [ranked[0], *sorted([*ranked[1:], none], key=_by_score)]
+
+
+def _window(row: EncodedRow) -> Window:
+    return Window({name: getattr(row, name) for name in FEATURES}, spans.context_positions(row))
+
 
 def _by_score(found: dict[str, Any]) -> float:
     return -found["score"]

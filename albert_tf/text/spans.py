@@ -43,8 +43,7 @@ def context_positions(row: EncodedRow) -> ContextPositions:
     """Returns the positions of a window of question and context."""
     inside = [text == CONTEXT for text in row.sequence_ids]
     words = [
-        word if is_context else None
-        for word, is_context in zip(row.word_ids, inside, strict=True)
+        word if is_context else None for word, is_context in zip(row.word_ids, inside, strict=True)
     ]
     return ContextPositions(row.offset_mapping, words, np.array(inside))
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import LabelledData, check_labelled_data
 from albert_tf.errors import UserError
 from albert_tf.locks import LOCK
 from albert_tf.options import (
@@ -15,7 +15,6 @@ from albert_tf.options import (
     SEED,
     VOCABULARY,
     Range,
-    check_options,
     option,
 )
 from albert_tf.sizes import SIZES
@@ -93,7 +92,7 @@ class FinetuningOptions(LabelledData):
     )
 
     def __post_init__(self) -> None:
-        check_options(self)
+        check_labelled_data(self)
 
     def plan(self) -> "Recipe":
         """Returns the task's recipe with the values that these options override."""

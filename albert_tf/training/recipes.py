@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from albert_tf.checkpoints import finder
+from albert_tf.data.options import SQUAD
 from albert_tf.sizes import SIZES
 
 
@@ -41,6 +42,7 @@ TABLE_14: Final[Mapping[str, Recipe]] = {
     "rte": Recipe(3e-5, 32, 0.1, 800, 200),
     "mrpc": Recipe(2e-5, 32, 0.0, 800, 200),
     "wnli": Recipe(2e-5, 16, 0.1, 2000, 250),
+    "squad": Recipe(5e-5, 48, 0.0, 3649, 365, 384),
 }
 # Rate and dropout of most of the table's tasks, three epochs as BERT's authors advise (arXiv
 # 1810.04805, A.3), and the warm-up's share in the table's runs.
@@ -59,9 +61,12 @@ def recipe(task: str, model: str) -> Recipe:
         model: the option of `finetune`. Table 14 is for published models; random weights and the
             bundled models need larger rates.
     """
-    if is_size(model):
-        return FROM_RANDOM_WEIGHTS
-    return BUNDLED if finder.is_bundled(model) else TABLE_14.get(task, OWN_DATA)
+    row = TABLE_14.get(task, OWN_DATA)
+    if not is_size(model) and not finder.is_bundled(model):
+        return row
+    chosen = FROM_RANDOM_WEIGHTS if is_size(model) else BUNDLED
+    # Windows of a question have to have room for its context.
+    return chosen._replace(max_length=row.max_length) if task == SQUAD else chosen
 
 
 def is_size(model: str) -> bool:

@@ -208,7 +208,7 @@ def encode_questions(
         arrays,
         labels,
         tokenizer.pad_token_id,
-        np.repeat(np.arange(len(questions)), list(map(len, windows))),
+        [number for number, found in enumerate(windows) for _ in found],
         label_inputs=tuple(labels) if config.answerability else (),
         details=rows,
     )
@@ -269,7 +269,7 @@ def _best_threshold(
     column = {"exact_match": 0, "f1": 1}[name]
     found = _judged(examples, [each.text(math.inf) for each in predictions])
     return squad.best_threshold(
-        found[:, column],
+        found[:, column].tolist(),
         [each.odds for each in predictions],
         [not example.is_impossible for example in examples],
     )

@@ -1,19 +1,21 @@
 """Tasks by the name that `--task` gives."""
 
-from typing import Any
+from typing import Any, Final
 
-from albert_tf.data.options import TAG, LabelledData
+from albert_tf.data.options import SQUAD, TAG, LabelledData
+from albert_tf.data.tasks.answers import QuestionAnswering
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import Classification
 from albert_tf.data.tasks.multi_label import MultiLabel
 from albert_tf.data.tasks.tagging import Tagging
 
+_TASKS: Final[dict[str, type[Task]]] = {SQUAD: QuestionAnswering, TAG: Tagging}
+
 
 def task_of(options: LabelledData) -> Task[Any, Any]:
     """Returns the task that the options name."""
-    if options.task == TAG:
-        return Tagging(options)
-    return MultiLabel(options) if options.multi_label else Classification(options)
+    usual = MultiLabel if options.multi_label else Classification
+    return _TASKS.get(options.task, usual)(options)
 
 
 def check_training_data(options: LabelledData) -> None:

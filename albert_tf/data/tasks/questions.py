@@ -120,7 +120,7 @@ class _Node(NamedTuple):
 
     def field(self, name: str, kind: type, default: Any = None) -> Any:
         found = self.value.get(name, default) if isinstance(self.value, dict) else None
-        if type(found) is not kind or (kind is str and not found.strip()):
+        if type(found) is not kind or (isinstance(found, str) and not found.strip()):
             keys = listed(map(repr, self.value)) if isinstance(self.value, dict) else "no object"
             what = f"with {keys}" if found is None else f"with {found!r:.60}"
             rule = f"{_KINDS[kind]}{' that is not empty' if kind is str else ''}"
