@@ -128,14 +128,14 @@ class _Node(NamedTuple):
         return found
 
     def items(self, name: str) -> "Iterator[_Node]":
-        dot = "" if self.place.endswith(", ") else "."
+        dot = "." if self.place.endswith("]") else ", "
         for number, value in enumerate(self.field(name, list)):
             yield _Node(value, f"{self.place}{dot}{name}[{number}]")
 
 
 def _nodes(path: Path) -> Iterator[tuple[str, _Node, _Node]]:
     """Yields for each question its article, its paragraph and itself."""
-    for article in _Node(_document(path), f"{path}, ").items("data"):
+    for article in _Node(_document(path), str(path)).items("data"):
         for paragraph in article.items("paragraphs"):
             for question in paragraph.items("qas"):
                 yield article.place, paragraph, question

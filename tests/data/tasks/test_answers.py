@@ -1,0 +1,245 @@
+import json
+import logging
+import math
+
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.answers import Answers, QuestionAnswering, encode_questions
+from albert_tf.data.tasks.questions import Question, find_answer
+from albert_tf.errors import UserError
+
+CONTEXT = "The old library on a hill in 1999, sold 20,000 books at 7:45 for £3.50 (or €4)."
+SHORT = AlbertConfig()
+HEAD = AlbertConfig(answerability=True)
+
+
+def task(data=".", **others):
+    return QuestionAnswering(LabelledData(task="squad", data=data, **others))
+
+
+def question(answer, context=CONTEXT, name="q", **others):
+    span = find_answer(context, answer, 0)
+    return Question(name, "what was sold?", context, (answer,), span, **others)
+
+
+NONE = Question("none", "who?", CONTEXT, is_impossible=True)
+
+
+def encoded(questions, tokenizer, config=SHORT, length=64):
+    return encode_questions(questions, tokenizer, config, length, 5, 9)
+
+
+def read_back(rows, row, questions):
+    """Returns the characters from the labelled start to the labelled end."""
+    start, end = (int(rows.labels[f"{name}_positions"][row]) for name in ("start", "end"))
+    if start <= 0:
+        assert start == end
+        return start
+    offsets = rows.details[row].offset_mapping
+    return questions[rows.examples[row]].context[offsets[start][0] : offsets[end][1]]
+
+
+@pytest.mark.parametrize(
+    "answer", ["20,000", "books", "The", "€4).", "7:45 for £3.50", "hill in 1999", CONTEXT[:60]]
+)
+def test_labels_are_the_first_and_last_piece_of_the_answer(tiny_tokenizer, answer):
+    questions = [question(answer)]
+    rows = encoded(questions, tiny_tokenizer, length=256)
+    assert len(rows) == 1
+    assert read_back(rows, 0, questions) == answer
+
+
+def test_pieces_that_an_answer_shares_are_its_own(tiny_tokenizer):
+    """An answer that ends within a piece is labelled with the whole piece."""
+    questions = [question("ibrar"), question("0,00")]
+    rows = encoded(questions, tiny_tokenizer, length=256)
+    for row, answer in enumerate(("ibrar", "0,00")):
+        assert answer in read_back(rows, row, questions)
+
+
+def test_windows_without_the_whole_answer_have_cls(tiny_tokenizer):
+    questions = [question("sold 20,000 books", CONTEXT * 3), NONE]
+    rows = encoded(questions, tiny_tokenizer, HEAD, length=40)
+    found = [read_back(rows, row, questions) for row in range(len(rows))]
+    first = [text for text, example in zip(found, rows.examples, strict=True) if example == 0]
+    assert set(first) == {"sold 20,000 books", 0} and len(first) > 4
+    assert set(found[len(first) :]) == {0} and len(found) > len(first) + 1
+    impossible = [float(label) for label in rows.labels["is_impossible"]]
+    assert impossible == [float(text == 0) for text in found]
+    inputs, labels = rows.batch(np.arange(3))
+    assert labels["is_impossible"].dtype == "float32"
+    assert labels.keys() <= inputs.keys()  # the head scores ends given the true start
+    assert not labels.keys() & rows.inputs(np.arange(3)).keys()
+
+
+def test_an_answer_longer_than_a_window_does_not_count(tiny_tokenizer, caplog):
+    questions = [question(CONTEXT), question("books")]
+    with caplog.at_level(logging.WARNING):
+        rows = encoded(questions, tiny_tokenizer, HEAD, length=32)
+    starts = [int(label) for label in rows.labels["start_positions"]]
+    assert set(np.array(starts)[rows.examples == 0]) == {-100}
+    assert max(np.array(starts)[rows.examples == 1]) > 0
+    assert "1 of 2 questions have an answer that no window of 32 pieces has whole" in caplog.text
+
+
+def test_questions_without_labels(tiny_tokenizer):
+    rows = encoded([Question("a", "who?", CONTEXT)], tiny_tokenizer)
+    assert rows.labels == {}
+
+
+def outputs(rows, config, peaks):
+    """Returns logits that are high at an answer's first and last piece."""
+    found = []
+    for row in range(len(rows)):
+        length = len(rows.details[row].input_ids)
+        starts, ends = np.zeros(length + 3), np.zeros(length + 3)  # with padding
+        offsets = rows.details[row].offset_mapping
+        for begin, end, height in peaks:
+            for position, (first, last) in enumerate(offsets):
+                if rows.details[row].sequence_ids[position] != 1:
+                    continue
+                starts[position] += height * (first == begin)
+                ends[position] += height * (last == end)
+        found.append({"start_logits": starts, "end_logits": ends})
+    return found
+
+
+def test_the_best_answers_of_all_windows(tiny_tokenizer):
+    questions = [question("books", CONTEXT + " " + CONTEXT)]
+    rows = encoded(questions, tiny_tokenizer, length=48)
+    assert len(rows) > 2
+    spans = [find_answer(CONTEXT, text, 0) for text in ("1999", "books")]
+    peaks = [(*span, height) for span, height in zip(spans, (5.0, 7.0), strict=True)]
+    (found,) = task().predictions(questions, rows, outputs(rows, SHORT, peaks), SHORT)
+    assert [each["answer"] for each in found.best[:2]] == ["books", "1999"]
+    assert [each["score"] for each in found.best[:2]] == [14.0, 10.0]
+    assert found.odds == -14.0  # [CLS] has 0
+    assert len(found.best) == 20
+    (few,) = task(n_best=2).predictions(questions, rows, outputs(rows, SHORT, peaks), SHORT)
+    assert few.best == found.best[:2]
+
+
+def test_the_beam_of_the_original_head(tiny_tokenizer):
+    questions = [question("books", CONTEXT)]
+    rows = encoded(questions, tiny_tokenizer, HEAD, length=48)
+    first = [row.sequence_ids.index(1) + 1 for row in rows.details]
+    logits = iter([0.5, -2.0, 3.0, 4.0, 5.0])
+    found = [
+        {
+            "start_top_index": np.array([at, 0]),
+            "start_top_log_probs": np.log([0.25, 0.75]),
+            "end_top_index": np.array([at, at + 1, 0, 0]),
+            "end_top_log_probs": np.log([0.5, 0.25, 0.5, 0.5]),
+            "cls_logits": np.float32(next(logits)),
+        }
+        for at in first
+    ]
+    (answers,) = task().predictions(questions, rows, found, HEAD)
+    assert answers.odds == -2.0
+    assert answers.best[0]["score"] == pytest.approx(math.log(0.125))
+
+
+def answers(text, odds):
+    return Answers([{"answer": text, "score": 1.0}], odds)
+
+
+def test_scores_of_squad_1():
+    examples = [question("books"), question("1999")]
+    found = task().scores(examples, [answers("The books!", 9.0), answers("in 1999", 9.0)], SHORT)
+    assert found == {"f1": pytest.approx(100 * (1 + 2 / 3) / 2), "exact_match": 50.0}
+    assert list(found) == ["f1", "exact_match"]  # the first chooses the best version
+
+
+def test_scores_of_squad_2():
+    examples = [question("books"), question("1999"), NONE, NONE]
+    found = [answers("books", 1.0), answers("1999", 3.0), answers("hill", 2.0), answers("x", 4.0)]
+    squad = task()
+    scores = squad.scores(examples, found, HEAD)  # with the threshold 0
+    assert scores["f1"] == scores["exact_match"] == scores["no_answer_f1"] / 2 == 50.0
+    assert scores["has_answer_f1"] == scores["has_answer_exact_match"] == 0.0
+    assert scores["best_f1"] == scores["best_exact_match"] == 75.0
+    assert scores["best_f1_threshold"] == 1.0
+    tuned = squad.tuned(examples, found)
+    assert tuned == {"thresholds": (1.0,)}
+    at_best = squad.scores(examples, found, HEAD.replace(**tuned))
+    assert at_best["f1"] == 75.0 and at_best["no_answer_f1"] == 100.0
+    assert squad.tuned(examples[:2], found[:2]) == {}
+
+
+@pytest.mark.parametrize(
+    ("examples", "head", "expected"),
+    [
+        ([question("books")], None, False),
+        ([question("books"), NONE], None, True),
+        ([question("books"), NONE], "transformers", False),
+        ([question("books")], "original", True),
+    ],
+)
+def test_the_head(examples, head, expected):
+    fields = task(head=head).config_fields(examples)
+    assert fields == {"answerability": expected, "thresholds": None}
+    config = AlbertConfig(**fields)
+    task(head=head).check(examples, config)
+    other = "transformers" if expected else "original"
+    with pytest.raises(UserError, match=f"head must be the model's, .* Received: {other}"):
+        task(head=other).check(examples, config)
+
+
+def written(path, *names):
+    qas = [
+        {"id": name, "question": "?", "answers": [{"text": "1999", "answer_start": 29}]}
+        for name in names
+    ]
+    articles = [{"paragraphs": [{"context": CONTEXT, "qas": [each]}]} for each in qas]
+    path.write_text(json.dumps({"data": articles}))
+
+
+def test_files_of_a_folder(tmp_path):
+    with pytest.raises(UserError, match=r"must have one train\*.json. Received: nothing"):
+        task(tmp_path).file("train")
+    written(tmp_path / "train-v1.1.json", "a", "b")
+    written(tmp_path / "dev-v1.1.json", "c")
+    train, dev = task(tmp_path).train_and_dev(0.5, 1)
+    assert [each.id for each in (*train, *dev)] == ["a", "b", "c"]
+    written(tmp_path / "train-v2.0.json", "a")
+    with pytest.raises(UserError, match="Received: dev-v1.1.json, train-v1.1.json, train-v2.0"):
+        task(tmp_path).file("train")
+
+
+def test_a_single_file_is_split_by_article(tmp_path):
+    articles = [
+        {
+            "paragraphs": [
+                {
+                    "context": CONTEXT,
+                    "qas": [
+                        {
+                            "id": f"{article}.{number}",
+                            "question": "?",
+                            "answers": [{"text": "1999", "answer_start": 29}],
+                        }
+                        for number in range(3)
+                    ],
+                }
+            ]
+        }
+        for article in range(7)
+    ]
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps({"data": articles}))
+    train, dev = task(path).train_and_dev(0.3, 1)
+    assert len(train) + len(dev) == 21 and len(dev) == 9
+    assert not {each.article for each in train} & {each.article for each in dev}
+    written(tmp_path / "one.json", "a")
+    with pytest.raises(UserError, match="one.json can't be split with dev_fraction=0.1"):
+        task(tmp_path / "one.json").train_and_dev(0.1, 1)
+
+
+def test_options_of_squad_are_refused_for_other_tasks():
+    with pytest.raises(UserError, match="head is an option of --task squad. Received: original"):
+        from albert_tf.data.options import EvaluationOptions
+
+        EvaluationOptions(task="sst2", data=".", model="small", head="original")

@@ -1,0 +1,134 @@
+import json
+import logging
+
+import pytest
+
+from albert_tf.data.tasks.questions import Question, find_answer, read_questions, trainable
+from albert_tf.errors import UserError
+
+CONTEXT = "In 1999 the old  library\non a hill sold books. The hill was sold in 2001."
+
+
+def squad(*questions, context=CONTEXT):
+    return {"data": [{"title": "T", "paragraphs": [{"context": context, "qas": list(questions)}]}]}
+
+
+def asked(name, *answers, **others):
+    golds = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": name, "question": "What?", "answers": golds, **others}
+
+
+def written(folder, document):
+    path = folder / "train-v1.1.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return path
+
+
+def test_questions_of_either_version(tmp_path):
+    second = {"title": "U", "paragraphs": [{"context": "Nothing.", "qas": [asked("c")]}]}
+    document = squad(
+        asked("a", ("1999", 3), ("In 1999", 0)),
+        asked("b", is_impossible=True, plausible_answers=[{"text": "2001", "answer_start": 70}]),
+    )
+    document["data"].append(second)
+    first, impossible, other = read_questions(written(tmp_path, document), labelled=True)
+    assert first.golds == ("1999", "In 1999") and first.span == (3, 7)
+    assert (first.id, first.question, first.context) == ("a", "What?", CONTEXT)
+    assert not first.is_impossible
+    assert impossible.is_impossible and impossible.golds == () and impossible.span is None
+    assert other.is_impossible and other.context == "Nothing."
+    assert first.article == impossible.article != other.article
+    assert first.place.endswith("train-v1.1.json, data[0].paragraphs[0].qas[0] (id a)")
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "expected"),
+    [
+        ("1999", 3, "1999"),
+        ("1999", 9, "1999"),  # elsewhere
+        ("hill", 30, "hill"),
+        ("sold", 999, "sold"),
+        ("old library on", 0, "old  library\non"),  # other white space
+        ("the OLD", 0, "the old"),  # another case
+        (" hill ", 5, "hill"),
+        ("1998", 3, None),
+        ("", 3, None),
+        ("1999", -1, "1999"),
+    ],
+)
+def test_an_answer_is_found_in_its_context(text, start, expected):
+    found = find_answer(CONTEXT, text, start)
+    assert (found and CONTEXT[slice(*found)]) == expected
+
+
+def test_the_nearest_of_several():
+    first, second = CONTEXT.index("hill"), CONTEXT.rindex("hill")
+    assert find_answer(CONTEXT, "hill", first - 2) == (first, first + 4)
+    assert find_answer(CONTEXT, "hill", second - 2) == (second, second + 4)
+
+
+def test_answers_outside_of_their_context_are_counted(caplog):
+    good = Question("a", "What?", CONTEXT, ("1999",), (3, 7))
+    none = Question("b", "What?", CONTEXT, is_impossible=True)
+    lost = [Question(name, "What?", CONTEXT, ("1998",), place=f"file, {name}") for name in "cd"]
+    assert trainable([good, none]) == [good, none] and not caplog.records
+    with caplog.at_level(logging.WARNING):
+        assert trainable([good, *lost, none]) == [good, none]
+    assert "The answers to 2 of 4 questions are not in their context" in caplog.text
+    assert "The first is '1998' to file, c." in caplog.text
+    with pytest.raises(UserError, match="an answer in their context. Received: none among 2"):
+        trainable(lost)
+
+
+GOOD = asked("a", ("1999", 3))
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (json.dumps(squad(GOOD))[:-20], "train-v1.1.json must be JSON: .* Is the file cut off"),
+        ([1], r"'data' must be a list. Received: .*train-v1.1.json, with no object"),
+        ({"rows": []}, "'data' must be a list. Received: .*, with 'rows'.*SQuAD's layout is"),
+        ({"data": [{"title": "T"}]}, r"'paragraphs' must be a list.*data\[0\], with 'title'"),
+        ({"data": []}, "must have at least one. Received: .*train-v1.1.json"),
+        (
+            squad(GOOD, context=" \n"),
+            r"'context' must be a text that .*paragraphs\[0\]",
+        ),
+        (squad(GOOD, {**GOOD, "id": 5}), r"'id' must be a text.*qas\[1\], with 5"),
+        (squad({**GOOD, "question": ""}), r"'question' must be a text .*qas\[0\], with ''"),
+        (
+            squad({"id": "a", "question": "What?"}),
+            r"'answers' must be a list.*qas\[0\]",
+        ),
+        (squad({**GOOD, "answers": [{"text": "1999"}]}), r"'answer_start' must be .*answers\[0\]"),
+        (
+            squad({**GOOD, "is_impossible": True}),
+            r"must have no answers. .*id a\), with 1",
+        ),
+        (squad(GOOD, GOOD), r"Every id must be of one question. Received: 'a', .*\[0\].*\[1\]"),
+    ],
+)
+def test_other_files(tmp_path, document, message):
+    with pytest.raises(UserError, match=message):
+        read_questions(written(tmp_path, document), labelled=True)
+
+
+def test_a_file_in_another_encoding(tmp_path):
+    path = tmp_path / "dev.json"
+    path.write_bytes('{"data": "é"}'.encode("latin1"))
+    with pytest.raises(UserError, match="must be UTF-8. Received: .*dev.json, with the byte 0xe9"):
+        read_questions(path, labelled=True)
+
+
+def test_bad_questions_can_be_skipped(tmp_path, caplog):
+    path = written(tmp_path, squad(GOOD, {**GOOD, "id": "b", "question": ""}, GOOD))
+    with caplog.at_level(logging.WARNING):
+        assert [each.id for each in read_questions(path, True, skip_bad_rows=True)] == ["a"]
+    assert "skipped 2 bad questions; the first: 'question' must be" in caplog.text
+
+
+def test_a_file_without_answers(tmp_path):
+    path = written(tmp_path, squad({"id": "a", "question": "What?"}))
+    (question,) = read_questions(path, labelled=False)
+    assert question.golds == () and not question.is_impossible
