@@ -17,10 +17,10 @@ _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 
 class Judgement(NamedTuple):
-    """A question's scores, each in [0, 1]: whether an answer is right, and its words' F1."""
+    """A question's scores in `[0, 1]`: F1 of the words, and whether the answer is exactly right."""
 
-    exact: float
     f1: float
+    exact_match: float
 
 
 def normalized(text: str) -> str:
@@ -37,7 +37,8 @@ def judge(answer: str, golds: Sequence[str]) -> Judgement:
     """
     given = normalized(answer)
     right = [gold for gold in map(normalized, golds) if gold] or [""]
-    return Judgement(float(given in right), max(_f1(given.split(), gold.split()) for gold in right))
+    f1 = max(_f1(given.split(), gold.split()) for gold in right)
+    return Judgement(f1, float(given in right))
 
 
 def _f1(given: Sequence[str], gold: Sequence[str]) -> float:
@@ -47,24 +48,20 @@ def _f1(given: Sequence[str], gold: Sequence[str]) -> float:
     return 2 * common / (len(given) + len(gold))
 
 
-def best_threshold(
+def by_threshold(
     scores: Sequence[float], odds: Sequence[float], has_answer: Sequence[bool]
-) -> tuple[float, float]:
-    """Finds the threshold of odds, above which a question is left without an answer.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the mean score for each threshold of odds, above which no answer is given.
 
     Args:
         scores: for each question the score of its answer; counts where it `has_answer`.
         odds: for each question how far "no answer" is ahead.
         has_answer: whether a question has one; if not, 1 is scored where none is given.
     Returns:
-        The best mean score in percent, and its smallest threshold: one of the odds, or a number
-        below all of them. The official script gives 0 there, whatever the odds are.
+        Rising thresholds, the first below all odds, then each of the odds; and the mean at each.
+        For the first one evaluate-v2.0.py returns 0, whatever the odds are.
     """
-    order = np.argsort(odds, kind="stable")
-    gains = np.where(has_answer, scores, -1.0)[order]
-    totals = np.append(0.0, np.cumsum(gains)) + (len(has_answer) - np.sum(has_answer))
-    known = np.asarray(odds, "float64")[order]
-    is_last = np.append(True, np.append(known[1:] != known[:-1], True))  # of those of equal odds
-    best = int(np.argmax(np.where(is_last, totals, -np.inf)))
-    threshold = known[best - 1] if best else np.nextafter(known[0], -np.inf)
-    return 100 * float(totals[best]) / len(totals[1:]), float(threshold)
+    known, which = np.unique(np.asarray(odds, "float64"), return_inverse=True)
+    gains = np.where(has_answer, scores, -1.0)  # from no answer to the answer
+    totals = np.cumsum([np.sum(~np.asarray(has_answer, bool)), *np.bincount(which, gains)])
+    return np.array([np.nextafter(known[0], -np.inf), *known]), totals / len(gains)

@@ -1,4 +1,3 @@
-import math
 import re
 import string
 from collections import Counter
@@ -6,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from albert_tf.evaluation.squad import best_threshold, judge, normalized
+from albert_tf.evaluation.squad import by_threshold, judge, normalized
 
 
 @pytest.mark.parametrize(
@@ -29,11 +28,11 @@ from albert_tf.evaluation.squad import best_threshold, judge, normalized
     ],
 )
 def test_by_hand(answer, golds, exact, f1):
-    assert judge(answer, golds) == (exact, pytest.approx(f1))
+    assert judge(answer, golds) == (pytest.approx(f1), exact)
 
 
 def independent(answer, golds):
-    """Returns exact match and F1 from the words that two texts share, one word at a time."""
+    """Returns F1 and exact match from the words that two texts share, one word at a time."""
 
     def words(text):
         kept = "".join(each for each in text.lower() if each not in string.punctuation)
@@ -54,7 +53,7 @@ def independent(answer, golds):
             best = max(best, 2 * precision * recall / (precision + recall))
         elif given == target:
             best = 1.0
-    return float(given in targets), best
+    return best, float(given in targets)
 
 
 def test_random_perturbations():
@@ -85,7 +84,7 @@ def test_random_perturbations():
         answer, golds = text(5), [text(4) for _ in range(generator.integers(0, 4))]
         found = judge(answer, golds)
         assert found == pytest.approx(independent(answer, golds)), (answer, golds)
-        seen.add((found.exact, 0 < found.f1 < 1))
+        seen.add((found.exact_match, 0 < found.f1 < 1))
     assert seen == {(0, False), (0, True), (1, False)}
 
 
@@ -93,35 +92,22 @@ def test_normalized():
     assert normalized("  The Old\tcat's (an)  hat ") == "old cats hat"
 
 
-def brute_force(scores, odds, has_answer):
-    """Returns the best mean over all thresholds, and the mean at a threshold."""
-
-    def mean(threshold):
-        return 100 * np.mean(
-            [
-                (not answered) if odd > threshold else (score if answered else 0)
-                for score, odd, answered in zip(scores, odds, has_answer, strict=True)
-            ]
-        )
-
-    return max(map(mean, [-math.inf, *odds])), mean
-
-
-def test_the_best_threshold_by_trying_all():
+def test_thresholds_by_trying_all():
     generator = np.random.default_rng(3)
     for size in (1, 2, 9, 30):
         for _ in range(30):
-            scores = generator.random(size).tolist()
-            odds = generator.integers(-4, 5, size).astype(float).tolist()  # several are equal
-            has_answer = (generator.random(size) < 0.6).tolist()
-            best, threshold = best_threshold(scores, odds, has_answer)
-            expected, mean = brute_force(scores, odds, has_answer)
-            assert best == pytest.approx(expected)
-            assert mean(threshold) == pytest.approx(expected)
+            scores = generator.random(size)
+            odds = generator.integers(-4, 5, size).astype(float)  # several are equal
+            has_answer = generator.random(size) < 0.6
+            thresholds, means = by_threshold(scores.tolist(), odds.tolist(), has_answer.tolist())
+            assert thresholds[0] < odds.min()
+            assert thresholds[1:].tolist() == sorted(set(odds))
+            for threshold, mean in zip(thresholds, means, strict=True):
+                each = np.where(odds > threshold, ~has_answer, np.where(has_answer, scores, 0))
+                assert mean == pytest.approx(each.mean())
 
 
-def test_a_threshold_that_leaves_all_without_an_answer():
-    best, threshold = best_threshold([0.1, 0.2, 1.0], [-3.0, -2.0, 5.0], [True, True, False])
-    assert best == pytest.approx(100 / 3 * 1.3) and threshold == -2.0
-    best, threshold = best_threshold([0.9, 0.2], [-3.0, -2.0], [False, False])
-    assert best == 100 and threshold < -3.0
+def test_thresholds_by_hand():
+    thresholds, means = by_threshold([0.1, 0.2, 1.0], [-3.0, -2.0, 5.0], [True, True, False])
+    assert thresholds[1:].tolist() == [-3, -2, 5]
+    assert (3 * means).tolist() == pytest.approx([1, 1.1, 1.3, 0.3])

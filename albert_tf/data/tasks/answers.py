@@ -1,5 +1,6 @@
 """Answers to questions, found in a text: SQuAD 1.1 and 2.0."""
 
+import json
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from scipy.special import expit, softmax
 
-from albert_tf.data.tasks.base import Outputs, Task
+from albert_tf.data.tasks.base import ByThreshold, Judged, Outputs, Task
 from albert_tf.data.tasks.questions import Question, read_questions, trainable
 from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.errors import UserError, listed
@@ -19,6 +21,7 @@ from albert_tf.text.rows import EncodedRow
 
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
+METRICS: Final = squad.Judgement._fields
 logger = logging.getLogger(__name__)
 
 
@@ -38,25 +41,37 @@ class Answers(NamedTuple):
         """Returns the best answer, or "" if the odds are above the threshold."""
         return "" if self.odds > threshold or not self.best else self.best[0]["answer"]
 
+    def confidence(self, threshold: float) -> float:
+        """Returns the probability of `text`: among the best answers, or of no answer."""
+        return self.ranked()[0]["probability"] if self.text(threshold) else float(expit(self.odds))
+
+    def ranked(self) -> list[dict[str, Any]]:
+        """Returns the best answers as nbest_predictions.json has them."""
+        probabilities = softmax([each["score"] for each in self.best]) if self.best else []
+        return [
+            {"text": each["answer"], "probability": float(share), "score": each["score"]}
+            for each, share in zip(self.best, probabilities, strict=True)
+        ]
+
 
 class QuestionAnswering(Task[Question, Answers]):
     """An answer in the words of a context, or none."""
 
     model = "AlbertForQuestionAnswering"
 
-    def file(self, part: str) -> Path:
-        """Finds the file train*.json or dev*.json of a folder."""
+    def files(self, part: str) -> list[Path]:
+        """Finds train*.json, dev*.json or test*.json in a folder."""
         data = self.options.data
         if not data.is_dir():
-            return super().file(part)
+            return super().files(part)
         found = sorted(data.glob(f"{part}*.json"))
         if len(found) != 1:
             there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
             raise UserError(f"The folder {data} must have one {part}*.json. Received: {there}.")
-        return found[0]
+        return found
 
-    def read(self, path: Path) -> list[Question]:
-        return read_questions(path, labelled=True, skip_bad_rows=self.options.skip_bad_rows)
+    def read(self, path: Path, labelled: bool = True) -> list[Question]:
+        return read_questions(path, labelled, labelled and self.options.skip_bad_rows)
 
     def train_and_dev(
         self, dev_fraction: float, seed: int
@@ -129,26 +144,76 @@ class QuestionAnswering(Task[Question, Answers]):
         Where some questions have no answer, these are also the scores of either kind of question,
         and the best ones that a threshold can reach.
         """
-        threshold = self._threshold(examples, config)
-        found = _judged(examples, [each.text(threshold) for each in predictions])
-        scores = {"f1": _percent(found[:, 1]), "exact_match": _percent(found[:, 0])}
+        found = _scored(examples, predictions, self._threshold(examples, config))
+        scores = {name: _percent(values) for name, values in found.items()}
         possible = np.array([not example.is_impossible for example in examples])
         if possible.all():
             return scores
-        for name, part in (("has_answer", possible), ("no_answer", ~possible)):
+        for prefix, part in (("has_answer", possible), ("no_answer", ~possible)):
             if part.any():
-                scores[f"{name}_f1"] = _percent(found[part, 1])
-                scores[f"{name}_exact_match"] = _percent(found[part, 0])
-        for name in ("f1", "exact_match"):
-            best, at = _best_threshold(examples, predictions, name)
-            scores |= {f"best_{name}": best, f"best_{name}_threshold": at}
+                scores |= {f"{prefix}_{name}": _percent(each[part]) for name, each in found.items()}
+        for name in found:
+            thresholds, means = _by_threshold(examples, predictions, name)
+            best = int(np.argmax(means))
+            scores[f"best_{name}"] = 100 * float(means[best])
+            scores[f"best_{name}_threshold"] = float(thresholds[best])
         return scores
 
     def tuned(self, examples: Sequence[Question], predictions: Sequence[Answers]) -> dict:
         """Returns the threshold of the best F1, if some questions have no answer."""
         if not any(example.is_impossible for example in examples):
             return {}
-        return {"thresholds": (_best_threshold(examples, predictions, "f1")[1],)}
+        thresholds, means = _by_threshold(examples, predictions, "f1")
+        return {"thresholds": (float(thresholds[np.argmax(means)]),)}
+
+    def by_threshold(
+        self, examples: Sequence[Question], predictions: Sequence[Answers], config: Any
+    ) -> list[ByThreshold]:
+        if not any(example.is_impossible for example in examples):
+            return []
+        chosen = self._threshold(examples, config)
+        curves = {name: _by_threshold(examples, predictions, name) for name in METRICS}
+        return [
+            ByThreshold(name, thresholds.tolist(), means.tolist(), chosen)
+            for name, (thresholds, means) in curves.items()
+        ]
+
+    def judged(
+        self, examples: Sequence[Question], predictions: Sequence[Answers], config: Any
+    ) -> list[Judged]:
+        threshold = self._threshold(examples, config)
+        found = _scored(examples, predictions, threshold)
+        return [
+            Judged(
+                f"{example.question}\n{example.context}",
+                example.golds[0] if example.golds else "",
+                prediction.text(threshold),
+                prediction.confidence(threshold),
+                bool(exact),
+            )
+            for example, prediction, exact in zip(
+                examples, predictions, found["exact_match"], strict=True
+            )
+        ]
+
+    def write(
+        self,
+        folder: Path,
+        examples: Sequence[Question],
+        predictions: Sequence[Answers],
+        config: Any,
+    ) -> None:
+        """Writes the three files of the official scripts, by the questions' ids."""
+        threshold = self._threshold(examples, config)
+        found = {example.id: each for example, each in zip(examples, predictions, strict=True)}
+        files = {
+            "predictions": {name: each.text(threshold) for name, each in found.items()},
+            "nbest_predictions": {name: each.ranked() for name, each in found.items()},
+            "null_odds": {name: each.odds for name, each in found.items()},
+        }
+        for name, content in files.items():
+            text = json.dumps(content, ensure_ascii=False, indent=1)
+            (folder / f"{name}.json").write_text(text, encoding="utf-8")
 
     def has_accuracy(self, config: Any) -> bool:
         return False
@@ -160,10 +225,11 @@ class QuestionAnswering(Task[Question, Answers]):
         return example.question, example.context
 
     def _threshold(self, examples: Sequence[Question], config: Any) -> float:
-        """Returns the model's threshold; by default 0, or none for SQuAD 1.1."""
+        """Returns the model's threshold; by default 0, or infinity if all have an answer."""
         if config.thresholds:
             return config.thresholds[0]
-        return 0.0 if any(example.is_impossible for example in examples) else math.inf
+        may_be_none = config.answerability or any(example.is_impossible for example in examples)
+        return 0.0 if may_be_none else math.inf
 
 
 def encode_questions(
@@ -256,20 +322,20 @@ def _log_unmarked(questions: Sequence[Question], marks: Sequence[Any], max_lengt
         )
 
 
-def _judged(examples: Sequence[Question], texts: Sequence[str]) -> np.ndarray:
-    """Returns exact match and F1 of each text, `[N, 2]`."""
-    pairs = zip(texts, examples, strict=True)
-    return np.array([squad.judge(text, example.golds) for text, example in pairs])
+def _scored(
+    examples: Sequence[Question], predictions: Sequence[Answers], threshold: float
+) -> dict[str, np.ndarray]:
+    """Returns each metric of each question, `[N]` in `[0, 1]`."""
+    pairs = zip(examples, predictions, strict=True)
+    found = [squad.judge(each.text(threshold), example.golds) for example, each in pairs]
+    return {name: np.array([getattr(each, name) for each in found]) for name in METRICS}
 
 
-def _best_threshold(
+def _by_threshold(
     examples: Sequence[Question], predictions: Sequence[Answers], name: str
-) -> tuple[float, float]:
-    """Returns the best score that a threshold reaches, and the threshold."""
-    column = {"exact_match": 0, "f1": 1}[name]
-    found = _judged(examples, [each.text(math.inf) for each in predictions])
-    return squad.best_threshold(
-        found[:, column].tolist(),
+) -> tuple[np.ndarray, np.ndarray]:
+    return squad.by_threshold(
+        _scored(examples, predictions, math.inf)[name].tolist(),
         [each.odds for each in predictions],
         [not example.is_impossible for example in examples],
     )

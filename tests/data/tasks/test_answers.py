@@ -167,6 +167,34 @@ def test_scores_of_squad_2():
     at_best = squad.scores(examples, found, HEAD.replace(**tuned))
     assert at_best["f1"] == 75.0 and at_best["no_answer_f1"] == 100.0
     assert squad.tuned(examples[:2], found[:2]) == {}
+    f1, exact = squad.by_threshold(examples, found, HEAD)
+    assert (f1.score, exact.score) == ("f1", "exact_match") and f1.chosen == 0
+    assert f1.thresholds[1:] == [1, 2, 3, 4] and f1.scores == [0.5, 0.75, 0.5, 0.75, 0.5]
+    assert squad.by_threshold(examples[:2], found[:2], HEAD) == []
+
+
+def test_what_people_read():
+    examples = [question("books"), NONE]
+    best = [{"answer": "books", "score": 2.0}, {"answer": "hill", "score": 1.0}]
+    right, wrong = task().judged(examples, [Answers(best, -1.0), Answers(best, -3.0)], HEAD)
+    assert right[:3] == (f"what was sold?\n{CONTEXT}", "books", "books") and right.is_right
+    assert right.confidence == pytest.approx(1 / (1 + math.exp(-1)))
+    assert wrong[1:3] == ("", "books") and not wrong.is_right
+    (none,) = task().judged([NONE], [Answers(best, 3.0)], HEAD)
+    assert none[2:] == ("", pytest.approx(1 / (1 + math.exp(-3))), True)
+
+
+def test_files_of_predictions(tmp_path):
+    examples = [Question(name, "who?", CONTEXT) for name in "ab"]
+    best = [{"answer": "bücks", "score": 2.0}, {"answer": "hill", "score": 1.0}]
+    found = [Answers(best, -1.0), Answers([], 3.0)]
+    task().write(tmp_path, examples, found, HEAD)
+    read = {path.stem: json.loads(path.read_text("utf-8")) for path in tmp_path.iterdir()}
+    assert read["predictions"] == {"a": "bücks", "b": ""}
+    assert read["null_odds"] == {"a": -1.0, "b": 3.0}
+    first = read["nbest_predictions"]["a"][0]
+    assert first == {"text": "bücks", "probability": pytest.approx(0.7310586), "score": 2.0}
+    assert read["nbest_predictions"]["b"] == []
 
 
 @pytest.mark.parametrize(
@@ -199,14 +227,14 @@ def written(path, *names):
 
 def test_files_of_a_folder(tmp_path):
     with pytest.raises(UserError, match=r"must have one train\*.json. Received: nothing"):
-        task(tmp_path).file("train")
+        task(tmp_path).files("train")
     written(tmp_path / "train-v1.1.json", "a", "b")
     written(tmp_path / "dev-v1.1.json", "c")
     train, dev = task(tmp_path).train_and_dev(0.5, 1)
     assert [each.id for each in (*train, *dev)] == ["a", "b", "c"]
     written(tmp_path / "train-v2.0.json", "a")
     with pytest.raises(UserError, match="Received: dev-v1.1.json, train-v1.1.json, train-v2.0"):
-        task(tmp_path).file("train")
+        task(tmp_path).files("train")
 
 
 def test_a_single_file_is_split_by_article(tmp_path):
