@@ -1,12 +1,11 @@
 """`build_data`: from text to a directory of pretraining examples, on the engine of choice."""
 
-from pathlib import Path
+from dataclasses import replace
 
-from albert_tf.data.corpus.files import file_system, is_remote
 from albert_tf.data.jobs.job import Job, make_job
 from albert_tf.data.jobs.options import BuildDataOptions
 from albert_tf.data.jobs.run import Outcome
-from albert_tf.options import FILE, accepts_keywords, as_yaml, save_options
+from albert_tf.options import accepts_keywords, as_yaml
 
 
 @accepts_keywords(BuildDataOptions)
@@ -16,13 +15,7 @@ def build_data(options: BuildDataOptions) -> Outcome:
     Raises:
         UserError: settings that differ from the interrupted run's, a bad line, no space left, …
     """
-    outcome = _run(make_job(options), options)
-    if is_remote(options.output):
-        files, root = file_system(options.output)
-        files.pipe_file(f"{root}/{FILE}", as_yaml(options).encode())
-    else:
-        save_options(options, Path(options.output))
-    return outcome
+    return _run(replace(make_job(options), options=as_yaml(options).encode()), options)
 
 
 def _run(job: Job, options: BuildDataOptions) -> Outcome:

@@ -56,6 +56,7 @@ class Job:
         examples, corpus: options.
         splitter: name of the sentence splitter.
         shard_bytes: bytes of text in a shard, about.
+        options: content of the `options.yaml` to write, if any.
     """
 
     inputs: tuple[InputFile, ...]
@@ -65,6 +66,7 @@ class Job:
     corpus: CorpusOptions
     splitter: str
     shard_bytes: int
+    options: bytes = b""
 
     def parts(self) -> list[Part]:
         """The parts of the corpus; they depend on the corpus and on `shard_bytes` alone."""

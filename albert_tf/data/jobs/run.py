@@ -75,6 +75,8 @@ def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
             manifest = _finish(job, output, [*whole.values(), *made])
         else:
             _require_equal(job, manifest, made)
+        if job.options:
+            output.write(FILE, job.options)
         output.remove_work()
         names = sorted(shard.file for report in made for shard in report.shards)
         return Outcome(manifest, tuple(names))
