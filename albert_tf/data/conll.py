@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from albert_tf.data.readers import BAD_WIDTH
+from albert_tf.data.readers import BAD_WIDTH, opened
 from albert_tf.errors import UserError, listed
 
 ENDINGS: Final = (
@@ -64,7 +64,7 @@ def sentences(
     Raises:
         UserError: there is no such column.
     """
-    with path.open(encoding="utf-8-sig") as file:
+    with opened(path) as file:
         lines = [line.rstrip("\n") for line in file]
     layout = _layout(path, lines, words, tags, labelled)
     block: dict[int, list[str]] = {}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from albert_tf.data.readers import Columns
 from albert_tf.data.tasks.glue import GLUE
@@ -12,10 +12,13 @@ from albert_tf.options import COUNT, NOT_NEGATIVE, check_options, declared, opti
 CLASSIFY: Final = "classify"
 SQUAD: Final = "squad"
 TAG: Final = "tag"
-TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG)
-_OWN: Final = "columns of your own files (--task classify)"
+CHOICES: Final = ("race", "swag", "choices")
+TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG, *CHOICES)
+_OWN: Final = "columns of your own files (--task classify, choices)"
 _TAGGED: Final = "columns of words with tags (--task tag)"
 _ANSWERS: Final = "questions and answers (--task squad)"
+_CHOICES: Final = "one of several choices (--task race, swag, choices)"
+_OWN_CHOICES: Final[dict[str, Any]] = {"group": _CHOICES, "tasks": ("choices",)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,28 +26,41 @@ class LabelledData:
     """The options of labelled examples."""
 
     task: str = option(
-        help="GLUE task, classify or tag for data of your own, or squad (1.1 and 2.0)",
+        help="GLUE task, squad (1.1 and 2.0), race or swag; classify, tag or choices for data of "
+        "your own",
         choices=TASKS,
     )
     data: Path = option(
-        help="folder with train and dev files (GLUE's TSV; .tsv, .csv or .jsonl for classify; "
-        "CoNLL or .jsonl for tag; train*.json and dev*.json for squad), or one file for classify, "
-        "tag and squad"
+        help="folder with train and dev files, one file, or a data set on Hugging Face's hub, "
+        "hub:owner/name/config@revision. Files are the task's own; for your own data .tsv, .csv or "
+        ".jsonl, each also .gz, .parquet, or CoNLL for tag",
+        metavar="PATH",
     )
     skip_bad_rows: bool = option(False, help="omission of rows that can't be read")
-    text_column: str = option("text", help="name of the text's column", group=_OWN)
-    text_pair_column: str | None = option(
-        None, help="name of the second text's column, for pairs", group=_OWN
+    text_column: str = option(
+        "text", help="name of the text's column", group=_OWN, tasks=(CLASSIFY,)
     )
-    label_column: str = option("label", help="name of the label's column", group=_OWN)
-    regression: bool = option(False, help="numeric labels, fitted by regression", group=_OWN)
+    text_pair_column: str | None = option(
+        None, help="name of the second text's column, for pairs", group=_OWN, tasks=(CLASSIFY,)
+    )
+    label_column: str = option(
+        "label", help="name of the label's column", group=_OWN, tasks=(CLASSIFY, "choices")
+    )
+    regression: bool = option(
+        False, help="numeric labels, fitted by regression", group=_OWN, tasks=(CLASSIFY,)
+    )
     multi_label: bool = option(
         False,
         help="any number of labels for a text: a list in JSONL, or a text with separators",
         group=_OWN,
+        tasks=(CLASSIFY,),
     )
     label_separator: str = option(
-        ",", help="text between labels, with --multi-label", metavar="TEXT", group=_OWN
+        ",",
+        help="text between labels, with --multi-label",
+        metavar="TEXT",
+        group=_OWN,
+        tasks=(CLASSIFY,),
     )
     words_column: str | None = option(
         None,
@@ -88,6 +104,26 @@ class LabelledData:
         range=COUNT,
         group=_ANSWERS,
         tasks=(SQUAD,),
+    )
+    part: Literal["middle", "high", "both"] = option(
+        "both", help="part of RACE", group=_CHOICES, tasks=("race",)
+    )
+    context_column: str | None = option(
+        None, help="name of the context's column (default: context)", **_OWN_CHOICES
+    )
+    question_column: str | None = option(
+        None, help="name of the question's column (default: question)", **_OWN_CHOICES
+    )
+    choices_columns: tuple[str, ...] = option(
+        ("choices",),
+        help="name of the column with a list of choices, or a column for each",
+        **_OWN_CHOICES,
+    )
+    part_column: str | None = option(
+        None, help="name of a column with parts of the data, each with a score", **_OWN_CHOICES
+    )
+    id_column: str | None = option(
+        None, help="name of a column with ids (default: id)", **_OWN_CHOICES
     )
 
     @property

@@ -1,15 +1,21 @@
-"""Texts, with or without labels, from TSV, CSV and JSONL files."""
+"""Rows of TSV, CSV, JSONL and Parquet files, and of data sets on Hugging Face's hub."""
 
+import contextlib
 import csv
+import gzip
+import io
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import IO, Any, Final, NamedTuple, TextIO, TypeVar
 
+from albert_tf.data import hub
 from albert_tf.errors import UserError, listed
 
-FORMATS: Final = (".tsv", ".csv", ".jsonl")
+TEXT_FORMATS: Final = (".tsv", ".csv", ".jsonl", ".tsv.gz", ".csv.gz", ".jsonl.gz")
+FORMATS: Final = (*TEXT_FORMATS, hub.PARQUET)
 csv.field_size_limit(2**31 - 1)  # a text may be a whole book; the default is 131,072 characters
 BAD_WIDTH: Final = None  # key of a row with more or fewer fields than the header
 logger = logging.getLogger(__name__)
@@ -50,16 +56,46 @@ class Row(NamedTuple):
         Raises:
             UserError: the row has no such column, or it is empty and may not be.
         """
-        if name not in self.fields:
-            raise UserError(
-                f"Every row must have {name!r}. Received: {self.place}, with "
-                f"{listed(map(repr, self.fields))}."
-            )
-        value = self.fields[name]
-        written = "" if value is None else value if isinstance(value, str) else json.dumps(value)
-        if not may_be_empty and not written.strip():
+        self.require([name])
+        written = self.optional_text(name)
+        if not written and not may_be_empty:
             raise UserError(f"{name!r} must not be empty. Received: {self.place}.")
         return written
+
+    def optional_text(self, name: str | int) -> str:
+        """Returns a value as text; "" if the row has no such column, or it is blank."""
+        return _written(self.fields.get(name))
+
+    def items(self, name: str | int) -> list[Any]:
+        """Returns a list.
+
+        Raises:
+            UserError: the row has no such column, or the value isn't a list.
+        """
+        self.require([name])
+        if not isinstance(self.fields[name], list):
+            raise UserError(
+                f"{name!r} must be a list. Received: {self.fields[name]!r:.60}, {self.place}."
+            )
+        return self.fields[name]
+
+    def texts(self, name: str | int) -> list[str]:
+        """Returns the items of a list as texts; "" for a blank one."""
+        return [_written(item) for item in self.items(name)]
+
+    def require(self, names: Iterable[str | int]) -> None:
+        """Refuses a row without one of these columns."""
+        for name in names:
+            if name not in self.fields:
+                raise UserError(
+                    f"Every row must have {name!r}. Received: {self.place}, with "
+                    f"{listed(map(repr, self.fields))}."
+                )
+
+
+def _written(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return "" if value is None or not text.strip() else text
 
 
 def read_examples(
@@ -91,10 +127,10 @@ def read_rows(
     skip_bad_rows: bool = False,
     rows: Iterator[tuple[int, Mapping[Any, Any]]] | None = None,
 ) -> list[Made]:
-    """Reads a `.tsv` (tabs, no quoting), `.csv` or `.jsonl` file.
+    """Reads a `.tsv` (tabs, no quoting), `.csv`, `.jsonl`, each also `.gz`, or `.parquet` file.
 
     Args:
-        path: the file, in UTF-8.
+        path: the file, in UTF-8; or a split on the hub, as `hub.split` names it.
         columns: the columns that it must have; if the first is a number, it has no header.
         make: makes an example of a row; a `UserError` says that the row is bad.
         skip_bad_rows: skips rows that don't fit the header or that `make` refuses, and logs their
@@ -104,37 +140,48 @@ def read_rows(
         UserError: no such file, another format, not UTF-8, a missing column, a bad row (the
             message names the line), or no row at all.
     """
+    if hub.is_hub(path):
+        return made(path, hub.split_rows(path), make, skip_bad_rows)
     if not path.is_file():
         raise UserError(f"Examples must be in a file. Received: {path}, which isn't one.")
     if rows is None:
-        rows = _rows(path, columns)
-    made, bad = [], []
-    try:
-        for line, fields in rows:
-            try:
-                made.append(make(_checked_row(fields, f"{path}, line {line}")))
-            except UserError as error:
-                bad.append(error)
-                if not skip_bad_rows:
-                    raise
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"A file of examples must be UTF-8. Received: {path}, line {_bad_line(path)}, with the "
-            f"byte {error.object[error.start]:#04x}. Convert it: iconv -f latin1 -t utf-8."
-        ) from error
-    if not made:
-        raise UserError(f"A file of examples must have at least one row. Received: {path}.")
+        ending = next((end for end in FORMATS if path.name.endswith(end)), None)
+        if ending is None:
+            raise UserError(
+                f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}."
+            )
+        if ending == hub.PARQUET:
+            return made(path, hub.parquet_rows(path), make, skip_bad_rows)
+        rows = json_rows(path) if ".jsonl" in ending else _table_rows(path, columns)
+    places = ((f"{path}, line {line}", fields) for line, fields in rows)
+    return made(path, places, make, skip_bad_rows)
+
+
+def made(
+    source: Path,
+    rows: Iterable[tuple[str, Mapping[Any, Any]]],
+    make: Callable[[Row], Made],
+    skip_bad_rows: bool = False,
+) -> list[Made]:
+    """Makes an example of each row; see `read_rows`.
+
+    Args:
+        source: the file or folder, for errors.
+        rows: the place and the values of each.
+    """
+    done, bad = [], []
+    for place, fields in rows:
+        try:
+            done.append(make(_checked_row(fields, place)))
+        except UserError as error:
+            bad.append(error)
+            if not skip_bad_rows:
+                raise
+    if not done:
+        raise UserError(f"A file of examples must have at least one row. Received: {source}.")
     if bad:
-        logger.warning("%s: skipped %d bad rows; the first: %s", path, len(bad), bad[0])
-    return made
-
-
-def _rows(
-    path: Path, columns: Sequence[str | int | None]
-) -> Iterator[tuple[int, Mapping[Any, Any]]]:
-    if path.suffix not in FORMATS:
-        raise UserError(f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}.")
-    return _json_rows(path) if path.suffix == ".jsonl" else _table_rows(path, columns)
+        logger.warning("%s: skipped %d bad rows; the first: %s", source, len(bad), bad[0])
+    return done
 
 
 def _checked_row(fields: Mapping[Any, Any], place: str) -> Row:
@@ -146,9 +193,30 @@ def _checked_row(fields: Mapping[Any, Any], place: str) -> Row:
     return Row(fields, place)
 
 
+@contextlib.contextmanager
+def opened(path: Path, newline: str | None = None) -> Iterator[TextIO]:
+    """Opens a file of UTF-8, compressed if its name ends in `.gz`."""
+    try:
+        with _bytes(path) as binary, io.TextIOWrapper(binary, "utf-8-sig", newline=newline) as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"A file of examples must be UTF-8. Received: {path}, line {_bad_line(path)}, with the "
+            f"byte {error.object[error.start]:#04x}. Convert it: iconv -f latin1 -t utf-8."
+        ) from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(
+            f"A .gz file must be whole. Received: {path}: {error}. Copy it again from its source."
+        ) from error
+
+
+def _bytes(path: Path) -> IO[bytes]:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
 def _bad_line(path: Path) -> int:
     """The number of the first line that isn't UTF-8."""
-    with path.open("rb") as file:
+    with _bytes(path) as file:
         for number, line in enumerate(file, start=1):
             try:
                 line.decode("utf-8")
@@ -162,8 +230,8 @@ def _table_rows(
 ) -> Iterator[tuple[int, dict[Any, Any]]]:
     """Yields the rows of a TSV or CSV file as dicts, with the number of their last line."""
     has_header = not isinstance(columns[0], int)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        if path.suffix == ".tsv":
+    with opened(path, newline="") as file:
+        if path.name.removesuffix(".gz").endswith(".tsv"):
             reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         else:
             reader = csv.reader(file, strict=True)
@@ -193,8 +261,9 @@ def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -
     return first
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open(encoding="utf-8-sig") as file:
+def json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number and the object of each line of JSON that isn't blank."""
+    with opened(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue

@@ -1,7 +1,7 @@
 """ALBERT that chooses among several continuations, as in RACE and SWAG."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import keras
 from keras import ops
@@ -11,6 +11,9 @@ from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
+
+# Logit of a choice that is padding. Its probability is 0 in float32, and it fits in float16.
+NO_CHOICE: Final = -1e4
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -25,7 +28,8 @@ class AlbertForMultipleChoice(TaskModel):
         labels: int `[B]`, the right choice.
     Returns:
         `ModelOutput` with `loss` (given labels), `logits` `[B, C]`, and on request `hidden_states`
-        and `attentions` of the `B·C` sequences.
+        and `attentions` of the `B·C` sequences. A choice whose `attention_mask` is 0 everywhere is
+        padding, for examples with fewer choices than others: its logit is `NO_CHOICE`.
     Source: ALBERT, arXiv 1909.11942, section 4.3 (RACE).
 
     Example:
@@ -63,6 +67,9 @@ class AlbertForMultipleChoice(TaskModel):
         scores = self.classifier(encoded["pooler_output"], training=training)
         given = inputs["inputs_embeds" if inputs["input_ids"] is None else "input_ids"]
         logits = ops.reshape(scores, ops.shape(given)[:2])
+        if inputs["attention_mask"] is not None:
+            attended = ops.max(ops.cast(inputs["attention_mask"], logits.dtype), axis=-1)
+            logits = ops.where(attended > 0, logits, NO_CHOICE)
         return self._output({"logits": logits}, inputs, encoded)
 
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:

@@ -42,6 +42,7 @@ TABLE_14: Final[Mapping[str, Recipe]] = {
     "rte": Recipe(3e-5, 32, 0.1, 800, 200),
     "mrpc": Recipe(2e-5, 32, 0.0, 800, 200),
     "wnli": Recipe(2e-5, 16, 0.1, 2000, 250),
+    "race": Recipe(2e-5, 32, 0.1, 12000, 1000),
     "squad": Recipe(5e-5, 48, 0.0, 3649, 365, 384),
 }
 # Rate and dropout of most of the table's tasks, three epochs as BERT's authors advise (arXiv

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from albert_tf.data import hub
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import FORMATS
 from albert_tf.data.tasks.rows import Rows
@@ -171,8 +172,10 @@ class Task(ABC, Generic[Example, Prediction]):
         return [each for path in self.files(part) for each in self.read(path, labelled)]
 
     def files(self, part: str) -> list[Path]:
-        """Finds the files of a part; a single file is all parts."""
+        """Finds the files of a part, or its split on the hub; a single file is all parts."""
         data = self.options.data
+        if hub.is_hub(data):
+            return [hub.split(data, part)]
         return [data] if data.is_file() else [find_file(data, part, self.formats)]
 
     def train_and_dev(self, dev_fraction: float, seed: int) -> tuple[list[Example], list[Example]]:
@@ -211,7 +214,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
 
 def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
-    """Finds the file `name` in a folder, with or without its ending.
+    """Finds the file `name` in a folder, or one of this name with the ending of a format.
 
     Raises:
         UserError: no such file, or more than one.

@@ -2,14 +2,19 @@
 
 from typing import Any, Final
 
-from albert_tf.data.options import SQUAD, TAG, LabelledData
+from albert_tf.data.options import CHOICES, SQUAD, TAG, LabelledData
 from albert_tf.data.tasks.answers import QuestionAnswering
 from albert_tf.data.tasks.base import Task
+from albert_tf.data.tasks.choices import Choices
 from albert_tf.data.tasks.classification import Classification
 from albert_tf.data.tasks.multi_label import MultiLabel
 from albert_tf.data.tasks.tagging import Tagging
 
-_TASKS: Final[dict[str, type[Task]]] = {SQUAD: QuestionAnswering, TAG: Tagging}
+_TASKS: Final[dict[str, type[Task]]] = {
+    SQUAD: QuestionAnswering,
+    TAG: Tagging,
+    **dict.fromkeys(CHOICES, Choices),
+}
 
 
 def task_of(options: LabelledData) -> Task[Any, Any]:

@@ -16,7 +16,8 @@ class Rows:
 
     Args:
         arrays: for each row, by name: `input_ids` and `token_type_ids`, `[T]` or for choices
-            `[C, T]`, and further features of this shape.
+            `[C, T]`, and further features of this shape. Choices have an `attention_mask`, because
+            they differ in length; other rows are all attended.
         labels: for each row, by the model's targets: a number or an array; without any for rows
             that aren't labelled.
         pad_id: id of `<pad>`.
@@ -68,7 +69,9 @@ class Rows:
     def inputs(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Returns the features of `batch` without labels."""
         arrays = {name: [values[row] for row in rows] for name, values in self.arrays.items()}
-        arrays[features.ATTENTION_MASK.name] = [np.ones_like(self._ids[row]) for row in rows]
+        arrays.setdefault(
+            features.ATTENTION_MASK.name, [np.ones_like(self._ids[row]) for row in rows]
+        )
         length = self._length(rows)
         return {
             name: _padded(values, self._fills.get(name, 0), length)

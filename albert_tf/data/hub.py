@@ -1,0 +1,135 @@
+"""Rows of Parquet files, and of data sets on Hugging Face's hub by name."""
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from albert_tf.errors import UserError, listed
+
+PREFIX: Final = "hub:"
+PARQUET: Final = ".parquet"
+INSTALL: Final = "pip install 'albert_tf[hub]'"
+
+
+def is_hub(data: Path) -> bool:
+    """Whether a path names a data set on the hub: `hub:owner/name/config@revision`."""
+    return data.parts[:1] != () and data.parts[0].startswith(PREFIX)
+
+
+def split(data: Path, part: str) -> Path:
+    """Returns the name of a part's split: `hub:owner/name/config@revision/train`.
+
+    Args:
+        part: "train", "dev", "test" or the name of a split.
+    """
+    return data / {"dev": "validation"}.get(part, part)
+
+
+def split_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the place and the values of each row of a split.
+
+    No code of a data set's repository is run. The numbers of a `ClassLabel` become its names, -1
+    (no label) None.
+
+    Raises:
+        UserError: `datasets` isn't installed, there is no such data set, configuration or split,
+            or the hub can't be reached.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise UserError(
+            f"Data on the hub needs the package datasets. Received: {path}. Do {INSTALL}."
+        ) from error
+    name, _, revision = str(path.parent).removeprefix(PREFIX).partition("@")
+    found = _load(datasets, name, revision or None, path)
+    names = {
+        column: feature.names
+        for column, feature in found.features.items()
+        if isinstance(feature, datasets.ClassLabel)
+    }
+    return _named(path, found, names)
+
+
+def _load(datasets: Any, name: str, revision: str | None, path: Path) -> Any:
+    """Loads a split; `a/b` is the data set b of a, or else the configuration b of a."""
+    owner, *rest = name.split("/")
+    ways: list[tuple[str, str | None]] = [
+        ("/".join([owner, *rest[:1]]), "/".join(rest[1:]) or None)
+    ]
+    if len(rest) == 1:
+        ways.append((owner, rest[0]))
+    errors = []
+    for repository, config in ways:
+        try:
+            return datasets.load_dataset(repository, config, split=path.name, revision=revision)
+        except (datasets.exceptions.DatasetNotFoundError, ConnectionError) as error:
+            errors.append(error)
+        except Exception as error:  # of the hub, of files and of the arguments: each has its own
+            errors = [error]
+            break
+    reason = next(iter(str(errors[0]).splitlines()), type(errors[0]).__name__)
+    raise UserError(
+        "Data on the hub must be hub:owner/name, /config and @revision where there are several, "
+        f"with the split {path.name}. Received: {path.parent}: {reason} Check the name and the "
+        "network, or download the files and name their folder."
+    ) from errors[0]
+
+
+def parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the place and the values of each row, with the names of classes as `split_rows` does.
+
+    Raises:
+        UserError: `pyarrow` isn't installed, or the file is damaged.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise UserError(
+            f"A .parquet file needs the package pyarrow. Received: {path}. Do {INSTALL}."
+        ) from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = _class_names(file.schema_arrow.metadata or {})
+            rows = (row for batch in file.iter_batches() for row in batch.to_pylist())
+            yield from _named(path, rows, names)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(
+            f"A .parquet file must be whole. Received: {path}: {error}. Copy it again from its "
+            "source."
+        ) from error
+
+
+def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, Sequence[str]]:
+    """Returns the names of classes by column, which `datasets` writes into a schema."""
+    with contextlib.suppress(ValueError, KeyError, AttributeError):
+        features = json.loads(metadata[b"huggingface"])["info"]["features"]
+        return {
+            column: feature["names"]
+            for column, feature in features.items()
+            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+        }
+    return {}
+
+
+def _named(
+    path: Path, rows: Iterable[dict[str, Any]], names: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, row in enumerate(rows, start=1):
+        place = f"{path}, row {number}"
+        for column, known in names.items():
+            row[column] = _name(row[column], known, place)
+        yield place, row
+
+
+def _name(value: Any, names: Sequence[str], place: str) -> str | None:
+    if value is None or value == -1:
+        return None
+    if not 0 <= value < len(names):
+        raise UserError(
+            f"A class must be a number of {listed(names)}. Received: {value!r}, {place}."
+        )
+    return names[value]

@@ -1,0 +1,224 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.choices import MAX_QUESTION, Choices, choice_rows
+from albert_tf.errors import UserError
+
+ROW = {"context": "She rang.", "question": "Why.", "choices": ["It is late.", "Bread."], "label": 0}
+ARTICLE = {
+    "article": "The harbour lights drew a crowd.",
+    "questions": ["What drew a \uff3f crowd.", "Who came."],
+    "options": [["big", "small", "old", "new"], ["Dogs.", "Cats.", "People.", "No one."]],
+    "answers": ["A", "C"],
+}
+SWAG = (
+    ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
+    "0,v,1,She sits. She,She sits.,She,gold,rises.,barks.,flies.,rains.,2\n"
+)
+
+
+def task(data=".", name="choices", **others):
+    return Choices(LabelledData(task=name, data=Path(data), **others))
+
+
+def write(path, *rows):
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def race(tmp_path):
+    for part in ("train", "dev"):
+        for number, level in enumerate(("middle", "high"), start=1):
+            folder = tmp_path / part / level
+            folder.mkdir(parents=True)
+            write(folder / f"{number}.txt", {**ARTICLE, "id": f"{level}{number}.txt"})
+    return tmp_path
+
+
+def test_race(race):
+    train, dev = task(race, "race").train_and_dev(0.1, 1)
+    assert [each.id for each in train] == [
+        "middle1.txt-0",
+        "middle1.txt-1",
+        "high2.txt-0",
+        "high2.txt-1",
+    ]
+    assert [(each.part, each.label) for each in dev] == [
+        ("middle", 0),
+        ("middle", 2),
+        ("high", 0),
+        ("high", 2),
+    ]
+    assert train[2].place == f"{race}/train/high/2.txt, line 1"
+    assert len(task(race, "race", part="high").read(race / "dev")) == 2
+    (race / "dev" / "high" / "2.txt").unlink()
+    with pytest.raises(UserError, match=r"\.txt files in train/high and dev/high.*--part"):
+        task(race, "race").read(race / "dev")
+
+
+def test_race_in_rows_as_on_the_hub(tmp_path):
+    row = {"article": "A.", "question": "Who?", "options": list("wxyz"), "answer": "D"}
+    path = write(
+        tmp_path / "all.jsonl", *({**row, "example_id": f"high{n // 2}.txt"} for n in range(3))
+    )
+    found = task(path, "race").read(path)
+    assert [each.id for each in found] == ["high0.txt-0", "high0.txt-1", "high1.txt-0"]
+    assert {(each.part, each.label) for each in found} == {("high", 3)}
+    with pytest.raises(UserError, match="questions of the part middle. Received: 3"):
+        task(path, "race", part="middle").read(path)
+
+
+def test_swag(tmp_path):
+    (tmp_path / "val.csv").write_text(SWAG)
+    swag = task(tmp_path, "swag")
+    (example,) = swag.examples("dev")
+    assert example.context == "She sits." and example.question == "She"
+    assert example.choices == ("rises.", "barks.", "flies.", "rains.") and example.label == 2
+
+
+def test_own_columns(tmp_path):
+    path = tmp_path / "all.csv"
+    path.write_text(
+        "text,a,b,c,right,level\nSo it goes.,One.,Two.,,B,easy\nOn.,One.,Two.,Three.,2,\n"
+    )
+    given = {"context_column": "text", "choices_columns": ("a", "b", "c"), "part_column": "level"}
+    found = task(path, label_column="right", **given).read(path)
+    assert [len(each.choices) for each in found] == [2, 3]
+    assert [(each.label, each.part, each.question) for each in found] == [
+        (1, "easy", ""),
+        (2, "", ""),
+    ]
+
+
+def test_a_file_without_labels(tmp_path):
+    path = write(tmp_path / "test.jsonl", {name: ROW[name] for name in ("question", "choices")})
+    (example,) = task(path).read(path, labelled=False)
+    assert example.label is None and example.context == ""
+    with pytest.raises(UserError, match="must have 'label'. Received: .*test.jsonl, line 1"):
+        task(path).read(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"choices": ["a", " "]}, "must have a text. Received: none for choice 1, .*line 1"),
+        ({"choices": ["a", None]}, "must have a text. Received: none for choice 1"),
+        ({"choices": ["a"]}, "at least two choices. Received: 1, .*line 1"),
+        ({"choices": "a b"}, "'choices' must be a list. Received: 'a b', .*line 1"),
+        ({"label": 2}, "from 0 to 1, or its letter, from A. Received: '2', .*line 1"),
+        ({"label": -1}, "Received: '-1'"),
+        ({"label": "C"}, "Received: 'C'"),
+        ({"label": "right"}, "Received: 'right'"),
+        ({"label": 0.0}, "Received: '0.0'"),
+        ({"label": None}, "'label' must not be empty. Received: .*line 1"),
+        ({"context": "", "question": None}, "a context or a question: .*line 1.*--context-column"),
+    ],
+)
+def test_bad_rows(tmp_path, changes, message):
+    path = write(tmp_path / "a.jsonl", {**ROW, **changes}, ROW)
+    with pytest.raises(UserError, match=message):
+        task(path).read(path)
+    assert len(task(path, skip_bad_rows=True).read(path)) == 1
+
+
+def test_ids(tmp_path):
+    path = write(tmp_path / "a.jsonl", {**ROW, "id": 7}, {**ROW, "id": 8}, {**ROW, "id": 7})
+    with pytest.raises(UserError, match="Received: '7', .*line 1 and .*line 3.*--id-column"):
+        task(path).read(path)
+    with pytest.raises(UserError, match="must have 'key'. Received: .*line 1"):
+        task(path, id_column="key").read(path)
+
+
+def test_questions_of_an_article_are_not_split(tmp_path):
+    rows = [{**ROW, "context": f"Passage {number // 4}."} for number in range(40)]
+    train, dev = task(write(tmp_path / "a.jsonl", *rows)).train_and_dev(0.2, 1)
+    assert len(dev) == 8
+    assert not {each.context for each in train} & {each.context for each in dev}
+
+
+def decoded(rows, tokenizer, number):
+    ids, mask = rows.arrays["input_ids"][number], rows.arrays["attention_mask"][number]
+    return [tokenizer.decode(row[kept > 0]) for row, kept in zip(ids, mask, strict=True)]
+
+
+def test_the_original_s_segments(race, tiny_tokenizer):
+    """race_utils.py, `read_examples` and `convert_single_example`."""
+    examples = task(race, "race").read(race / "train")
+    rows = task(race, "race").encode(examples, tiny_tokenizer, None, 64)
+    first, second = decoded(rows, tiny_tokenizer, 0), decoded(rows, tiny_tokenizer, 1)
+    crowd = "[CLS] the harbour lights drew a crowd.[SEP] "
+    assert first[0] == f"{crowd}what drew a big crowd.[SEP]"
+    assert second[2] == f"{crowd}who came. people.[SEP]"
+    assert list(rows.labels["labels"]) == [0, 2, 0, 2]
+    (ids, types) = (rows.arrays[name][0][0] for name in ("input_ids", "token_type_ids"))
+    assert list(ids).index(tiny_tokenizer.sep_token_id) == types.argmax() - 1
+
+
+def test_without_a_context_the_question_is_first(tmp_path, tiny_tokenizer):
+    path = write(tmp_path / "a.jsonl", {**ROW, "context": None}, {**ROW, "question": ""})
+    rows = task(path).encode(task(path).read(path), tiny_tokenizer, None, 64)
+    assert decoded(rows, tiny_tokenizer, 0)[1] == "[CLS] why.[SEP] bread.[SEP]"
+    assert decoded(rows, tiny_tokenizer, 1)[1] == "[CLS] she rang.[SEP] bread.[SEP]"
+
+
+@pytest.mark.parametrize("length", [16, 160])
+def test_long_texts(tiny_tokenizer, length, caplog):
+    """The context loses its end; a question with its choice its beginning, and a line says so."""
+    context, question = "fresh bread " * 200, "old square " * 200
+    segments = [(context, ["people.", f"{question} lights"]), (context, ["people.", "days."])]
+    rows = choice_rows(segments, [0, 1], tiny_tokenizer, length, ["line 1", "line 2"])
+    assert rows.lengths.tolist() == [length] * 2
+    most = min(MAX_QUESTION, length - 3)
+    assert rows.arrays["token_type_ids"][0].sum(axis=1)[1] == most + 1
+    assert decoded(rows, tiny_tokenizer, 0)[1].endswith("square lights[SEP]")
+    assert (
+        f"1 of 2 examples have a question with a choice of more than {most} pieces" in caplog.text
+    )
+    assert "the first: line 1" in caplog.text
+
+
+def test_unlike_numbers_of_choices(tiny_tokenizer):
+    segments = [("Why?", ["Bread.", "A quiet delight.", "No."]), ("Who?", ["People.", "I."])]
+    features, labels = choice_rows(segments, [2, 0], tiny_tokenizer, 32).batch(np.array([0, 1]))
+    assert features["input_ids"].shape[:2] == (2, 3) and labels["labels"].tolist() == [2, 0]
+    assert (features["attention_mask"].max(axis=-1) == [[1, 1, 1], [1, 1, 0]]).all()
+
+
+def test_scores_by_part(tmp_path):
+    levels = ("easy", "hard", "easy")
+    path = write(tmp_path / "a.jsonl", *({**ROW, "level": level} for level in levels))
+    given = task(path, part_column="level")
+    examples = given.read(path)
+    logits = [[2.0, 1.0, -1e4], [0.0, 1.0, -1e4], [0.0, 0.5, 9.0]]
+    outputs = [{"logits": np.array(row, "float32")} for row in logits]
+    found = given.predictions(examples, None, outputs, None)
+    assert [len(each) for each in found] == [2, 2, 2]
+    scores = given.scores(examples, found, None)
+    assert scores == {"accuracy": 1 / 3, "accuracy_easy": 0.5, "accuracy_hard": 0.0}
+    assert next(iter(scores)) == "accuracy"
+
+
+def test_predictions_are_written_and_judged(tmp_path):
+    path = write(tmp_path / "a.jsonl", {**ROW, "id": "q1"}, {**ROW, "question": None})
+    examples = task(path).read(path)
+    predictions = [np.array([0.25, 0.75]), np.array([0.875, 0.125])]
+    task(path).write(tmp_path, examples, predictions, None)
+    lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"id": "q1", "chosen": 1, "probabilities": [0.25, 0.75]},
+        {"place": f"{path}, line 2", "chosen": 0, "probabilities": [0.875, 0.125]},
+    ]
+    wrong, right = task(path).judged(examples, predictions, None)
+    assert wrong == (
+        "She rang.\nWhy.\n- It is late.\n- Bread.",
+        "It is late.",
+        "Bread.",
+        0.75,
+        False,
+    )
+    assert right.is_right and right.text == "She rang.\n- It is late.\n- Bread."

@@ -1,0 +1,35 @@
+import numpy as np
+import pytest
+
+from albert_tf.models import AlbertForMultipleChoice
+from albert_tf.models.multiple_choice import NO_CHOICE
+from tests.models.conftest import B, C, T, batch
+
+
+@pytest.fixture
+def model(small_config, scrambled):
+    return scrambled(AlbertForMultipleChoice(small_config))
+
+
+def test_a_choice_without_attention_is_padding(model):
+    """It doesn't change the others, is never chosen, and takes no part in the loss."""
+    features = batch(B, C, T)
+    features["attention_mask"] = np.ones_like(features["input_ids"])
+    labels = np.array([1, 0, 2, 1])
+    expected = model(features, labels=labels)
+    padded = {
+        name: np.concatenate([value, np.zeros_like(value[:, :2])], axis=1)
+        for name, value in features.items()
+    }
+    found = model(padded, labels=labels)
+    logits = np.asarray(found.logits)
+    np.testing.assert_allclose(logits[:, :C], np.asarray(expected.logits), atol=1e-6)
+    assert (logits[:, C:] == np.float32(NO_CHOICE)).all()
+    np.testing.assert_allclose(float(found.loss), float(expected.loss), rtol=1e-6)
+
+
+def test_a_padded_position_alone_is_no_padded_choice(model):
+    features = batch(B, C, T)
+    features["attention_mask"] = np.ones_like(features["input_ids"])
+    features["attention_mask"][:, :, 1:] = 0
+    assert (np.asarray(model(features).logits) > NO_CHOICE / 2).all()
