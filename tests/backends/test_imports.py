@@ -43,3 +43,30 @@ def test_a_model_learns_without_tensorflow(backend, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "ADDED []"
+
+
+SAVE = """
+import numpy as np
+from albert_tf import AlbertConfig, AlbertForSequenceClassification
+
+model = AlbertForSequenceClassification(AlbertConfig.from_size("tiny", vocab_size=31))
+model.save("model.keras")
+np.save("logits.npy", model.predict(np.ones((2, 7), "int32"), verbose=0)["logits"])
+"""
+LOAD = """
+import keras, albert_tf
+import numpy as np
+
+found = keras.models.load_model("model.keras").predict(np.ones((2, 7), "int32"), verbose=0)
+np.testing.assert_allclose(found["logits"], np.load("logits.npy"), atol=1e-6)
+"""
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_keras_loads_a_file_in_a_fresh_process(backend, tmp_path):
+    pytest.importorskip(backend, reason=f"needs {backend} (pip install albert_tf[{backend}])")
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": paths}
+    for code in (SAVE, LOAD):
+        command = [sys.executable, "-c", code]
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True)
