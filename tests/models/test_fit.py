@@ -1,0 +1,252 @@
+"""Training in Keras' ways: callbacks, weights of examples, searches, and loops of your own."""
+
+import contextlib
+import gc
+import weakref
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf.models import AlbertForSequenceClassification, AlbertModel
+
+LABELS = np.array([0, 1, 2, 1, 0, 2, 1, 1, 0, 2, 0, 1])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, module_config):
+    """Returns the directory of an encoder, without a head."""
+    keras.utils.set_random_seed(7)
+    path = tmp_path_factory.mktemp("model")
+    AlbertModel(module_config).save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def module_config():
+    from albert_tf.config import AlbertConfig, unnamed_labels
+
+    return AlbertConfig.from_size(
+        "tiny",
+        vocab_size=31,
+        num_hidden_layers=1,
+        id2label=unnamed_labels(3),
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        classifier_dropout_prob=0.0,
+    )
+
+
+@pytest.fixture(scope="module")
+def features():
+    ids = np.random.default_rng(3).integers(5, 31, (12, 7)).astype("int32")
+    ids[:, 0] = 5 + LABELS  # the label can be learned
+    return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+
+
+@pytest.fixture
+def load(folder):
+    """Returns a function that loads the model with a head, always the same one."""
+
+    def load(**options):
+        keras.utils.set_random_seed(7)
+        return AlbertForSequenceClassification.from_pretrained(folder, num_labels=3, **options)
+
+    return load
+
+
+def logits(model, features):
+    return ops.convert_to_numpy(model(features)["logits"])
+
+
+def test_callbacks(load, features, tmp_path):
+    """Each does its work, and the files that they write load."""
+    model = load()
+    model.compile(keras.optimizers.Adam(1e-2), metrics=["accuracy"])
+    logs = keras.callbacks.TensorBoard(tmp_path / "logs")
+    callbacks = [
+        keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.weights.h5", save_weights_only=True),
+        keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras"),
+        keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=99, verbose=0),
+        keras.callbacks.EarlyStopping("loss", patience=3, min_delta=99, restore_best_weights=True),
+        *([logs] if keras.backend.backend() == "tensorflow" else []),
+    ]
+    history = model.fit(features, LABELS, epochs=9, batch_size=6, callbacks=callbacks, verbose=0)
+    assert len(history.epoch) == 4  # the first, and three that seem no better
+    np.testing.assert_allclose(history.history["learning_rate"], [0.01, 0.01, 0.005, 0.0025])
+    first = logits(model, features)  # EarlyStopping restored them
+    again = load()
+    again.load_weights(tmp_path / "1.weights.h5")
+    np.testing.assert_array_equal(logits(again, features), first)
+    whole = keras.models.load_model(tmp_path / "1.keras")
+    np.testing.assert_array_equal(logits(whole, features), first)
+    whole.fit(features, LABELS, batch_size=6, verbose=0)  # with its optimizer's state
+    if logs in callbacks:
+        assert list((tmp_path / "logs" / "train").glob("events*"))
+
+
+class Stop(keras.callbacks.Callback):
+    """Ends a fit as a crash does."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 2:
+            raise ConnectionError
+
+
+@pytest.mark.tensorflow
+def test_backup_and_restore(load, features, tmp_path):
+    """A model that is made again goes on as one that was never interrupted."""
+
+    def fit(*more):
+        model = load()
+        model.compile(keras.optimizers.Adam(1e-2))
+        backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+        options = {"epochs": 4, "batch_size": 6, "shuffle": False, "verbose": 0}
+        callbacks = [backup, *more] if more != (None,) else []
+        return model.fit(features, LABELS, callbacks=callbacks, **options).history["loss"]
+
+    with pytest.raises(ConnectionError):
+        fit(Stop())
+    resumed = fit()
+    assert len(resumed) == 2
+    assert resumed == pytest.approx(fit(None)[2:], rel=1e-5)
+
+
+def test_a_search_leaves_no_models_behind(load, features):
+    """Builds a model for each trial, as KerasTuner does; earlier ones are freed."""
+    models, losses = [], []
+    for rate in (1e-3, 1e-2):
+        keras.utils.clear_session()
+        model = load()
+        model.compile(keras.optimizers.Adam(rate))
+        losses += model.fit(features, LABELS, verbose=0, epochs=2).history["loss"][-1:]
+        models.append(weakref.ref(model))
+        del model
+    keras.utils.clear_session()
+    gc.collect()
+    assert losses[1] < losses[0]
+    assert [model() for model in models] == [None, None]
+
+
+@pytest.mark.tensorflow
+def test_a_loop_with_a_gradient_tape(load, features):
+    import tensorflow as tf
+
+    model, optimizer = load(), keras.optimizers.Adam(1e-2)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step(features, labels):
+        with tf.GradientTape() as tape:
+            loss = model(features, labels=labels, training=True)["loss"]
+        gradients = tape.gradient(loss, model.trainable_variables)
+        assert all(gradient is not None for gradient in gradients)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    dataset = tf.data.Dataset.from_tensor_slices((features, LABELS)).batch(6).repeat(4)
+    losses = [float(step(*batch)) for batch in dataset]
+    assert len(losses) == 8 and losses[-1] < losses[0] - 0.1
+
+
+@keras.saving.register_keras_serializable("tests")
+class Confident(AlbertForSequenceClassification):
+    """Adds the logits' squares to the loss, and counts its steps."""
+
+    steps = 0
+
+    def train_step(self, *arguments):
+        self.steps += 1
+        return super().train_step(*arguments)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        return loss + 10.0 * ops.mean(ops.square(y_pred["logits"]))
+
+
+def test_a_step_and_a_loss_of_a_subclass(folder, load, features):
+    keras.utils.set_random_seed(7)
+    model = Confident.from_pretrained(folder, num_labels=3)
+    for each in (model, load()):
+        each.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    found = model.fit(features, LABELS, batch_size=6, verbose=0).history["loss"]
+    assert model.steps == 2
+    plain = each.evaluate(features, LABELS, verbose=0)
+    expected = plain + 10 * np.square(logits(model, features)).mean()
+    assert found == [pytest.approx(expected, rel=1e-5)]
+
+
+@pytest.mark.tensorflow
+def test_steps_of_an_endless_dataset_schedule_and_metrics(load, features):
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices((features, LABELS)).batch(4).repeat()
+    rates = keras.optimizers.schedules.CosineDecay(1e-2, 10)
+    model = load()
+    top = keras.metrics.SparseTopKCategoricalAccuracy(2, name="top_2")
+    model.compile(keras.optimizers.Adam(rates), metrics=["accuracy", top])
+    history = model.fit(dataset, epochs=2, steps_per_epoch=5, verbose=0).history
+    assert history.keys() == {"loss", "accuracy", "top_2"}
+    assert history["top_2"][-1] >= history["accuracy"][-1]
+    assert int(model.optimizer.iterations) == 10
+    assert float(model.optimizer.learning_rate) == pytest.approx(0, abs=1e-9)
+
+
+def test_weights_of_classes_and_examples(load, features):
+    model = load()
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    weights = {0: 0.0, 1: 1.0, 2: 3.0}
+    of_examples = np.array([weights[label] for label in LABELS])
+    entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=None)
+    losses = ops.convert_to_numpy(entropy(LABELS, logits(model, features)))
+    for given in ({"class_weight": weights}, {"sample_weight": of_examples}):
+        (found,) = model.fit(features, LABELS, batch_size=12, verbose=0, **given).history["loss"]
+        assert found == pytest.approx(np.mean(losses * of_examples), rel=1e-5)
+
+
+def test_a_share_for_validation(load, features):
+    model = load()
+    model.compile(keras.optimizers.Adam(1e-2), metrics=["accuracy"], run_eagerly=True)
+    fit = model.fit(features, LABELS, validation_split=0.25, epochs=2, verbose=0)
+    assert fit.history.keys() == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    held_out = {name: values[9:] for name, values in features.items()}
+    found = model.evaluate(held_out, LABELS[9:], verbose=0)[0]
+    assert found == pytest.approx(fit.history["val_loss"][-1], rel=1e-5)
+
+
+@contextlib.contextmanager
+def policy(name):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def test_half_precision_for_all(load, features):
+    with policy("mixed_bfloat16"):
+        model = load()
+        model.compile(keras.optimizers.Adam(1e-2), run_eagerly=True)
+        losses = model.fit(features, LABELS, epochs=3, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
+    assert model.albert.encoder.compute_dtype == "bfloat16"
+    assert logits(model, features).dtype == "float32"
+
+
+def test_models_made_again(load, features):
+    """A clone has new weights, and with the old ones the same outputs; both train."""
+    model = load()
+    expected = logits(model, features)
+    for again in (
+        keras.models.clone_model(model),
+        AlbertForSequenceClassification.from_config(model.get_config()),
+    ):
+        assert np.abs(logits(again, features) - expected).max() > 1e-3
+        again.set_weights(model.get_weights())
+        np.testing.assert_array_equal(logits(again, features), expected)
+        again.compile(keras.optimizers.Adam(1e-2), run_eagerly=True)
+        again.fit(features, LABELS, verbose=0)
+    np.testing.assert_array_equal(logits(model, features), expected)
