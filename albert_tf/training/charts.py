@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREY = "#4c72b0", "#dd8452", "#8c8c8c"
 _MOST_CLASSES: Final = 30  # of a confusion matrix that can be read
 _MOST_NUMBERED: Final = 12  # classes of a matrix whose cells have room for counts
+_MOST_LINES: Final = 10  # whose colours differ
 _LONGEST: Final = 24  # characters of a name beside an axis
 
 
@@ -41,20 +42,20 @@ def tidy(axes: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def plot_confusion(names: Sequence[str], judged: Sequence[Judged], path: Path) -> None:
-    """Writes a confusion matrix: a row for each class that was right, a column for each predicted.
+def plot_confusion(names: Sequence[str], pairs: Sequence[tuple[str, str]], path: Path) -> None:
+    """Writes a confusion matrix of pairs of an expected and a predicted class.
 
     Shades show shares of a row. Of more than `_MOST_CLASSES` classes, those in most mistakes are
     shown.
     """
-    kept, others = _most_confused(names, judged), ""
+    kept, others = _most_confused(names, pairs), ""
     if len(kept) < len(names):
         others = f"the {len(kept)} classes of {len(names)} in most mistakes"
     places = {name: place for place, name in enumerate(kept)}
     counts = np.zeros((len(kept), len(kept)), int)
-    for each in judged:
-        if each.expected in places and each.predicted in places:
-            counts[places[each.expected], places[each.predicted]] += 1
+    for (expected, predicted), count in Counter(pairs).items():
+        if expected in places and predicted in places:
+            counts[places[expected], places[predicted]] = count
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     is_numbered = len(kept) <= _MOST_NUMBERED
     side = 2.5 + (0.6 if is_numbered else 0.28) * len(kept)
@@ -81,7 +82,9 @@ def plot_by_threshold(lines: Sequence[ByThreshold], path: Path) -> None:
     """Writes each score over its threshold; dots are the chosen thresholds."""
     figure = new_figure(6.5, 4)
     axes = figure.subplots()
-    for line in lines:
+    if len(lines) > _MOST_LINES:
+        axes.set_title(f"the first {_MOST_LINES} of {len(lines)}", fontsize="medium")
+    for line in lines[:_MOST_LINES]:
         (drawn,) = axes.plot(line.thresholds, line.scores, lw=1.5)
         drawn.set_label(_short(line.score))
         score = np.interp(line.chosen, line.thresholds, line.scores)
@@ -111,11 +114,10 @@ def plot_numbers(judged: Sequence[Judged], path: Path) -> None:
     save(figure, path)
 
 
-def _most_confused(names: Sequence[str], judged: Sequence[Judged]) -> list[str]:
+def _most_confused(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[str]:
     if len(names) <= _MOST_CLASSES:
         return list(names)
-    wrong = [each for each in judged if not each.is_right]
-    count = Counter(name for each in wrong for name in (each.expected, each.predicted))
+    count = Counter(name for pair in pairs if pair[0] != pair[1] for name in pair)
     worst = sorted(names, key=lambda name: -count[name])[:_MOST_CLASSES]
     return [name for name in names if name in worst]
 

@@ -46,7 +46,9 @@ def write_predictions(
     lines = task.by_threshold(examples, predictions, config)
     is_regression = config.problem_type == "regression"
     if classes:
-        charts.plot_confusion(classes, judged, folder / CONFUSION)
+        charts.plot_confusion(
+            classes, task.pairs(examples, predictions, config), folder / CONFUSION
+        )
     if lines:
         charts.plot_by_threshold(lines, folder / SCORES)
     elif is_regression:
@@ -74,14 +76,20 @@ def mistakes(judged: Sequence[Judged], is_regression: bool = False) -> str:
     lines += ["", f"| {measure} | expected | predicted | text |", "|---|---|---|---|"]
     for each in wrong[:_MISTAKES]:
         number = f"{each.confidence:.3g}" if is_regression else f"{each.confidence:.3f}"
-        text = "<br>".join(map(_shortened, each.text.splitlines()))
+        text = "<br>".join(_shortened(part, each) for part in each.text.splitlines())
         cells = (number, _shortened(each.expected), _shortened(each.predicted), text)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
-def _shortened(text: str) -> str:
-    return in_cell(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+def _shortened(text: str, around: Judged | None = None) -> str:
+    """Returns text for a cell; of a long one the beginning, or the part around its answer."""
+    answers = (around.expected, around.predicted) if around else ()
+    places = (text.find(answer) for answer in answers if answer and len(text) > _LONGEST)
+    start = max(next((place for place in places if place >= 0), 0) - _LONGEST // 2, 0)
+    cut = text[start : start + _LONGEST]
+    end = "…" if start + _LONGEST < len(text) else ""
+    return in_cell(f"{'…' if start else ''}{cut}{end}") or "–"
 
 
 def write_finetuning(

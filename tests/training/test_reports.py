@@ -53,13 +53,21 @@ def test_texts_stay_texts_in_markdown():
         assert part in row
 
 
+def test_a_long_text_is_cut_around_the_answer():
+    text = f"{'before ' * 99}here{' after' * 99}"
+    row = reports.mistakes([wrong(f"Where?\n{text}", expected="here", predicted="")])
+    expected, predicted, shown = (cell.strip() for cell in row.splitlines()[-1].split("|")[2:5])
+    assert (expected, predicted) == ("here", "–")
+    assert shown.startswith("Where?<br>…") and shown.endswith("…") and " here after" in shown
+
+
 def test_a_confusion_matrix_of_many_classes_shows_the_most_confused(tmp_path, monkeypatch):
     names = [f"${number}$ 中 {'very ' * 9}long" for number in range(40)]
-    judged = [wrong(expected=names[row], predicted=names[row + 1]) for row in range(20, 39)]
-    kept = charts._most_confused(names, judged)
+    pairs = [(names[row], names[row + 1]) for row in range(20, 39)]
+    kept = charts._most_confused(names, pairs)
     assert len(kept) == 30 and set(names[20:]) < set(kept)
     assert kept == sorted(kept, key=names.index)
-    charts.plot_confusion(names, judged, tmp_path / "confusion.png")
+    charts.plot_confusion(names, pairs, tmp_path / "confusion.png")
     assert imread(tmp_path / "confusion.png").size
 
 
@@ -72,8 +80,8 @@ def drawn(monkeypatch):
 
 
 def test_a_confusion_matrix_has_counts_and_shares(tmp_path, drawn):
-    judged = [RIGHT] * 3 + [wrong()] + [wrong(expected="b", predicted="a")]
-    charts.plot_confusion(["a", "b", "c"], judged, tmp_path / "confusion.png")
+    pairs = [("a", "a")] * 3 + [("a", "b"), ("b", "a")]
+    charts.plot_confusion(["a", "b", "c"], pairs, tmp_path / "confusion.png")
     axes = drawn[0].axes[0]
     assert [text.get_text() for text in axes.texts] == list("310100000")
     shares = axes.images[0].get_array()

@@ -135,15 +135,23 @@ class Task(ABC, Generic[Example, Prediction]):
     def texts(self, example: Example) -> Iterable[str]:
         """Returns the texts that a vocabulary is trained on."""
 
+    @abstractmethod
     def judged(
         self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any
     ) -> list[Judged]:
-        """Compares predictions with labels: one or more for each example, such as its entities."""
-        return []
+        """Compares predictions with labels, for people to read."""
 
     def classes(self, config: Any) -> Sequence[str]:
-        """Returns the names in `judged` for a confusion matrix; none if they are free texts."""
+        """Returns the names along a confusion matrix; none where free texts are predicted."""
         return ()
+
+    def pairs(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any
+    ) -> list[tuple[str, str]]:
+        """Returns what a confusion matrix counts: expected and predicted names of `classes`."""
+        return [
+            (each.expected, each.predicted) for each in self.judged(examples, predictions, config)
+        ]
 
     def by_threshold(
         self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any

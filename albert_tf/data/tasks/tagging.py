@@ -171,6 +171,21 @@ class Tagging(Task[Sentence, Tagged]):
             )
         ]
 
+    def classes(self, config: Any) -> Sequence[str]:
+        """Returns the kinds of entities and "O", or the tags where they have no entities."""
+        return list(dict.fromkeys(tag.kind for tag in parsed(config.labels).values()))
+
+    def pairs(
+        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: Any
+    ) -> list[tuple[str, str]]:
+        """Returns the kinds of each word."""
+        known = parsed(config.labels)
+        return [
+            (known[tag].kind, known[other].kind)
+            for tags, found in zip(self._names(examples, config), predictions, strict=True)
+            for tag, other in zip(tags, found.tags, strict=True)
+        ]
+
     def _labels(self, examples: Sequence[Sentence], config: Any) -> list[list[int]] | None:
         """Returns the number of each word's tag; errors are those of `check`."""
         numbers = {name: number for number, name in enumerate(config.labels)}
