@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from albert_tf.data.options import LabelledData, check_labelled_data
+from albert_tf.data.tasks.named import task_of
 from albert_tf.errors import UserError
 from albert_tf.locks import LOCK
 from albert_tf.options import (
@@ -74,6 +75,15 @@ class FinetuningOptions(LabelledData):
     dropout: float | None = option(
         None, help="dropout rate of the encoder", range=RATE, group=_TRAINING
     )
+    classifier_dropout: float | None = option(
+        None, help="dropout rate of the classifier's input", range=RATE, group=_TRAINING
+    )
+    scale_steps: bool = option(
+        False,
+        help="the recipe's steps and warm-up times its batch size over --batch-size, so that "
+        "as many examples are seen",
+        group=_TRAINING,
+    )
     seed: int = option(
         12345, help="seed of weights, order and dropout", range=SEED, group=_TRAINING
     )
@@ -98,7 +108,9 @@ class FinetuningOptions(LabelledData):
         """Returns the task's recipe with the values that these options override."""
         from albert_tf.training.recipes import Recipe, recipe  # Imports all readers of checkpoints.
 
-        base = recipe(self.task, self.model)
+        base = recipe(task_of(self).recipe(), self.model)
+        if self.scale_steps and self.batch_size is not None:
+            base = base.scaled(self.batch_size)
         if self.epochs is not None and self.steps is None:
             base = base._replace(steps=None)
         asked = {name: getattr(self, name) for name in Recipe._fields}

@@ -15,11 +15,12 @@ class Recipe(NamedTuple):
     Attributes:
         learning_rate: peak, after the warm-up.
         batch_size: examples of a step.
-        dropout: rate of the encoder, hidden and attention; the classifier keeps the model's.
+        dropout: rate of the encoder, hidden and attention.
         steps: training steps, or None if `epochs` decides.
         warmup: steps of linear warm-up, or their share of all steps if below 1.
         max_length: pieces of a row.
         epochs: passes over the data if `steps` is None.
+        classifier_dropout: rate of the classifier's input.
     """
 
     learning_rate: float
@@ -29,9 +30,19 @@ class Recipe(NamedTuple):
     warmup: float
     max_length: int = 512
     epochs: int = 3
+    classifier_dropout: float = 0.1
+
+    def scaled(self, batch_size: int) -> "Recipe":
+        """Returns a recipe that sees as many examples in batches of another size."""
+        factor = self.batch_size / batch_size
+        return self._replace(
+            batch_size=batch_size,
+            steps=None if self.steps is None else max(1, round(self.steps * factor)),
+            warmup=self.warmup * factor if self.warmup >= 1 else self.warmup,
+        )
 
 
-# ALBERT, arXiv 1909.11942, table 14.
+# ALBERT, arXiv 1909.11942, table 14, for models of version 1 (xxlarge).
 TABLE_14: Final[Mapping[str, Recipe]] = {
     "cola": Recipe(1e-5, 16, 0.0, 5336, 320),
     "stsb": Recipe(2e-5, 16, 0.0, 3598, 214),
@@ -42,8 +53,9 @@ TABLE_14: Final[Mapping[str, Recipe]] = {
     "rte": Recipe(3e-5, 32, 0.1, 800, 200),
     "mrpc": Recipe(2e-5, 32, 0.0, 800, 200),
     "wnli": Recipe(2e-5, 16, 0.1, 2000, 250),
+    "squad": Recipe(5e-5, 48, 0.0, 3649, 365, 384),  # 1.1
+    "squad2": Recipe(3e-5, 48, 0.0, 8144, 814),
     "race": Recipe(2e-5, 32, 0.1, 12000, 1000),
-    "squad": Recipe(5e-5, 48, 0.0, 3649, 365, 384),
 }
 # Rate and dropout of most of the table's tasks, three epochs as BERT's authors advise (arXiv
 # 1810.04805, A.3), and the warm-up's share in the table's runs.
@@ -67,7 +79,8 @@ def recipe(task: str, model: str) -> Recipe:
         return row
     chosen = FROM_RANDOM_WEIGHTS if is_size(model) else BUNDLED
     # Windows of a question have to have room for its context.
-    return chosen._replace(max_length=row.max_length) if task == SQUAD else chosen
+    windows = TABLE_14[SQUAD].max_length
+    return chosen._replace(max_length=windows) if task.startswith(SQUAD) else chosen
 
 
 def is_size(model: str) -> bool:

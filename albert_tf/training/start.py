@@ -78,7 +78,11 @@ def finetuning_model(
     options: FinetuningOptions, plan: Recipe, task: Task[Any, Any], train: Sequence[Any]
 ) -> tuple[PreTrainedModel, BaseTokenizer]:
     """Returns a model with the task's labels and head, and its tokenizer."""
-    changes = {**task.config_fields(train), **_dropout(plan.dropout)}
+    changes = {
+        **task.config_fields(train),
+        **_dropout(plan.dropout),
+        "classifier_dropout_prob": plan.classifier_dropout,
+    }
     model_class = getattr(models, task.model)
     if is_size(options.model):
         tokenizer = _tokenizer_of_new_model(options, task, train)

@@ -8,9 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from albert_tf.cli import main
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.locks import locked
 from albert_tf.models import AlbertForSequenceClassification
@@ -22,6 +25,7 @@ from albert_tf.training.options import FinetuningOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = ("warm", "funny", "clever", "kind", "fresh", "wonderful", "generous", "quiet")
+MNLI = ("entailment", "neutral", "contradiction")
 BAD = ("dull", "noisy", "broken", "rude", "cold", "dirty", "late", "smoky")
 
 
@@ -183,6 +187,33 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(
 def test_a_finished_model_can_be_fine_tuned_further(data, uninterrupted, tmp_path):
     report = finetune(options(data, tmp_path / "second", model=str(uninterrupted[1]), steps=3))
     assert report["step"] == 3 and report["history"][0]["val_accuracy"] > 0.5
+
+
+def test_two_stages(tmp_path):
+    """The second task has the first one's encoder and another head."""
+    mnli, stsb = tmp_path / "MNLI", tmp_path / "STS-B"
+    for folder, header, labels, names in (
+        (mnli, "gold_label", MNLI, ("train", "dev_matched", "dev_mismatched")),
+        (stsb, "score", ("0.5", "2", "4.5"), ("train", "dev")),
+    ):
+        folder.mkdir()
+        rows = [f"the {word} film\tthe film\t{labels[n % 3]}" for n, word in enumerate(GOOD)]
+        for name in names:
+            text = "\n".join([f"sentence1\tsentence2\t{header}", *rows])
+            (folder / f"{name}.tsv").write_text(text)
+    first, second = tmp_path / "first", tmp_path / "second"
+    report = finetune(options(mnli, first, task="mnli", steps=1, classifier_dropout=0.3))
+    assert report["best"]["mismatched_accuracy"] == report["best"]["accuracy"]
+    assert AlbertConfig.from_pretrained(first).classifier_dropout_prob == 0.3
+    given = {"model": str(first), "task": "stsb", "steps": 1, "learning_rate": 1e-30}
+    finetune(options(stsb, second, **given))
+    before, after = (load_file(folder / "model.safetensors") for folder in (first, second))
+    kept = [name for name in before if name.startswith("albert.")]
+    assert len(kept) > 10
+    for name in kept:
+        np.testing.assert_array_equal(before[name], after[name])
+    assert (len(before["classifier.weight"]), len(after["classifier.weight"])) == (3, 1)
+    assert AlbertConfig.from_pretrained(second).problem_type == "regression"
 
 
 def test_regression(tmp_path):

@@ -2,6 +2,7 @@ import pytest
 
 from albert_tf.data.options import CLASSIFY
 from albert_tf.data.tasks.glue import GLUE
+from albert_tf.training.options import FinetuningOptions
 from albert_tf.training.recipes import (
     BUNDLED,
     FROM_RANDOM_WEIGHTS,
@@ -14,7 +15,7 @@ PUBLISHED = "albert/albert-base-v2"
 
 
 def test_every_task_of_glue_has_its_row_of_the_table():
-    assert TABLE_14.keys() >= GLUE.keys()
+    assert TABLE_14.keys() == {*GLUE, "squad", "squad2", "race"}
     assert all(recipe(task, PUBLISHED) == TABLE_14[task] for task in GLUE)
 
 
@@ -31,10 +32,31 @@ def test_every_task_of_glue_has_its_row_of_the_table():
         ("mrpc", (2e-5, 32, 0.0, 800, 200, 512)),
         ("wnli", (2e-5, 16, 0.1, 2000, 250, 512)),
         ("squad", (5e-5, 48, 0.0, 3649, 365, 384)),
+        ("squad2", (3e-5, 48, 0.0, 8144, 814, 512)),
+        ("race", (2e-5, 32, 0.1, 12000, 1000, 512)),
     ],
 )
 def test_the_paper(task, row):
     assert recipe(task, PUBLISHED)[:6] == row  # arXiv 1909.11942, table 14
+    assert recipe(task, PUBLISHED).classifier_dropout == 0.1
+
+
+def plan(**others):
+    given = {"task": "rte", "model": PUBLISHED, "data": ".", "output": "out", **others}
+    return FinetuningOptions(**given).plan()
+
+
+def test_scaled_steps_see_as_many_examples():
+    found = plan(batch_size=8, scale_steps=True)
+    assert (found.batch_size, found.steps, found.warmup) == (8, 3200, 800)
+    assert plan(batch_size=8).steps == plan(scale_steps=True).steps == 800
+    assert plan(batch_size=8, scale_steps=True, steps=5, warmup=2)[3:5] == (5, 2)
+    own = plan(task="classify", batch_size=8, scale_steps=True)
+    assert (own.steps, own.warmup, own.epochs) == (None, 0.1, 3)
+
+
+def test_dropout_of_encoder_and_classifier():
+    assert plan(dropout=0.2, classifier_dropout=0.0)[2::5] == (0.2, 0.0)
 
 
 def test_random_weights_and_bundled_models_have_other_recipes():

@@ -85,6 +85,11 @@ class QuestionAnswering(Task[Question, Answers]):
         head = self.options.head or (ORIGINAL if some_impossible else TRANSFORMERS)
         return {"answerability": head == ORIGINAL, "thresholds": None}
 
+    def recipe(self) -> str:
+        """Returns SQuAD 2.0's if a question has no answer, otherwise 1.1's."""
+        has_impossible = any(example.is_impossible for example in self.examples("train"))
+        return "squad2" if has_impossible else "squad"
+
     def check(self, examples: Sequence[Question], config: Any) -> None:
         head = ORIGINAL if config.answerability else TRANSFORMERS
         if self.options.head not in (None, head):

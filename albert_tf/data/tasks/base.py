@@ -167,6 +167,10 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns whether training reports the share of right labels beside the loss."""
         return True
 
+    def recipe(self) -> str:
+        """Returns the name of the task's hyperparameters in `albert_tf.training.recipes`."""
+        return self.options.task
+
     def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
         """Returns labels of which both parts of a split file get the same share, or None."""
         return None

@@ -271,3 +271,9 @@ def test_options_of_squad_are_refused_for_other_tasks():
         from albert_tf.data.options import EvaluationOptions
 
         EvaluationOptions(task="sst2", data=".", model="small", head="original")
+
+
+def test_the_data_choose_the_row_of_the_table(monkeypatch):
+    for questions, name in (([question("books")], "squad"), ([question("books"), NONE], "squad2")):
+        monkeypatch.setattr(QuestionAnswering, "examples", lambda *_, found=questions: found)
+        assert task().recipe() == name
