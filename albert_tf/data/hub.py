@@ -27,7 +27,16 @@ def split(data: Path, part: str) -> Path:
     return data / {"dev": "validation"}.get(part, part)
 
 
-def split_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the place and the values of each row of a Parquet file, or of a split on the hub."""
+    if is_hub(path):
+        return _split_rows(path)
+    if not path.is_file():
+        raise UserError(f"Examples must be in a file. Received: {path}, which isn't one.")
+    return _parquet_rows(path)
+
+
+def _split_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the place and the values of each row of a split.
 
     No code of a data set's repository is run. The numbers of a `ClassLabel` become its names, -1
@@ -45,12 +54,7 @@ def split_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         ) from error
     name, _, revision = str(path.parent).removeprefix(PREFIX).partition("@")
     found = _load(datasets, name, revision or None, path)
-    names = {
-        column: feature.names
-        for column, feature in found.features.items()
-        if isinstance(feature, datasets.ClassLabel)
-    }
-    return _named(path, found, names)
+    return _named(path, found, _class_names(found.features.to_dict()))
 
 
 def _load(datasets: Any, name: str, revision: str | None, path: Path) -> Any:
@@ -78,8 +82,8 @@ def _load(datasets: Any, name: str, revision: str | None, path: Path) -> Any:
     ) from errors[0]
 
 
-def parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the place and the values of each row, with the names of classes as `split_rows` does.
+def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the place and the values of each row, with the names of classes as `_split_rows` does.
 
     Raises:
         UserError: `pyarrow` isn't installed, or the file is damaged.
@@ -93,9 +97,9 @@ def parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         ) from error
     try:
         with parquet.ParquetFile(path) as file:
-            names = _class_names(file.schema_arrow.metadata or {})
+            features = _features(file.schema_arrow.metadata or {})
             rows = (row for batch in file.iter_batches() for row in batch.to_pylist())
-            yield from _named(path, rows, names)
+            yield from _named(path, rows, _class_names(features))
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(
             f"A .parquet file must be whole. Received: {path}: {error}. Copy it again from its "
@@ -103,16 +107,25 @@ def parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         ) from error
 
 
-def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, Sequence[str]]:
-    """Returns the names of classes by column, which `datasets` writes into a schema."""
-    with contextlib.suppress(ValueError, KeyError, AttributeError):
-        features = json.loads(metadata[b"huggingface"])["info"]["features"]
-        return {
-            column: feature["names"]
-            for column, feature in features.items()
-            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
-        }
+def _features(metadata: Mapping[bytes, bytes]) -> Mapping[str, Any]:
+    """Returns the description of the columns that `datasets` writes into a schema."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return dict(json.loads(metadata[b"huggingface"])["info"]["features"])
     return {}
+
+
+def _class_names(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """Returns the names of classes by column, also of columns with lists of classes."""
+    items = {
+        column: feature.get("feature", feature)
+        for column, feature in features.items()
+        if isinstance(feature, dict)
+    }
+    return {
+        column: item["names"]
+        for column, item in items.items()
+        if isinstance(item, dict) and item.get("_type") == "ClassLabel"
+    }
 
 
 def _named(
@@ -121,7 +134,10 @@ def _named(
     for number, row in enumerate(rows, start=1):
         place = f"{path}, row {number}"
         for column, known in names.items():
-            row[column] = _name(row[column], known, place)
+            value = row[column]
+            several = isinstance(value, list)
+            named = [_name(each, known, place) for each in (value if several else [value])]
+            row[column] = named if several else named[0]
         yield place, row
 
 

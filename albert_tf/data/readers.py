@@ -141,7 +141,7 @@ def read_rows(
             message names the line), or no row at all.
     """
     if hub.is_hub(path):
-        return made(path, hub.split_rows(path), make, skip_bad_rows)
+        return made(path, hub.rows(path), make, skip_bad_rows)
     if not path.is_file():
         raise UserError(f"Examples must be in a file. Received: {path}, which isn't one.")
     if rows is None:
@@ -151,7 +151,7 @@ def read_rows(
                 f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}."
             )
         if ending == hub.PARQUET:
-            return made(path, hub.parquet_rows(path), make, skip_bad_rows)
+            return made(path, hub.rows(path), make, skip_bad_rows)
         rows = json_rows(path) if ".jsonl" in ending else _table_rows(path, columns)
     places = ((f"{path}, line {line}", fields) for line, fields in rows)
     return made(path, places, make, skip_bad_rows)

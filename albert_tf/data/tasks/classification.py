@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import softmax
 
+from albert_tf.data import hub
 from albert_tf.data.readers import Example, Row, read_examples
 from albert_tf.data.tasks.base import Judged, Outputs, Task, find_file
 from albert_tf.data.tasks.glue import GLUE
@@ -32,10 +33,14 @@ class Classification(Task[Example, Any]):
 
     def files(self, part: str) -> list[Path]:
         data, glue = self.options.data, GLUE.get(self.options.task)
-        if glue is None or part == "train" or data.is_file():
-            return super().files(part if glue is None else "train.tsv")
+        if glue is None or data.is_file():
+            return super().files(part)
+        if hub.is_hub(data):
+            return [hub.split(data, name) for name in glue.splits(part)]
         places = [each.dev if part == "dev" else each.test for each in glue.parts]
-        found = [next(filter(Path.is_file, map(data.joinpath, each)), None) for each in places]
+        if part == "train":
+            places = [("train.tsv",)]
+        found = [_glue_file(data, each) for each in places]
         return [found[0] or find_file(data, places[0][0]), *filter(None, found[1:])]
 
     def read(self, path: Path, labelled: bool = True) -> list[Example]:
@@ -44,12 +49,20 @@ class Classification(Task[Example, Any]):
             columns = self.options.columns
             columns = columns if labelled else columns._replace(label=None)
             return read_examples(path, columns, skip, read_label=self.read_label)
-        part = glue.part(path)
-        return read_examples(path, glue.columns_of(part, labelled), skip, part.name)
+        part, on_hub = glue.part(path), hub.is_hub(path) or path.suffix == hub.PARQUET
+        columns = glue.columns_of(part, labelled, on_hub)
+        read_label = self._hub_label if on_hub else self.read_label
+        return read_examples(path, columns, skip, part.name, read_label)
 
     def read_label(self, row: Row, name: str | int) -> Any:
         """Returns the label in a row."""
         return row.text(name)
+
+    def _hub_label(self, row: Row, name: str | int) -> str:
+        """Returns a label as GLUE's files spell it; the hub has its name, or its number."""
+        label, labels = row.text(name), GLUE[self.options.task].labels
+        spelled = {str(number): written for number, (written, _) in enumerate(labels)}
+        return {**spelled, **{named: written for written, named in labels}}.get(label, label)
 
     def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
         """Returns GLUE's labels in GLUE's order; for other data the labels of `train`, sorted."""
@@ -237,6 +250,13 @@ def encode_texts(
     )
     arrays = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
     return Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
+
+
+def _glue_file(data: Path, places: Sequence[str]) -> Path | None:
+    """Returns the first file that there is; each may be compressed, or be Parquet."""
+    stems = [place.removesuffix(".tsv") for place in places]
+    found = (data / f"{stem}{end}" for stem in stems for end in (".tsv", ".tsv.gz", hub.PARQUET))
+    return next(filter(Path.is_file, found), None)
 
 
 def _parts(examples: Sequence[Example]) -> dict[str, list[int]]:

@@ -1,5 +1,6 @@
 """GLUE's nine tasks and its diagnostics: files, labels, official metrics, names on the site."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,7 +26,8 @@ class GlueTask(NamedTuple):
     """A GLUE task: its columns, its labels in GLUE's order, and its official metrics.
 
     `labels` pairs the spelling in the files with the name in a model; empty for scores. All parts
-    but the first may be missing. `test_text` is the text's column in test files that have another.
+    but the first may be missing. `test_text` is the text's column in test files that have another;
+    `hub` has the columns on Hugging Face's hub (nyu-mll/glue), unless they are those of the files.
     """
 
     columns: Columns
@@ -33,22 +35,39 @@ class GlueTask(NamedTuple):
     metrics: Sequence[str]
     parts: Sequence[Part]
     test_text: str | None = None
+    hub: Columns | None = None
 
     def part(self, path: Path) -> Part:
-        """Returns the part that a file has, by its name."""
-        names = ({Path(place).name for place in (*part.dev, *part.test)} for part in self.parts)
-        found = (part for part, own in zip(self.parts, names, strict=True) if path.name in own)
-        return next(found, self.parts[0])
+        """Returns the part that a file or a split on the hub has, by its name."""
+        names = (set(map(_split, (*part.dev, *part.test))) for part in self.parts)
+        found = zip(self.parts, names, strict=True)
+        return next((part for part, own in found if _split(path.name) in own), self.parts[0])
 
-    def columns_of(self, part: Part, labelled: bool) -> Columns:
-        """Returns the columns of a part's files."""
+    def splits(self, part: str) -> list[str]:
+        """Returns the names of a part's splits on the hub, without the diagnostics."""
+        if part == "train":
+            return [part]
+        files = [(each.dev if part == "dev" else each.test)[0] for each in self.parts]
+        return [_split(file) for file in files if file.startswith(part)]
+
+    def columns_of(self, part: Part, labelled: bool, on_hub: bool) -> Columns:
+        """Returns the columns of a part's files, or of the hub's."""
+        if on_hub:
+            columns = self.hub or self.columns
+            return columns if labelled else columns._replace(label=None)
         if labelled:
             return part.columns or self.columns
         return Columns(self.test_text or self.columns.text, None, self.columns.text_pair)
 
 
+def _split(place: str) -> str:
+    """Returns the hub's name of the split that a file of GLUE has."""
+    return re.sub("^dev", "validation", Path(place).name.split(".")[0])
+
+
 _ENTAILMENT: Final = (("entailment", "entailment"), ("not_entailment", "not_entailment"))
 _SIMILARITY: Final = (("0", "not_equivalent"), ("1", "equivalent"))
+_DUPLICATE: Final = (("0", "not_duplicate"), ("1", "duplicate"))
 _SENTENCES: Final = Columns(text="sentence1", text_pair="sentence2", label="label")
 # Wang et al., "GLUE", arXiv 1804.07461; label order as in published checkpoints. Test files are
 # those of GLUE's download script: they have a header, also CoLA's, and are predicted in order.
@@ -59,6 +78,7 @@ GLUE: Final = {
         ("matthews",),
         (Part("CoLA"),),
         test_text="sentence",
+        hub=Columns(text="sentence", label="label"),
     ),
     "sst2": GlueTask(
         Columns(text="sentence", label="label"),
@@ -71,15 +91,21 @@ GLUE: Final = {
         _SIMILARITY,
         ("accuracy", "f1"),
         (Part("MRPC"),),
+        hub=_SENTENCES,
     ),
     "stsb": GlueTask(
-        _SENTENCES._replace(label="score"), (), ("pearson", "spearman"), (Part("STS-B"),)
+        _SENTENCES._replace(label="score"),
+        (),
+        ("pearson", "spearman"),
+        (Part("STS-B"),),
+        hub=_SENTENCES,
     ),
     "qqp": GlueTask(
         Columns(text="question1", text_pair="question2", label="is_duplicate"),
-        _SIMILARITY,
+        _DUPLICATE,
         ("accuracy", "f1"),
         (Part("QQP"),),
+        hub=Columns(text="question1", text_pair="question2", label="label"),
     ),
     "mnli": GlueTask(
         _SENTENCES._replace(label="gold_label"),
@@ -97,6 +123,7 @@ GLUE: Final = {
                 ("matthews",),
             ),
         ),
+        hub=Columns(text="premise", text_pair="hypothesis", label="label"),
     ),
     "qnli": GlueTask(
         Columns(text="question", text_pair="sentence", label="label"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from albert_tf.data import hub
 from albert_tf.errors import UserError, listed
 
 _LAYOUT: Final = (
@@ -135,10 +136,24 @@ class _Node(NamedTuple):
 
 def _nodes(path: Path) -> Iterator[tuple[str, _Node, _Node]]:
     """Yields for each question its article, its paragraph and itself."""
+    if hub.is_hub(path) or path.suffix == hub.PARQUET:
+        yield from map(_hub_nodes, hub.rows(path))
+        return
     for article in _Node(_document(path), str(path)).items("data"):
         for paragraph in article.items("paragraphs"):
             for question in paragraph.items("qas"):
                 yield article.place, paragraph, question
+
+
+def _hub_nodes(row: tuple[str, dict[str, Any]]) -> tuple[str, _Node, _Node]:
+    """Returns the nodes of a row on the hub: its answers are lists of texts and of starts."""
+    place, fields = row
+    if isinstance(answers := fields.get("answers"), dict):
+        names = ("text", "answer_start")
+        pairs = zip(*(answers.get(name) or [] for name in names), strict=False)
+        fields = {**fields, "answers": [dict(zip(names, pair, strict=True)) for pair in pairs]}
+    node = _Node(fields, place)
+    return str(fields.get("title", place)), node, node
 
 
 def _document(path: Path) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from albert_tf.data import conll
+from albert_tf.data import conll, hub
 from albert_tf.data.readers import Row, read_rows
 from albert_tf.data.tasks.base import Judged, Outputs, Task
 from albert_tf.data.tasks.classification import ONE_CLASS
@@ -43,10 +43,10 @@ class Tagging(Task[Sentence, Tagged]):
     """A tag for each word, which its first piece decides."""
 
     model = "AlbertForTokenClassification"
-    formats = (".jsonl", *conll.ENDINGS)
+    formats = (".jsonl", ".jsonl.gz", hub.PARQUET, *conll.ENDINGS)
 
     def read(self, path: Path, labelled: bool = True) -> list[Sentence]:
-        if path.suffix not in self.formats:
+        if not hub.is_hub(path) and not path.name.endswith(self.formats):
             raise UserError(
                 f"A file of words with tags must end in {', '.join(self.formats)}. "
                 f"Received: {path}."

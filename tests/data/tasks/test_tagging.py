@@ -129,7 +129,7 @@ BAD = {
         b'{"words": ["a", "b"], "tags": ["O", 1]}',
         "all names or all numbers.*line 1",
     ),
-    "another format": ("a.csv", b"a,O\n", "must end in .jsonl, .conll, .*Received: .*a.csv"),
+    "another format": ("a.csv", b"a,O\n", "must end in .jsonl, .*.conll, .*Received: .*a.csv"),
 }
 
 

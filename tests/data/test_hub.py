@@ -1,0 +1,197 @@
+import gzip
+import sys
+from pathlib import Path
+
+import datasets
+import pytest
+
+from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.named import task_of
+from albert_tf.errors import UserError
+
+NAMES = {
+    "sst2": ["negative", "positive"],
+    "mnli": ["entailment", "neutral", "contradiction"],
+    "qqp": ["not_duplicate", "duplicate"],
+    "rte": ["entailment", "not_entailment"],
+}
+TEXTS = {
+    "sst2": ["sentence"],
+    "mnli": ["premise", "hypothesis"],
+    "qqp": ["question1", "question2"],
+    "rte": ["sentence1", "sentence2"],
+}
+
+
+def columns(rows, **features):
+    text = datasets.Value("string")
+    return datasets.Dataset.from_list(
+        rows, datasets.Features({**dict.fromkeys(rows[0], text), **features})
+    )
+
+
+def glue(task, label):
+    row = {**dict.fromkeys(TEXTS[task], "A text."), "label": label}
+    return columns([row], label=datasets.ClassLabel(names=NAMES[task]))
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """Replaces the hub by data sets by name, configuration and split; returns what is asked for."""
+    stored, asked = {}, []
+
+    def load_dataset(name, config=None, *, split, revision=None):
+        asked.append((name, config, split, revision))
+        if (name, config, split) not in stored:
+            raise datasets.exceptions.DatasetNotFoundError(f"Dataset '{name}' doesn't exist.")
+        return stored[name, config, split]
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    stored["asked"] = asked
+    return stored
+
+
+def task(name, data, **others):
+    return task_of(LabelledData(task=name, data=Path(data), **others))
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "expected"),
+    [("sst2", 1, "1"), ("qqp", 0, "0"), ("rte", 1, "not_entailment")],
+)
+def test_glue_needs_no_names_of_columns(hub, name, label, expected):
+    for split in ("train", "validation"):
+        hub["nyu-mll/glue", name, split] = glue(name, label)
+    train, dev = task(name, f"hub:nyu-mll/glue/{name}@abc").train_and_dev(0.1, 1)
+    assert train[0].label == dev[0].label == expected
+    assert train[0].place == f"hub:nyu-mll/glue/{name}@abc/train, row 1"
+    assert hub["asked"][1] == ("nyu-mll/glue", name, "validation", "abc")
+
+
+def test_both_dev_sets_of_mnli(hub):
+    for split in ("validation_matched", "validation_mismatched"):
+        hub["nyu-mll/glue", "mnli", split] = glue("mnli", 2)
+    found = task("mnli", "hub:nyu-mll/glue/mnli").examples("dev")
+    assert [(each.label, each.part) for each in found] == [
+        ("contradiction", ""),
+        ("contradiction", "mismatched"),
+    ]
+
+
+def test_test_splits_have_no_labels(hub):
+    hub["nyu-mll/glue", "sst2", "test"] = glue("sst2", -1)
+    (example,) = task("sst2", "hub:nyu-mll/glue/sst2").examples("test", labelled=False)
+    assert example.label is None
+    with pytest.raises(UserError, match="'label' must not be empty. Received: .*test, row 1"):
+        task("sst2", "hub:nyu-mll/glue/sst2").examples("test")
+
+
+def test_a_short_name_is_an_owner_s_or_a_configuration(hub):
+    hub["glue", "sst2", "train"] = glue("sst2", 0)
+    assert task("sst2", "hub:glue/sst2").examples("train")[0].label == "0"
+    assert [each[:2] for each in hub["asked"]] == [("glue/sst2", None), ("glue", "sst2")]
+
+
+def test_other_tasks(hub):
+    text, number = datasets.Value("string"), datasets.Value("int32")
+    hub["rajpurkar/squad", None, "train"] = columns(
+        [
+            {
+                "id": "q1",
+                "title": "Bread",
+                "context": "She sells bread.",
+                "question": "What does she sell?",
+                "answers": {"text": ["bread"], "answer_start": [10]},
+            }
+        ],
+        answers={"text": datasets.List(text), "answer_start": datasets.List(number)},
+    )
+    (question,) = task("squad", "hub:rajpurkar/squad").examples("train")
+    assert question.golds == ("bread",) and question.span == (10, 15)
+    row = {"example_id": "middle7.txt", "article": "A.", "answer": "B", "question": "Who?"}
+    hub["ehovy/race", "all", "train"] = columns(
+        [{**row, "options": ["x", "y"]}], options=datasets.List(text)
+    )
+    (example,) = task("race", "hub:ehovy/race/all").examples("train")
+    assert (example.label, example.part, example.choices) == (1, "middle", ("x", "y"))
+    tags = datasets.List(datasets.ClassLabel(names=["O", "B-x"]))
+    hub["o/wnut", None, "train"] = columns(
+        [{"tokens": ["In", "Rome"], "ner_tags": [0, 1]}], tokens=datasets.List(text), ner_tags=tags
+    )
+    (sentence,) = task("tag", "hub:o/wnut").examples("train")
+    assert sentence.tags == ("O", "B-x")
+    swag = {"sent1": "She sits.", "sent2": "She", **{f"ending{n}": str(n) for n in range(4)}}
+    hub["allenai/swag", "regular", "validation"] = columns(
+        [{**swag, "label": 3}], label=datasets.ClassLabel(names=list("0123"))
+    )
+    assert task("swag", "hub:allenai/swag/regular").examples("dev")[0].label == 3
+
+
+def test_what_is_missing_is_said(hub, monkeypatch):
+    with pytest.raises(UserError, match="with the split train. Received: hub:a/b: Dataset 'a/b'"):
+        task("sst2", "hub:a/b").examples("train")
+
+    def offline(*_, **__):
+        raise ConnectionError("Couldn't reach the Hub")
+
+    monkeypatch.setattr(datasets, "load_dataset", offline)
+    with pytest.raises(UserError, match="Couldn't reach the Hub.*network, or download the files"):
+        task("sst2", "hub:a/b/c").examples("train")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(
+        UserError, match=r"needs the package datasets.*pip install 'albert_tf\[hub\]'"
+    ):
+        task("sst2", "hub:a/b/c").examples("train")
+
+
+def test_a_folder_of_parquet_files(tmp_path, monkeypatch):
+    """As the hub stores them, with names of classes or without, and as `datasets` loads them."""
+    glue("rte", 1).to_parquet(tmp_path / "train.parquet")
+    columns([{"sentence1": "a", "sentence2": "b", "label": "1"}]).to_parquet(
+        tmp_path / "dev.parquet"
+    )
+    train, dev = task("rte", tmp_path).train_and_dev(0.1, 1)
+    assert train[0].label == dev[0].label == "not_entailment"
+    assert train[0].place == f"{tmp_path}/train.parquet, row 1"
+    loaded = datasets.load_dataset(str(tmp_path), split="train", cache_dir=str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: loaded)
+    assert task("rte", "hub:o/rte").examples("train")[0].label == "not_entailment"
+
+
+def test_own_parquet_files(tmp_path, monkeypatch):
+    names = datasets.ClassLabel(names=["ham", "spam"])
+    path = tmp_path / "mails.parquet"
+    columns([{"text": "a", "label": 1}, {"text": "b", "label": 0}], label=names).to_parquet(path)
+    assert [each.label for each in task("classify", path).read(path)] == ["spam", "ham"]
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UserError, match="must be whole. Received: .*mails.parquet"):
+        task("classify", path).read(path)
+    path.write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match=r"needs the package pyarrow.*albert_tf\[hub\]"):
+        task("classify", path).read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv.gz", "text\tlabel\nDéjà vu\tx\n"),
+        ("a.csv.gz", 'text,label\n"Déjà vu",x\n'),
+        ("a.jsonl.gz", '{"text": "Déjà vu", "label": "x"}\n'),
+    ],
+)
+def test_compressed_files(tmp_path, name, content):
+    path = tmp_path / name
+    packed = gzip.compress(content.encode())
+    path.write_bytes(packed)
+    (example,) = task("classify", path).read(path)
+    assert example[:3] == ("Déjà vu", None, "x")
+    path.write_bytes(packed[:-9])
+    with pytest.raises(UserError, match=f"must be whole. Received: {path}"):
+        task("classify", path).read(path)
+    path.write_bytes(content.encode())
+    with pytest.raises(UserError, match="must be whole.*Not a gzipped file"):
+        task("classify", path).read(path)
+    path.write_bytes(gzip.compress(content.encode("latin1")))
+    with pytest.raises(UserError, match="must be UTF-8. Received: .*the byte 0xe9"):
+        task("classify", path).read(path)
