@@ -20,6 +20,10 @@ csv.field_size_limit(2**31 - 1)  # a text may be a whole book; the default is 13
 BAD_WIDTH: Final = None  # key of a row with more or fewer fields than the header
 logger = logging.getLogger(__name__)
 Made = TypeVar("Made")
+_WAY_OUT: Final = (
+    "Name another column with an option, such as --label-column; predict a file without labels "
+    "with albert-tf predict --submission."
+)
 
 
 class Columns(NamedTuple):
@@ -89,7 +93,7 @@ class Row(NamedTuple):
             if name not in self.fields:
                 raise UserError(
                     f"Every row must have {name!r}. Received: {self.place}, with "
-                    f"{listed(map(repr, self.fields))}."
+                    f"{listed(map(repr, self.fields))}. {_WAY_OUT}"
                 )
 
 
@@ -256,7 +260,7 @@ def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -
         if name is not None and name not in first:
             raise UserError(
                 f"The file must have a column {name!r}. Received: {path}, with the columns "
-                f"{listed(map(repr, first))}."
+                f"{listed(map(repr, first))}. {_WAY_OUT}"
             )
     return first
 
@@ -270,7 +274,10 @@ def json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise UserError(f"{path}, line {number}, must be JSON: {error}.") from error
+                raise UserError(
+                    f"{path}, line {number}, must be JSON: {error}. Received: "
+                    f"{line.strip()!r:.60}. If it was cut, copy the file again."
+                ) from error
             if not isinstance(row, dict):
                 raise UserError(
                     f"{path}, line {number}, must be a JSON object. Received: {type(row).__name__}."

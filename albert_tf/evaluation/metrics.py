@@ -1,11 +1,14 @@
 """The metrics that GLUE reports, by name, from predictions and labels."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from scipy import stats
 from sklearn import metrics
+
+logger = logging.getLogger(__name__)
 
 
 def _correlation(
@@ -14,16 +17,18 @@ def _correlation(
     """Returns a correlation that is 0, not undefined, if all predictions are the same."""
 
     def score(labels: np.ndarray, predictions: np.ndarray) -> float:
-        if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
+        if np.ptp(predictions) == 0:
             return 0.0
         return correlate(labels, predictions)[0]
 
     return score
 
 
+# Metrics that compare unlike labels.
+_COMPARING: Final = ("matthews", "pearson", "spearman")
 METRICS: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], float]]] = {
     "accuracy": metrics.accuracy_score,
-    "f1": metrics.f1_score,
+    "f1": lambda labels, predictions: metrics.f1_score(labels, predictions, zero_division=0.0),
     "macro_f1": lambda labels, predictions: metrics.f1_score(labels, predictions, average="macro"),
     "matthews": metrics.matthews_corrcoef,
     "pearson": _correlation(stats.pearsonr),
@@ -32,13 +37,24 @@ METRICS: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], float]]] = {
 
 
 def evaluate(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """Returns each named metric.
+    """Returns each named metric; 0, and a warning, for one that the labels leave undefined.
 
     Args:
         names: keys of `METRICS`; the first is the one that chooses the best checkpoint.
         labels, predictions: `[N]`: classes, or scores.
     """
-    return {name: float(METRICS[name](labels, predictions)) for name in names}
+    undefined = [name for name in names if name in _COMPARING and np.ptp(labels) == 0]
+    if undefined:
+        logger.warning(
+            "%s can't be computed, and is 0: all %d labels are %g. Evaluate more examples.",
+            " and ".join(undefined),
+            len(labels),
+            labels[0],
+        )
+    return {
+        name: 0.0 if name in undefined else float(METRICS[name](labels, predictions))
+        for name in names
+    }
 
 
 def evaluate_labels(labels: np.ndarray, odds: np.ndarray, chosen: np.ndarray) -> dict[str, float]:

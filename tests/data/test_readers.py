@@ -71,6 +71,12 @@ def test_labels_in_json_that_are_no_strings(tmp_path):
         ),
         ("a.csv", 'body,folder\n"x,y\n', "a.csv, line 2: unexpected end of data"),
         ("a.jsonl", "{\n", "line 1, must be JSON"),
+        (
+            "a.jsonl",
+            '{"body": "x", "folder": "y"}\n{"body": "z", "fol',
+            "line 2, must be JSON: .*fol'. If it was cut",
+        ),
+        ("a.csv", "body\nx\n", "a column 'folder'.* predict a file without labels with .*predict"),
         ("a.jsonl", "[1]\n", "line 1, must be a JSON object. Received: list"),
         ("a.jsonl", '{"body": "x"}\n', "Every row must have 'folder'.*line 1, with 'body'"),
         ("a.jsonl", '{"body": null, "folder": "x"}\n', "'body' must not be empty"),

@@ -30,6 +30,18 @@ def test_a_constant_prediction_correlates_with_nothing():
     }
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("prediction", [0, 1])
+def test_one_row(label, prediction, caplog):
+    """Gives a number for each metric, and says which ones it can't compute."""
+    found = evaluate(tuple(METRICS), np.array([label]), np.array([prediction]))
+    assert np.isfinite(list(found.values())).all()
+    assert found["accuracy"] == (label == prediction)
+    assert "matthews and pearson and spearman can't be computed" in caplog.text
+    assert f"all 1 labels are {label}" in caplog.text
+
+
 def test_every_metric_is_a_number():
     for name in METRICS:
         assert 0 < evaluate((name,), LABELS, PREDICTIONS)[name] < 1
