@@ -43,7 +43,10 @@ class OPTIONS(AnswerOptions):
     context: str | None = option(None, help="text to answer from", may_be_empty=True)
     context_file: str | None = option(None, help="file with that text", metavar="FILE")
     top_k: int = option(1, help="answers to a question", range=COUNT)
-    unanswerable: bool = option(False, help="possibility that there is no answer")
+    unanswerable: bool | None = option(
+        None,
+        help="possibility that there is no answer; by default if fine-tuning chose a threshold",
+    )
     max_answer_len: int = option(15, help="longest answer, in pieces", range=COUNT)
     doc_stride: int | None = option(
         None, help="pieces that the windows of a long text share", range=NOT_NEGATIVE

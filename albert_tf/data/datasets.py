@@ -1,6 +1,6 @@
 """Datasets for `fit`: raw columns in, padded batches out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -8,10 +8,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.pipeline import batch_order, from_batches, steps_per_epoch
+from albert_tf.data.tasks.answers import encode_questions
 from albert_tf.data.tasks.classification import encode_texts
+from albert_tf.data.tasks.questions import question_of, trainable
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.questions import MAX_QUESTION
 
 
 def classification_dataset(
@@ -56,6 +59,60 @@ def classification_dataset(
     pairs = None if text_pairs is None else list(text_pairs)
     length = max_length or tokenizer.model_max_length
     return epochs(encode_texts(list(texts), pairs, labels, tokenizer, length), batch_size, seed)
+
+
+def question_answering_dataset(
+    tokenizer: BaseTokenizer,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    answers: Sequence[Mapping[str, Sequence[Any]]] | None = None,
+    *,
+    answerability: bool = False,
+    max_length: int | None = None,
+    doc_stride: int | None = None,
+    max_question_length: int = MAX_QUESTION,
+    batch_size: int = 32,
+    seed: int = 0,
+) -> tf.data.Dataset:
+    """Returns batches of windows for `AlbertForQuestionAnswering`.
+
+    A long context gives several windows; those without the whole answer have `[CLS]` as answer.
+    Questions whose answer isn't in the context are left out, and their number is logged.
+
+    Args:
+        tokenizer: the model's.
+        answers: for each question `{"text": […], "answer_start": […]}`, as in the data sets of
+            Hugging Face; empty lists for a question without an answer.
+        answerability: the model's, whose labels are then among the features, too.
+        max_length: most pieces of a window; the tokenizer's `model_max_length` if None.
+        doc_stride, max_question_length: as the options of `finetune`.
+        seed: of the order.
+    Raises:
+        UserError: the columns have other lengths than `questions`, or no answer is in its context.
+
+    Example:
+        >>> from albert_tf import AlbertForQuestionAnswering, AlbertTokenizer, ExactMatch
+        >>> from albert_tf.data import question_answering_dataset
+        >>> tokenizer, answer = AlbertTokenizer.from_pretrained("small"), {"text": ["Lisbon"]}
+        >>> columns = ["Where?"], ["She lives in Lisbon."], [{**answer, "answer_start": [13]}]
+        >>> dataset = question_answering_dataset(tokenizer, *columns, max_length=64)
+        >>> model = AlbertForQuestionAnswering.from_pretrained("small")
+        >>> model.compile("adam", metrics=[ExactMatch()])
+        >>> history = model.fit(dataset, verbose=0)
+    """
+    check_columns(questions=questions, contexts=contexts, answers=answers)
+    given = [
+        question_of(
+            question, contexts[row], None if answers is None else answers[row], f"number {row}"
+        )
+        for row, question in enumerate(questions)
+    ]
+    length = max_length or tokenizer.model_max_length
+    given = given if answers is None else trainable(given)
+    rows = encode_questions(
+        given, tokenizer, length, doc_stride, max_question_length, answerability
+    )
+    return epochs(rows, batch_size, seed)
 
 
 def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:

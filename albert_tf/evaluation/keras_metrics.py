@@ -59,3 +59,31 @@ class MatthewsCorrelation(keras.metrics.Metric):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_classes": self.num_classes}
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class ExactMatch(keras.metrics.Mean):
+    """Share of windows whose start and end are both right, for `AlbertForQuestionAnswering`.
+
+    Args:
+        name, dtype: as in `keras.metrics.Metric`.
+    Call arguments:
+        y_true: positions of start and end, int `[B, 2]`; a window with a negative one is ignored.
+        y_pred: logits or probabilities, `[B, 2, T]`.
+
+    Example:
+        >>> from albert_tf import AlbertForQuestionAnswering, ExactMatch
+        >>> model = AlbertForQuestionAnswering.from_pretrained("small")
+        >>> model.compile("adam", metrics=[ExactMatch()])
+    """
+
+    def __init__(self, name: str = "exact_match", dtype: Any = None):
+        super().__init__(name=name, dtype=dtype)
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        true = ops.cast(y_true, "int32")
+        right = ops.all(ops.equal(ops.cast(ops.argmax(y_pred, axis=-1), "int32"), true), axis=-1)
+        weights = ops.cast(ops.all(true >= 0, axis=-1), self.dtype)
+        if sample_weight is not None:
+            weights *= ops.reshape(ops.cast(sample_weight, self.dtype), (-1,))
+        super().update_state(ops.cast(right, self.dtype), weights)

@@ -1,6 +1,7 @@
 """ALBERT that finds an answer in a text, as in SQuAD 1.1 and 2.0."""
 
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,9 @@ class AlbertForQuestionAnswering(TaskModel):
     The loss is the mean of both positions' cross-entropies; `answerability` adds half the sigmoid
     cross-entropy of `is_impossible`. It also scores the end given the true start, so training needs
     the labels among the features: `fit({**features, "start_positions": …, …})`.
+
+    Metrics that `compile` receives as a list compare both positions at once, int `[B, 2]`, with
+    logits `[B, 2, T]`: `metrics=[ExactMatch()]`. A dict has each position's own, by output.
 
     Args:
         config: sizes and probabilities; its labels are dropped.
@@ -51,6 +55,7 @@ class AlbertForQuestionAnswering(TaskModel):
 
     targets = {"start_positions": "start_logits", "end_positions": "end_logits"}
     keeps_labels = False
+    _both_at_once = False  # whether metrics compare both positions at once
 
     def __init__(self, config: AlbertConfig, answerability: bool | None = None, **kwargs: Any):
         if answerability is not None and isinstance(config, AlbertConfig):
@@ -94,6 +99,27 @@ class AlbertForQuestionAnswering(TaskModel):
             start_logits, end_logits = self.qa_outputs(hidden)
             outputs = {"start_logits": start_logits, "end_logits": end_logits}
         return self._output(outputs, inputs, encoded)
+
+    def compile(self, *args: Any, **options: Any) -> None:
+        given = inspect.signature(keras.Model.compile).bind(self, *args, **options).arguments
+        metrics = given.get("metrics")
+        self._both_at_once = isinstance(metrics, list | tuple) and not any(
+            isinstance(each, list | tuple) for each in metrics
+        )
+        super().compile(*args, **options)
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
+        if not self._both_at_once:
+            return super().compute_metrics(x, y, y_pred, sample_weight)
+        names = ("start_positions", "end_positions")
+        labels = self._labels(x, y)
+        positions = [ops.reshape(ops.cast(labels[name], "int32"), (-1,)) for name in names]
+        logits = [y_pred[self.targets[name]] for name in names]
+        return keras.Model.compute_metrics(
+            self, x, ops.stack(positions, axis=1), ops.stack(logits, axis=1), sample_weight
+        )
 
     def loss_terms(
         self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]

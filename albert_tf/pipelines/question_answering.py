@@ -26,7 +26,8 @@ class QuestionAnsweringOptions:
     Attributes:
         top_k: number of answers, best first; 1 returns a dict instead of a list.
         max_answer_len: maximum number of pieces in an answer.
-        handle_impossible_answer: allow "no answer" as a result: `""`, from 0 to 0.
+        handle_impossible_answer: allow "no answer" as a result: `""`, from 0 to 0. Default: only
+            if fine-tuning chose a threshold for it (`config.thresholds`).
         align_to_words: extend answers to whole words.
         doc_stride: number of pieces that the context's windows share. Default: 128, but at most
             half a window.
@@ -38,7 +39,7 @@ class QuestionAnsweringOptions:
 
     top_k: int = 1
     max_answer_len: int = 15
-    handle_impossible_answer: bool = False
+    handle_impossible_answer: bool | None = None
     align_to_words: bool = True
     doc_stride: int | None = None
     max_seq_len: int | None = None
@@ -66,8 +67,9 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
     window with the same text are merged, and their scores added.
 
     With the SQuAD 2.0 head, the score of `""` is the probability that there is no answer. `""`
-    comes first if its score exceeds one half, which corresponds to the authors' threshold of 0.
-    Other answers come from the head's beam of five starts with five ends each.
+    comes first if its score exceeds one half, which corresponds to the authors' threshold of 0, or
+    if `config.thresholds` has the threshold of a fine-tuned model, as its evaluation decides. Other
+    answers come from the head's beam of five starts with five ends each.
 
     Example:
 
@@ -145,10 +147,12 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
         found: Sequence[Outputs],
         options: QuestionAnsweringOptions,
     ) -> Any:
-        nulls, answers = [], []
+        nulls, answers, best_scores = [], [], []
         for each_window, outputs in zip(windows, found, strict=True):
             best, null = self._spans(each_window, outputs, options)
             nulls.append(null)
+            if best and not self.model.config.answerability:
+                best_scores.append(spans.logit_sum(outputs, best[0].start, best[0].end))
             texts = [
                 spans.read_span(example.context, each_window.details, span, options.align_to_words)
                 for span in best
@@ -156,7 +160,9 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
             texts = [each for each in texts if each["answer"]]  # not white space alone
             count = None if options.align_to_words else options.top_k
             answers.append(spans.merge_same_text(texts[:count]))
-        ranked = self._with_none(spans.merge_windows(answers), min(nulls), options)
+        none = {"score": min(nulls), "start": 0, "end": 0, "answer": ""}
+        odds = self._odds(found, max(best_scores, default=0.0))
+        ranked = self._with_none(spans.merge_windows(answers), none, odds, options)
         return ranked[0] if options.top_k == 1 else ranked[: options.top_k]
 
     def _spans(
@@ -171,18 +177,30 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
         starts, ends = (outputs[name][: window.length] for name in ("start_logits", "end_logits"))
         return spans.best_spans(starts, ends, possible, count, longest)
 
+    def _odds(self, found: Sequence[Outputs], best_score: float) -> float:
+        """Returns how far "no answer" is ahead, which a threshold is compared with."""
+        if self.model.config.answerability:
+            return min(float(outputs["cls_logits"]) for outputs in found)
+        return min(spans.logit_sum(outputs, spans.CLS, spans.CLS) for outputs in found) - best_score
+
     def _with_none(
-        self, ranked: list[dict[str, Any]], null: float, options: QuestionAnsweringOptions
+        self,
+        ranked: list[dict[str, Any]],
+        none: dict[str, Any],
+        odds: float,
+        options: QuestionAnsweringOptions,
     ) -> list[dict[str, Any]]:
         """Adds "" to the answers if the options allow it, or if there is no other answer."""
-        none = {"score": null, "start": 0, "end": 0, "answer": ""}
+        config, may_be_none = self.model.config, options.handle_impossible_answer
+        if may_be_none is None:
+            may_be_none = config.thresholds is not None
         if not ranked:
-            return [none if options.handle_impossible_answer else {**none, "score": 0.0}]
-        if not options.handle_impossible_answer:
+            return [none if may_be_none else {**none, "score": 0.0}]
+        if not may_be_none:
             return ranked
-        if not self.model.config.answerability:
+        if not config.answerability and not config.thresholds:
             return sorted([*ranked, none], key=_by_score)
-        if null > 0.5:
+        if odds > (config.thresholds[0] if config.thresholds else 0.0):
             return [none, *ranked]
         return [ranked[0], *sorted([*ranked[1:], none], key=_by_score)]
 

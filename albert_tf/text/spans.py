@@ -105,27 +105,30 @@ def beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -
 
 
 def scored_spans(
-    outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int, beam: bool
+    outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int
 ) -> tuple[list[Span], float]:
     """Returns a window's best spans and the score of no answer, comparable between windows.
 
     A span's score is the sum of its start's and its end's logit, as the score of no answer is; or
-    with a beam the logarithm of the span's probability, and the head's logit of no answer.
+    with the SQuAD 2.0 head the logarithm of the span's probability, and the logit of no answer.
 
     Args:
         outputs: the model's for one window, padded or not.
-        beam: whether the model has the SQuAD 2.0 head.
         possible, count, longest: see `best_spans`.
     """
-    if beam:
-        found = beam_spans(outputs, possible, longest)[:count]
-        return [
-            each._replace(score=float(np.log(each.score))) for each in found if each.score
-        ], float(outputs["cls_logits"])
+    if "cls_logits" in outputs:
+        found = [span for span in beam_spans(outputs, possible, longest)[:count] if span.score > 0]
+        scored = [span._replace(score=float(np.log(span.score))) for span in found]
+        return scored, float(outputs["cls_logits"])
     starts, ends = (outputs[name][: len(possible)] for name in ("start_logits", "end_logits"))
     found, _ = best_spans(starts, ends, possible, count, longest)
-    scored = [each._replace(score=float(starts[each.start] + ends[each.end])) for each in found]
-    return scored, float(starts[CLS] + ends[CLS])
+    scored = [span._replace(score=logit_sum(outputs, span.start, span.end)) for span in found]
+    return scored, logit_sum(outputs, CLS, CLS)
+
+
+def logit_sum(outputs: Mapping[str, Any], start: int, end: int) -> float:
+    """Returns the score of a span of one window, with which the official scripts rank spans."""
+    return float(outputs["start_logits"][start] + outputs["end_logits"][end])
 
 
 def read_span(

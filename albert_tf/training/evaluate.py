@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from albert_tf import models
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import EvaluationOptions
@@ -12,6 +14,7 @@ from albert_tf.data.pipeline import evaluation_order
 from albert_tf.data.tasks.base import Outputs, Task
 from albert_tf.data.tasks.named import task_of
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.errors import UserError
 from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
@@ -96,6 +99,11 @@ def predictions(
     outputs: list[Outputs] = [{}] * len(rows)
     for batch in evaluation_order(rows.lengths, batch_size):
         found = model.predict_on_batch(rows.inputs(batch))
+        if any(np.isnan(values).any() for values in found.values()):
+            raise UserError(
+                "A model's outputs must be numbers. Received: NaN. Its weights are damaged or its "
+                "training diverged; use another checkpoint, or train with a smaller rate."
+            )
         for place, row in enumerate(batch):
             outputs[row] = {name: values[place] for name, values in found.items()}
     return task.predictions(examples, rows, outputs, model.config)

@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf import MatthewsCorrelation
+from albert_tf import ExactMatch, MatthewsCorrelation
 from albert_tf.config import AlbertConfig
-from albert_tf.data import classification_dataset
+from albert_tf.data import classification_dataset, question_answering_dataset
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.models import AlbertForQuestionAnswering, AlbertForSequenceClassification
 
 TEXTS = ["the old square " * (number % 5 + 1) for number in range(11)]
 
@@ -66,3 +66,36 @@ def test_wrong_columns(tiny_tokenizer):
         classification_dataset(tiny_tokenizer, [])
     with pytest.raises(UserError, match="labels must be numbers: .* Received: 'good'"):
         classification_dataset(tiny_tokenizer, TEXTS, ["good"] * 11)
+
+
+CONTEXT = "the old square on a hill, the old square. " * 3
+ANSWERS = [{"text": ["hill"], "answer_start": [20]}, {"text": [], "answer_start": []}] * 4
+
+
+@pytest.mark.parametrize("answerability", [False, True])
+def test_questions_and_answers(tiny_tokenizer, answerability):
+    columns = ["where?", "who?"] * 4, [CONTEXT] * 8
+    given = {"max_length": 40, "batch_size": 5, "answerability": answerability}
+    dataset = question_answering_dataset(tiny_tokenizer, *columns, ANSWERS, **given)
+    config = AlbertConfig.from_size("tiny", vocab_size=tiny_tokenizer.vocab_size)
+    answerer = AlbertForQuestionAnswering(config, answerability=answerability)
+    answerer.compile("adam", metrics=[ExactMatch(), "accuracy"])
+    history = answerer.fit(dataset, epochs=2, verbose=0).history
+    assert {"exact_match", "accuracy", "loss"} <= history.keys()
+    scored = answerer.evaluate(dataset, return_dict=True, verbose=0)
+    right, count = 0, 0
+    names = [answerer.targets[f"{name}_positions"] for name in ("start", "end")]
+    for features, labels in dataset:
+        found = [answerer(features)[name].numpy().argmax(-1) for name in names]
+        start, end = (labels[f"{name}_positions"].numpy() for name in ("start", "end"))
+        right, count = right + ((found[0] == start) & (found[1] == end)).sum(), count + len(start)
+    assert count > 8  # windows
+    assert scored["exact_match"] == pytest.approx(right / count)
+    unlabelled = question_answering_dataset(tiny_tokenizer, *columns, max_length=40)
+    assert "start_positions" not in next(iter(unlabelled))
+
+
+def test_answers_that_are_nowhere(tiny_tokenizer):
+    with pytest.raises(UserError, match="an answer in their context. .*the first is 'number 0'"):
+        lost = [{"text": ["moon"], "answer_start": [3]}]
+        question_answering_dataset(tiny_tokenizer, ["where?"], [CONTEXT], lost)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import matthews_corrcoef
 
-from albert_tf import MatthewsCorrelation
+from albert_tf import ExactMatch, MatthewsCorrelation
 
 
 def over_batches(metric, true, logits, size=7):
@@ -38,3 +38,17 @@ def test_matthews_of_one_class_is_0():
 def test_matthews_is_restored_from_its_configuration():
     metric = keras.metrics.get(keras.metrics.serialize(MatthewsCorrelation(4, name="mcc")))
     assert (metric.num_classes, metric.name) == (4, "mcc")
+
+
+def test_exact_match_needs_both_positions():
+    true = np.array([[1, 2], [0, 0], [3, 3], [-100, 2]])
+    found = np.array([[1, 2], [0, 1], [3, 3], [0, 2]])
+    metric = ExactMatch()
+    metric.update_state(true[:2], np.eye(5)[found[:2]])
+    metric.update_state(true[2:], np.eye(5)[found[2:]])
+    assert float(metric.result()) == pytest.approx(2 / 3)
+    metric.reset_state()
+    metric.update_state(true, np.eye(5)[found], sample_weight=np.array([1, 2, 0, 1]))
+    assert float(metric.result()) == pytest.approx(1 / 3)
+    again = keras.metrics.get(keras.metrics.serialize(ExactMatch(name="em")))
+    assert again.name == "em" and isinstance(again, ExactMatch)

@@ -281,3 +281,30 @@ def test_a_question_takes_half_a_window_at_most(pipe):
     found = ask(question=LONG, context=LONG, max_seq_len=16)
     assert found == ask(question=LONG, context=LONG, max_seq_len=16, max_question_len=6)
     assert LONG[found["start"] : found["end"]] == found["answer"] != ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_threshold_of_a_fine_tuned_model(pipe, model, kind, monkeypatch):
+    """The threshold decides, and no answer is possible without being asked for."""
+    found = model(kind)
+    ask = pipe(kind)
+    best = ask(question=QUESTION, context=CONTEXT)
+    assert best["answer"]
+    for threshold, expected in ((-1e9, ""), (1e9, best["answer"])):
+        monkeypatch.setattr(found, "config", found.config.replace(thresholds=(threshold,)))
+        assert ask(question=QUESTION, context=CONTEXT)["answer"] == expected
+        two = ask(question=QUESTION, context=CONTEXT, top_k=200)
+        assert two[0]["answer"] == expected and "" in [each["answer"] for each in two]
+        asked = {"question": QUESTION, "context": CONTEXT, "handle_impossible_answer": False}
+        assert ask(**asked) == best
+
+
+def test_odds_are_the_official_difference(pipe, model, tokenizer, monkeypatch):
+    found, possible = outputs(model, tokenizer, "question-answering", QUESTION, CONTEXT)
+    start, end, _ = best_spans(found["start_logits"], found["end_logits"], possible, 1, 15)[0][0]
+    starts, ends = found["start_logits"], found["end_logits"]
+    odds = float(starts[0] + ends[0] - starts[start] - ends[end])
+    answerer, ask = model("question-answering"), pipe("question-answering")
+    for threshold, is_none in ((odds - 1e-3, True), (odds + 1e-3, False)):
+        monkeypatch.setattr(answerer, "config", answerer.config.replace(thresholds=(threshold,)))
+        assert (ask(question=QUESTION, context=CONTEXT)["answer"] == "") == is_none

@@ -104,10 +104,10 @@ class QuestionAnswering(Task[Question, Answers]):
         return encode_questions(
             examples,
             tokenizer,
-            config,
             max_length,
             options.doc_stride,
             options.max_question_length,
+            config.answerability,
         )
 
     def predictions(
@@ -131,9 +131,7 @@ class QuestionAnswering(Task[Question, Answers]):
         answers, nulls = [], []
         for row, found in windows:
             positions = spans.context_positions(row)
-            best, null = spans.scored_spans(
-                found, positions.possible, count, longest, config.answerability
-            )
+            best, null = spans.scored_spans(found, positions.possible, count, longest)
             nulls.append(null)
             texts = [spans.read_span(context, positions, span, aligned=False) for span in best]
             answers.append([each for each in texts if each["answer"]])
@@ -240,10 +238,10 @@ class QuestionAnswering(Task[Question, Answers]):
 def encode_questions(
     questions: Sequence[Question],
     tokenizer: Any,
-    config: Any,
     max_length: int,
     doc_stride: int | None,
     max_question_length: int,
+    answerability: bool,
 ) -> Rows:
     """Returns the windows of questions, with the position of the answer in each.
 
@@ -251,6 +249,7 @@ def encode_questions(
 
     Args:
         doc_stride, max_question_length: see `question_windows`.
+        answerability: whether labels are those of the original's head.
     """
     windows = question_windows(
         tokenizer,
@@ -273,14 +272,14 @@ def encode_questions(
             "start_positions": [start for start, _ in flat],
             "end_positions": [end for _, end in flat],
         }
-        if config.answerability:
+        if answerability:
             labels["is_impossible"] = [float(start == spans.CLS) for start, _ in flat]
     return Rows(
         arrays,
         labels,
         tokenizer.pad_token_id,
         [number for number, found in enumerate(windows) for _ in found],
-        label_inputs=tuple(labels) if config.answerability else (),
+        label_inputs=tuple(labels) if answerability else (),
         details=rows,
     )
 

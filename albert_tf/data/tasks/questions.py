@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -113,6 +113,29 @@ def trainable(questions: Sequence[Question]) -> list[Question]:
     return kept
 
 
+def question_of(
+    question: str, context: str, answers: Mapping[str, Sequence[Any]] | None, name: str = ""
+) -> Question:
+    """Returns a question whose answers are columns `text` and `answer_start`; None for no labels.
+
+    Without any answer, it has none.
+    """
+    found = Question(name, question, context, place=name)
+    if answers is None:
+        return found
+    golds = list(zip(answers["text"], answers["answer_start"], strict=True))
+    return _labelled(found, golds)
+
+
+def _labelled(question: Question, golds: Sequence[tuple[str, int]]) -> Question:
+    spans = (find_answer(question.context, *gold) for gold in golds)
+    return question._replace(
+        golds=tuple(text for text, _ in golds),
+        span=next((span for span in spans if span), None),
+        is_impossible=not golds,
+    )
+
+
 class _Node(NamedTuple):
     """A part of the JSON, and its place for errors."""
 
@@ -191,10 +214,6 @@ def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Qu
             "A question with 'is_impossible' must have no answers. "
             f"Received: {question.place}, with {len(answers)}."
         )
-    golds = [(each.field("text", str), each.field("answer_start", int)) for each in answers]
-    spans = (find_answer(context, *gold) for gold in golds)
-    return question._replace(
-        golds=tuple(text for text, _ in golds),
-        span=next((span for span in spans if span), None),
-        is_impossible=not answers,
+    return _labelled(
+        question, [(each.field("text", str), each.field("answer_start", int)) for each in answers]
     )

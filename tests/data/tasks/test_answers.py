@@ -29,7 +29,7 @@ NONE = Question("none", "who?", CONTEXT, is_impossible=True)
 
 
 def encoded(questions, tokenizer, config=SHORT, length=64):
-    return encode_questions(questions, tokenizer, config, length, 5, 9)
+    return encode_questions(questions, tokenizer, length, 5, 9, config.answerability)
 
 
 def read_back(rows, row, questions):
