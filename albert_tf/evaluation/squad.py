@@ -1,7 +1,7 @@
 """SQuAD's official metrics: exact match and F1 over normalized words, in percent.
 
-Source: Rajpurkar et al., arXiv 1606.05250 and 1806.03822; evaluate-v2.0.py's definition, which for
-SQuAD 1.1 gives the numbers of evaluate-v1.1.py.
+Source: Rajpurkar et al., arXiv 1606.05250 and 1806.03822; the definition of evaluate-v2.0.py.
+evaluate-v1.1.py differs only where a right answer has no words but articles.
 """
 
 import re
@@ -54,14 +54,15 @@ def by_threshold(
     """Returns the mean score for each threshold of odds, above which no answer is given.
 
     Args:
-        scores: for each question the score of its answer; counts where it `has_answer`.
+        scores: for each question the score of its answer.
         odds: for each question how far "no answer" is ahead.
-        has_answer: whether a question has one; if not, 1 is scored where none is given.
+        has_answer: whether a question has one; if not, no answer scores 1.
     Returns:
         Rising thresholds, the first below all odds, then each of the odds; and the mean at each.
         For the first one evaluate-v2.0.py returns 0, whatever the odds are.
     """
     known, which = np.unique(np.asarray(odds, "float64"), return_inverse=True)
-    gains = np.where(has_answer, scores, -1.0)  # from no answer to the answer
-    totals = np.cumsum([np.sum(~np.asarray(has_answer, bool)), *np.bincount(which, gains)])
+    unanswered = 1.0 - np.asarray(has_answer, "float64")
+    gains = np.asarray(scores) - unanswered  # from no answer to the answer
+    totals = np.cumsum([unanswered.sum(), *np.bincount(which, gains)])
     return np.array([np.nextafter(known[0], -np.inf), *known]), totals / len(gains)

@@ -103,11 +103,11 @@ def test_thresholds_by_trying_all():
             assert thresholds[0] < odds.min()
             assert thresholds[1:].tolist() == sorted(set(odds))
             for threshold, mean in zip(thresholds, means, strict=True):
-                each = np.where(odds > threshold, ~has_answer, np.where(has_answer, scores, 0))
+                each = np.where(odds > threshold, ~has_answer, scores)
                 assert mean == pytest.approx(each.mean())
 
 
 def test_thresholds_by_hand():
-    thresholds, means = by_threshold([0.1, 0.2, 1.0], [-3.0, -2.0, 5.0], [True, True, False])
+    thresholds, means = by_threshold([0.1, 0.2, 0.0], [-3.0, -2.0, 5.0], [True, True, False])
     assert thresholds[1:].tolist() == [-3, -2, 5]
     assert (3 * means).tolist() == pytest.approx([1, 1.1, 1.3, 0.3])
