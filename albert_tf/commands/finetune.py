@@ -1,8 +1,11 @@
 """`albert-tf finetune`"""
 
+from typing import Any
+
 from albert_tf.commands.text_options import check_model
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.named import check_training_data
+from albert_tf.training.objective import check_objective
 from albert_tf.training.options import FinetuningOptions, check_output
 
 SUMMARY = "fine-tune a classifier or regressor on a task"
@@ -25,7 +28,7 @@ def check(options: FinetuningOptions) -> None:
     from albert_tf.training.recipes import is_size
 
     check_output(options.output, options.force)
-    check_training_data(options)
+    check_objective(options, *check_training_data(options))
     if not is_size(options.model):
         check_model(options.model)
 
@@ -45,9 +48,24 @@ def run(options: FinetuningOptions) -> int:
     if best.pop(ONE_CLASS, None):
         print("The model has not learned: all its predictions on dev are alike.")
     scores = ", ".join(f"{name} {value}" for name, value in best.items())
+    if options.seeds > 1:
+        _print_seeds(report)
+    elif report["stopped"]:
+        print(report["stopped"])
     print(f"Best on dev, after epoch {report['best']['epoch']}: {scores}.")
     print(f"{report['parameters']:,} parameters, {report['seconds']:.0f} s: {options.output}")
     return 0
+
+
+def _print_seeds(report: dict[str, Any]) -> None:
+    found = report["seeds"]
+    for run in found["runs"]:
+        if run["stopped"]:
+            print(f"Seed {run['seed']}: {run['stopped']}")
+    for name in report["metrics"]:
+        low, median, high = (f"{found[each][name]:.4f}" for each in ("min", "median", "max"))
+        print(f"{name} over {len(found['runs'])} seeds: median {median}, {low} to {high}.")
+    print(f"The model is that of seed {report['settings']['seed']}.")
 
 
 _PLACE = ("epoch", "step", "score")

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.rows import SAMPLE_WEIGHT, Rows
 
 WINDOW: Final = 50  # batches whose examples are sorted together by length
 
@@ -27,17 +27,39 @@ def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> 
     return [batches[place] for place in generator.permutation(len(batches))]
 
 
-def training_batches(data: Rows, batch_size: int, seed: int, start: int = 0) -> tf.data.Dataset:
-    """Yields batches epoch after epoch, without end, beginning with batch number `start`."""
+def training_batches(
+    data: Rows,
+    batch_size: int,
+    seed: int,
+    start: int = 0,
+    multiple: int = 1,
+    part: tuple[int, int] = (0, 1),
+) -> tf.data.Dataset:
+    """Yields batches epoch after epoch, without end, beginning with batch number `start`.
+
+    Where replicas or micro-batches share a batch, each one has the same number of rows:
+    `filled_size`. The rows that fill it up repeat its own, and their `SAMPLE_WEIGHT` among the
+    labels is 0, so that they count neither in a loss nor in its mean, whatever their labels are.
+
+    Args:
+        multiple: number of replicas times micro-batches.
+        part: number of this host, from 0, and of all hosts; each yields its part of every batch.
+    """
+    size = filled_size(batch_size, multiple)
 
     def generate() -> Iterator[Any]:
         epoch, skip = divmod(start, steps_per_epoch(len(data), batch_size))
         while True:
             for rows in batch_order(data.lengths, batch_size, seed, epoch)[skip:]:
-                yield data.batch(rows)
+                batch = data.batch(rows) if multiple == 1 else _filled(data, rows, size)
+                yield batch if part[1] == 1 else tf.nest.map_structure(own, batch)
             epoch, skip = epoch + 1, 0
 
-    return from_batches(generate, data.batch(np.array([0])))
+    def own(array: np.ndarray) -> np.ndarray:
+        return np.split(array, part[1])[part[0]]  # after padding: hosts need equal lengths
+
+    row = np.array([0])
+    return from_batches(generate, data.batch(row) if multiple == 1 else _filled(data, row, 1))
 
 
 def from_batches(generate: Callable[[], Iterator[Any]], example: Any) -> tf.data.Dataset:
@@ -46,6 +68,17 @@ def from_batches(generate: Callable[[], Iterator[Any]], example: Any) -> tf.data
         lambda array: tf.TensorSpec([None] * array.ndim, array.dtype), example
     )
     return tf.data.Dataset.from_generator(generate, output_signature=signature).prefetch(8)
+
+
+def filled_size(batch_size: int, multiple: int) -> int:
+    """Returns the rows of a batch that `multiple` equal parts share."""
+    return -(-batch_size // multiple) * multiple
+
+
+def _filled(data: Rows, rows: np.ndarray, size: int) -> Any:
+    features, labels = data.batch(np.resize(rows, size))
+    weights = (np.arange(size) < len(rows)).astype("float32")
+    return features, {**labels, SAMPLE_WEIGHT: weights}
 
 
 def evaluation_order(lengths: np.ndarray, batch_size: int) -> list[np.ndarray]:

@@ -130,6 +130,7 @@ class AlbertEncoder(ConfiguredLayer):
         # A flat list: Keras does not save layers in a list of lists.
         self.blocks = self._blocks()
         self.gradient_checkpointing = gradient_checkpointing
+        self.frozen_layers = 0  # layers that no gradient passes
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "gradient_checkpointing": self.gradient_checkpointing}
@@ -183,6 +184,7 @@ class AlbertEncoder(ConfiguredLayer):
         hidden_states, attentions = [hidden], []
         # With share="all" the same weights at every visit.
         visits = [block for group in self.schedule for block in self.group(group)]
+        frozen = self.frozen_layers * self.config.inner_group_num
         for number, block in enumerate(visits, start=1):
             rows = 1 if first_only and number == len(visits) else None
             if self.gradient_checkpointing and training:
@@ -191,6 +193,8 @@ class AlbertEncoder(ConfiguredLayer):
                 hidden, probabilities = block(hidden, bias, rows=rows, training=training)
             hidden_states.append(hidden)
             attentions.append(probabilities)
+            if number == frozen:
+                hidden = ops.stop_gradient(hidden)
         return hidden_states, attentions
 
     def _looped(self, hidden: Tensor, bias: Tensor, training: bool | None) -> Tensor:

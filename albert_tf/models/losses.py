@@ -43,11 +43,16 @@ def total(terms: Sequence[Term], sample_weights: Sequence[Any] | None = None) ->
 def _mean(term: Term, sample_weight: Any) -> Any:
     weighted = term.values * term.weights
     if sample_weight is not None:
-        factor = ops.cast(sample_weight, weighted.dtype)
-        shape = (*ops.shape(factor), *[1] * (len(weighted.shape) - len(factor.shape)))
-        weighted = weighted * ops.reshape(factor, shape)
+        weighted = weighted * per_example(sample_weight, weighted)
     count = ops.maximum(ops.sum(term.weights), keras.config.epsilon())
     return ops.sum(weighted) / count
+
+
+def per_example(weights: Any, values: Any) -> Any:
+    """Returns weights `[B]`, or of more axes, in the dtype of `values` `[B, …]` and of its rank."""
+    factor = ops.cast(weights, values.dtype)
+    shape = (*ops.shape(factor), *[1] * (len(values.shape) - len(factor.shape)))
+    return ops.reshape(factor, shape)
 
 
 def is_class(labels: Any) -> bool:
@@ -55,14 +60,18 @@ def is_class(labels: Any) -> bool:
     return "int" in keras.backend.standardize_dtype(labels.dtype)
 
 
-def count(labels: Any) -> Any:
+def count(labels: Any, weights: Any = None) -> Any:
     """Returns how many of a batch's labels count: the sum of their term's weights.
 
-    Not for positions of spans, whose range depends on the logits.
+    Not for positions of spans outside `[0, T)`, a range that depends on the logits.
+
+    Args:
+        weights: of the examples, `[B]`; None for 1.
     """
     if is_class(labels):
-        return ops.sum(ops.cast(ops.not_equal(labels, IGNORED), "float32"))
-    return ops.cast(ops.shape(labels)[0], "float32")
+        known = ops.cast(ops.not_equal(labels, IGNORED), "float32")
+        return ops.sum(known if weights is None else known * per_example(weights, known))
+    return ops.cast(ops.shape(labels)[0], "float32") if weights is None else ops.sum(weights)
 
 
 def check_classes(name: str, labels: Any, count: int) -> None:

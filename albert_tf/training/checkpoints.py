@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -63,7 +63,7 @@ class Checkpoints:
             save_state(made / STATE, model, self.settings, progress)
             _flush(made)
         for old in self.found()[: -self.keep]:
-            _remove(old)
+            remove_folder(old)
         return path
 
     def save_best(self, model: PreTrainedModel) -> None:
@@ -106,11 +106,9 @@ class Checkpoints:
         except UserError as error:
             raise UserError(f"{error} Or start again with --force.") from error
         finish(self.folder / BEST)
-        best = {path.name: path for path in (self.folder / BEST).iterdir() if path.name != SUMS}
-        copies = {name: partial(shutil.copyfile, path) for name, path in best.items()}
-        replace_files(self.output, copies)
+        copy_files(self.folder / BEST, self.output)
         write_json(self.output / REPORT, report)
-        _remove(self.folder)
+        remove_folder(self.folder)
 
 
 def found_checkpoints(output: Path) -> list[Path]:
@@ -128,10 +126,17 @@ def prepared_output(output: Path, force: bool) -> Iterator[None]:
     with locked(output):
         shutil.rmtree(_rest(output / CHECKPOINTS), ignore_errors=True)
         if force:
-            _remove(output / CHECKPOINTS)
+            remove_folder(output / CHECKPOINTS)
             shutil.rmtree(output / LOGS, ignore_errors=True)
         check_output(output, force)
         yield
+
+
+def copy_files(source: Path, target: Path, but: Sequence[str] = ()) -> None:
+    """Copies the files of a folder to another one, as `replace_files` does, but for some names."""
+    paths = {path.name: path for path in source.iterdir() if path.is_file()}
+    names = paths.keys() - {SUMS, *but}
+    replace_files(target, {name: partial(shutil.copyfile, paths[name]) for name in names})
 
 
 def _flush(folder: Path) -> None:
@@ -142,7 +147,7 @@ def _flush(folder: Path) -> None:
                 os.fsync(file.fileno())
 
 
-def _remove(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Removes a folder if there is one; a kill at any moment leaves it whole or absent."""
     shutil.rmtree(_rest(folder), ignore_errors=True)
     if folder.exists():

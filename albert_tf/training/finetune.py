@@ -7,25 +7,28 @@ from typing import Any
 
 import keras
 
-from albert_tf.data.pipeline import steps_per_epoch, training_batches
+from albert_tf.data.pipeline import filled_size, steps_per_epoch, training_batches
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.named import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.options import accepts_keywords, save_options
+from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training import reports, runtime, steps
-from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepared_output, versions
+from albert_tf.training import reports, runtime
+from albert_tf.training.checkpoints import Checkpoints, digest, versions
+from albert_tf.training.depth import freeze, rate_factors
 from albert_tf.training.evaluate import predictions
-from albert_tf.training.loop import Loop, Plan
+from albert_tf.training.loop import Loop
+from albert_tf.training.objective import Objective, constant_loss, objective
 from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.options import FinetuningOptions
-from albert_tf.training.progress import Interval, ProgressLine
+from albert_tf.training.plan import Plan
 from albert_tf.training.recipes import Recipe
-from albert_tf.training.scalars import Scalars
+from albert_tf.training.run import on_devices, resume, train
 from albert_tf.training.schedules import WarmupPolynomialDecay
+from albert_tf.training.seeds import finished, train_seeds
 from albert_tf.training.start import finetuning_model
 from albert_tf.training.sums import finetuning_means
 
@@ -34,51 +37,73 @@ from albert_tf.training.sums import finetuning_means
 def finetune(options: FinetuningOptions) -> dict[str, Any]:
     """Trains, keeps the best version on dev, and writes a model directory with a report.
 
+    With several seeds, the model is the best run's.
+
     The same call after an interruption resumes at the newest checkpoint and ends with the same
     weights.
 
     Returns:
-        the report: settings, versions, scores after each epoch, the best ones.
+        the report: settings, versions, scores after each epoch, the best ones; `stopped` says why
+            a run ended early; `seeds` has the runs of several seeds, and their scores' median.
     Raises:
         UserError: data, model or output are not usable; the loss is not finite.
         Interrupted: SIGINT or SIGTERM came; the same call resumes.
     """
-    with prepared_output(options.output, options.force):
-        return _trained(options, options.plan())
+
+    def job(strategy: Any) -> dict[str, Any]:
+        if options.seeds == 1:
+            return _trained(options, options.seed, strategy)
+        one = partial(_trained, strategy=strategy)
+        return train_seeds(options, one, runtime.is_chief(strategy))
+
+    return on_devices(options, job)
 
 
-def _trained(options: FinetuningOptions, recipe: Recipe) -> dict[str, Any]:
-    """Resumes or begins the run, and returns the report."""
+def _trained(options: FinetuningOptions, seed: int, strategy: Any) -> dict[str, Any]:
+    """Resumes or begins a run on this host, and returns its report.
+
+    Args:
+        seed: of weights, order and dropout; `options.seed` splits a single file.
+    """
+    recipe = options.plan()
     task = task_of(options)
-    train, dev = task.train_and_dev(options.dev_fraction, options.seed)
-    keras.utils.set_random_seed(options.seed)
-    model, tokenizer = finetuning_model(options, recipe, task, train)
-    rows = task.encode(train, tokenizer, model.config, tokenizer.model_max_length)
-    plan = _plan(options, recipe, len(rows))
-    schedule = _schedule(recipe, plan.steps)
-    # Short runs need the correction of the moments' bias, which the original omits.
-    model.compile(AlbertAdamW(schedule, bias_correction=True))
-    settings = _settings(options, recipe, plan.steps, model, [*train, *dev])
+    training, dev = task.train_and_dev(options.dev_fraction, options.seed)
+    keras.utils.set_random_seed(seed)
+    with runtime.scope(strategy):
+        model, tokenizer = finetuning_model(options, recipe, task, training)
+        rows = task.encode(training, tokenizer, model.config, tokenizer.model_max_length)
+        loss = objective(options, task, model.config, rows)
+        plan = _plan(options, recipe, rows, constant_loss(rows, model.config, loss))
+        schedule = _schedule(recipe, plan.steps)
+        model.compile(_optimizer(options, model, schedule))
+    settings = _settings(options, recipe, seed, plan.steps, model, [*training, *dev])
+    done = finished(options.output, settings) if options.seeds > 1 else None
+    if done:
+        return done
     checkpoints = Checkpoints(options.output, tokenizer, settings, keep=1)
-    means = partial(finetuning_means, has_accuracy=task.has_accuracy(model.config))
-    evaluate = _evaluator(task, dev, model, tokenizer)
-    loop = Loop(model, plan, schedule, means, checkpoints, evaluate)
-    loop.progress.update(checkpoints.load(model))
-    checkpoints.folder.mkdir(parents=True, exist_ok=True)  # marks a run that can be resumed
-    save_options(options, options.output)
-    loop.reporters = (
-        ProgressLine("fine-tuning", plan.steps, Interval(means), loop.step),
-        Scalars(options.output / LOGS, Interval(means), loop.step),
+    is_chief = runtime.is_chief(strategy)
+    loop = Loop(
+        model,
+        plan,
+        schedule,
+        partial(finetuning_means, has_accuracy=task.has_accuracy(model.config)),
+        checkpoints=checkpoints if is_chief else None,
+        evaluate=_evaluator(task, dev, model, tokenizer, strategy),
     )
-    _train(loop, rows, recipe.batch_size, options.seed)
+    speed = {"examples_per_second": len(rows) / steps_per_epoch(len(rows), recipe.batch_size)}
+    name = "fine-tuning" if options.seeds == 1 else f"fine-tuning, seed {seed}"
+    resume(loop, checkpoints, options, strategy, name, speed)
+    _train(loop, options, strategy, rows, recipe.batch_size, seed, loss)
     report = {
         "settings": settings,
         "parameters": model.count_params(),
-        "examples": {"train": len(train), "dev": len(dev)},
+        "examples": {"train": len(training), "dev": len(dev)},
         **_results(loop.progress, recipe.batch_size),
         "versions": versions(),
     }
-    checkpoints.publish(report, partial(_write_reports, options, task, dev, report, type(model)))
+    if is_chief:
+        finish = partial(_write_reports, options, task, dev, report, type(model))
+        checkpoints.publish(report, finish)
     return report
 
 
@@ -100,22 +125,52 @@ def _write_reports(
 
 
 def _evaluator(
-    task: Task[Any, Any], dev: Sequence[Any], model: PreTrainedModel, tokenizer: BaseTokenizer
+    task: Task[Any, Any],
+    dev: Sequence[Any],
+    model: PreTrainedModel,
+    tokenizer: BaseTokenizer,
+    strategy: Any,
 ) -> Callable[[], dict[str, float]]:
-    """Returns a function that chooses thresholds on dev, and returns the scores there."""
+    """Returns a function that chooses thresholds on dev, and returns the scores there.
+
+    Each host predicts all of dev on one device, with a copy of a model that is on several.
+    """
     rows = task.encode(dev, tokenizer, model.config, tokenizer.model_max_length)
+    is_alone = runtime.replicas(strategy) == 1
+    on_one = model if is_alone else type(model)(model.config, dtype=model.dtype_policy)
 
     def evaluate() -> dict[str, float]:
-        found = predictions(task, dev, rows, model)
+        if not is_alone:
+            on_one.set_weights(model.get_weights())
+        found = predictions(task, dev, rows, on_one)
         model.config = model.config.replace(**task.tuned(dev, found))
         return task.scores(dev, found, model.config)
 
     return evaluate
 
 
-def _plan(options: FinetuningOptions, recipe: Recipe, examples: int) -> Plan:
+def _train(
+    loop: Loop,
+    options: FinetuningOptions,
+    strategy: Any,
+    rows: Rows,
+    batch_size: int,
+    seed: int,
+    loss: Objective,
+) -> None:
+    here, parts = runtime.hosts(strategy), runtime.replicas(strategy) * options.micro_batches
+    batches = training_batches(
+        rows, batch_size, seed, loop.step, parts, part=(here.index, here.count)
+    )
+    details = {"signature": batches.element_spec, "objective": loss}
+    train(loop, options, strategy, batches, filled_size(batch_size, parts), **details)
+
+
+def _plan(
+    options: FinetuningOptions, recipe: Recipe, rows: Rows, constant_loss: float | None
+) -> Plan:
     """Evaluates after each epoch and saves the best version."""
-    epoch = steps_per_epoch(examples, recipe.batch_size)
+    epoch = steps_per_epoch(len(rows), recipe.batch_size)
     return Plan(
         recipe.steps or recipe.epochs * epoch,
         options.save_steps,
@@ -123,7 +178,20 @@ def _plan(options: FinetuningOptions, recipe: Recipe, examples: int) -> Plan:
         point_steps=epoch,
         keep_best=True,
         patience=options.patience,
+        stop_diverged=constant_loss is None,
+        constant_loss=constant_loss,
     )
+
+
+def _optimizer(
+    options: FinetuningOptions, model: PreTrainedModel, schedule: WarmupPolynomialDecay
+) -> AlbertAdamW:
+    """Freezes what doesn't train, and returns the optimizer of the rest."""
+    if options.freeze is not None:
+        freeze(model, options.frozen_layers)
+    factors = rate_factors(model, options.layer_decay) if options.layer_decay < 1 else None
+    # Short runs need the correction of the moments' bias, which the original omits.
+    return AlbertAdamW(schedule, bias_correction=True, rate_factors=factors)
 
 
 def _schedule(recipe: Recipe, steps: int) -> WarmupPolynomialDecay:
@@ -131,16 +199,10 @@ def _schedule(recipe: Recipe, steps: int) -> WarmupPolynomialDecay:
     return WarmupPolynomialDecay(recipe.learning_rate, min(warmup, steps - 1), steps, form="usual")
 
 
-def _train(loop: Loop, data: Rows, batch_size: int, seed: int) -> None:
-    strategy = runtime.strategy_for("none")
-    batches = training_batches(data, batch_size, seed, start=loop.step)
-    step = steps.TrainingStep(loop.model, strategy, signature=batches.element_spec)
-    loop.run(step, steps.batches(batches, strategy, batch_size))
-
-
 def _settings(
     options: FinetuningOptions,
     recipe: Recipe,
+    seed: int,
     steps: int,
     model: PreTrainedModel,
     examples: Sequence[Any],
@@ -154,8 +216,15 @@ def _settings(
         "model": options.model,
         "vocab": None if options.vocab is None else str(options.vocab),
         "vocab_size": options.vocab_size,
-        "seed": options.seed,
+        "seed": seed,
+        "split_seed": options.seed,
         "dtype_policy": options.dtype_policy,
+        "micro_batches": options.micro_batches,
+        "gradient_checkpointing": options.gradient_checkpointing,
+        "freeze": options.freeze,
+        "layer_decay": options.layer_decay,
+        "class_weights": list(options.class_weights),
+        "label_smoothing": options.label_smoothing,
         "patience": options.patience,
         **recipe._asdict(),
         "steps": steps,
@@ -177,6 +246,7 @@ def _results(progress: dict[str, Any], batch_size: int) -> dict[str, Any]:
     return {
         "step": progress["step"],
         "seconds": progress["seconds"],
+        "stopped": progress["stopped"],
         "examples_per_second": progress["step"] * batch_size / progress["seconds"],
         "metrics": [name for name in best if name not in ("score", ONE_CLASS)],
         "history": history,

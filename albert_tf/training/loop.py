@@ -1,7 +1,6 @@
 """The loop of pretraining and fine-tuning: steps, and the work that is due after each."""
 
 import contextlib
-import dataclasses
 import math
 import signal
 import threading
@@ -17,12 +16,11 @@ from albert_tf.errors import UserError
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.optimizers import averaged_weights
+from albert_tf.training.plan import DIVERGED, WINDOW, Plan
 from albert_tf.training.schedules import WarmupPolynomialDecay
 from albert_tf.training.sums import Sums
 
 SECONDS: Final = 1.0  # between two reads of the steps' sums; a read waits for the device
-WINDOW: Final = 100  # steps whose mean loss shows whether a run diverges
-DIVERGED: Final = 2.0  # nats above the lowest such mean
 
 
 class Interrupted(Exception):
@@ -43,31 +41,6 @@ class Reporter(Protocol):
 
     def close(self) -> None:
         """The run is over."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """The intervals and conditions of a run.
-
-    Attributes:
-        steps: length of the run.
-        save_steps: steps between checkpoints.
-        save_minutes: minutes between checkpoints; whichever comes first.
-        eval_steps: steps between evaluations; the last step has one, too.
-        point_steps: steps between points of the history; the last step has one, too.
-        keep_best: save the version with the best first score; each evaluation saves a checkpoint.
-        patience: evaluations without a better score after which the run ends.
-        stop_diverged: end the run if the loss rises by `DIVERGED` nats.
-    """
-
-    steps: int
-    save_steps: int
-    save_minutes: float | None = None
-    eval_steps: int | None = None
-    point_steps: int = 1
-    keep_best: bool = False
-    patience: int | None = None
-    stop_diverged: bool = False
 
 
 class Loop:
@@ -107,6 +80,7 @@ class Loop:
             "since_point": 0.0,  # sums of the steps since the last point of the history
             "window": 0.0,
             "lowest": None,
+            "stopped": None,  # why the run ends early, where its loss shows that it is futile
         }
         self._pending: list[Sums] = []
         self._interrupt = threading.Event()
@@ -119,11 +93,13 @@ class Loop:
 
     @property
     def ended(self) -> bool:
-        """Whether all steps are trained, or patience ran out."""
+        """Whether all steps are trained, patience ran out, or the run is futile."""
         best = self.progress["best"]
         late = best and len(self.progress["evaluation"]) - best["evaluation"]
-        return self.step >= self.plan.steps or bool(
-            self.plan.patience and best and late >= self.plan.patience
+        return (
+            self.step >= self.plan.steps
+            or self.progress["stopped"] is not None
+            or bool(self.plan.patience and best and late >= self.plan.patience)
         )
 
     def run(self, update: Callable[[Any], Sums], batches: Iterator[Any]) -> None:
@@ -192,6 +168,7 @@ class Loop:
             means = self.means(self.progress["since_point"])
             self.progress["history"].append({"step": step, "learning_rate": rate, **means})
             self.progress["since_point"] = 0.0
+            self.progress["stopped"] = self.plan.futile(self.progress["history"])
         if step % WINDOW == 0:
             self._check_window(step)
 

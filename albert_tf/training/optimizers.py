@@ -1,7 +1,7 @@
 """The optimizers of google-research/albert, on every backend: AdamW and LAMB."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import keras
@@ -22,6 +22,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         bias_correction: applies Adam's bias correction.
         exclude: parts of the paths of weights without decay.
         global_clipnorm: largest norm of all gradients together; None turns clipping off.
+        rate_factors: factors of the learning rate, by the paths of weights; 1 for other weights.
         **kwargs: arguments of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
     Example:
         >>> from albert_tf import AlbertAdamW, WarmupPolynomialDecay
@@ -41,6 +42,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         bias_correction: bool = False,
         exclude: Sequence[str] = EXCLUDED,
         global_clipnorm: float | None = 1.0,
+        rate_factors: Mapping[str, float] | None = None,
         **kwargs: Any,
     ):
         # Keras' own decay comes before the update, outside LAMB's ratio.
@@ -48,6 +50,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         self.decay = weight_decay
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.bias_correction, self.exclude = bias_correction, tuple(exclude)
+        self.rate_factors = dict(rate_factors or {})
 
     def build(self, variables: Sequence[Any]) -> None:
         if self.built:
@@ -58,6 +61,13 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         self._included = [
             not any(name in variable.path for name in self.exclude) for variable in variables
         ]
+        self._factors = [self.rate_factors.get(variable.path, 1.0) for variable in variables]
+        unknown = self.rate_factors.keys() - {variable.path for variable in variables}
+        if unknown:
+            raise ValueError(
+                "rate_factors must have paths of trainable weights. "
+                f"Received: {sorted(unknown)[0]}, the first of {len(unknown)} that are not."
+            )
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         index = self._get_variable_index(variable)
@@ -70,6 +80,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         update = mean / (ops.sqrt(square) + self.epsilon)
         if self.bias_correction:
             update = update * self._correction(variable.dtype)
+        if self._factors[index] != 1:
+            rate = rate * self._factors[index]
         if self._included[index]:
             if self.decay:
                 update = update + self.decay * variable
@@ -89,7 +101,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         return 1.0
 
     def get_config(self) -> dict[str, Any]:
-        own = ("beta_1", "beta_2", "epsilon", "bias_correction", "exclude")
+        own = ("beta_1", "beta_2", "epsilon", "bias_correction", "exclude", "rate_factors")
         return {
             **super().get_config(),
             "weight_decay": self.decay,

@@ -16,6 +16,7 @@ from albert_tf.options import (
     SEED,
     VOCABULARY,
     Range,
+    check_options,
     option,
 )
 from albert_tf.sizes import SIZES
@@ -24,16 +25,76 @@ if TYPE_CHECKING:
     from albert_tf.training.recipes import Recipe
 
 CHECKPOINTS: Final = "checkpoints"  # folder within the output of an unfinished run
+EMBEDDINGS: Final = "embeddings"  # value of --freeze
 REMOVED: Final = ".{}.removed"  # a folder while it is removed
 Form = Literal["original", "usual"]  # of a schedule's decay
 _TRAINING: Final = (
     "training (defaults: for GLUE the paper's table 14; for your own data a rate of 2e-5, batches "
     "of 32, 3 epochs; from random weights 5e-4, 64, 3)"
 )
+DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
+_DEVICES: Final = "precision, memory and devices"
 
 
 @dataclass(frozen=True, kw_only=True)
-class FinetuningOptions(LabelledData):
+class DeviceOptions:
+    """The options of `pretrain` and `finetune` that decide how, but not what, a run computes."""
+
+    dtype_policy: str = option(
+        "float32",
+        help="float32, mixed_bfloat16 (new GPUs, TPUs, some CPUs) or mixed_float16 (older GPUs)",
+        group=_DEVICES,
+        metavar="POLICY",
+    )
+    micro_batches: int = option(
+        1,
+        help="parts in which a replica computes its share of a batch: more parts take less memory "
+        "and give the same result",
+        range=COUNT,
+        group=_DEVICES,
+    )
+    gradient_checkpointing: bool = option(
+        False,
+        help="recomputation of layers in the backward pass: less memory, more time",
+        group=_DEVICES,
+    )
+    jit_compile: bool = option(
+        False,
+        help="compilation of the step with XLA, on one device only, anew for each length of a "
+        "batch (JAX always compiles)",
+        group=_DEVICES,
+    )
+    strategy: Literal["auto", "none", "mirrored", "multi-worker", "tpu"] = option(
+        "auto",
+        help="auto (all devices), none (one), mirrored (all of this host), multi-worker, or tpu",
+        group=_DEVICES,
+        metavar="NAME",
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        check_dtype_policy(self.dtype_policy)
+
+
+def check_dtype_policy(name: str) -> None:
+    """Refuses precisions that don't train.
+
+    Raises:
+        UserError: `name` is none of `DTYPE_POLICIES`.
+    """
+    if name in DTYPE_POLICIES:
+        return
+    half = name in ("bfloat16", "float16")
+    why = " Weights in half precision lose small updates, and don't train." if half else ""
+    way_out = f"mixed_{name}" if half else "float32"
+    raise UserError(
+        f"dtype_policy must be one of {', '.join(DTYPE_POLICIES)}.{why} Received: {name}. "
+        f"Give {way_out}."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuningOptions(DeviceOptions, LabelledData):
     """The options of `finetune`; None leaves a value to the task's recipe."""
 
     model: str = option(
@@ -87,8 +148,39 @@ class FinetuningOptions(LabelledData):
     seed: int = option(
         12345, help="seed of weights, order and dropout", range=SEED, group=_TRAINING
     )
-    dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
-        "float32", help="precision of the computation", group=_TRAINING
+    seeds: int = option(
+        1,
+        help="runs to train, with --seed, --seed + 1 and so on; the best on dev becomes the model",
+        range=COUNT,
+        group=_TRAINING,
+    )
+    freeze: str | None = option(
+        None,
+        help="parts that don't train: embeddings, or the number of first layers, which includes "
+        "them; weights that a later layer shares still train by its gradient",
+        group=_TRAINING,
+        metavar="LAYERS",
+    )
+    layer_decay: float = option(
+        1.0,
+        help="factor of the learning rate from each group of layers to the one below; embeddings "
+        "are below the first",
+        range=Range(above=0, maximum=1),
+        group=_TRAINING,
+        metavar="FACTOR",
+    )
+    class_weights: tuple[str, ...] = option(
+        (),
+        help="factors of the classes' losses: balanced, for equal sums, or LABEL=WEIGHT each",
+        group=_TRAINING,
+        metavar="WEIGHT",
+    )
+    label_smoothing: float = option(
+        0.0,
+        help="share of each label that all classes divide among them",
+        range=RATE,
+        group=_TRAINING,
+        metavar="SHARE",
     )
     patience: int | None = option(
         None,
@@ -102,7 +194,24 @@ class FinetuningOptions(LabelledData):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_labelled_data(self)
+        if self.freeze not in (None, EMBEDDINGS) and not self.frozen_layers:
+            raise UserError(
+                "freeze must be embeddings, or a number of layers, 1 or more. "
+                f"Received: {self.freeze}."
+            )
+        if self.seed + self.seeds > 2**32:
+            raise UserError(
+                "The last seed must be below 2**32. "
+                f"Received: seed={self.seed}, seeds={self.seeds}."
+            )
+
+    @property
+    def frozen_layers(self) -> int:
+        """The number of frozen layers; 0 if the embeddings alone are frozen, or nothing."""
+        text = self.freeze or ""
+        return int(text) if text.isascii() and text.isdigit() else 0
 
     def plan(self) -> "Recipe":
         """Returns the task's recipe with the values that these options override."""

@@ -12,15 +12,15 @@ from albert_tf.data.pretraining.batches import evaluation_batches, pretraining_b
 from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.options import accepts_keywords, save_options
+from albert_tf.options import accepts_keywords
 from albert_tf.training import runtime, steps
-from albert_tf.training.checkpoints import LOGS, Checkpoints, digest, prepared_output, versions
+from albert_tf.training.checkpoints import Checkpoints, digest, versions
 from albert_tf.training.curves import CURVES, plot_pretraining
-from albert_tf.training.loop import Loop, Plan
+from albert_tf.training.loop import Loop
 from albert_tf.training.optimizers import AlbertAdamW, Lamb, averaged_weights
+from albert_tf.training.plan import Plan
 from albert_tf.training.pretraining_options import PretrainingOptions
-from albert_tf.training.progress import Interval, ProgressLine
-from albert_tf.training.scalars import Scalars
+from albert_tf.training.run import on_devices, resume, train
 from albert_tf.training.schedules import WarmupPolynomialDecay
 from albert_tf.training.start import pretraining_model
 from albert_tf.training.sums import pretraining_means
@@ -42,11 +42,7 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
         UserError: data, model or output are not usable; the loss is not finite or diverges.
         Interrupted: SIGINT or SIGTERM came; the same call resumes.
     """
-    strategy = runtime.strategy_for(options.strategy)
-    if not runtime.is_chief(strategy):
-        return _trained(options, strategy)
-    with prepared_output(options.output, options.force):
-        return _trained(options, strategy)
+    return on_devices(options, lambda strategy: _trained(options, strategy))
 
 
 def _trained(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
@@ -71,21 +67,13 @@ def _trained(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
         checkpoints=checkpoints if runtime.is_chief(strategy) else None,
         evaluate=_evaluator(model, strategy, held_out) if held_out else None,
     )
-    with runtime.scope(strategy):
-        loop.progress.update(checkpoints.load(model))
-        runtime.check_same_step(strategy, loop.step)
     tokens = options.batch_size * files.max_seq_length
-    if runtime.is_chief(strategy):
-        checkpoints.folder.mkdir(parents=True, exist_ok=True)  # marks a run that can be resumed
-        save_options(options, options.output)
-        loop.reporters = (
-            ProgressLine(
-                "pretraining", options.steps, Interval(pretraining_means, tokens), loop.step
-            ),
-            Scalars(options.output / LOGS, Interval(pretraining_means, tokens), loop.step),
-        )
-    with runtime.together(strategy):
-        _train(loop, strategy, files, options)
+    resume(loop, checkpoints, options, strategy, "pretraining", {"tokens_per_second": tokens})
+    here = runtime.hosts(strategy)
+    batches = pretraining_batches(
+        files, options.batch_size, options.seed, start=loop.step, part=(here.index, here.count)
+    )
+    train(loop, options, strategy, batches, options.batch_size)
     report = _report(settings, loop, tokens)
     if runtime.is_chief(strategy):
         _publish(checkpoints, report, model)
@@ -145,16 +133,6 @@ def _evaluator(
     evaluation = steps.Evaluation(model, strategy)
     batches = evaluation_batches(files, EVALUATION_BATCH)
     return lambda: pretraining_means(keras.ops.convert_to_numpy(evaluation(batches)))
-
-
-def _train(loop: Loop, strategy: Any, files: RecordFiles, options: PretrainingOptions) -> None:
-    here = runtime.hosts(strategy)
-    batches = pretraining_batches(
-        files, options.batch_size, options.seed, start=loop.step, part=(here.index, here.count)
-    )
-    with runtime.scope(strategy if keras.backend.backend() == "jax" else None):
-        step = steps.TrainingStep(loop.model, strategy, options.micro_batches, options.jit_compile)
-        loop.run(step, steps.batches(batches, strategy, options.batch_size))
 
 
 def _report(settings: Mapping[str, Any], loop: Loop, tokens: int) -> dict[str, Any]:

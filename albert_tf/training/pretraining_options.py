@@ -12,22 +12,19 @@ from albert_tf.options import (
     RATE,
     SEED,
     Range,
-    check_options,
     option,
 )
 from albert_tf.sizes import SIZES
-from albert_tf.training.options import Form
+from albert_tf.training.options import DeviceOptions, Form
 
-DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 _MODEL: Final = "the model (give --size or --init-checkpoint)"
 _TRAINING: Final = "training (defaults: the paper's, section 4.1)"
 _OPTIMIZER: Final = "optimizer (defaults: the original's)"
-_DEVICES: Final = "precision, memory and devices"
 _OUTPUTS: Final = "evaluation and checkpoints"
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingOptions:
+class PretrainingOptions(DeviceOptions):
     """The options of `pretrain`.
 
     Source of the defaults: ALBERT, arXiv 1909.11942, section 4.1; google-research/albert,
@@ -133,35 +130,6 @@ class PretrainingOptions:
         group=_OPTIMIZER,
         metavar="MOMENTUM",
     )
-    dtype_policy: str = option(
-        "float32",
-        help="float32, mixed_bfloat16 (new GPUs, TPUs, some CPUs) or mixed_float16 (older GPUs)",
-        group=_DEVICES,
-        metavar="POLICY",
-    )
-    micro_batches: int = option(
-        1,
-        help="parts in which a replica computes its share of a batch: more parts take less memory "
-        "and give the same result",
-        range=COUNT,
-        group=_DEVICES,
-    )
-    gradient_checkpointing: bool = option(
-        False,
-        help="recomputation of layers in the backward pass: less memory, more time",
-        group=_DEVICES,
-    )
-    jit_compile: bool = option(
-        False,
-        help="compilation of the step with XLA, on one device only (JAX always compiles)",
-        group=_DEVICES,
-    )
-    strategy: Literal["auto", "none", "mirrored", "multi-worker", "tpu"] = option(
-        "auto",
-        help="auto (all devices), none (one), mirrored (all of this host), multi-worker, or tpu",
-        group=_DEVICES,
-        metavar="NAME",
-    )
     eval_data: str | None = option(
         None, help="held-out records, scored at the end", group=_OUTPUTS, metavar="DIR"
     )
@@ -195,8 +163,7 @@ class PretrainingOptions:
     )
 
     def __post_init__(self) -> None:
-        check_options(self)
-        check_dtype_policy(self.dtype_policy)
+        super().__post_init__()
         if (self.size is None) == (self.init_checkpoint is None):
             raise UserError(
                 "A run begins with a size for random weights (--size base) or with weights "
@@ -214,23 +181,6 @@ class PretrainingOptions:
         rest = _PLACES | _HABITS
         values = dataclasses.asdict(self)
         return {name: value for name, value in values.items() if name not in rest}
-
-
-def check_dtype_policy(name: str) -> None:
-    """Refuses precisions that don't train.
-
-    Raises:
-        UserError: `name` is none of `DTYPE_POLICIES`.
-    """
-    if name in DTYPE_POLICIES:
-        return
-    half = name in ("bfloat16", "float16")
-    why = " Weights in half precision lose small updates, and don't train." if half else ""
-    way_out = f"mixed_{name}" if half else "float32"
-    raise UserError(
-        f"dtype_policy must be one of {', '.join(DTYPE_POLICIES)}.{why} Received: {name}. "
-        f"Give {way_out}."
-    )
 
 
 _PLACES: Final = {"data", "output", "vocab", "size", "eval_data", "strategy"}

@@ -76,11 +76,12 @@ class Interval:
 
     Args:
         means: turns sums into reported numbers.
-        tokens: positions of a batch, padding included; None if batches differ in length.
+        speed: what a step computes, by the name of its speed: `{"tokens_per_second": 96}` for
+            batches of 96 positions, padding included.
     """
 
-    def __init__(self, means: Means, tokens: int | None = None):
-        self._means, self._tokens = means, tokens
+    def __init__(self, means: Means, speed: Mapping[str, float]):
+        self._means, self._speed = means, speed
         self._compiled = False  # by the first step, whose time isn't counted
         self._restart()
 
@@ -98,10 +99,11 @@ class Interval:
         self._compiled = True
 
     def taken(self) -> dict[str, float]:
-        """Returns the means since the last call, and `tokens_per_second` if a step was timed."""
+        """Returns the means since the last call, and the speed if a step was timed."""
         values = self._means(self._sums)
-        if self._tokens and self._seconds > 0:
-            values["tokens_per_second"] = self._tokens * self._timed_steps / self._seconds
+        if self._seconds > 0:
+            for name, amount in self._speed.items():
+                values[name] = amount * self._timed_steps / self._seconds
         self._restart()
         return values
 
@@ -124,5 +126,6 @@ _FORMATS: Final = {
     "accuracy": "accuracy {:.1%}",
     ONE_CLASS: "all predictions alike",
     "tokens_per_second": "{:,.0f} tokens/s",
+    "examples_per_second": "{:,.0f} examples/s",
 }
 _UNSHOWN: Final = {"step", "learning_rate", "perplexity", "masked_lm_loss", "sentence_order_loss"}

@@ -117,10 +117,16 @@ def write_finetuning(
     text = card(output.resolve().name, report, model)
     with written_atomically(folder / CARD, force=True) as path:
         path.write_text(text, encoding="utf-8")
-    old, digest = output / CARD, sha256(folder / CARD)
-    if old.exists() and sha256(old) not in (digest, _earlier(output / "report.json")):
+    report["card_sha256"] = sha256(folder / CARD)
+    make_way(output, report)
+
+
+def make_way(output: Path, report: Mapping[str, Any]) -> None:
+    """Removes an earlier run's reports; a card that isn't one's, or was edited, is renamed."""
+    old = output / CARD
+    known = (report["card_sha256"], _earlier(output / "report.json"))
+    if old.exists() and sha256(old) not in known:
         old.replace(output / OLD_CARD)
-    report["card_sha256"] = digest
     _clear(output)
 
 

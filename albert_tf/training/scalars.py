@@ -13,7 +13,7 @@ EVENTS: Final = "events.out.tfevents.*"  # TensorFlow's name for files of Tensor
 
 
 class Scalars:
-    """Writes event files with the means, `learning_rate` and `tokens_per_second`.
+    """Writes event files with the means, `learning_rate` and the speed.
 
     A point covers all steps since the one before. A saved step has one, so that a resumed run
     neither leaves steps out nor counts them twice. Held-out scores are under `evaluation/`.

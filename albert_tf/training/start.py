@@ -100,6 +100,7 @@ def finetuning_model(
     limit = min(plan.max_length, model.config.max_position_embeddings)
     tokenizer.model_max_length = options.max_length or limit  # predictions, exports truncate there
     check_fit(tokenizer, model.config, tokenizer.model_max_length)
+    model.gradient_checkpointing_enable(options.gradient_checkpointing)
     return model, tokenizer
 
 

@@ -2,8 +2,8 @@
 
 Each backend's module offers the same three names:
 
-- `TrainingStep(model, strategy, micro_batches, jit_compile, signature)`: `step(batch)` updates a
-  compiled model by its optimizer and returns the batch's sums from before the update. Each mean in
+- `TrainingStep(model, strategy, micro_batches, jit_compile, signature, objective)`: `step(batch)`
+  updates a compiled model and returns the batch's sums from before the update. Each mean in
   the loss is over all replicas and micro-batches; gradients are summed over both, then clipped,
   then applied once. `Model.fit` does otherwise: it averages means over unequal counts, clips on
   each replica, and counts micro-batches as steps of the schedule and of the weights' average.

@@ -10,8 +10,9 @@ import numpy as np
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.losses import IGNORED
 from albert_tf.training import runtime
+from albert_tf.training.objective import Objective
 from albert_tf.training.optimizers import build_optimizer
-from albert_tf.training.sums import Batch, Sums, batch_loss, counts, sums
+from albert_tf.training.sums import PLAIN, Batch, Sums, batch_loss, counts, sums
 
 State = list[list[Any]]  # values of trainable, other and optimizer variables
 
@@ -40,9 +41,10 @@ class TrainingStep:
         micro_batches: int = 1,
         jit_compile: bool = True,
         signature: Any = None,
+        objective: Objective = PLAIN,
     ):
         build_optimizer(model)
-        self.model, self.micro_batches = model, micro_batches
+        self.model, self.micro_batches, self.objective = model, micro_batches, objective
         self._variables = [
             model.trainable_variables,
             model.non_trainable_variables,
@@ -69,7 +71,7 @@ class TrainingStep:
 
         def loss(weights: Any, others: Any, part: Batch) -> Any:
             outputs, others = self.model.stateless_call(weights, others, part[0], training=True)
-            found = sums(self.model, part[1], outputs)
+            found = sums(self.model, part[1], outputs, self.objective)
             mapping = list(zip(optimizer.variables, optimizer_state, strict=True))
             with keras.StatelessScope(state_mapping=mapping):  # where a loss scale is read
                 return optimizer.scale_loss(batch_loss(found, count)), (found, others)

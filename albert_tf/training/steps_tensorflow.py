@@ -7,8 +7,9 @@ from typing import Any, Final
 import tensorflow as tf
 
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.training.objective import Objective
 from albert_tf.training.optimizers import build_optimizer, inner
-from albert_tf.training.sums import Batch, Sums, batch_loss, counts, sums
+from albert_tf.training.sums import PLAIN, Batch, Sums, batch_loss, counts, sums
 
 FAR: Final = 1_000_000_007  # between replicas' dropout seeds, which Keras draws below 1e9
 
@@ -37,7 +38,8 @@ class TrainingStep:
         micro_batches: parts of a replica's batch, computed in turn to save memory; a divisor of
             its examples.
         jit_compile: whether to compile with XLA; on one replica only.
-        signature: specs of a batch whose shapes vary, so that the step is traced once.
+        signature: specs of a batch whose shapes vary, so that one replica traces the step once;
+            several replicas trace it anew while shapes are new, then with open dimensions.
     """
 
     def __init__(
@@ -47,15 +49,18 @@ class TrainingStep:
         micro_batches: int = 1,
         jit_compile: bool = False,
         signature: Any = None,
+        objective: Objective = PLAIN,
     ):
-        self.model, self.strategy, self.micro_batches = model, strategy, micro_batches
+        self.model, self.strategy = model, strategy
+        self.micro_batches, self.objective = micro_batches, objective
         with strategy.scope():
             build_optimizer(model)
         one = strategy.num_replicas_in_sync == 1
         self._run = tf.function(
             self._update if one else self._on_replicas,
             jit_compile=jit_compile if one else None,
-            input_signature=[signature] if signature else None,
+            input_signature=[signature] if signature and one else None,
+            reduce_retracing=not one,
             autograph=False,
         )
 
@@ -124,7 +129,7 @@ class TrainingStep:
     def _gradients(self, batch: Batch, count: tf.Tensor) -> tuple[Sums, list[tf.Tensor]]:
         features, labels = batch
         with tf.GradientTape() as tape:
-            found = sums(self.model, labels, self.model(features, training=True))
+            found = sums(self.model, labels, self.model(features, training=True), self.objective)
             scaled = self.model.optimizer.scale_loss(batch_loss(found, count))
         variables = self.model.trainable_variables
         return found, tape.gradient(

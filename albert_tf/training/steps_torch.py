@@ -9,8 +9,9 @@ from keras import ops
 
 from albert_tf.layers.common import Tensor
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.training.objective import Objective
 from albert_tf.training.optimizers import build_optimizer
-from albert_tf.training.sums import Batch, Sums, batch_loss, counts, sums
+from albert_tf.training.sums import PLAIN, Batch, Sums, batch_loss, counts, sums
 
 
 def batches(dataset: Any, strategy: None, batch_size: int) -> Iterator[Batch]:
@@ -37,9 +38,10 @@ class TrainingStep:
         micro_batches: int = 1,
         jit_compile: bool = False,
         signature: Any = None,
+        objective: Objective = PLAIN,
     ):
         build_optimizer(model)
-        self.model, self.micro_batches = model, micro_batches
+        self.model, self.micro_batches, self.objective = model, micro_batches, objective
 
     def __call__(self, batch: Batch) -> Sums:
         model, count = self.model, counts(self.model, batch[1])
@@ -53,7 +55,7 @@ class TrainingStep:
             outputs = model(
                 {name: values[number] for name, values in features.items()}, training=True
             )
-            found = sums(model, part, outputs)
+            found = sums(model, part, outputs, self.objective)
             model.optimizer.scale_loss(batch_loss(found, count)).backward()
             total = total + found.detach()
         gradients = [

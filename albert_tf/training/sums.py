@@ -7,9 +7,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from keras import ops
 
+from albert_tf.data.tasks.rows import SAMPLE_WEIGHT
 from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.training.objective import Objective
 
 # Float32 `[K, 3]`: for each of the model's K targets its loss, its right answers and its count.
 Sums: TypeAlias = Any
@@ -17,21 +19,32 @@ LOSS, RIGHT, COUNT = range(3)
 Labels: TypeAlias = Mapping[str, Tensor]
 Batch: TypeAlias = tuple[Mapping[str, Tensor], Labels]  # features and labels, by name
 
+PLAIN: Final = Objective()
 PRETRAINING: Final = ("masked_lm", "sentence_order")  # AlbertForPreTraining's targets, in order
 
 
-def sums(model: PreTrainedModel, labels: Labels, outputs: Mapping[str, Tensor]) -> Sums:
+def sums(
+    model: PreTrainedModel,
+    labels: Labels,
+    outputs: Mapping[str, Tensor],
+    objective: Objective = PLAIN,
+) -> Sums:
     """Returns the sums of a batch; a target without a label has zeros.
 
     Args:
-        labels: by the names of `model.targets`; integers of -100 don't count.
+        labels: by the names of `model.targets`; integers of -100 don't count, nor do examples whose
+            `SAMPLE_WEIGHT` is 0.
         outputs: what the model returned for the batch's features.
+        objective: changes of the loss.
     """
     given = {name: labels[name] for name in model.targets if name in labels}
     terms = dict(zip(given, model.loss_terms(given, outputs), strict=True))
     nothing = ops.zeros((3,), "float32")
+    weight = labels.get(SAMPLE_WEIGHT)
     rows = [
-        _row(terms[name], given[name], outputs[output]) if name in given else nothing
+        _row(terms[name], given[name], outputs[output], weight, objective)
+        if name in given
+        else nothing
         for name, output in model.targets.items()
     ]
     return ops.stack(rows)
@@ -39,7 +52,10 @@ def sums(model: PreTrainedModel, labels: Labels, outputs: Mapping[str, Tensor]) 
 
 def counts(model: PreTrainedModel, labels: Labels) -> Tensor:
     """Returns the column `COUNT` of `sums`, which needs no outputs."""
-    found = [losses.count(labels[name]) if name in labels else 0.0 for name in model.targets]
+    weight = labels.get(SAMPLE_WEIGHT)
+    found = [
+        losses.count(labels[name], weight) if name in labels else 0.0 for name in model.targets
+    ]
     return ops.stack([ops.cast(each, "float32") for each in found])
 
 
@@ -84,12 +100,30 @@ def finetuning_means(total: Sums, has_accuracy: bool) -> dict[str, float]:
     return found
 
 
-def _row(term: losses.Term, labels: Tensor, logits: Tensor) -> Tensor:
+def _row(
+    term: losses.Term, labels: Tensor, logits: Tensor, weight: Tensor | None, objective: Objective
+) -> Tensor:
     weights = ops.cast(term.weights, "float32")
-    loss = term.share * ops.sum(ops.cast(term.values, "float32") * weights)
+    if weight is not None:
+        weights = weights * losses.per_example(weight, weights)
+    values = ops.cast(term.values, "float32")
+    if objective != PLAIN:
+        values = _changed(values, labels, logits, objective)
+    loss = term.share * ops.sum(values * weights)
     right = ops.zeros((), "float32")
     if losses.is_class(labels):
         labels = ops.reshape(ops.cast(labels, "int32"), ops.shape(weights))
         best = ops.cast(ops.argmax(logits, axis=-1), "int32")
         right = ops.sum(ops.cast(ops.equal(best, labels), "float32") * weights)
     return ops.stack([loss, right, ops.sum(weights)])
+
+
+def _changed(values: Tensor, labels: Tensor, logits: Tensor, objective: Objective) -> Tensor:
+    """Returns the smoothed and weighted cross-entropies of labels that are classes."""
+    if objective.label_smoothing:
+        others = -ops.mean(ops.log_softmax(ops.cast(logits, "float32")), axis=-1)
+        values = values + objective.label_smoothing * (others - values)
+    if objective.class_weights is not None:
+        classes = ops.maximum(ops.reshape(ops.cast(labels, "int32"), ops.shape(values)), 0)
+        values = values * ops.take(ops.array(objective.class_weights, "float32"), classes)
+    return values

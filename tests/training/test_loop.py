@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.training.loop import DIVERGED, WINDOW, Interrupted, Loop, Plan
+from albert_tf.training.loop import Interrupted, Loop
+from albert_tf.training.plan import DIVERGED, WINDOW, Plan
 from albert_tf.training.schedules import WarmupPolynomialDecay
 from albert_tf.training.sums import LOSS, pretraining_means
 

@@ -34,7 +34,7 @@ def sums(loss, predictions, sentences=4.0):
 
 
 def new_interval():
-    return Interval(pretraining_means, TOKENS)
+    return Interval(pretraining_means, {"tokens_per_second": TOKENS})
 
 
 def shown(total, stream, **options):

@@ -22,7 +22,9 @@ def sums(loss, predictions=20.0, sentences=4.0):
 
 
 def scalars_of(folder, **options):
-    return Scalars(folder, Interval(pretraining_means, 96), every=10, **options)
+    return Scalars(
+        folder, Interval(pretraining_means, {"tokens_per_second": 96}), every=10, **options
+    )
 
 
 def points(folder, name):

@@ -4,8 +4,12 @@ import math
 import numpy as np
 import pytest
 from keras import ops
+from scipy.special import log_softmax
 
+from albert_tf import models
+from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.training.objective import Objective
 from albert_tf.training.sums import (
     COUNT,
     LOSS,
@@ -121,3 +125,55 @@ def test_sums_of_classes_and_of_scores(small_config):
     np.testing.assert_allclose(found, [[0.25 + 4.0, 0, 2]])
     np.testing.assert_array_equal(counts(regressor, labels), [2])
     assert finetuning_means(found, has_accuracy=False) == {"loss": 2.125}
+
+
+def numbers(values):
+    return ops.convert_to_numpy(values)
+
+
+def test_examples_that_fill_a_batch_up_do_not_count(small_config, small_features):
+    """Compares with the batch without them, for each kind of label."""
+    double = {name: np.concatenate([values, values]) for name, values in small_features.items()}
+    weights = np.array([1, 1, 0, 0], "float32")
+    spans = {"start_positions": [1, -100], "end_positions": [2, -100]}
+    for name, problem_type, labels in (
+        ("SequenceClassification", None, {"labels": [2, 0]}),
+        ("SequenceClassification", "regression", {"labels": [0.5, 4.0]}),
+        ("SequenceClassification", "multi_label_classification", {"labels": [[1.0, 0, 1]] * 2}),
+        ("TokenClassification", None, {"labels": [[0, 1, 2, -100, 0, 0, 1]] * 2}),
+        ("QuestionAnswering", None, spans),
+    ):
+        count = 1 if problem_type == "regression" else 3
+        config = small_config.replace(problem_type=problem_type, num_labels=count)
+        model = getattr(models, f"AlbertFor{name}")(config)
+        arrays = {
+            key: np.asarray(value, "float32" if problem_type else "int32")
+            for key, value in labels.items()
+        }
+        twice = {key: np.concatenate([value, value]) for key, value in arrays.items()}
+        twice["sample_weight"] = weights
+        expected = sums(model, arrays, model(small_features))
+        found = sums(model, twice, model(double))
+        np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(numbers(counts(model, twice)), numbers(expected)[:, COUNT])
+
+
+def test_class_weights_and_label_smoothing():
+    """Compares with the formulas; ignored labels stay ignored."""
+    labels, logits = (
+        np.array([2, 0, -100, 0], "int32"),
+        np.random.default_rng(3).normal(size=(4, 3)),
+    )
+    model = AlbertForSequenceClassification(AlbertConfig.from_size("tiny", num_labels=3))
+    outputs = {"logits": ops.convert_to_tensor(logits.astype("float32"))}
+    weights, smoothing = np.array([0.5, 1.0, 3.0]), 0.2
+    logs = log_softmax(logits, axis=-1)
+    expected = sum(
+        -weights[label] * ((1 - smoothing) * logs[row, label] + smoothing * logs[row].mean())
+        for row, label in enumerate(labels)
+        if label >= 0
+    )
+    found = numbers(sums(model, {"labels": labels}, outputs, Objective(tuple(weights), smoothing)))
+    assert found[0, LOSS] == pytest.approx(expected, rel=1e-5)
+    plain = numbers(sums(model, {"labels": labels}, outputs))
+    assert found[0, 1:].tolist() == plain[0, 1:].tolist() == [plain[0, 1], 3.0]

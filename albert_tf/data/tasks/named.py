@@ -23,9 +23,11 @@ def task_of(options: LabelledData) -> Task[Any, Any]:
     return _TASKS.get(options.task, usual)(options)
 
 
-def check_training_data(options: LabelledData) -> None:
+def check_training_data(options: LabelledData) -> tuple[Task[Any, Any], Any]:
     """Reads the data of a training without TensorFlow.
 
+    Returns:
+        the task, and a configuration with its fields.
     Raises:
         UserError: files, rows or labels are not usable.
     """
@@ -37,3 +39,4 @@ def check_training_data(options: LabelledData) -> None:
     task.check(train, config)
     if not options.data.is_file():
         task.check(task.examples("dev"), config)
+    return task, config

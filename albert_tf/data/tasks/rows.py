@@ -9,6 +9,7 @@ from albert_tf.data import features
 
 MULTIPLE: Final = 8  # lengths are rounded up to it, so that few shapes are traced
 IGNORED: Final = -100  # label of a position that doesn't count
+SAMPLE_WEIGHT: Final = "sample_weight"  # name among labels: 0 for a row that doesn't count
 
 
 class Rows:

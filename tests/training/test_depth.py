@@ -1,0 +1,93 @@
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.training import steps
+from albert_tf.training.depth import freeze, rate_factors
+from albert_tf.training.optimizers import AlbertAdamW
+from albert_tf.training.runtime import strategy_for
+
+
+def model_of(**config):
+    sizes = {"num_hidden_layers": 4, "vocab_size": 31, "num_labels": 2, **config}
+    return AlbertForSequenceClassification(AlbertConfig.from_size("tiny", **sizes))
+
+
+def changed(model, **optimizer):
+    """Returns the parts of the model that a step changes, and each weight's largest change."""
+    model.compile(AlbertAdamW(0.1, **optimizer))
+    weights = [*model.albert.trainable_variables, *model.albert.non_trainable_variables]
+    weights = {each.path: each for each in weights if "seed" not in each.path}
+    before = {path: keras.ops.convert_to_numpy(each).copy() for path, each in weights.items()}
+    ids = keras.ops.convert_to_tensor(np.arange(5, 19, dtype="int32").reshape(2, 7))
+    labels = keras.ops.convert_to_tensor(np.array([0, 1], "int32"))
+    steps.TrainingStep(model, strategy_for("none"))(({"input_ids": ids}, {"labels": labels}))
+    moves = {
+        path: float(np.abs(keras.ops.convert_to_numpy(each) - before[path]).max())
+        for path, each in weights.items()
+    }
+    parts = ("embedding", "group_0", "group_1", "pooler")
+    return {part for part in parts for path in moves if part in path and moves[path]}, moves
+
+
+def test_frozen_embeddings():
+    model = model_of()
+    freeze(model, 0)
+    assert changed(model)[0] == {"group_0", "pooler"}
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"), [(1, {"group_0", "group_1", "pooler"}), (2, {"group_1", "pooler"})]
+)
+def test_a_group_is_frozen_with_its_last_layer(layers, expected):
+    """Has two groups of two layers each; weight decay doesn't move frozen weights."""
+    model = model_of(num_hidden_groups=2)
+    freeze(model, layers)
+    assert changed(model)[0] == expected
+
+
+def test_shared_weights_train_by_the_gradient_of_later_layers():
+    """Compares the gradient with that of a model whose first layers give the same input."""
+    model, whole = model_of(), model_of()
+    whole.set_weights(model.get_weights())
+    freeze(model, 4)
+    assert changed(model)[0] == {"pooler"}
+    partly = model_of()
+    partly.set_weights(whole.get_weights())
+    freeze(partly, 3)
+    assert changed(partly)[0] == {"group_0", "pooler"}
+
+
+def test_rates_by_depth():
+    """Measures the first step of Adam, which is the rate but for its sign."""
+    model = model_of(num_hidden_groups=2)
+    factors = rate_factors(model, 0.5)
+    assert set(factors.values()) == {0.5, 0.25, 0.125}
+    _, moves = changed(
+        model, rate_factors=factors, bias_correction=True, weight_decay=0.0, epsilon=1e-12
+    )
+    found = {
+        part: max(move for path, move in moves.items() if part in path)
+        for part in ("embedding", "group_0", "group_1", "pooler")
+    }
+    assert found == pytest.approx(
+        {"embedding": 0.0125, "group_0": 0.025, "group_1": 0.05, "pooler": 0.1}, rel=1e-3
+    )
+
+
+def test_rates_of_unknown_weights():
+    model = model_of()
+    model.compile(AlbertAdamW(0.1, rate_factors={"nowhere": 0.5}))
+    with pytest.raises(ValueError, match="paths of trainable weights. Received: nowhere"):
+        model.optimizer.build(model.trainable_variables)
+
+
+def test_shared_parts_have_the_rate_of_their_last_group():
+    model = model_of(share="attention", num_hidden_groups=1)
+    factors = rate_factors(model, 0.5)
+    blocks = model.albert.encoder.blocks
+    assert len(blocks) == 4
+    assert factors[blocks[0].attention.trainable_variables[0].path] == 0.5
+    assert factors[blocks[0].ffn.trainable_variables[0].path] == 0.5**4
