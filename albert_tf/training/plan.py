@@ -41,11 +41,11 @@ class Plan:
     def futile(self, history: Sequence[Mapping[str, float]]) -> str | None:
         """Returns why the run should end at the last point of its history, with the way out.
 
-        A run is futile if its loss is that of a model without input, either at a point in the
-        second half of the steps, or after a point with a clearly lower loss.
+        A run is futile if its loss is that of a model without input, after `WINDOW` steps or more:
+        in the second half of the run, or after a point with a clearly lower loss.
         """
         *before, last = history
-        if self.constant_loss is None or not before:
+        if self.constant_loss is None or not before or last["step"] < WINDOW:
             return None
         has_learned = min(point["loss"] for point in before) < LEARNED * self.constant_loss
         late = 2 * last["step"] >= self.steps

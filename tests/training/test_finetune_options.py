@@ -94,8 +94,9 @@ def test_several_seeds(data, tmp_path, ctrl_c_enabled):
 
 def test_a_run_that_learns_nothing_ends_early(data, tmp_path):
     """Ends at the first epoch of the second half, and publishes the best version."""
-    report = finetune(options(data, tmp_path / "out", epochs=8, learning_rate=1e-9))
-    assert len(report["history"]) == 4
+    stuck = {"batch_size": 2, "epochs": 8, "learning_rate": 1e-9}
+    report = finetune(options(data, tmp_path / "out", **stuck))
+    assert report["step"] == report["history"][-1]["step"] == 104 and len(report["history"]) == 4
     assert "is still 0.6" in report["stopped"] and "lower --learning-rate" in report["stopped"]
     assert (tmp_path / "out" / "model.safetensors").exists()
 
@@ -124,7 +125,7 @@ OTHERS = {"freeze": "1"}
         ({"freeze": "head"}, "freeze must be embeddings, or a number .* Received: head"),
         ({"freeze": "0"}, "freeze must be embeddings, or a number .* Received: 0"),
         ({"freeze": "99"}, "a number of layers from 1 to .* Received: 99"),
-        ({"class_weights": ("fine=2",)}, "LABEL=WEIGHT each.*'bad'.*Received: 'fine=2'"),
+        ({"class_weights": ("fine=2",)}, "LABEL=WEIGHT each.*bad, good.*Received: 'fine=2'"),
         ({"class_weights": ("good=-1",)}, "Received: 'good=-1'"),
         ({"seed": 2**32 - 1, "seeds": 2}, "The last seed must be below"),
     ],

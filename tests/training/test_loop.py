@@ -228,3 +228,23 @@ def test_reporters_are_closed_whatever_happens(make):
     with pytest.raises(ZeroDivisionError):
         loop.run(lambda batch: 1 / 0, iter(range(9)))
     assert loop.reporters[0].closed
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        ([0.69, 0.69, 0.70, 0.69], "is still 0.6900 at step 120"),
+        ([0.69, 0.69, 0.6, 0.5], None),
+        ([0.69, 0.5, 0.5, 0.5, 0.69], "has risen again to 0.6900 at step 150"),
+        ([0.5, 0.69], None),  # at step 60
+        ([0.69, 0.5, 0.65, 0.65], None),
+    ],
+)
+def test_a_loss_that_needs_no_input_ends_the_run(losses, expected):
+    """Has points every 30 steps of 200."""
+    plan = Plan(200, 10, constant_loss=0.69)
+    history, found = [], None
+    for number, loss in enumerate(losses, start=1):
+        history.append({"step": 30 * number, "loss": loss})
+        found = found or plan.futile(history)
+    assert found == expected if expected is None else expected in found
