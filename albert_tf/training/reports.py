@@ -19,10 +19,11 @@ OLD_CARD: Final = "README.old.md"
 _MISTAKES: Final = 50
 _LONGEST: Final = 400  # characters of a text, or of each part of one
 _CURVES: Final = 3  # scores beside the loss
-# Names of metrics on the hub, where they are others.
+# Ends of our metrics' names, and the hub's names of these metrics.
 _METRICS: Final = {
-    "macro_f1": "f1",
-    "micro_f1": "f1",
+    "f1": "f1",
+    "exact_match": "exact_match",
+    "accuracy": "accuracy",
     "matthews": "matthews_correlation",
     "pearson": "pearsonr",
     "spearman": "spearmanr",
@@ -194,13 +195,13 @@ def _metadata(
         "name": dataset or f"{settings['task']}, own files",
         "type": repository or settings["task"],
     }
-    types = {metric: _METRICS.get(metric, metric) for metric in scores}
+    types = {name: _metric(name) for name in scores if not name.endswith("threshold")}
     result = {
         "task": {"type": PIPELINES[kind]},
         "dataset": data,
         "metrics": [
-            {"type": types[metric], "name": metric, "value": round(value, 6)}
-            for metric, value in scores.items()
+            {"type": known, "name": metric, "value": round(scores[metric], 6)}
+            for metric, known in types.items()
         ],
     }
     return {
@@ -209,6 +210,10 @@ def _metadata(
         "metrics": sorted(set(types.values())),
         "model-index": [{"name": name, "results": [result]}],
     }
+
+
+def _metric(name: str) -> str:
+    return next((known for end, known in _METRICS.items() if name.endswith(end)), name)
 
 
 _ELSEWHERE: Final = ("task", "data", "examples_sha256", "labels", "model", "vocab")

@@ -136,9 +136,24 @@ def report(tmp_path):
         },
         "parameters": 1234,
         "examples": {"train": 5000, "dev": 400},
-        "metrics": ["matthews", "macro_f1"],
-        "history": [{"step": 9, "loss": 0.5, "val_matthews": 0.25, "val_macro_f1": 0.5}],
-        "best": {"epoch": 1, "step": 9, "score": 0.25, "matthews": 0.25, "macro_f1": 0.5},
+        "metrics": ["matthews", "macro_f1", "best_threshold"],
+        "history": [
+            {
+                "step": 9,
+                "loss": 0.5,
+                "val_matthews": 0.25,
+                "val_macro_f1": 0.5,
+                "val_best_threshold": 9,
+            }
+        ],
+        "best": {
+            "epoch": 1,
+            "step": 9,
+            "score": 0.25,
+            "matthews": 0.25,
+            "macro_f1": 0.5,
+            "best_threshold": 9,
+        },
         "versions": {"python": "3.11"},
     }
 
