@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from albert_tf.data.jobs.build import build_data as build_data
     from albert_tf.data.pretraining.batches import pretraining_batches as pretraining_batches
     from albert_tf.errors import UserError as UserError
+    from albert_tf.evaluation.keras_metrics import EntityF1 as EntityF1
     from albert_tf.evaluation.keras_metrics import ExactMatch as ExactMatch
     from albert_tf.evaluation.keras_metrics import MatthewsCorrelation as MatthewsCorrelation
     from albert_tf.models import AlbertForMaskedLM as AlbertForMaskedLM
@@ -56,6 +57,7 @@ _HOMES = {
     "AlbertModel": "albert_tf.models",
     "AlbertPreprocessor": "albert_tf.text.preprocessing",
     "AlbertTokenizer": "albert_tf.text.tokenizer",
+    "EntityF1": "albert_tf.evaluation.keras_metrics",
     "ExactMatch": "albert_tf.evaluation.keras_metrics",
     "Lamb": "albert_tf.training.optimizers",
     "MatthewsCorrelation": "albert_tf.evaluation.keras_metrics",

@@ -25,7 +25,7 @@ ALLOWED = {
     "models": {"config", "layers", "checkpoints", *BASE},
     "text": {"checkpoints", *BASE},
     "data": {"config", "evaluation", "text", *BASE},
-    "pipelines": {"models", "text", "checkpoints", *BASE},
+    "pipelines": {"evaluation", "models", "text", "checkpoints", *BASE},
     "evaluation": set(),
     "training": {
         "assets",

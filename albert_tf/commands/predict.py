@@ -1,26 +1,29 @@
 """`albert-tf predict`"""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from albert_tf.commands.text_options import (
+    Block,
     TextOptions,
     can_be_read_again,
     check_model,
     check_texts,
     load,
     print_json,
+    print_results,
     texts,
     with_inputs,
 )
-from albert_tf.data.options import TASKS, EvaluationOptions, LabelledData
+from albert_tf.data.options import TAG, TASKS, EvaluationOptions, LabelledData
 from albert_tf.data.tasks.multi_label import TYPE as SEVERAL
 from albert_tf.data.tasks.multi_label import chosen_labels
 from albert_tf.data.tasks.named import task_of
+from albert_tf.data.tasks.tagging import Sentence, Tagged, Tagging
 from albert_tf.errors import UserError
 from albert_tf.options import declared, option, part
 
@@ -29,10 +32,12 @@ EXAMPLES = """examples:
   albert-tf predict --model my-model "A quiet delight." "Broken on arrival."
   albert-tf predict --model my-model --input reviews.txt --json > labels.jsonl
   zcat reviews.gz | albert-tf predict --model my-model --input -
+  albert-tf predict --model my-tagger "Ada Lovelace was born in London ."
   albert-tf predict --model my-model --task mnli --data MNLI --submission glue
 
 Prints a line for each text: label and probability, or the score; of a model for several labels each
-one that reaches its threshold. A file is read as needed, however
+one that reaches its threshold. A model that tags gets a line for each word, word and tag, and an
+empty line between texts; white space separates a text's words. A file is read as needed, however
 large it is. With --submission it predicts a task's test files instead, which need no labels, and
 writes the files that the task's official scorer or site takes.
 """
@@ -70,7 +75,10 @@ def check(options: OPTIONS) -> None:
             "Options of a task's files need --submission, a folder for their predictions. "
             f"Received: {', '.join(f'--{name}' for name in ignored)} without it."
         )
-    check_texts(options, "AlbertForSequenceClassification")
+    is_tagger = _is_tagger(options.model)
+    check_texts(options, Tagging.model if is_tagger else "AlbertForSequenceClassification")
+    if options.pairs and is_tagger:
+        raise UserError(f"--pairs needs a model of pairs. Received: {options.model}, which tags.")
     if options.pairs and can_be_read_again(options.input):
         deque(_pairs(islice(texts(options), _CHECKED), options.input), maxlen=0)
 
@@ -101,6 +109,8 @@ def run(options: OPTIONS) -> int:
             print(path)
         return 0
     given = texts(options)
+    if _is_tagger(options.model):
+        return print_results(_tagged(options, given), options.json)
     label = load("text-classification", options, top_k=None, truncation=True)
     config, has_several = label.model.config, label.model.problem_type == SEVERAL
     # A model with one label returns a score, unless its configuration says otherwise.
@@ -120,6 +130,34 @@ def run(options: OPTIONS) -> int:
         else:
             print("\t".join(f"{name}\t{odds[name]:.4f}" for name in chosen))
     return 0
+
+
+def _is_tagger(model: str) -> bool:
+    from albert_tf.checkpoints import finder
+
+    return Tagging.model in finder.find(model).architectures()
+
+
+def _tagged(
+    options: OPTIONS, given: Iterator[str]
+) -> Iterator[tuple[dict[str, Any], Sequence[Block]]]:
+    """Yields the words of each text with their tags, as `finetune` was trained on words."""
+    from albert_tf.training.evaluate import predictions, trained_model
+
+    task = Tagging(LabelledData(task=TAG, data=Path()))
+    model, tokenizer, longest = trained_model(task, options.model)
+
+    def tagged(stream: Iterator[str]) -> Iterator[tuple[Sentence, Tagged]]:
+        while sentences := [
+            Sentence(tuple(text.split()), None) for text in islice(stream, options.batch_size)
+        ]:
+            rows = task.encode(sentences, tokenizer, model.config, longest)
+            found = predictions(task, sentences, rows, model, options.batch_size)
+            yield from zip(sentences, found, strict=True)
+
+    for text, (sentence, found) in with_inputs(tagged, given):
+        row = {"text": text, "words": sentence.words, **found._asdict()}
+        yield row, [list(zip(sentence.words, found.tags, strict=True))]
 
 
 def _pairs(texts: Iterable[str], path: str | None) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,7 @@ class OPTIONS(TextOptions):
     """The options of `albert-tf tag`."""
 
     aggregation: Literal["none", "simple", "first", "average", "max"] = option(
-        "simple",
+        "first",  # finetune trains on each word's first piece
         help="pieces as they are, grouped, or grouped with one label for all pieces of a word: "
         "its first piece's, their mean's, the surest one's",
     )

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from albert_tf.data.datasets import classification_dataset as classification_dataset
     from albert_tf.data.datasets import question_answering_dataset as question_answering_dataset
+    from albert_tf.data.datasets import (
+        token_classification_dataset as token_classification_dataset,
+    )
 
-__all__ = ["classification_dataset", "question_answering_dataset"]
+__all__ = [
+    "classification_dataset",
+    "question_answering_dataset",
+    "token_classification_dataset",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from albert_tf.data.tasks.answers import encode_questions
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.questions import question_of, trainable
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.tagging import encode_words
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.questions import MAX_QUESTION
@@ -112,6 +113,60 @@ def question_answering_dataset(
     rows = encode_questions(
         given, tokenizer, length, doc_stride, max_question_length, answerability
     )
+    return epochs(rows, batch_size, seed)
+
+
+def token_classification_dataset(
+    tokenizer: BaseTokenizer,
+    words: Sequence[Sequence[str]],
+    tags: Sequence[Sequence[int]] | None = None,
+    *,
+    max_length: int | None = None,
+    batch_size: int = 32,
+    seed: int = 0,
+) -> tf.data.Dataset:
+    """Returns batches for `AlbertForTokenClassification`.
+
+    A word's first piece has its tag, and other positions have -100. A sentence of more pieces than
+    `max_length` is several rows. Order and batches are those of `classification_dataset`; without
+    tags all rows have one length, because `predict` joins its batches.
+
+    Args:
+        tokenizer: the model's.
+        words: the words of each sentence.
+        tags: a class for each word of each sentence.
+        max_length: most pieces of a row; the tokenizer's `model_max_length` if None.
+        seed: of the order.
+    Raises:
+        UserError: the columns have other lengths than `words`, or tags aren't numbers.
+
+    Example:
+        >>> from albert_tf import AlbertForTokenClassification, AlbertTokenizer
+        >>> from albert_tf.data import token_classification_dataset
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> dataset = token_classification_dataset(tokenizer, [["Ada", "ran"]], [[1, 0]])
+        >>> model = AlbertForTokenClassification.from_pretrained("small", num_labels=2)
+        >>> model.compile("adam")
+        >>> history = model.fit(dataset, verbose=0)
+    """
+    check_columns(words=words, tags=tags)
+    for sentence, given in zip(words, words if tags is None else tags, strict=True):
+        if isinstance(sentence, str) or len(sentence) != len(given):
+            raise UserError(
+                "Each sentence must be a list of words, with a tag for each. Received: "
+                f"{sentence!r:.60} and {given!r:.60}."
+            )
+    if (
+        tags is not None
+        and np.concatenate([np.asarray(row) for row in tags]).dtype.kind not in "iu"
+    ):
+        raise UserError(
+            f"tags must be numbers of classes. Received: {tags[0]!r:.80}. config.label2id has the "
+            "number of each label."
+        )
+    rows = encode_words(words, tags, tokenizer, max_length or tokenizer.model_max_length)
+    if tags is None:
+        rows.lengths[:] = rows.lengths.max()
     return epochs(rows, batch_size, seed)
 
 

@@ -1,9 +1,13 @@
 """Metrics for `compile`, on every backend."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
+
+from albert_tf.evaluation.entities import OUTSIDE, parsed
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -87,3 +91,83 @@ class ExactMatch(keras.metrics.Mean):
         if sample_weight is not None:
             weights *= ops.reshape(ops.cast(sample_weight, self.dtype), (-1,))
         super().update_state(ops.cast(right, self.dtype), weights)
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class EntityF1(keras.metrics.Metric):
+    """F1 of the entities of an epoch, as conlleval and seqeval compute it.
+
+    An entity is right if its kind and all its words are. Positions whose label is -100 don't count,
+    so that only each word's first piece does.
+
+    Args:
+        labels: the names of the model's labels, in order.
+        name, dtype: as in `keras.metrics.Metric`.
+    Call arguments:
+        y_true: classes, int `[B, T]`.
+        y_pred: logits or probabilities, `[B, T, C]`.
+
+    Example:
+        >>> from albert_tf import AlbertForTokenClassification, EntityF1
+        >>> names = ["O", "B-PER", "I-PER"]
+        >>> model = AlbertForTokenClassification.from_pretrained(
+        ...     "small", id2label=dict(enumerate(names)))
+        >>> model.compile("adam", metrics=[EntityF1(names)])
+    """
+
+    def __init__(self, labels: Sequence[str], name: str = "entity_f1", dtype: Any = None):
+        super().__init__(name=name, dtype=dtype)
+        self.labels = list(labels)
+        known = parsed(self.labels)
+        tags = [known[label] for label in self.labels]
+        kinds = [OUTSIDE, *sorted({tag.kind for tag in tags} - {OUTSIDE})]
+        self._kinds = np.array([kinds.index(tag.kind) for tag in tags], "int32")
+        self._continuing = np.array([tag.prefix in "IE" for tag in tags])
+        self._open = np.array([tag.prefix in "BI" for tag in tags])
+        self.counts = self.add_weight(shape=(3,), initializer="zeros", name="counts")
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds the entities of a batch; `sample_weight` `[B]` weighs sentences."""
+        labels = ops.cast(y_true, "int32")
+        is_word = labels >= 0
+        order = _to_the_front(is_word)
+        is_word = ops.take_along_axis(is_word, order, axis=1)
+        expected, found = (
+            self._spans(ops.take_along_axis(ops.cast(tags, "int32"), order, axis=1), is_word)
+            for tags in (labels, ops.argmax(y_pred, axis=-1))
+        )
+        right = expected[2] & found[2]  # both end here
+        for one, other in zip(expected[:2], found[:2], strict=True):
+            right = right & (one == other)
+        ends = (right, expected[2], found[2])
+        counts = ops.stack([ops.sum(ops.cast(each, self.dtype), axis=1) for each in ends], axis=-1)
+        if sample_weight is not None:
+            counts *= ops.reshape(ops.cast(sample_weight, self.dtype), (-1, 1))
+        self.counts.assign_add(ops.sum(counts, axis=0))
+
+    def result(self) -> Any:
+        return 2 * self.counts[0] / ops.maximum(self.counts[1] + self.counts[2], 1.0)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "labels": self.labels}
+
+    def _spans(self, tags: Any, is_word: Any) -> tuple[Any, Any, Any]:
+        """Returns for each word its entity's kind (0 for none), its start, and whether it ends."""
+        tags = ops.where(is_word, tags, 0)
+        kinds = ops.where(is_word, ops.take(self._kinds, tags), 0)
+        open_before = ops.pad(ops.take(self._open, tags)[:, :-1], ((0, 0), (1, 0)))
+        kinds_before = ops.pad(kinds[:, :-1], ((0, 0), (1, 0)))
+        continues = ops.take(self._continuing, tags) & open_before & (kinds == kinds_before)
+        is_entity = kinds > 0
+        begins = is_entity & ops.logical_not(continues)
+        ends = is_entity & ops.logical_not(ops.pad(continues[:, 1:], ((0, 0), (0, 1))))
+        number = ops.cumsum(ops.cast(begins, "int32"), axis=1) - 1
+        starts = ops.take_along_axis(_to_the_front(begins), ops.maximum(number, 0), axis=1)
+        return kinds, starts, ends
+
+
+def _to_the_front(chosen: Any) -> Any:
+    """Returns an order of the positions of bool `[B, T]` that begins with the chosen ones."""
+    positions = ops.cumsum(ops.ones_like(chosen, dtype="int32"), axis=1)
+    keys = ops.where(chosen, positions, positions + ops.shape(chosen)[1])
+    return ops.cast(ops.argsort(keys, axis=1), "int32")

@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from albert_tf.evaluation.entities import parsed
+
 STRATEGIES: Final = ("none", "simple", "first", "average", "max")
 
 
@@ -80,7 +82,7 @@ def entities(
         Tagged(labels[int(each.argmax())], float(each.max()), unit[0].start, unit[-1].end)
         for unit, each in zip(units, scores, strict=True)
     ]
-    found = [_entity(group, text) for group in grouped(tagged)]
+    found = [_entity(group, text) for group in grouped(tagged, labels)]
     return [entity for entity in found if entity["word"]]
 
 
@@ -95,20 +97,20 @@ def words(pieces: Iterable[Piece]) -> list[list[Piece]]:
     return found
 
 
-def grouped(tagged: Sequence[Tagged]) -> list[list[Tagged]]:
-    """Returns runs of one kind. "B-" begins a new run; a label without prefix counts as "I-"."""
+def grouped(tagged: Sequence[Tagged], labels: Sequence[str]) -> list[list[Tagged]]:
+    """Returns runs of one kind, "O" included; `labels` are all of the model's.
+
+    "B-" and "S-" begin a new run, and so does the label after "E-" and "S-"; a label without
+    prefix counts as "I-".
+    """
+    known = parsed(labels)
     groups = [[tagged[0]]] if tagged else []
     for last, each in pairwise(tagged):
-        if kind(each.label) == kind(last.label) and not each.label.startswith("B-"):
+        if known[each.label].continues(known[last.label]):
             groups[-1].append(each)
         else:
             groups.append([each])
     return groups
-
-
-def kind(label: str) -> str:
-    """Returns a label without its "B-" or "I-"."""
-    return label[2:] if label.startswith(("B-", "I-")) else label
 
 
 def _entity(group: Sequence[Tagged], text: str) -> dict[str, Any]:

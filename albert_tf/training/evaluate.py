@@ -18,6 +18,7 @@ from albert_tf.errors import UserError
 from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.reports import write_predictions
 
@@ -61,12 +62,18 @@ def _predicted(
     options: EvaluationOptions, task: Task[Any, Any], examples: Sequence[Any]
 ) -> tuple[list[Any], AlbertConfig]:
     """Returns a prediction for each example, and the model's configuration."""
-    model = getattr(models, task.model).from_pretrained(options.model)
-    tokenizer = AlbertTokenizer.from_pretrained(options.model)
-    longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    check_fit(tokenizer, model.config, longest)
+    model, tokenizer, longest = trained_model(task, options.model)
     rows = task.encode(examples, tokenizer, model.config, longest)
     return predictions(task, examples, rows, model, options.batch_size), model.config
+
+
+def trained_model(task: Task[Any, Any], name: str) -> tuple[PreTrainedModel, BaseTokenizer, int]:
+    """Returns a task's model, its tokenizer, and the most pieces of a row."""
+    model = getattr(models, task.model).from_pretrained(name)
+    tokenizer = AlbertTokenizer.from_pretrained(name)
+    longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    check_fit(tokenizer, model.config, longest)
+    return model, tokenizer, longest
 
 
 def _write(

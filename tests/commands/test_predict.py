@@ -13,7 +13,7 @@ import pytest
 
 from albert_tf import cli
 from albert_tf.config import AlbertConfig
-from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.models import AlbertForSequenceClassification, AlbertForTokenClassification
 
 
 def test_predict(run, classifier):
@@ -173,3 +173,50 @@ def test_a_submission_that_cannot_be_made(
     assert status == 2
     assert re.search(message, errors)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def tagger(tiny_vocabulary, scrambled, tmp_path_factory):
+    """Returns the directory of a model with random weights that tags."""
+    from albert_tf.text.tokenizer import AlbertTokenizer
+
+    tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=24)
+    folder = tmp_path_factory.mktemp("tagger")
+    labels = dict(enumerate(("O", "B-PER", "I-PER")))
+    config = AlbertConfig.from_size(
+        "tiny", vocab_size=tokenizer.vocab_size, id2label=labels, max_position_embeddings=12
+    )
+    scrambled(AlbertForTokenClassification(config)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_predict_tags(run, tagger, tmp_path):
+    texts = ["The old square", "", "fresh bread , coffee and cakes on the corner"]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
+    status, output, _ = run("predict", "--model", tagger, "--input", tmp_path / "texts.txt")
+    assert status == 0
+    rows = [[line.split("\t") for line in block.splitlines()] for block in output.split("\n\n")]
+    assert [[word for word, _ in block] for block in (rows[0], rows[-1])] == [
+        text.split() for text in (texts[0], texts[2])
+    ]
+    tags = [tag for _, tag in rows[0] + rows[-1]]
+    assert len(set(tags)) > 1
+    status, output, _ = run("predict", "--model", tagger, "--batch-size", 1, "--json", *texts)
+    found = [json.loads(line) for line in output.splitlines()]
+    assert [each["text"] for each in found] == texts
+    assert [tag for each in found for tag in each["tags"]] == tags
+    assert all(0 < odds <= 1 for each in found for odds in each["probabilities"])
+    status, _, errors = run("predict", "--model", tagger, "--pairs", "One.\tTwo.")
+    assert status == 2
+    assert "--pairs needs a model of pairs" in errors
+
+
+def test_tags_of_test_files(run, tagger, tmp_path):
+    """A file without tags; the predictions are those of the texts."""
+    (tmp_path / "test.conll").write_text("The\nold\nsquare\n\nbread\n")
+    arguments = ("predict", "--model", tagger, "--task", "tag", "--data", tmp_path)
+    status, output, _ = run(*arguments, "--submission", tmp_path / "out")
+    assert (status, output) == (0, f"{tmp_path / 'out' / 'predictions.conll'}\n")
+    _, alone, _ = run("predict", "--model", tagger, "The old square", "bread")
+    assert (tmp_path / "out" / "predictions.conll").read_text() == alone + "\n"

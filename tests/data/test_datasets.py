@@ -4,11 +4,20 @@ import keras
 import numpy as np
 import pytest
 
-from albert_tf import ExactMatch, MatthewsCorrelation
+from albert_tf import EntityF1, ExactMatch, MatthewsCorrelation
 from albert_tf.config import AlbertConfig
-from albert_tf.data import classification_dataset, question_answering_dataset
+from albert_tf.data import (
+    classification_dataset,
+    question_answering_dataset,
+    token_classification_dataset,
+)
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForQuestionAnswering, AlbertForSequenceClassification
+from albert_tf.evaluation.entities import entity_scores
+from albert_tf.models import (
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
+)
 
 TEXTS = ["the old square " * (number % 5 + 1) for number in range(11)]
 
@@ -99,3 +108,42 @@ def test_answers_that_are_nowhere(tiny_tokenizer):
     with pytest.raises(UserError, match="an answer in their context. .*the first is 'number 0'"):
         lost = [{"text": ["moon"], "answer_start": [3]}]
         question_answering_dataset(tiny_tokenizer, ["where?"], [CONTEXT], lost)
+
+
+def test_tags(tiny_tokenizer):
+    names = ["O", "B-X", "I-X"]
+    words = [["the", "old", "harbour", "square"][: number % 4 + 1] * 3 for number in range(11)]
+    tags = [[number % 3 for number in range(len(sentence))] for sentence in words]
+    config = AlbertConfig.from_size(
+        "tiny", vocab_size=tiny_tokenizer.vocab_size, id2label=dict(enumerate(names))
+    )
+    tagger = AlbertForTokenClassification(config)
+    tagger.compile(keras.optimizers.Adam(3e-3), metrics=[EntityF1(names)])
+    dataset = token_classification_dataset(tiny_tokenizer, words, tags, batch_size=4)
+    tagger.fit(dataset, epochs=2, verbose=0)
+    scored = tagger.evaluate(dataset, return_dict=True, verbose=0)["entity_f1"]
+    unlabelled = token_classification_dataset(tiny_tokenizer, words, batch_size=4)
+    logits = tagger.predict(unlabelled, verbose=0)["logits"]
+    assert len(logits) == len(words)
+    found = []
+    for sentence, row in zip(words, logits, strict=True):
+        origins = tiny_tokenizer([sentence], is_split_into_words=True).word_ids(0)
+        firsts = [origins.index(word) for word in range(len(sentence))]
+        found.append([names[tag] for tag in row[firsts].argmax(-1)])
+    expected = [[names[tag] for tag in row] for row in tags]
+    assert scored > 0
+    assert scored == pytest.approx(entity_scores(expected, found, names)["f1"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "tags", "message"),
+    [
+        (["a b"], [[0, 1, 2]], "must be a list of words.* Received: 'a b' and"),
+        ([["a", "b"]], [[0]], r"a tag for each. Received: \['a', 'b'\] and \[0\]"),
+        ([["a"]], [["O"]], r"tags must be numbers of classes. Received: \['O'\]"),
+        ([["a"]], [[0], [1]], "Received: 1 words, 2 tags"),
+    ],
+)
+def test_wrong_tags(tiny_tokenizer, words, tags, message):
+    with pytest.raises(UserError, match=message):
+        token_classification_dataset(tiny_tokenizer, words, tags)

@@ -1,9 +1,12 @@
+import json
+
 import keras
 import numpy as np
 import pytest
 from sklearn.metrics import matthews_corrcoef
 
-from albert_tf import ExactMatch, MatthewsCorrelation
+from albert_tf import EntityF1, ExactMatch, MatthewsCorrelation
+from tests.conftest import GOLDEN
 
 
 def over_batches(metric, true, logits, size=7):
@@ -52,3 +55,42 @@ def test_exact_match_needs_both_positions():
     assert float(metric.result()) == pytest.approx(1 / 3)
     again = keras.metrics.get(keras.metrics.serialize(ExactMatch(name="em")))
     assert again.name == "em" and isinstance(again, ExactMatch)
+
+
+LABELS = ["B-PER", "O", *(f"{prefix}-LOC" for prefix in "BIES"), "E-PER", "S-PER", "I-PER"]
+
+
+def padded(sentences, fill=-100):
+    """Returns the tags' numbers with gaps, as pieces that don't begin a word make them."""
+    rows = np.full((len(sentences), 3 * max(map(len, sentences)) + 1), fill)
+    for row, tags in zip(rows, sentences, strict=True):
+        places = np.arange(len(tags)) * 2 + np.arange(len(tags)) % 3 // 2 + 1
+        row[places] = [LABELS.index(tag) for tag in tags]
+    return rows
+
+
+def test_entity_f1_equals_seqevals():
+    """Accumulates over sentences; seqeval's scores are in tests/golden/G_entities."""
+    lines = (GOLDEN / "G_entities" / "seqeval.jsonl").read_text("utf-8").splitlines()
+    generator = np.random.default_rng(0)
+    metric = EntityF1(LABELS)
+    for case in map(json.loads, lines):
+        metric.reset_state()
+        for expected, predicted in zip(case["expected"], case["predicted"], strict=True):
+            true, found = padded([expected]), padded([predicted], generator.integers(len(LABELS)))
+            metric.update_state(true, generator.random((*true.shape, 9)) + np.eye(9)[found])
+        assert float(metric.result()) == pytest.approx(case["scores"]["f1"], abs=1e-6)
+
+
+def test_entity_f1_of_a_batch_and_weights():
+    true = padded([["B-PER", "I-PER", "O"], ["S-LOC"], ["O", "O"]])
+    found = padded([["B-PER", "O", "O"], ["S-LOC"], ["O", "S-PER"]], 0)
+    metric = EntityF1(LABELS)
+    metric.update_state(true, np.eye(9)[found])
+    assert float(metric.result()) == pytest.approx(2 * 1 / (2 + 3))
+    metric.reset_state()
+    metric.update_state(true, np.eye(9)[found], sample_weight=np.array([0.0, 1.0, 1.0]))
+    assert float(metric.result()) == pytest.approx(2 * 1 / (1 + 2))
+    again = keras.metrics.get(keras.metrics.serialize(EntityF1(LABELS, name="f1")))
+    assert (again.labels, again.name) == (LABELS, "f1")
+    assert float(again.result()) == 0

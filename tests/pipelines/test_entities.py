@@ -79,6 +79,17 @@ def test_entities(pieces, strategy, expected):
     assert entities([], LABELS, strategy, "") == []
 
 
+def test_entities_of_single_words(pieces):
+    """BIOES: a person of two words, and a place of one."""
+    labels = ("O", "B-PER", "E-PER", "S-LOC")
+    found = entities(pieces, labels, "first", TEXT)
+    assert [one[:2] for one in spans(found)] == [
+        ("PER", "ada love"),
+        ("O", "😀 in"),
+        ("LOC", "rome"),
+    ]
+
+
 def test_white_space_is_no_part_of_an_entity():
     alone = piece("▁", 3, 4, 2, False, _2=1.0)
     found = entities([piece("▁ada", 0, 3, 1, False, _1=1.0), alone], LABELS, "simple", "ada ")
@@ -94,12 +105,15 @@ def test_white_space_is_no_part_of_an_entity():
         (("I-A", "I-A", "B-A", "I-B"), [2, 1, 1]),
         (("A", "A", "B", "A"), [2, 1, 1]),
         (("O", "O", "I-O"), [3]),
+        (("B-A", "I-A", "E-A", "E-A", "S-A", "S-A", "B-A", "E-A"), [3, 1, 1, 1, 2]),
+        (("B-A", "L-A", "U-A", "O", "O"), [2, 1, 2]),
+        (("S-A", "I-A", "B-A", "E-B"), [1, 1, 1, 1]),
     ],
 )
 def test_grouping(labels, lengths):
     tagged = [Tagged(label, 1.0, place, place + 1) for place, label in enumerate(labels)]
-    assert [len(group) for group in grouped(tagged)] == lengths
-    assert grouped([]) == []
+    assert [len(group) for group in grouped(tagged, labels)] == lengths
+    assert grouped([], labels) == []
 
 
 def test_windows_overlap():

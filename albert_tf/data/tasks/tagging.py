@@ -86,7 +86,7 @@ class Tagging(Task[Sentence, Tagged]):
         self, examples: Sequence[Sentence], tokenizer: Any, config: Any, max_length: int
     ) -> Rows:
         labels = self._labels(examples, config)
-        rows = encode([each.words for each in examples], labels, tokenizer, max_length)
+        rows = encode_words([each.words for each in examples], labels, tokenizer, max_length)
         known = parsed(config.labels)
         count = broken([known[config.labels[tag]] for tag in tags] for tags in labels or ())
         if count:
@@ -202,7 +202,7 @@ class Tagging(Task[Sentence, Tagged]):
         return [[config.labels[tag] for tag in tags] for tags in labels]
 
 
-def encode(
+def encode_words(
     words: Sequence[Sequence[str]],
     labels: Sequence[Sequence[int]] | None,
     tokenizer: Any,
