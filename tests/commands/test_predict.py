@@ -184,7 +184,7 @@ def tagger(tiny_vocabulary, scrambled, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tagger")
     labels = dict(enumerate(("O", "B-PER", "I-PER")))
     config = AlbertConfig.from_size(
-        "tiny", vocab_size=tokenizer.vocab_size, id2label=labels, max_position_embeddings=12
+        "tiny", vocab_size=tokenizer.vocab_size, id2label=labels, max_position_embeddings=16
     )
     scrambled(AlbertForTokenClassification(config)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
