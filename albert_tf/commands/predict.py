@@ -104,7 +104,7 @@ def run(options: OPTIONS) -> int:
         from albert_tf.training.evaluate import predict_test_files
 
         for path in predict_test_files(
-            part(EvaluationOptions, options, predictions=options.submission)
+            part(EvaluationOptions, options, predictions=options.submission, report=None)
         ):
             print(path)
         return 0

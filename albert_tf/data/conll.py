@@ -8,10 +8,11 @@ from typing import Any, Final, NamedTuple
 from albert_tf.data.readers import BAD_WIDTH, opened
 from albert_tf.errors import UserError, listed
 
-ENDINGS: Final = (
+_PLAIN: Final = (
     *(".conll", ".conllu", ".conllup", ".txt", ".tsv"),
     *(".bio", ".bio2", ".iob", ".iob2", ".bioes", ".iobes", ".bilou"),
 )
+ENDINGS: Final = (*_PLAIN, *(f"{ending}.gz" for ending in _PLAIN))
 WORDS, TAGS = "words", "tags"  # keys of a sentence's columns
 _DOCUMENT: Final = "-DOCSTART-"
 _COMMENT: Final = re.compile(r"#(\s|$)")
@@ -90,7 +91,7 @@ def _layout(
     path: Path, lines: Sequence[str], words: str | None, tags: str | None, labelled: bool
 ) -> _Layout:
     """Finds the columns in the first lines of a file."""
-    names = _CONLL_U if path.suffix == ".conllu" else []
+    names = _CONLL_U if ".conllu" in path.suffixes else []
     start, first = 0, ""
     for number, line in enumerate(lines):
         if match := _NAMES.match(line):

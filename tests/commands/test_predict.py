@@ -196,7 +196,9 @@ def test_predict_tags(run, tagger, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
     status, output, _ = run("predict", "--model", tagger, "--input", tmp_path / "texts.txt")
     assert status == 0
-    rows = [[line.split("\t") for line in block.splitlines()] for block in output.split("\n\n")]
+    rows = [
+        [line.split("\t") for line in block.split("\n") if line] for block in output.split("\n\n")
+    ]
     assert [[word for word, _ in block] for block in (rows[0], rows[-1])] == [
         text.split() for text in (texts[0], texts[2])
     ]

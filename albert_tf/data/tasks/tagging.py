@@ -47,14 +47,15 @@ class Tagging(Task[Sentence, Tagged]):
 
     def read(self, path: Path, labelled: bool = True) -> list[Sentence]:
         if not hub.is_hub(path) and not path.name.endswith(self.formats):
+            plain = [ending for ending in self.formats if not ending.endswith(".gz")]
             raise UserError(
-                f"A file of words with tags must end in {', '.join(self.formats)}. "
+                f"A file of words with tags must end in {', '.join(plain)}, each also .gz. "
                 f"Received: {path}."
             )
         options, rows = self.options, None
         words = (options.words_column,) if options.words_column else _WORDS
         tags = (options.tags_column,) if options.tags_column else _TAGS
-        if path.suffix in conll.ENDINGS:
+        if path.name.endswith(conll.ENDINGS) and not hub.is_hub(path):
             rows = conll.sentences(path, options.words_column, options.tags_column, labelled)
             words, tags = (conll.WORDS,), (conll.TAGS,)
 
@@ -288,10 +289,7 @@ def _column(row: Row, names: Sequence[str]) -> Sequence[Any]:
             f"Every row must have {' or '.join(map(repr, names))}. Received: {row.place}, with "
             f"{listed(map(repr, row.fields))}."
         )
-    value = row.fields[name]
-    if not isinstance(value, list | tuple):
-        raise UserError(f"{name!r} must be a list. Received: {row.place}, {value!r:.60}.")
-    return value
+    return row.items(name)
 
 
 def _words(row: Row, names: Sequence[str]) -> tuple[str, ...]:

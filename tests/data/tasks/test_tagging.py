@@ -1,3 +1,4 @@
+import gzip
 import json
 from pathlib import Path
 
@@ -101,6 +102,25 @@ def test_jsonl(tmp_path, row, columns, tags):
     assert read(path, **columns) == [(("Anna", "ran"), tags or ("B", "O"))]
 
 
+@pytest.mark.parametrize("kind", ["List", "Sequence"])
+def test_parquet_names_the_numbers_of_tags(tmp_path, kind):
+    """The schema is that of `datasets`, for a list of classes."""
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install albert_tf[hub])")
+    from pyarrow import parquet
+
+    classes = {"_type": "ClassLabel", "names": ["O", "B-PER"]}
+    features = {"ner_tags": {"_type": kind, "feature": classes}, "id": {"_type": "Value"}}
+    table = pyarrow.table({"tokens": [["Anna", "ran"]], "ner_tags": [[1, 0]], "id": ["7"]})
+    info = {"huggingface": json.dumps({"info": {"features": features}})}
+    parquet.write_table(table.replace_schema_metadata(info), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet") == [(("Anna", "ran"), ("B-PER", "O"))]
+
+
+def test_compressed_files(tmp_path):
+    (tmp_path / "a.conll.gz").write_bytes(gzip.compress(CONLL["tabs"].encode()))
+    assert read(tmp_path / "a.conll.gz") == [ANNA]
+
+
 def test_a_file_without_tags(tmp_path):
     (tmp_path / "a.conll").write_text("Anna\nran\n\nShe\n")
     (tmp_path / "a.jsonl").write_text('{"words": ["Anna"]}\n{"words": ["She"], "tags": []}\n')
@@ -129,7 +149,11 @@ BAD = {
         b'{"words": ["a", "b"], "tags": ["O", 1]}',
         "all names or all numbers.*line 1",
     ),
-    "another format": ("a.csv", b"a,O\n", "must end in .jsonl, .*.conll, .*Received: .*a.csv"),
+    "another format": (
+        "a.csv",
+        b"a,O\n",
+        "must end in .jsonl, .*, each also .gz. Received: .*a.csv",
+    ),
 }
 
 
