@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from albert_tf.data.datasets import classification_dataset as classification_dataset
+    from albert_tf.data.datasets import multiple_choice_dataset as multiple_choice_dataset
     from albert_tf.data.datasets import question_answering_dataset as question_answering_dataset
     from albert_tf.data.datasets import (
         token_classification_dataset as token_classification_dataset,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "classification_dataset",
+    "multiple_choice_dataset",
     "question_answering_dataset",
     "token_classification_dataset",
 ]

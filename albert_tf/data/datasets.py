@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from albert_tf.data.pipeline import batch_order, from_batches, steps_per_epoch
 from albert_tf.data.tasks.answers import encode_questions
+from albert_tf.data.tasks.choices import choice_rows, segments
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.questions import question_of, trainable
 from albert_tf.data.tasks.rows import Rows
@@ -167,6 +168,63 @@ def token_classification_dataset(
     rows = encode_words(words, tags, tokenizer, max_length or tokenizer.model_max_length)
     if tags is None:
         rows.lengths[:] = rows.lengths.max()
+    return epochs(rows, batch_size, seed)
+
+
+def multiple_choice_dataset(
+    tokenizer: BaseTokenizer,
+    contexts: Sequence[str],
+    choices: Sequence[Sequence[str]],
+    labels: Sequence[int] | None = None,
+    questions: Sequence[str] | None = None,
+    *,
+    max_length: int | None = None,
+    batch_size: int = 16,
+    seed: int = 0,
+) -> tf.data.Dataset:
+    """Returns batches for `AlbertForMultipleChoice`, otherwise as `classification_dataset`.
+
+    A batch has a sequence for each choice; examples may differ in the number of choices.
+
+    Args:
+        tokenizer: the model's.
+        contexts: first segments; where one is empty, the question is the first segment.
+        choices: for each example two texts or more.
+        labels: for each example the number of the right choice.
+        questions: texts before each choice.
+        max_length: most pieces of a sequence; the tokenizer's `model_max_length` if None.
+        batch_size: examples of a batch.
+        seed: of the order.
+    Raises:
+        UserError: the columns have unlike lengths, an example has fewer than two choices, or a
+            label isn't the number of one.
+
+    Example:
+        >>> from albert_tf import AlbertForMultipleChoice, AlbertTokenizer
+        >>> from albert_tf.data import multiple_choice_dataset
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> endings = [["She opened it.", "It flew."], ["He ate it.", "It rained.", "No."]]
+        >>> dataset = multiple_choice_dataset(tokenizer, ["A letter came.", "Soup."], endings, [0, 0])
+        >>> model = AlbertForMultipleChoice.from_pretrained("small")
+        >>> model.compile("adam")
+        >>> history = model.fit(dataset, verbose=0)
+    """
+    check_columns(contexts=contexts, choices=choices, labels=labels, questions=questions)
+    for number, each in enumerate(choices):
+        label = None if labels is None else labels[number]
+        if len(each) < 2 or isinstance(each, str) or not (label is None or 0 <= label < len(each)):
+            raise UserError(
+                "Every example must have two choices or more, and the number of one as its label. "
+                f"Received: example {number} with {each!r:.80} and the label {label}."
+            )
+    asked = questions or [""] * len(contexts)
+    pairs = list(map(segments, contexts, asked, choices))
+    length = max_length or tokenizer.model_max_length
+    rows = choice_rows(pairs, labels, tokenizer, length)
+    if labels is None:  # `predict` joins its batches
+        most = max(map(len, choices))
+        for values in rows.arrays.values():
+            values[:] = [np.pad(each, ((0, most - len(each)), (0, 0))) for each in values]
     return epochs(rows, batch_size, seed)
 
 

@@ -8,12 +8,14 @@ from albert_tf import EntityF1, ExactMatch, MatthewsCorrelation
 from albert_tf.config import AlbertConfig
 from albert_tf.data import (
     classification_dataset,
+    multiple_choice_dataset,
     question_answering_dataset,
     token_classification_dataset,
 )
 from albert_tf.errors import UserError
 from albert_tf.evaluation.entities import entity_scores
 from albert_tf.models import (
+    AlbertForMultipleChoice,
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
     AlbertForTokenClassification,
@@ -147,3 +149,22 @@ def test_tags(tiny_tokenizer):
 def test_wrong_tags(tiny_tokenizer, words, tags, message):
     with pytest.raises(UserError, match=message):
         token_classification_dataset(tiny_tokenizer, words, tags)
+
+
+def test_choices_unlike_in_number(tiny_tokenizer):
+    choices = [["fresh bread", "the square", "smoke"][: 2 + number % 2] for number in range(11)]
+    columns = (TEXTS, choices, [number % 2 for number in range(11)], ["a"] * 11)
+    dataset = multiple_choice_dataset(tiny_tokenizer, *columns, batch_size=4, max_length=24)
+    chooser = AlbertForMultipleChoice(model(tiny_tokenizer).config)
+    chooser.compile("adam", metrics=["accuracy"])
+    history = chooser.fit(dataset, epochs=2, verbose=0).history
+    assert np.isfinite(history["loss"]).all() and len(history["accuracy"]) == 2
+    unlabelled = multiple_choice_dataset(tiny_tokenizer, TEXTS[:3], choices[:3], batch_size=1)
+    logits = chooser.predict(unlabelled, verbose=0)["logits"]
+    assert logits.shape == (3, 3) and (logits.argmax(-1)[[0, 2]] < 2).all()
+
+
+@pytest.mark.parametrize(("choices", "label"), [(["one"], 0), ("one", 0), (["one", "two"], 2)])
+def test_choices_that_cannot_be_chosen(tiny_tokenizer, choices, label):
+    with pytest.raises(UserError, match=f"example 0 with .* and the label {label}"):
+        multiple_choice_dataset(tiny_tokenizer, ["A."], [choices], [label])

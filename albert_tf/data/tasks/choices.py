@@ -118,7 +118,7 @@ class Choices(Task[Example, np.ndarray]):
     ) -> Rows:
         labels = [example.label for example in examples if example.label is not None]
         return choice_rows(
-            [_segments(example, self.options.task == RACE) for example in examples],
+            [segments(*example[:3], self.options.task == RACE) for example in examples],
             labels if len(labels) == len(examples) else None,
             tokenizer,
             max_length,
@@ -204,7 +204,7 @@ def _judged(example: Example, probabilities: np.ndarray) -> Judged:
 
 
 def choice_rows(
-    segments: Sequence[tuple[str, Sequence[str]]],
+    pairs: Sequence[tuple[str, Sequence[str]]],
     labels: Sequence[int] | None,
     tokenizer: Any,
     max_length: int,
@@ -216,18 +216,18 @@ def choice_rows(
     the rest of the window, and loses its end.
 
     Args:
-        segments: for each example the first segment, and the second one of each choice.
+        pairs: for each example the first segment, and the second one of each choice.
         labels: the right choices, if known.
         places: of the examples, for a warning.
     Source: google-research/albert, race_utils.py, `convert_single_example`.
     """
     most = min(MAX_QUESTION, max_length - tokenizer.num_special_tokens_to_add(pair=True))
-    texts = dict.fromkeys(first for first, _ in segments)  # RACE's articles have many questions
+    texts = dict.fromkeys(first for first, _ in pairs)  # RACE's articles have many questions
     firsts = dict(zip(texts, _pieces(list(texts), tokenizer), strict=True))
-    seconds = iter(_pieces([text for _, each in segments for text in each], tokenizer))
+    seconds = iter(_pieces([text for _, each in pairs for text in each], tokenizer))
     arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in features.INPUTS}
     cut = []
-    for number, (first, choices) in enumerate(segments):
+    for number, (first, choices) in enumerate(pairs):
         ends = [next(seconds) for _ in choices]
         if max(map(len, ends)) > most:
             cut.append(number)
@@ -238,7 +238,7 @@ def choice_rows(
         logger.warning(
             "%d of %d examples have a question with a choice of more than %d pieces, which lose "
             "their beginnings%s. A larger max_length takes up to %d pieces.",
-            *(len(cut), len(segments), most),
+            *(len(cut), len(pairs), most),
             *(f"; the first: {places[cut[0]]}" if places else "", MAX_QUESTION),
         )
     return Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
@@ -269,17 +269,21 @@ def _stacked(row: Sequence[tuple[list[int], list[int]]], pad_id: int) -> Iterato
     yield np.array([types + [0] * missing for (_, types), missing in pairs], "int32")
 
 
-def _segments(example: Example, fills_blanks: bool) -> tuple[str, list[str]]:
+def segments(
+    context: str, question: str, choices: Sequence[str], fills_blanks: bool = False
+) -> tuple[str, list[str]]:
     """Returns the first segment, and the second one of each choice.
 
-    Without a context the question is the first. In RACE a choice fills a question's blanks.
+    Without a context the question is the first.
+
+    Args:
+        fills_blanks: whether choices fill the question's blanks, as in RACE.
     """
-    context, question = example.context, example.question
     if not context:
-        return question, list(example.choices)
+        return question, list(choices)
     if fills_blanks and _BLANK.search(question):
-        return context, [choice.join(_BLANK.split(question)) for choice in example.choices]
-    return context, [f"{question} {choice}" if question else choice for choice in example.choices]
+        return context, [choice.join(_BLANK.split(question)) for choice in choices]
+    return context, [f"{question} {choice}" if question else choice for choice in choices]
 
 
 def _example(row: Row, layout: Layout, labelled: bool) -> Example:
