@@ -204,7 +204,8 @@ def multiple_choice_dataset(
         >>> from albert_tf.data import multiple_choice_dataset
         >>> tokenizer = AlbertTokenizer.from_pretrained("small")
         >>> endings = [["She opened it.", "It flew."], ["He ate it.", "It rained.", "No."]]
-        >>> dataset = multiple_choice_dataset(tokenizer, ["A letter came.", "Soup."], endings, [0, 0])
+        >>> contexts, right = ["A letter came.", "There was soup."], [0, 0]
+        >>> dataset = multiple_choice_dataset(tokenizer, contexts, endings, right)
         >>> model = AlbertForMultipleChoice.from_pretrained("small")
         >>> model.compile("adam")
         >>> history = model.fit(dataset, verbose=0)
