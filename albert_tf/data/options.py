@@ -141,6 +141,11 @@ def check_labelled_data(options: LabelledData) -> None:
         UserError: see `check_options`; or an option that the task would ignore.
     """
     check_options(options)
+    if options.regression and options.multi_label:
+        raise UserError(
+            "Labels must be numbers or several names. Received: regression and multi_label. Give "
+            "one of them."
+        )
     for name, each in declared(type(options)).items():
         if each.tasks and options.task not in each.tasks and getattr(options, name) != each.default:
             raise UserError(

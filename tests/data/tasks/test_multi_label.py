@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import EvaluationOptions, LabelledData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.classification import ONE_CLASS, Classification
 from albert_tf.data.tasks.named import check_training_data, task_of
@@ -89,6 +89,13 @@ def test_a_model_of_the_other_kind():
     single = Classification(LabelledData(task="classify", data=Path()))
     with pytest.raises(UserError, match="Add --multi-label"):
         single.check([], config())
+
+
+def test_several_labels_are_no_numbers():
+    with pytest.raises(UserError, match="numbers or several names. .* Give one of them"):
+        EvaluationOptions(
+            task="classify", data=Path(), model="small", regression=True, multi_label=True
+        )
 
 
 def test_an_unseen_label_in_dev_is_named(tmp_path):
