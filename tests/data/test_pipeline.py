@@ -56,3 +56,35 @@ def test_evaluation_sees_every_row_once_by_length(data):
     order = np.concatenate(batches)
     assert sorted(order) == list(range(N))
     assert (np.diff(data.lengths[order]) >= 0).all()
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_texts_pairs_and_choices_share_batches_by_length(shape):
+    """Pads little, whether a row is `[T]` or, for choices, `[C, T]`."""
+    lengths = np.random.default_rng(0).integers(3, 100, 400)
+    arrays = {name: [np.ones((*shape, length)) for length in lengths] for name in INPUTS}
+    rows = Rows(arrays, {"labels": [0] * 400}, pad_id=0)
+    batches = itertools.islice(training_batches(rows, 8, seed=5), 50)
+    padded = sum(
+        features["input_ids"].shape[0] * features["input_ids"].shape[-1] for features, _ in batches
+    )
+    assert lengths.sum() < padded < 1.2 * lengths.sum()
+
+
+def test_batches_that_several_share_are_filled_up(data):
+    """Compares the rows that count with those of one device; hosts share each batch."""
+    plain = training_batches(data, BATCH, seed=1).take(7)
+    whole = list(training_batches(data, BATCH, seed=1, multiple=6).take(7))
+    hosts = [
+        training_batches(data, BATCH, seed=1, multiple=6, part=(number, 2)).take(7)
+        for number in range(2)
+    ]
+    for (_, expected), (features, labels), *parts in zip(plain, whole, *hosts, strict=True):
+        counts = labels["sample_weight"].numpy() == 1
+        assert counts.shape == (6,) and len(features["input_ids"]) == 6
+        np.testing.assert_array_equal(labels["labels"][counts], expected["labels"])
+        assert set(labels["labels"].numpy()) == set(expected["labels"].numpy())
+        for name, values in {**features, **labels}.items():
+            own = [{**part[0], **part[1]}[name] for part in parts]
+            np.testing.assert_array_equal(np.concatenate(own), values)
+            assert len(own[0]) == 3
