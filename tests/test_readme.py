@@ -61,6 +61,14 @@ def test_the_page_about_fine_tuning(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
+def test_the_page_about_keras(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run(ROOT / "docs" / "keras.md")
+    assert len(names["losses"]) == 2 and float(names["loss"]) > 0
+    assert Path("best.keras").exists()
+
+
+@pytest.mark.slow
 def test_the_page_about_pipelines(capsys):
     run(ROOT / "docs" / "pipelines.md")
     shown = capsys.readouterr().out
