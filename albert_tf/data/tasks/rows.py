@@ -58,7 +58,8 @@ class Rows:
     def batch(self, rows: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Returns features `[B, T]` or `[B, C, T]` padded to the longest row, and labels.
 
-        T is rounded up to a multiple of 8. Padding has the mask 0, and the label -100.
+        T is rounded up to a multiple of 8, or to the longest of all rows: the model may have no
+        position beyond it. Padding has the mask 0, and the label -100.
         """
         length = self._length(rows) if self.tags else None
         labels = {
@@ -80,7 +81,8 @@ class Rows:
         }
 
     def _length(self, rows: np.ndarray) -> int:
-        return -(-int(self.lengths[rows].max()) // MULTIPLE) * MULTIPLE
+        rounded = -(-int(self.lengths[rows].max()) // MULTIPLE) * MULTIPLE
+        return min(rounded, int(self.lengths.max()))
 
 
 def _label(value: Any) -> np.ndarray:

@@ -16,8 +16,8 @@ def test_batches_follow_the_schema():
     inputs, labels = rows([4, 0, 1]).batch(np.array([0, 2]))
     assert inputs.keys() == {feature.name for feature in features.INPUTS}
     assert {array.dtype.name for array in inputs.values()} == {"int32"}
-    assert {array.shape for array in inputs.values()} == {(2, 16)}
-    assert inputs["input_ids"][0].tolist() == [2, 5, 6, 3, *[PAD] * 12]
+    assert {array.shape for array in inputs.values()} == {(2, 11)}
+    assert inputs["input_ids"][0].tolist() == [2, 5, 6, 3, *[PAD] * 7]
     assert inputs["attention_mask"].sum(axis=1).tolist() == [4, 11]
     assert labels["labels"].tolist() == [4, 1] and labels["labels"].dtype == "int32"
 
@@ -39,7 +39,7 @@ def test_several_labels_of_a_row_are_not_padded():
 def test_choices_are_padded_in_number_and_length():
     arrays = {name: [[[2, 3]], [[2, 5, 3], [2, 6, 3]]] for name in ("input_ids", "token_type_ids")}
     inputs, _ = Rows(arrays, {"labels": [0, 1]}, PAD).batch(np.array([0, 1]))
-    assert inputs["input_ids"].shape == (2, 2, 8)
+    assert inputs["input_ids"].shape == (2, 2, 3)
     assert inputs["attention_mask"].sum(axis=-1).tolist() == [[2, 0], [3, 3]]
     assert (inputs["input_ids"][0, 1] == PAD).all()
 
@@ -49,3 +49,9 @@ def test_labels_that_the_model_needs_are_features_of_training_alone():
     features, labels = data.batch(np.array([0, 2]))
     assert features["labels"].tolist() == labels["labels"].tolist() == [4, 1]
     assert "labels" not in data.inputs(np.array([0, 2]))
+
+
+def test_lengths_are_rounded_up_to_the_longest_of_all_rows():
+    """A model of 11 positions, say, can't take 16."""
+    data = rows([4, 0, 1])
+    assert [data.inputs(np.array([row]))["input_ids"].shape[1] for row in range(3)] == [8, 8, 11]
