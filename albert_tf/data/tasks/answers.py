@@ -100,6 +100,7 @@ class QuestionAnswering(Task[Question, Answers]):
     def encode(
         self, examples: Sequence[Question], tokenizer: Any, config: Any, max_length: int
     ) -> Rows:
+        self.check(examples, config)
         options = self.options
         return encode_questions(
             examples,
