@@ -78,7 +78,7 @@ def files(tmp_path, monkeypatch):
         ("evaluate --model small --task sst2 --data dev.tsv", "have a column 'sentence'"),
         (
             "evaluate --model small --task classify --data data.csv",
-            "Received: 'a', data.csv, line 2",
+            "must have an AlbertForSequenceClassification",
         ),
         ("finetune --task sst2 --data folder --model tiny --output o", "one file train.tsv"),
         ("finetune --task rte --data . --model tiny --output o", "'perhaps', dev.tsv, line 2"),

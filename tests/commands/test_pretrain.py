@@ -84,7 +84,7 @@ def test_names_of_the_original():
         (["--steps", "9", "--warmup-steps", "9"], "warmup_steps=9, steps=9"),
         (["--data", "nowhere"], "nowhere"),
         (["--dtype-policy", "bfloat16"], "Give mixed_bfloat16."),
-        (["--strategy", "everything"], "Received: everything."),
+        (["--strategy", "everything"], "Received: 'everything'."),
     ],
 )
 def test_a_mistake_is_a_line_and_status_2(tmp_path, monkeypatch, capsys, arguments, message):
