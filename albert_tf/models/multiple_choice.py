@@ -67,8 +67,10 @@ class AlbertForMultipleChoice(TaskModel):
         scores = self.classifier(encoded["pooler_output"], training=training)
         given = inputs["inputs_embeds" if inputs["input_ids"] is None else "input_ids"]
         logits = ops.reshape(scores, ops.shape(given)[:2])
-        if inputs["attention_mask"] is not None:
-            attended = ops.max(ops.cast(inputs["attention_mask"], logits.dtype), axis=-1)
+        mask = inputs["attention_mask"]
+        if mask is not None:
+            positions = tuple(range(2, len(mask.shape)))
+            attended = ops.max(ops.cast(mask, logits.dtype), axis=positions)
             logits = ops.where(attended > 0, logits, NO_CHOICE)
         return self._output({"logits": logits}, inputs, encoded)
 
