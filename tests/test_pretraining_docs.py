@@ -90,12 +90,12 @@ def stopped(loop, *_):
 @pytest.mark.tensorflow
 def test_the_commands_of_the_page(folder, capsys, monkeypatch):
     """Runs two commands whole and the others up to their first step, to save time."""
-    train, trained = pretraining._train, []
+    train, trained = pretraining.train, []
     for arguments in commands():
         if "--input_file" in arguments:
             prepare_the_original(folder)
         trains = arguments[0] != "pretrain" or folder_of(arguments) in ("my-model", "mail-model")
-        monkeypatch.setattr(pretraining, "_train", train if trains else stopped)
+        monkeypatch.setattr(pretraining, "train", train if trains else stopped)
         status = cli.main(reduced(arguments))
         assert status == (0 if trains else 130), capsys.readouterr().err
         if not trains:  # a run without a checkpoint may start again
@@ -114,7 +114,7 @@ def test_the_commands_of_the_page(folder, capsys, monkeypatch):
     classifier = AlbertForSequenceClassification.from_pretrained(folder / "mail-classifier")
     assert classifier.config.id2label == {0: "0", 1: "1"}
     (code,) = blocks("python")
-    monkeypatch.setattr(pretraining, "_train", stopped)
+    monkeypatch.setattr(pretraining, "train", stopped)
     with pytest.raises(Interrupted):
         exec(code.replace('"base"', '"tiny", batch_size=16').replace("my-model-2", "another"), {})
 

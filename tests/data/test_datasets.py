@@ -65,7 +65,7 @@ def test_every_epoch_has_all_rows_in_another_order(tiny_tokenizer):
 )
 def test_scores_and_several_labels(tiny_tokenizer, labels, fields):
     classifier = model(tiny_tokenizer, **fields)
-    classifier.compile(keras.optimizers.Adam(1e-3))
+    classifier.compile(keras.optimizers.Adam(1e-3), run_eagerly=True)
     history = classifier.fit(classification_dataset(tiny_tokenizer, TEXTS, labels), verbose=0)
     assert np.isfinite(history.history["loss"]).all()
 
@@ -90,7 +90,7 @@ def test_questions_and_answers(tiny_tokenizer, answerability):
     dataset = question_answering_dataset(tiny_tokenizer, *columns, ANSWERS, **given)
     config = AlbertConfig.from_size("tiny", vocab_size=tiny_tokenizer.vocab_size)
     answerer = AlbertForQuestionAnswering(config, answerability=answerability)
-    answerer.compile("adam", metrics=[ExactMatch(), "accuracy"])
+    answerer.compile("adam", metrics=[ExactMatch(), "accuracy"], run_eagerly=True)
     history = answerer.fit(dataset, epochs=2, verbose=0).history
     assert {"exact_match", "accuracy", "loss"} <= history.keys()
     scored = answerer.evaluate(dataset, return_dict=True, verbose=0)
@@ -156,7 +156,7 @@ def test_choices_unlike_in_number(tiny_tokenizer):
     columns = (TEXTS, choices, [number % 2 for number in range(11)], ["a"] * 11)
     dataset = multiple_choice_dataset(tiny_tokenizer, *columns, batch_size=4, max_length=24)
     chooser = AlbertForMultipleChoice(model(tiny_tokenizer).config)
-    chooser.compile("adam", metrics=["accuracy"])
+    chooser.compile("adam", metrics=["accuracy"], run_eagerly=True)
     history = chooser.fit(dataset, epochs=2, verbose=0).history
     assert np.isfinite(history["loss"]).all() and len(history["accuracy"]) == 2
     unlabelled = multiple_choice_dataset(tiny_tokenizer, TEXTS[:3], choices[:3], batch_size=1)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from safetensors.numpy import load_file
 
 from albert_tf.cli import main
@@ -44,6 +45,14 @@ def write(folder):
     ):
         (folder / f"{name}.tsv").write_text("text\tlabel\n" + "\n".join(part) + "\n")
     return folder
+
+
+@pytest.fixture
+def without_graphs():
+    """Runs TensorFlow's functions eagerly, which is quicker for a few steps."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture
@@ -184,11 +193,13 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(
     assert not (tmp_path / "out" / "checkpoints").exists()
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_finished_model_can_be_fine_tuned_further(data, uninterrupted, tmp_path):
     report = finetune(options(data, tmp_path / "second", model=str(uninterrupted[1]), steps=3))
     assert report["step"] == 3 and report["history"][0]["val_accuracy"] > 0.5
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_two_stages(tmp_path):
     """The second task has the first one's encoder and another head."""
     mnli, stsb = tmp_path / "MNLI", tmp_path / "STS-B"
@@ -216,6 +227,7 @@ def test_two_stages(tmp_path):
     assert AlbertConfig.from_pretrained(second).problem_type == "regression"
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_regression(tmp_path):
     rows = [f'{{"body": "{"good " * (n % 5 + 1)}", "stars": {n % 5}}}' for n in range(40)]
     (tmp_path / "all.jsonl").write_text("\n".join(rows))
@@ -238,6 +250,7 @@ def test_regression(tmp_path):
     assert "| distance | expected" in (tmp_path / "out" / "mistakes.md").read_text()
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_several_labels(tmp_path, capsys):
     """Stores the thresholds with which the best version was scored."""
     rows = [
@@ -273,6 +286,7 @@ def test_several_labels(tmp_path, capsys):
     assert [name for name in fields[::2] if name] == row["labels"]
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_other_examples_are_refused(data, tmp_path):
     with at_step(5, crash), pytest.raises(Crash):
         finetune(options(data, tmp_path / "out", save_steps=3))
@@ -281,6 +295,7 @@ def test_other_examples_are_refused(data, tmp_path):
         finetune(options(data, tmp_path / "out", save_steps=3))
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_loss_of_nan_ends_the_run(data, tmp_path):
     with pytest.raises(UserError, match="The loss must be a number. .* --learning-rate"):
         finetune(options(data, tmp_path / "out", learning_rate=1e38))
@@ -325,6 +340,7 @@ def test_a_run_that_is_killed_and_then_stopped_ends_as_an_uninterrupted_one(data
     assert (output / "model.safetensors").read_bytes() == expected
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_an_output_that_exists(data, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
@@ -372,6 +388,7 @@ def test_a_vocabulary_that_is_not_the_models(data, uninterrupted, tmp_path, tiny
         finetune(options(data, tmp_path / "second", model=str(model)))
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_full_disk_loses_nothing(data, tmp_path, monkeypatch):
     import safetensors.numpy
 
