@@ -83,7 +83,7 @@ def _write(
     found: Sequence[Any],
     config: AlbertConfig,
 ) -> list[Path]:
-    """Writes predictions to a folder, in the place of files of the same names.
+    """Writes predictions to a folder, and replaces files of the same names.
 
     Files of other tasks stay, since one submission may have several tasks.
     """

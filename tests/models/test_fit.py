@@ -96,7 +96,7 @@ class Stop(keras.callbacks.Callback):
 
 @pytest.mark.tensorflow
 def test_backup_and_restore(load, features, tmp_path):
-    """A model that is made again goes on as one that was never interrupted."""
+    """Resumes with a new model exactly as without the interruption."""
 
     def fit(*more):
         model = load()
