@@ -134,13 +134,8 @@ class LabelledData:
         return Columns(self.text_column, self.label_column, self.text_pair_column)
 
 
-def check_labelled_data(options: LabelledData) -> None:
-    """Checks all options; refuses those of other tasks.
-
-    Raises:
-        UserError: see `check_options`; or an option that the task would ignore.
-    """
-    check_options(options)
+def check_task_options(options: LabelledData) -> None:
+    """Refuses the options of other tasks, which the task would ignore."""
     if options.regression and options.multi_label:
         raise UserError(
             "Labels must be numbers or several names. Received: regression and multi_label. Give "
@@ -168,4 +163,5 @@ class EvaluationOptions(LabelledData):
     )
 
     def __post_init__(self) -> None:
-        check_labelled_data(self)
+        check_options(self)
+        check_task_options(self)

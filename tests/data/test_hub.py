@@ -145,7 +145,7 @@ def test_what_is_missing_is_said(hub, monkeypatch):
 
 
 def test_a_folder_of_parquet_files(tmp_path, monkeypatch):
-    """As the hub stores them, with names of classes or without, and as `datasets` loads them."""
+    """Reads files with and without names of classes, directly and through `datasets`."""
     glue("rte", 1).to_parquet(tmp_path / "train.parquet")
     columns([{"sentence1": "a", "sentence2": "b", "label": "1"}]).to_parquet(
         tmp_path / "dev.parquet"

@@ -156,8 +156,7 @@ class QuestionAnswering(Task[Question, Answers]):
         for prefix, part in (("has_answer", possible), ("no_answer", ~possible)):
             if part.any():
                 scores |= {f"{prefix}_{name}": _percent(each[part]) for name, each in found.items()}
-        for name in found:
-            thresholds, means = _by_threshold(examples, predictions, name)
+        for name, (thresholds, means) in _curves(examples, predictions).items():
             best = int(np.argmax(means))
             scores[f"best_{name}"] = 100 * float(means[best])
             scores[f"best_{name}_threshold"] = float(thresholds[best])
@@ -167,7 +166,7 @@ class QuestionAnswering(Task[Question, Answers]):
         """Returns the threshold of the best F1, if some questions have no answer."""
         if not any(example.is_impossible for example in examples):
             return {}
-        thresholds, means = _by_threshold(examples, predictions, "f1")
+        thresholds, means = _curves(examples, predictions)["f1"]
         return {"thresholds": (float(thresholds[np.argmax(means)]),)}
 
     def by_threshold(
@@ -176,10 +175,9 @@ class QuestionAnswering(Task[Question, Answers]):
         if not any(example.is_impossible for example in examples):
             return []
         chosen = self._threshold(examples, config)
-        curves = {name: _by_threshold(examples, predictions, name) for name in METRICS}
         return [
             ByThreshold(name, thresholds.tolist(), means.tolist(), chosen)
-            for name, (thresholds, means) in curves.items()
+            for name, (thresholds, means) in _curves(examples, predictions).items()
         ]
 
     def judged(
@@ -336,14 +334,16 @@ def _scored(
     return {name: np.array([getattr(each, name) for each in found]) for name in METRICS}
 
 
-def _by_threshold(
-    examples: Sequence[Question], predictions: Sequence[Answers], name: str
-) -> tuple[np.ndarray, np.ndarray]:
-    return squad.by_threshold(
-        _scored(examples, predictions, math.inf)[name].tolist(),
-        [each.odds for each in predictions],
-        [not example.is_impossible for example in examples],
-    )
+def _curves(
+    examples: Sequence[Question], predictions: Sequence[Answers]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Returns thresholds and the mean at each, for each metric; see `squad.by_threshold`."""
+    odds = [each.odds for each in predictions]
+    has_answer = [not example.is_impossible for example in examples]
+    return {
+        name: squad.by_threshold(values.tolist(), odds, has_answer)
+        for name, values in _scored(examples, predictions, math.inf).items()
+    }
 
 
 def _percent(values: np.ndarray) -> float:
