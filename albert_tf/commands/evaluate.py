@@ -44,7 +44,7 @@ def run(options: OPTIONS) -> int:
         return 0
     for name, value in scores.items():
         if name == ONE_CLASS:
-            print("All predictions are alike, the labels are not.")
+            print("Nearly all predictions are alike, the labels are not.")
         else:
             print(f"{name}\t{value if name == 'examples' else f'{value:.4f}'}")
     return 0

@@ -46,7 +46,7 @@ def run(options: FinetuningOptions) -> int:
         return 130
     best = {name: f"{value:.4f}" for name, value in report["best"].items() if name not in _PLACE}
     if best.pop(ONE_CLASS, None):
-        print("The model has not learned: all its predictions on dev are alike.")
+        print("The model has not learned: nearly all its predictions on dev are alike.")
     scores = ", ".join(f"{name} {value}" for name, value in best.items())
     if options.seeds > 1:
         _print_seeds(report)

@@ -28,8 +28,8 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
     """Scores a model on the labelled data of its task.
 
     Returns:
-        each of the task's metrics; `one_class` if all predictions are alike, but not all labels;
-        then the number of `examples`.
+        each of the task's metrics; `one_class` if 99 % of the predictions are alike, fewer of the
+        labels; then the number of `examples`.
     Raises:
         UserError: no such model or data, or labels that the model lacks.
     """

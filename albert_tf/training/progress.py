@@ -124,7 +124,7 @@ _FORMATS: Final = {
     "masked_lm_accuracy": "masked LM {:.1%}",
     "sentence_order_accuracy": "sentence order {:.1%}",
     "accuracy": "accuracy {:.1%}",
-    ONE_CLASS: "all predictions alike",
+    ONE_CLASS: "nearly all predictions alike",
     "tokens_per_second": "{:,.0f} tokens/s",
     "examples_per_second": "{:,.0f} examples/s",
 }

@@ -3,7 +3,7 @@
 import csv
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +18,19 @@ from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 
-# A key of scores: all predictions are alike, but not all labels.
+# A key of scores: nearly all predictions are alike, and fewer of the labels.
 ONE_CLASS: Final = "one_class"
+NEARLY_ALL: Final = 0.99
 SCORE: Final = "score"  # the label of a regressor
+
+
+def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> dict[str, float]:
+    """Returns `{ONE_CLASS: 1.0}` for a model that answers alike to `NEARLY_ALL` examples or more.
+
+    Returns `{}` for other models, and where as many labels are alike.
+    """
+    found, expected = (max(Counter(each).values()) / len(each) for each in (predictions, labels))
+    return {ONE_CLASS: 1.0} if found >= NEARLY_ALL and found > expected else {}
 
 
 class Classification(Task[Example, Any]):
@@ -107,7 +117,7 @@ class Classification(Task[Example, Any]):
     def scores(
         self, examples: Sequence[Example], predictions: Sequence[np.ndarray], config: Any
     ) -> dict[str, float]:
-        """Returns each metric, and `ONE_CLASS` if the predictions are all alike."""
+        """Returns each metric, and what `one_class` does."""
         from albert_tf.evaluation import metrics  # Imports scikit-learn, which takes seconds.
 
         labels, found = np.array(self._labels(examples, config)), np.stack(predictions)
@@ -117,9 +127,9 @@ class Classification(Task[Example, Any]):
             found_here = metrics.evaluate(self._metrics(part), labels[rows], chosen[rows])
             prefix = f"{part}_" if part else ""
             scores |= {f"{prefix}{name}": value for name, value in found_here.items()}
-        if not self._is_regression and np.ptp(chosen) == 0 < np.ptp(labels):
-            scores[ONE_CLASS] = 1.0
-        return scores
+        if self._is_regression:
+            return scores
+        return scores | one_class(chosen.tolist(), labels.tolist())
 
     def judged(
         self, examples: Sequence[Example], predictions: Sequence[np.ndarray], config: Any

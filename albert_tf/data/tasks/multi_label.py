@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from albert_tf.data.readers import Example, Row
 from albert_tf.data.tasks.base import ByThreshold, Judged, Outputs
-from albert_tf.data.tasks.classification import ONE_CLASS, Classification, sorted_labels
+from albert_tf.data.tasks.classification import Classification, one_class, sorted_labels
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 
@@ -68,9 +68,7 @@ class MultiLabel(Classification):
         odds = _array(predictions)
         chosen = odds >= np.array(config.label_thresholds)
         scores = metrics.evaluate_labels(labels, odds, chosen)
-        if (chosen == chosen[0]).all() and not (labels == labels[0]).all():
-            scores[ONE_CLASS] = 1.0
-        return scores
+        return scores | one_class(list(map(tuple, chosen)), list(map(tuple, labels)))
 
     def tuned(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, Any]:
         """Returns the threshold of each label with the best F1; 0.5 for labels not in dev."""

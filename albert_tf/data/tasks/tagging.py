@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +12,7 @@ from scipy.special import softmax
 from albert_tf.data import conll, hub
 from albert_tf.data.readers import Row, read_rows
 from albert_tf.data.tasks.base import Judged, Outputs, Task
-from albert_tf.data.tasks.classification import ONE_CLASS
+from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.errors import UserError, listed
 from albert_tf.evaluation.entities import OUTSIDE, broken, entities, entity_scores, parsed
@@ -119,16 +120,10 @@ class Tagging(Task[Sentence, Tagged]):
     def scores(
         self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: Any
     ) -> dict[str, float]:
-        """Returns the scores of entities and words, and `ONE_CLASS` if all tags are alike."""
-        expected = self._names(examples, config)
-        scores = entity_scores(expected, [each.tags for each in predictions], config.labels)
-        kinds, found = (
-            {tag for tags in sentences for tag in tags}
-            for sentences in (expected, (each.tags for each in predictions))
-        )
-        if len(found) == 1 < len(kinds):
-            scores[ONE_CLASS] = 1.0
-        return scores
+        """Returns the scores of entities and words, and what `one_class` does for the words."""
+        expected, found = self._names(examples, config), [each.tags for each in predictions]
+        scores = entity_scores(expected, found, config.labels)
+        return scores | one_class(list(chain(*found)), list(chain(*expected)))
 
     def write(
         self,

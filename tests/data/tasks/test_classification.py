@@ -246,6 +246,9 @@ def test_classes_are_matched_by_name_if_possible(id2label, expected):
         ([[0, 1], [0, 1], [0, 2]], "011", {"accuracy": 2 / 3, ONE_CLASS: 1.0}),
         ([[0, 1], [1, 0], [0, 2]], "011", {"accuracy": 1 / 3}),
         ([[0, 1], [0, 1], [0, 2]], "111", {"accuracy": 1.0}),
+        ([[1, 0]] + 99 * [[0, 1]], 50 * "01", {"accuracy": 0.51, ONE_CLASS: 1.0}),
+        ([[1, 0]] + 98 * [[0, 1]], 49 * "01" + "1", {"accuracy": 51 / 99}),
+        ([[1, 0]] + 99 * [[0, 1]], "0" + 99 * "1", {"accuracy": 1.0}),
     ],
 )
 def test_predictions_of_one_class_are_said(logits, labels, expected):

@@ -1,0 +1,130 @@
+"""Makes two tasks from books: multiple choice, and several labels for a text.
+
+    python benchmarks/tasks_from_books.py --books books --output tasks
+
+Each of the books is a `.txt` or `.txt.gz` file: a paragraph a line, a blank line between chapters.
+Examples for dev come from the last chapter of each, those for training from the others.
+
+choices: four paragraphs of a chapter follow one of its paragraphs, the next one and three from
+elsewhere in the chapter; only their beginnings are shown.
+labels: who wrote a paragraph, when and what, by the table in this file: a country, a century and a
+kind for each paragraph, so that every text has three of twelve labels.
+"""
+
+import argparse
+import gzip
+import json
+import random
+from pathlib import Path
+
+# Beginnings of files' names, with the labels of the books; America is the continent.
+LABELS = {
+    "adam-smith": "Britain 18th nonfiction",
+    "agatha-christie": "Britain 20th mystery",
+    "alexandre-dumas": "France 19th novel",
+    "anthony-trollope": "Britain 19th novel",
+    "arthur-conan-doyle": "Britain 19th mystery",
+    "bram-stoker": "Britain 19th horror",
+    "charles-darwin": "Britain 19th nonfiction",
+    "charles-dickens": "Britain 19th novel",
+    "charlotte-bronte": "Britain 19th novel",
+    "d-h-lawrence": "Britain 20th novel",
+    "edward-gibbon": "Britain 18th nonfiction",
+    "f-scott-fitzgerald": "America 20th novel",
+    "fyodor-dostoevsky": "Russia 19th novel",
+    "g-k-chesterton": "Britain 20th mystery",
+    "george-eliot": "Britain 19th novel",
+    "henry-david-thoreau": "America 19th nonfiction",
+    "herman-melville": "America 19th novel",
+    "jack-london": "America 20th novel",
+    "jane-austen": "Britain 19th novel",
+    "l-m-montgomery": "America 20th novel",
+    "leo-tolstoy": "Russia 19th novel",
+    "louisa-may-alcott": "America 19th novel",
+    "mark-twain": "America 19th novel",
+    "mary-shelley": "Britain 19th horror",
+    "robert-louis-stevenson": "Britain 19th novel",
+    "rudyard-kipling": "Britain 20th novel",
+    "samuel-pepys": "Britain 17th nonfiction",
+    "sinclair-lewis": "America 20th novel",
+    "upton-sinclair": "America 20th novel",
+    "victor-hugo": "France 19th novel",
+    "wilkie-collins": "Britain 19th mystery",
+    "william-james": "America 20th nonfiction",
+    "william-makepeace-thackeray": "Britain 19th novel",
+}
+CHOICES = 4
+# Bytes are few enough that no paragraph is known by being cut or not.
+CONTEXT, CHOICE, TEXT = 200, 80, 300
+
+
+def chapters(book):
+    """Returns lists of the paragraphs of at least `CHOICE` characters."""
+    opened = gzip.open if book.suffix == ".gz" else open
+    with opened(book, "rt", encoding="utf-8") as file:
+        parts = file.read().split("\n\n")
+    found = ([line for line in part.splitlines() if len(line) >= CHOICE] for part in parts)
+    return [chapter for chapter in found if len(chapter) > 2 * CHOICES]
+
+
+def choices(chapter, count, generator):
+    """Yields `count` examples of multiple choice."""
+    for _ in range(count):
+        place = generator.randrange(len(chapter) - 1)
+        others = [n for n in range(len(chapter)) if n not in (place, place + 1)]
+        shown = [place + 1, *generator.sample(others, CHOICES - 1)]
+        generator.shuffle(shown)
+        yield {
+            "context": chapter[place][-CONTEXT:],
+            "choices": [chapter[each][:CHOICE] for each in shown],
+            "label": shown.index(place + 1),
+        }
+
+
+def labels(chapter, count, generator, names):
+    """Yields `count` paragraphs with the labels of their book."""
+    for _ in range(count):
+        yield {"text": generator.choice(chapter)[:TEXT], "label": names}
+
+
+def write(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    print(path, len(rows))
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--books", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--train", type=int, default=6000, help="examples of each task")
+    parser.add_argument("--dev", type=int, default=1000)
+    options = parser.parse_args()
+    generator = random.Random(1)
+    named = {
+        book: LABELS[name]
+        for book in sorted(options.books.glob("*.txt*"))
+        for name in LABELS
+        if book.name.startswith(name)
+    }
+    read = {book: chapters(book) for book in named}
+    parts = {
+        "train": (options.train, {book: found[:-1] for book, found in read.items()}),
+        "dev": (options.dev, {book: found[-1:] for book, found in read.items()}),
+    }
+    for part, (count, books) in parts.items():
+        rows = {"choices": [], "labels": []}
+        for book, found in books.items():
+            drawn = generator.choices(found, k=round(count / len(books)))
+            for chapter in drawn:
+                rows["choices"] += choices(chapter, 1, generator)
+                rows["labels"] += labels(chapter, 1, generator, named[book].split())
+        for task, examples in rows.items():
+            generator.shuffle(examples)
+            write(options.output / task / f"{part}.jsonl", examples)
+
+
+if __name__ == "__main__":
+    main()
