@@ -8,7 +8,7 @@
 # make test-peers     comparisons with transformers and KerasHub, on models drawn from a seed
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make test-oldest    the quick tests with the oldest version of each package in requirements.txt
-# make test-pythons   the same with the oldest and the newest versions, on each installed Python
+# make test-pythons   the same with the newest versions, on each installed Python
 # make coverage       branches that test and test-slow cover, in the processes that they start too
 # make lint           ruff and mypy
 # make clean          removes .venv, builds and caches
@@ -135,12 +135,14 @@ test-pythons: export PYENV_VERSION = $(shell pyenv versions --bare 2>/dev/null |
 test-pythons: $(DEV_STAMP)
 	failed=0; \
 	for version in $(PYTHONS); do \
+	  for end in lowest-direct highest; do \
+	    $(UV) pip compile --quiet --python-version $$version --only-binary :all: --resolution $$end \
+	      requirements.txt > /dev/null; \
+	  done; \
 	  if $(UV) python find $$version > /dev/null 2>&1; then \
-	    $(MAKE) test-on-$$version-oldest test-on-$$version-newest || failed=1; \
+	    $(MAKE) test-on-$$version-newest || failed=1; \
 	  else \
 	    echo "Python $$version is not installed: its packages are resolved, no test runs."; \
-	    $(UV) pip compile --quiet --python-version $$version $(RESOLUTION_oldest) requirements.txt > /dev/null; \
-	    $(UV) pip compile --quiet --python-version $$version $(RESOLUTION_newest) requirements.txt > /dev/null; \
 	  fi; \
 	done; \
 	exit $$failed

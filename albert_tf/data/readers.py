@@ -8,6 +8,7 @@ import json
 import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, TextIO, TypeVar
 
@@ -19,6 +20,7 @@ FORMATS: Final = (*TEXT_FORMATS, hub.PARQUET)
 csv.field_size_limit(2**31 - 1)  # a text may be a whole book; the default is 131,072 characters
 BAD_WIDTH: Final = None  # key of a row with more or fewer fields than the header
 logger = logging.getLogger(__name__)
+Item = TypeVar("Item")
 Made = TypeVar("Made")
 _WAY_OUT: Final = (
     "Name another column with an option, such as --label-column; predict a file without labels "
@@ -49,10 +51,10 @@ class Example(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a file: its values by column, and its place for errors."""
+    """A row of a file: its place for errors, and its values by column."""
 
-    fields: Mapping[Any, Any]
     place: str
+    fields: Mapping[Any, Any]
 
     def text(self, name: str | int, may_be_empty: bool = False) -> str:
         """Returns a value as text; one of JSON that isn't text, as JSON.
@@ -145,7 +147,7 @@ def read_rows(
             message names the line), or no row at all.
     """
     if hub.is_hub(path):
-        return made(path, hub.rows(path), make, skip_bad_rows)
+        return made(path, starmap(Row, hub.rows(path)), make, skip_bad_rows)
     if not path.is_file():
         raise UserError(f"Examples must be in a file. Received: {path}, which isn't one.")
     if rows is None:
@@ -155,46 +157,50 @@ def read_rows(
                 f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}."
             )
         if ending == hub.PARQUET:
-            return made(path, hub.rows(path), make, skip_bad_rows)
+            return made(path, starmap(Row, hub.rows(path)), make, skip_bad_rows)
         rows = json_rows(path) if ".jsonl" in ending else _table_rows(path, columns)
-    places = ((f"{path}, line {line}", fields) for line, fields in rows)
-    return made(path, places, make, skip_bad_rows)
+
+    def checked(row: Row) -> Made:
+        _check_width(row)
+        return make(row)
+
+    placed = (Row(f"{path}, line {line}", fields) for line, fields in rows)
+    return made(path, placed, checked, skip_bad_rows)
 
 
 def made(
     source: Path,
-    rows: Iterable[tuple[str, Mapping[Any, Any]]],
-    make: Callable[[Row], Made],
+    items: Iterable[Item],
+    make: Callable[[Item], Made],
     skip_bad_rows: bool = False,
+    name: str = "row",
 ) -> list[Made]:
-    """Makes an example of each row; see `read_rows`.
+    """Makes an example of each item of a file or folder; see `read_rows`.
 
     Args:
-        source: the file or folder, for errors.
-        rows: the place and the values of each.
+        name: what an item is, for messages.
     """
     done, bad = [], []
-    for place, fields in rows:
+    for item in items:
         try:
-            done.append(make(_checked_row(fields, place)))
+            done.append(make(item))
         except UserError as error:
             bad.append(error)
             if not skip_bad_rows:
                 raise
     if not done:
-        raise UserError(f"A file of examples must have at least one row. Received: {source}.")
+        raise UserError(f"A file must have at least one {name}. Received: {source}.")
     if bad:
-        logger.warning("%s: skipped %d bad rows; the first: %s", source, len(bad), bad[0])
+        logger.warning("%s: skipped %d bad %ss; the first: %s", source, len(bad), name, bad[0])
     return done
 
 
-def _checked_row(fields: Mapping[Any, Any], place: str) -> Row:
-    if BAD_WIDTH in fields:
+def _check_width(row: Row) -> None:
+    if BAD_WIDTH in row.fields:
         raise UserError(
             "Every row must have as many fields as the first. "
-            f"Received: {place}, {len(fields[BAD_WIDTH])} fields."
+            f"Received: {row.place}, {len(row.fields[BAD_WIDTH])} fields."
         )
-    return Row(fields, place)
 
 
 @contextlib.contextmanager

@@ -352,7 +352,7 @@ def _check_ids(examples: Sequence[Example]) -> None:
             )
 
 
-def _articles(folder: Path, parts: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _articles(folder: Path, parts: Sequence[str]) -> Iterator[Row]:
     """Yields RACE's questions in the columns of `Layout`: a file has an article and its questions.
 
     Source: Lai et al., "RACE", arXiv 1704.04683; its download.
@@ -366,7 +366,7 @@ def _articles(folder: Path, parts: Sequence[str]) -> Iterator[tuple[str, dict[st
             )
         for path in paths:
             for line, fields in json_rows(path):
-                row = Row(fields, f"{path}, line {line}")
+                row = Row(f"{path}, line {line}", fields)
                 shared = {"article": row.optional_text("article"), "part": part}
                 shared["example_id"] = row.optional_text("id") or path.name
                 questions, options = row.items("questions"), row.items("options")
@@ -378,4 +378,4 @@ def _articles(folder: Path, parts: Sequence[str]) -> Iterator[tuple[str, dict[st
                     )
                 for asked in zip(questions, options, answers, strict=True):
                     each = dict(zip(("question", "options", "answer"), asked, strict=True))
-                    yield row.place, {**shared, **each}
+                    yield Row(row.place, {**shared, **each})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf.data import hub
+from albert_tf.data.readers import made
 from albert_tf.errors import UserError, listed
 
 _LAYOUT: Final = (
@@ -50,26 +51,19 @@ def read_questions(path: Path, labelled: bool, skip_bad_rows: bool = False) -> l
         UserError: no such file, not SQuAD's JSON, a bad question, an id that comes twice, or no
             question at all. The message names the place in the file.
     """
-    found: dict[str, Question] = {}
-    bad = []
-    for article, context, node in _nodes(path):
-        try:
-            question = _question(article, context, node, labelled)
-            if question.id in found:
-                raise UserError(
-                    f"Every id must be of one question. Received: {question.id!r}, "
-                    f"{found[question.id].place} and {question.place}."
-                )
-            found[question.id] = question
-        except UserError as error:
-            bad.append(error)
-            if not skip_bad_rows:
-                raise
-    if not found:
-        raise UserError(f"A file of questions must have at least one. Received: {path}.")
-    if bad:
-        logger.warning("%s: skipped %d bad questions; the first: %s", path, len(bad), bad[0])
-    return list(found.values())
+    places: dict[str, str] = {}
+
+    def make(nodes: tuple[str, _Node, _Node]) -> Question:
+        question = _question(*nodes, labelled)
+        if question.id in places:
+            raise UserError(
+                f"Every id must be of one question. Received: {question.id!r}, "
+                f"{places[question.id]} and {question.place}."
+            )
+        places[question.id] = question.place
+        return question
+
+    return made(path, _nodes(path), make, skip_bad_rows, "question")
 
 
 def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:

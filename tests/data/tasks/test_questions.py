@@ -90,7 +90,7 @@ GOOD = asked("a", ("1999", 3))
         ([1], r"'data' must be a list. Received: .*train-v1.1.json, with no object"),
         ({"rows": []}, "'data' must be a list. Received: .*, with 'rows'.*SQuAD's layout is"),
         ({"data": [{"title": "T"}]}, r"'paragraphs' must be a list.*data\[0\], with 'title'"),
-        ({"data": []}, "must have at least one. Received: .*train-v1.1.json"),
+        ({"data": []}, "must have at least one question. Received: .*train-v1.1.json"),
         (
             squad(GOOD, context=" \n"),
             r"'context' must be a text that .*paragraphs\[0\]",
