@@ -111,12 +111,14 @@ def run(options: OPTIONS) -> int:
     names = ("max_length", "max_bytes", "layers", "pairs", "quantize", "choices", "predictions")
     given = {name: getattr(options, name) for name in (*names, "ids_only", "check")}
     chosen = {name: value for name, value in given.items() if value is not None}
-    export = export_saved_model if options.format == "saved-model" else export_tflite
+    if options.format == "tflite":  # which writes files beside it too
+        model, tokenizer = _load(options.model, options.task)
+        print(export_tflite(model, tokenizer, options.output, force=options.force, **chosen))
+        return 0
     with written_atomically(options.output, force=options.force, alone=True) as written:
         model, tokenizer = _load(options.model, options.task)
-        report = export(model, tokenizer, written, **chosen)
-        if written.is_dir():
-            save_options(options, written)
+        report = export_saved_model(model, tokenizer, written, **chosen)
+        save_options(options, written)
     print(replace(report, path=options.output))
     return 0
 

@@ -56,14 +56,15 @@ def ids_signature(
     batch: int | None = None,
     length: int | None = None,
     choices: int | None = None,
+    strings: bool = True,
 ) -> Signature:
     """Takes `input_ids`, `attention_mask` and `token_type_ids`, int32 `[B, T]`.
 
-    For multiple choice they are `[B, C, T]`.
+    For multiple choice they are `[B, C, T]`. Leaves out the names of classes without `strings`.
     """
     shape = [batch, choices, length] if has_choices(model) else [batch, length]
     specs = [tf.TensorSpec(shape, each.dtype, each.name) for each in schema.INPUTS]
-    return _of_features(IDS, specs, model, unroll)
+    return _of_features(IDS, specs, model, unroll, strings)
 
 
 def masked_signature(
@@ -84,14 +85,21 @@ def masked_signature(
 
 
 def _of_features(
-    name: str, specs: Sequence[tf.TensorSpec], model: PreTrainedModel, unroll: bool
+    name: str,
+    specs: Sequence[tf.TensorSpec],
+    model: PreTrainedModel,
+    unroll: bool,
+    strings: bool = True,
 ) -> Signature:
     """Takes the model's inputs themselves."""
 
     def function(*values: tf.Tensor) -> Tensors:
         features = {spec.name: value for spec, value in zip(specs, values, strict=True)}
         with tf.control_dependencies(_checks(features)):
-            return task_outputs(model, features, unroll)
+            outputs = task_outputs(model, features, unroll)
+        return {
+            name: value for name, value in outputs.items() if strings or value.dtype != tf.string
+        }
 
     return Signature(name, specs, function)
 

@@ -1,7 +1,7 @@
 """The outputs of each task in an export: names, dtypes and shapes."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -119,6 +119,13 @@ def _(model: AlbertForMultipleChoice, features: Mapping[str, tf.Tensor], unroll:
     """`logits` and `probabilities` `[B, C]`."""
     logits = _outputs(model, features, unroll)["logits"]
     return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
+
+
+def classes(model: PreTrainedModel) -> Sequence[str]:
+    """Returns the names of the classes on the last axis of `logits`; none for other models."""
+    if isinstance(model, AlbertForSequenceClassification):
+        return () if model.problem_type == "regression" else model.config.labels
+    return model.config.labels if isinstance(model, AlbertForTokenClassification) else ()
 
 
 def _outputs(model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:

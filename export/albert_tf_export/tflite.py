@@ -1,8 +1,9 @@
 """Exports TensorFlow Lite (LiteRT) files, which take strings, or ids alone."""
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -14,6 +15,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
 from albert_tf_export import parity, saved_model
+from albert_tf_export.metadata import label_lines, with_metadata
 from albert_tf_export.options import (
     Layers,
     check_choice,
@@ -21,14 +23,16 @@ from albert_tf_export.options import (
     check_options,
     in_float32,
 )
-from albert_tf_export.samples import sample
+from albert_tf_export.samples import numeric, sample
 from albert_tf_export.sharing import share_loops
 from albert_tf_export.signatures import (
+    IDS,
     Signature,
     ids_signature,
     masked_signature,
     text_signature,
 )
+from albert_tf_export.task_outputs import classes
 
 Quantize = Literal["none", "float16", "dynamic"]
 QUANTIZE: Final = get_args(Quantize)
@@ -55,8 +59,11 @@ def export_tflite(
 
     Its signatures, for one text, one pair or one list of choices at a time (`signatures.py` lists
     their inputs, `task_outputs.py` their outputs):
-        `ids`: takes `max_length` ids, padded. Every interpreter runs it.
+        `ids`: takes `max_length` ids, padded, and returns numbers. Every interpreter runs it.
         `text`: takes strings. The interpreter needs tensorflow-text's operators.
+
+    The names of classes are in the file's metadata (`unzip -p my-model.tflite labels.txt`), and
+    beside it: `my-model.labels.txt` for `my-model.tflite`.
 
     Args:
         model: a task's model, with any dtype policy.
@@ -98,7 +105,9 @@ def export_tflite(
     check_choice("quantize", quantize, QUANTIZE)
     pairs = check_options(model, tokenizer, max_length, layers, pairs)
     check_counts(model, choices, predictions)
-    with written_atomically(path, force=force, alone=True) as file:
+    labels = classes(model)
+    lines = label_lines(labels)
+    with _written(Path(path), force, bool(labels)) as (file, label_file):
         model = in_float32(model)
         unroll, choices = layers == "unrolled", choices or DEFAULT_CHOICES
         # Hosts that don't know signatures run the first one's graph.
@@ -106,7 +115,7 @@ def export_tflite(
         signatures = [
             masked_signature(model, unroll=unroll, predictions=predictions, **shape)
             if predictions
-            else ids_signature(model, unroll=unroll, choices=choices, **shape)
+            else ids_signature(model, unroll=unroll, choices=choices, strings=False, **shape)
         ]
         if not ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length)
@@ -114,16 +123,38 @@ def export_tflite(
                 model, preprocessor, unroll=unroll, pairs=pairs, batch=1, choices=choices
             )
             signatures.append(text)
-        file.write_bytes(convert(signatures, quantize))
+        file.write_bytes(with_metadata(convert(signatures, quantize), type(model).__name__, labels))
+        if label_file:
+            label_file.write_text(lines, encoding="utf-8")
         differences: Mapping[str, parity.Difference] = {}
         if check:
             names = [signature.name for signature in signatures]
             samples = sample(model, tokenizer, max_length, pairs, choices, predictions or 1)
+            samples[IDS] = numeric(samples[IDS])
             # sentencepiece can't read a WordPiece vocabulary: its ids come from the samples.
             is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
             vocabulary = None if is_wordpiece else tokenizer.model_bytes
             differences = parity.check("tflite.py", file, names, samples, quantize, vocabulary)
         return parity.report(Path(path), file, differences)
+
+
+def label_path(path: Path) -> Path:
+    """Returns the path of the labels beside a file."""
+    return path.with_name(f"{path.name.removesuffix('.tflite')}.labels.txt")
+
+
+@contextlib.contextmanager
+def _written(path: Path, force: bool, has_labels: bool) -> Iterator[tuple[Path, Path | None]]:
+    """Yields temporary paths of the file and of its labels, which get their names before it."""
+    beside = label_path(path)
+    with written_atomically(path, force=force, alone=True) as file:
+        if has_labels:
+            with written_atomically(beside, force=force) as labels:
+                yield file, labels
+        else:
+            yield file, None
+            if force:  # of the file that is replaced
+                beside.unlink(missing_ok=True)
 
 
 def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:

@@ -137,10 +137,14 @@ def test_outputs_as_arrays(written, run_script, tmp_path):
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     assert run_script("tflite.py", written(export_tflite), *options, lines=lines)[:2] == (0, "")
     arrays = np.load(tmp_path / "outputs.npz", allow_pickle=False)
-    outputs = ("logits", "probabilities", "label", "classes")
+    outputs = ("logits", "probabilities")
     assert set(arrays.files) == {f"{row}/{name}" for row in (0, 1) for name in outputs}
-    assert arrays["1/classes"].tolist() == [b"bad", "naïve".encode(), b"good"]
     assert arrays["0/logits"].dtype == np.float32
+    options = ["--save", tmp_path / "outputs.npz"]
+    assert run_script("tflite.py", written(export_tflite), *options, lines="a\n")[:2] == (0, "")
+    arrays = np.load(tmp_path / "outputs.npz", allow_pickle=False)
+    assert set(arrays.files) == {f"0/{name}" for name in (*outputs, "label", "classes")}
+    assert arrays["0/classes"].tolist() == [b"bad", "naïve".encode(), b"good"]
 
 
 def test_a_text_that_begins_with_a_brace(written, vocabulary, answers):

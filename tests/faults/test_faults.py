@@ -105,6 +105,8 @@ class Trial:
             for path, digest in content(self.folder).items()
             if ".partial/" not in path and not path.endswith("/.lock")
         }
+        if name == "tflite" and OUTPUT not in found:
+            return  # its labels get their name before it
         if name in ATOMIC:
             lost = self.old and (self.folder / REPLACED).exists()
             assert found in (self.reference.content, self.old) or (lost and not found), found
@@ -128,7 +130,8 @@ class Trial:
             end = self.start([*self.arguments, "--force"], self.folder)()
         assert end.status == 0, end.log
         assert content(self.folder) == self.reference.content
-        assert os.listdir(self.folder) == [OUTPUT]
+        files = {path.partition("/")[0] for path in self.reference.content}
+        assert set(os.listdir(self.folder)) == files
 
     def _kill(self, name, draw):
         for _ in range(draw.randint(1, 2)):

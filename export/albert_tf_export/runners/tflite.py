@@ -4,9 +4,10 @@
     python tflite.py FILE < texts
     python tflite.py FILE --signature ids < ids
 
-The first form needs only ai-edge-litert and sentencepiece: it tokenizes here, and calls the file's
-signature `ids`. The second calls the signature `text`, whose operator is in tensorflow-text, and so
-needs TensorFlow too. The third takes ids made elsewhere.
+The first form needs only ai-edge-litert and sentencepiece: it tokenizes here, calls the file's
+signature `ids`, and reads the names of classes from the file's metadata. The second calls the
+signature `text`, whose operator is in tensorflow-text, and so needs TensorFlow too. The third takes
+ids made elsewhere.
 Models of masked words that were exported with --predictions have the signature `masked`, which
 takes only ids made elsewhere: --signature masked without --vocabulary.
 Inputs and answers are lines: see --help, or `INPUTS` in `_rows.py`. With --vocabulary answers have
@@ -14,6 +15,7 @@ Inputs and answers are lines: see --help, or `INPUTS` in `_rows.py`. With --voca
 """
 
 import sys
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -57,11 +59,34 @@ def signature_runner(make: Callable[[], Any], path: str, name: str) -> Any:
     return interpreter.get_signature_runner(name)
 
 
-class FromIds:
-    """Runs a signature of ids; with a vocabulary it tokenizes first."""
+def labels(path: str) -> list[str]:
+    """Returns the names of the classes in a file's metadata; none where it has none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.read("labels.txt").decode().split("\n")[:-1]
+    except (zipfile.BadZipFile, KeyError):
+        return []
 
-    def __init__(self, name: str, vocabulary: str | None):
-        self.name, self.vocabulary = name, vocabulary
+
+def in_words(outputs: Row, names: list[str]) -> Row:
+    """Adds the names of the classes, and of the highest-scoring one of each text or piece."""
+    classes = np.array(names, object)
+    odds = outputs["probabilities"]
+    best = "label" if odds.ndim == 2 else "labels"
+    return {**outputs, "classes": classes[None], best: classes[odds.argmax(axis=-1)]}
+
+
+class FromIds:
+    """Runs a signature of ids; with a vocabulary it tokenizes first.
+
+    Args:
+        name: the signature.
+        vocabulary: file of a SentencePiece model.
+        words: add the names of classes.
+    """
+
+    def __init__(self, name: str, vocabulary: str | None, words: bool):
+        self.name, self.vocabulary, self.words = name, vocabulary, words
         if vocabulary:
             import sentencepiece
 
@@ -80,6 +105,7 @@ class FromIds:
         if self.vocabulary:
             self.depths |= dict.fromkeys(TEXTS, len(shape) - 2)
         outputs = self.signature.get_output_details()
+        self.labels = labels(path) if self.words and "probabilities" in outputs else []
         asks = any(name.startswith(("start_", "end_")) for name in outputs)
         self.texts = set(TEXTS if asks or len(shape) > 2 else TEXTS[:1])
 
@@ -110,6 +136,8 @@ class FromIds:
             outputs = self.signature(**arguments)
         except (RuntimeError, ValueError) as error:
             sys.exit(f"Ids must be of the model's vocabulary. Received: {str(error)[:200]!r}.")
+        if self.labels:
+            outputs = in_words(outputs, self.labels)
         if not outputs.keys() & {"label", "value"}:
             row["input_ids"] = ids
         return outputs
@@ -195,8 +223,9 @@ def main() -> None:
             "--signature masked takes ids made elsewhere: leave --vocabulary out, and give lines "
             "with input_ids and masked_lm_positions."
         )
-    model: FromText | FromIds
-    model = FromText() if name == "text" else FromIds(name, options.vocabulary)
+    model: FromText | FromIds = (
+        FromText() if name == "text" else FromIds(name, options.vocabulary, words=not options.save)
+    )
     empty = memory("VmRSS")
     model.load(options.model, options.threads)
 

@@ -1,0 +1,134 @@
+"""Adds the names of classes and tensors to a TensorFlow Lite file, in the official format.
+
+`metadata_schema.fbs` of TensorFlow Lite Support describes it: a table in the file, and a ZIP
+archive behind it, so that `unzip -p model.tflite labels.txt` prints the classes. The packages that
+write it don't install on every Python version of this one.
+"""
+
+import io
+import zipfile
+from collections.abc import Sequence
+from typing import Any, Final
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from albert_tf.errors import UserError
+
+LABELS: Final = "labels.txt"
+# Outputs of which the last axis counts classes.
+BY_CLASS: Final = ("logits", "probabilities")
+NAME: Final = "TFLITE_METADATA"
+# Field numbers in the tables of metadata_schema.fbs.
+FILE_NAME, FILE_DESCRIPTION, FILE_TYPE = 0, 1, 2
+TENSOR_NAME, TENSOR_FILES = 0, 6
+GRAPH_NAME, GRAPH_INPUTS, GRAPH_OUTPUTS = 0, 2, 3
+MODEL_NAME, MODEL_GRAPHS, MODEL_PARSER = 0, 3, 7
+TENSOR_AXIS_LABELS: Final = 2
+ALIGNMENT: Final = 16  # bytes; schema.fbs demands it of buffers
+
+
+def with_metadata(model: bytes, name: str, labels: Sequence[str]) -> bytes:
+    """Returns a .tflite file with the names of its signatures' tensors, and with `labels.txt`.
+
+    Args:
+        name: the model's name.
+        labels: names of the classes; none for models without classes.
+    """
+    unpacked = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model))
+    unpacked.buffers.append(schema.BufferT())
+    unpacked.buffers[-1].data = np.frombuffer(_described(unpacked, name, bool(labels)), "u1")
+    unpacked.metadata.append(schema.MetadataT())
+    unpacked.metadata[-1].name, unpacked.metadata[-1].buffer = NAME, len(unpacked.buffers) - 1
+    builder = _Aligned(len(model) + 2**16)
+    builder.Finish(unpacked.Pack(builder), b"TFL3")
+    content = io.BytesIO(builder.Output())
+    if labels:
+        with zipfile.ZipFile(content, "a") as archive:
+            # ZipInfo's default date: the same bytes each time.
+            archive.writestr(zipfile.ZipInfo(LABELS), label_lines(labels))
+    return content.getvalue()
+
+
+def label_lines(labels: Sequence[str]) -> str:
+    """Returns the content of `labels.txt`: a class a line.
+
+    Raises:
+        UserError: a name has a line break.
+    """
+    for label in labels:
+        if {"\n", "\r"} & set(label):
+            raise UserError(
+                f"A label of an exported model must be one line. Received: {label!r}. "
+                "Rename it in the model's config.json."
+            )
+    return "".join(f"{label}\n" for label in labels)
+
+
+class _Aligned(flatbuffers.Builder):
+    """Aligns the bytes of weights, as the converter does."""
+
+    def CreateNumpyVector(self, x: np.ndarray) -> int:
+        if x.dtype != np.uint8:
+            return super().CreateNumpyVector(x)
+        self.StartVector(1, x.size, ALIGNMENT)
+        self.head -= x.size
+        self.Bytes[self.head : self.head + x.size] = x.tobytes()
+        return self.EndVector()
+
+
+def _described(model: Any, name: str, has_labels: bool) -> bytes:
+    """Returns the bytes of a ModelMetadata table."""
+    builder = flatbuffers.Builder()
+    graphs = []
+    signatures = {each.subgraphIndex: each for each in model.signatureDefs}
+    for index in range(max(signatures) + 1):
+        graph, signature = model.subgraphs[index], signatures.get(index)
+        fields = {GRAPH_NAME: builder.CreateString(signature.signatureKey if signature else "")}
+        if signature:
+            for field, places, tensors in (
+                (GRAPH_INPUTS, graph.inputs, signature.inputs),
+                (GRAPH_OUTPUTS, graph.outputs, signature.outputs),
+            ):
+                names = {each.tensorIndex: each.name.decode() for each in tensors}
+                tables = [_tensor(builder, names[place], has_labels) for place in places]
+                fields[field] = _vector(builder, tables)
+        graphs.append(_table(builder, fields))
+    fields = {
+        MODEL_NAME: builder.CreateString(name),
+        MODEL_GRAPHS: _vector(builder, graphs),
+        MODEL_PARSER: builder.CreateString("1.0.0"),
+    }
+    builder.Finish(_table(builder, fields), b"M001")
+    return bytes(builder.Output())
+
+
+def _tensor(builder: flatbuffers.Builder, name: str, has_labels: bool) -> int:
+    fields = {TENSOR_NAME: builder.CreateString(name)}
+    if has_labels and name in BY_CLASS:
+        file = {
+            FILE_NAME: builder.CreateString(LABELS),
+            FILE_DESCRIPTION: builder.CreateString("Names of the classes on the last axis."),
+        }
+        labels = _table(builder, file, {FILE_TYPE: TENSOR_AXIS_LABELS})
+        fields[TENSOR_FILES] = _vector(builder, [labels])
+    return _table(builder, fields)
+
+
+def _table(
+    builder: flatbuffers.Builder, offsets: dict[int, int], enums: dict[int, int] | None = None
+) -> int:
+    builder.StartObject(8)
+    for field, offset in offsets.items():
+        builder.PrependUOffsetTRelativeSlot(field, offset, 0)
+    for field, value in (enums or {}).items():
+        builder.PrependInt8Slot(field, value, 0)
+    return builder.EndObject()
+
+
+def _vector(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return builder.EndVector()
