@@ -96,6 +96,12 @@ class Option(NamedTuple):
             return None
         if self.is_tuple:
             items = value if isinstance(value, list | tuple) else [value]
+            if self.kind is int:  # as in 16,64,128
+                items = [
+                    part
+                    for item in items
+                    for part in (item.split(",") if isinstance(item, str) else [item])
+                ]
             return tuple(self._one(item) for item in items)
         return self._one(value)
 

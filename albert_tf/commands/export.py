@@ -23,6 +23,7 @@ TASKS = (
 EXAMPLES = """examples:
   albert-tf export saved-model --model my-model --output serving/my-model/1
   albert-tf export tflite --model my-model --output my-model.tflite --quantize dynamic
+  albert-tf export tflite --model my-model --output my-model.tflite --lengths 16,64,128 --ids-only
   albert-tf export tflite --model my-model --task masked-lm --predictions 1 --ids-only \\
       --output my-model.tflite
 
@@ -63,6 +64,20 @@ class OPTIONS:
     pairs: bool | None = option(
         None, help="strings in pairs; for questions and choices they always are"
     )
+    fixed: bool | None = option(
+        None, help="tflite with rows of --max-length pieces, padded; by default of any length"
+    )
+    lengths: tuple[int, ...] = option(
+        (),
+        help="tflite with signatures ids_16, ids_64, … for --lengths 16,64, which share the "
+        "weights, for hosts that can't change the length",
+        range=COUNT,
+    )
+    batch: str | None = option(
+        None,
+        help="rows in a call of tflite: a number, or dynamic for any number; default: 1",
+        metavar="N",
+    )
     layers: Literal["loop", "unrolled"] | None = option(
         None, help="form of the shared layers: a loop of the graph, or one after the other"
     )
@@ -82,12 +97,14 @@ class OPTIONS:
 
     def __post_init__(self) -> None:
         check_options(self)
-        for name in ("quantize", "choices", "predictions"):
-            if self.format != "tflite" and getattr(self, name) is not None:
+        for name in ("fixed", "lengths", "batch", "quantize", "choices", "predictions"):
+            if self.format != "tflite" and getattr(self, name):
                 raise UserError(
                     f"--{name} goes with tflite. Received: export {self.format} --{name} "
                     f"{getattr(self, name)}. Leave it out."
                 )
+        if self.batch not in (None, "dynamic") and not (self.batch or "").isdecimal():
+            raise UserError(f"batch must be a whole number or dynamic. Received: {self.batch!r}.")
         if self.format == "tflite" and self.max_bytes is not None:
             raise UserError(
                 "--max-bytes goes with saved-model. Received: export tflite --max-bytes "
@@ -108,9 +125,12 @@ def run(options: OPTIONS) -> int:
 
     from albert_tf.files import written_atomically
 
-    names = ("max_length", "max_bytes", "layers", "pairs", "quantize", "choices", "predictions")
-    given = {name: getattr(options, name) for name in (*names, "ids_only", "check")}
-    chosen = {name: value for name, value in given.items() if value is not None}
+    names = ("max_length", "fixed", "lengths", "max_bytes", "layers", "pairs", "quantize")
+    names = (*names, "choices", "predictions", "ids_only", "check")
+    given = {name: getattr(options, name) for name in names}
+    chosen = {name: value for name, value in given.items() if value not in (None, ())}
+    if options.batch:
+        chosen["batch"] = None if options.batch == "dynamic" else int(options.batch)
     if options.format == "tflite":  # which writes files beside it too
         model, tokenizer = _load(options.model, options.task)
         print(export_tflite(model, tokenizer, options.output, force=options.force, **chosen))

@@ -62,6 +62,25 @@ def check_max_bytes(max_bytes: int | None, max_length: int) -> None:
         )
 
 
+def check_shapes(
+    max_length: int | None, fixed: bool, lengths: Sequence[int], batch: int | None
+) -> None:
+    """Refuses lengths and batches that aren't counts, and two choices of length at once."""
+    given = [f"{name}={value!r}" for name, value in (("max_length", max_length),) if value]
+    given += ["fixed=True"] * fixed
+    if lengths and given:
+        raise UserError(
+            f"lengths must be the only choice of length. Received: lengths={tuple(lengths)} and "
+            f"{', '.join(given)}. Texts are truncated to the largest of lengths."
+        )
+    for name, values in (("lengths", lengths), ("batch", () if batch is None else (batch,))):
+        wrong = [each for each in values if not isinstance(each, int) or each < 1]
+        if wrong or len(set(values)) < len(values):
+            raise UserError(
+                f"{name} must be different whole numbers above 0. Received: {list(values)}."
+            )
+
+
 def check_counts(model: PreTrainedModel, choices: int | None, predictions: int | None) -> None:
     """Refuses counts below 1, and counts that don't apply to the model's task."""
     for name, count, fits, task in (

@@ -17,7 +17,6 @@ import numpy as np
 
 from albert_tf_export.comparison import ParityError, differences, magnitude
 from albert_tf_export.samples import Case
-from albert_tf_export.signatures import IDS, TEXT
 
 RUNNERS: Final = Path(__file__).parent / "runners"
 # The largest difference of an output for each precision, as a share of its largest magnitude (of 1,
@@ -92,7 +91,6 @@ def report(path: Path, written: Path, differences: Mapping[str, Difference]) -> 
 def check(
     runner: str,
     path: Path,
-    names: Sequence[str],
     samples: Mapping[str, Case],
     precision: str = "none",
     vocabulary: bytes | None = None,
@@ -102,16 +100,17 @@ def check(
     Args:
         runner: file name of the script that runs the export.
         path: the export.
-        names: its signatures.
-        samples: for each signature, its inputs and expected outputs.
+        samples: for each of its signatures, its inputs and expected outputs.
         precision: a key of `TOLERANCES`.
-        vocabulary: SentencePiece model with which the runner makes the ids for `ids`, as on a
-            phone; by default they come from the samples.
+        vocabulary: SentencePiece model with which the runner makes the ids where a sample has its
+            texts, as on a phone; by default they come from the samples.
     Raises:
         ParityError: the export doesn't run, or a difference is beyond the tolerance.
     """
-    found = _outputs(runner, path, names, samples, vocabulary)
-    differences = {name: _difference(found[name], samples[name], precision) for name in names}
+    found = _outputs(runner, path, samples, vocabulary)
+    differences = {
+        name: _difference(found[name], case, precision) for name, case in samples.items()
+    }
     for name, difference in differences.items():
         if difference.share > 1:
             raise ParityError(
@@ -125,7 +124,6 @@ def check(
 def _outputs(
     runner: str,
     path: Path,
-    names: Sequence[str],
     samples: Mapping[str, Case],
     vocabulary: bytes | None,
 ) -> dict[str, list[dict[str, np.ndarray]]]:
@@ -133,17 +131,18 @@ def _outputs(
     with tempfile.TemporaryDirectory() as workshop:
         folder = Path(workshop)
         commands = []
-        for name in names:
+        for name, case in samples.items():
             command: list[str | Path] = [RUNNERS / runner, path, "--signature", name]
-            inputs = samples[name].inputs
-            if name == IDS and vocabulary is not None:
+            inputs = case.inputs
+            if case.texts and vocabulary is not None:
                 (folder / "spiece.model").write_bytes(vocabulary)
                 command += ["--vocabulary", folder / "spiece.model"]
-                inputs = samples[TEXT].inputs
+                command += ["--max-length", str(max(case.pieces))]
+                inputs = case.texts
             (folder / name).write_text("".join(json.dumps(row) + "\n" for row in inputs))
             commands.append([*command, "--input", folder / name, "--save", folder / f"{name}.npz"])
         _run_scripts(commands)
-        return {name: _saved_outputs(folder / f"{name}.npz") for name in names}
+        return {name: _saved_outputs(folder / f"{name}.npz") for name in samples}
 
 
 # Runs a script as Python does, and ends when standard input ends.

@@ -42,11 +42,13 @@ class Case(NamedTuple):
             `{"input_ids": …, "token_type_ids": …}` without padding; lists of C for multiple choice.
         expected: each row's outputs of Keras, computed in float32, without the batch's axis.
         pieces: each row's number of pieces.
+        texts: the rows of texts that the inputs were made of.
     """
 
     inputs: Sequence[Row]
     expected: Sequence[Mapping[str, np.ndarray]]
     pieces: Sequence[int]
+    texts: Sequence[Row] = ()
 
 
 def sample(
@@ -71,7 +73,7 @@ def sample(
     features = [_features(tokenizer, row, has_choices(model)) for row in ids]
     pieces = [each["input_ids"].shape[-1] for each in features]
     expected = [_outputs(model, each) for each in features]
-    cases = {IDS: Case(ids, expected, pieces), TEXT: Case(texts, expected, pieces)}
+    cases = {IDS: Case(ids, expected, pieces, texts), TEXT: Case(texts, expected, pieces)}
     if outputs_by_piece(model):
         with_pieces = [
             {**outputs, **{name: value[0] for name, value in each.items()}}

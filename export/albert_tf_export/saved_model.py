@@ -102,9 +102,9 @@ def export_saved_model(
         write(signatures, folder)
         differences: Mapping[str, parity.Difference] = {}
         if check:
-            names = [signature.name for signature in signatures]
-            samples = sample(model, tokenizer, max_length, pairs)
-            differences = parity.check("saved_model.py", folder, names, samples)
+            cases = sample(model, tokenizer, max_length, pairs)
+            samples = {signature.name: cases[signature.name] for signature in signatures}
+            differences = parity.check("saved_model.py", folder, samples)
         return parity.report(Path(path), folder, differences)
 
 

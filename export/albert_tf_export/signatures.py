@@ -17,6 +17,7 @@ MASKED: Final = "masked"
 TEXT: Final = "text"
 TEXT_PAIR: Final = "text_pair"
 POSITIONS: Final = "masked_lm_positions"
+LIKE_IDS: Final = ("attention_mask", "token_type_ids")  # inputs of the shape of the ids
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def ids_signature(
     model: PreTrainedModel,
     *,
     unroll: bool,
+    name: str = IDS,
     batch: int | None = None,
     length: int | None = None,
     choices: int | None = None,
@@ -64,13 +66,14 @@ def ids_signature(
     """
     shape = [batch, choices, length] if has_choices(model) else [batch, length]
     specs = [tf.TensorSpec(shape, each.dtype, each.name) for each in schema.INPUTS]
-    return _of_features(IDS, specs, model, unroll, strings)
+    return _of_features(name, specs, model, unroll, strings)
 
 
 def masked_signature(
     model: PreTrainedModel,
     *,
     unroll: bool,
+    name: str = MASKED,
     batch: int | None = None,
     length: int | None = None,
     predictions: int | None = None,
@@ -81,7 +84,7 @@ def masked_signature(
     """
     specs = [tf.TensorSpec([batch, length], each.dtype, each.name) for each in schema.INPUTS]
     specs.append(tf.TensorSpec([batch, predictions], tf.int32, POSITIONS))
-    return _of_features(MASKED, specs, model, unroll)
+    return _of_features(name, specs, model, unroll)
 
 
 def _of_features(
@@ -96,7 +99,7 @@ def _of_features(
     def function(*values: tf.Tensor) -> Tensors:
         features = {spec.name: value for spec, value in zip(specs, values, strict=True)}
         with tf.control_dependencies(_checks(features)):
-            outputs = task_outputs(model, features, unroll)
+            outputs = task_outputs(model, _of_one_shape(features), unroll)
         return {
             name: value for name, value in outputs.items() if strings or value.dtype != tf.string
         }
@@ -107,7 +110,8 @@ def _of_features(
 def _checks(features: Tensors) -> list[tf.Operation]:
     """Refuses inputs of another shape than the ids, which would be broadcast.
 
-    Fixed shapes need no check. Ids outside their tables are refused by the lookup itself.
+    Fixed shapes need no check. Ids outside their tables are refused by the lookup itself. TFLite
+    drops assertions; there `_of_one_shape` refuses.
     """
     ids = features["input_ids"]
     if ids.shape.is_fully_defined():
@@ -116,8 +120,16 @@ def _checks(features: Tensors) -> list[tf.Operation]:
         tf.debugging.assert_equal(
             tf.shape(features[name]), tf.shape(ids), f"{name} must have the shape of input_ids."
         )
-        for name in ("attention_mask", "token_type_ids")
+        for name in LIKE_IDS
     ]
+
+
+def _of_one_shape(features: Tensors) -> Tensors:
+    """Reshapes inputs to the shape of the ids, which fails for other numbers of elements."""
+    if features["input_ids"].shape.is_fully_defined():
+        return features
+    shape = tf.shape(features["input_ids"])
+    return features | {name: tf.reshape(features[name], shape) for name in LIKE_IDS}
 
 
 def text_signature(
@@ -156,10 +168,9 @@ def _features(
 ) -> Tensors:
     """Int32 `[B, T]` or `[B, C, T]`."""
     rows = preprocessor(tuple(tf.reshape(text, [-1]) for text in texts))
-    if leading[0] is not None:  # Strings have no length, so the converter can't see the rows'.
-        shape = [*leading, preprocessor.max_length]
-        return {name: tf.reshape(value, shape) for name, value in rows.items()}
-    if len(leading) == 1:
-        return rows
-    shape = tf.concat([tf.shape(texts[0]), tf.shape(rows["input_ids"])[1:]], axis=0)
-    return {name: tf.reshape(value, shape) for name, value in rows.items()}
+    sizes, length = tf.shape(texts[0]), tf.shape(rows["input_ids"])[1]
+    if preprocessor.padding == "max_length":
+        length = preprocessor.max_length
+    # Strings have no length, so the TFLite converter can't see the rows' shape.
+    shape = [sizes[axis] if size is None else size for axis, size in enumerate(leading)]
+    return {name: tf.reshape(value, [*shape, length]) for name, value in rows.items()}

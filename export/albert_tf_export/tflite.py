@@ -4,6 +4,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -13,6 +14,7 @@ from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
+from albert_tf.text.tokenizer import check_fit
 from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
 from albert_tf_export import parity, saved_model
 from albert_tf_export.metadata import label_lines, with_metadata
@@ -21,12 +23,15 @@ from albert_tf_export.options import (
     check_choice,
     check_counts,
     check_options,
+    check_shapes,
     in_float32,
 )
 from albert_tf_export.samples import numeric, sample
 from albert_tf_export.sharing import share_loops
 from albert_tf_export.signatures import (
     IDS,
+    MASKED,
+    TEXT,
     Signature,
     ids_signature,
     masked_signature,
@@ -36,7 +41,6 @@ from albert_tf_export.task_outputs import classes
 
 Quantize = Literal["none", "float16", "dynamic"]
 QUANTIZE: Final = get_args(Quantize)
-DEFAULT_LENGTH: Final = 128
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
 
 
@@ -46,6 +50,9 @@ def export_tflite(
     path: str | os.PathLike[str],
     *,
     max_length: int | None = None,
+    fixed: bool = False,
+    lengths: Sequence[int] = (),
+    batch: int | None = 1,
     pairs: bool | None = None,
     quantize: Quantize = "none",
     layers: Layers = "loop",
@@ -57,9 +64,9 @@ def export_tflite(
 ) -> parity.Report:
     """Writes a .tflite file, runs it in fresh processes, and compares its outputs with Keras.
 
-    Its signatures, for one text, one pair or one list of choices at a time (`signatures.py` lists
-    their inputs, `task_outputs.py` their outputs):
-        `ids`: takes `max_length` ids, padded, and returns numbers. Every interpreter runs it.
+    Its signatures (`signatures.py` lists their inputs, `task_outputs.py` their outputs):
+        `ids`: takes any number of ids, and returns numbers. Every interpreter runs it.
+        `ids_16`, …: replace `ids` where `lengths` are given; each takes that many ids, padded.
         `text`: takes strings. The interpreter needs tensorflow-text's operators.
 
     The names of classes are in the file's metadata (`unzip -p my-model.tflite labels.txt`), and
@@ -69,8 +76,11 @@ def export_tflite(
         model: a task's model, with any dtype policy.
         tokenizer: the model's tokenizer.
         path: file to write.
-        max_length: number of pieces in a row, that texts are truncated to. Default: 128, or the
-            most that the tokenizer and the model allow if that is less.
+        max_length: number of pieces that a text is truncated to. Default: the largest of `lengths`,
+            otherwise the most that the tokenizer and the model allow.
+        fixed: every row is padded to `max_length`, for hosts that can't change the length.
+        lengths: a signature for each, for the same hosts; they share the weights.
+        batch: number of rows in a call; None for any number.
         pairs: the signature `text` takes pairs, `text` and `text_pair`. Default: only for question
             answering and multiple choice, which always do.
         quantize: "none" is float32; "float16" stores weights in half precision; "dynamic" stores
@@ -99,42 +109,58 @@ def export_tflite(
         >>> report.path.name
         'small.tflite'
     """
+    check_choice("quantize", quantize, QUANTIZE)
+    check_shapes(max_length, fixed, lengths, batch)
     if max_length is None:
         limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-        max_length = min(DEFAULT_LENGTH, limit)
-    check_choice("quantize", quantize, QUANTIZE)
+        max_length = max(lengths, default=limit)
     pairs = check_options(model, tokenizer, max_length, layers, pairs)
+    check_fit(tokenizer, model.config, min(lengths, default=max_length))
     check_counts(model, choices, predictions)
     labels = classes(model)
     lines = label_lines(labels)
     with _written(Path(path), force, bool(labels)) as (file, label_file):
         model = in_float32(model)
         unroll, choices = layers == "unrolled", choices or DEFAULT_CHOICES
-        # Hosts that don't know signatures run the first one's graph.
-        shape = {"batch": 1, "length": max_length}
-        signatures = [
-            masked_signature(model, unroll=unroll, predictions=predictions, **shape)
+        name = MASKED if predictions else IDS
+        shapes = {f"{name}_{length}": length for length in lengths}
+        shapes = shapes or {name: max_length if fixed else None}
+        make = (
+            partial(masked_signature, predictions=predictions)
             if predictions
-            else ids_signature(model, unroll=unroll, choices=choices, strings=False, **shape)
+            else partial(ids_signature, choices=choices, strings=False)
+        )
+        # Hosts that don't know signatures run the first one's graph.
+        signatures = [
+            make(model, unroll=unroll, name=key, batch=batch, length=length)
+            for key, length in shapes.items()
         ]
         if not ids_only:
-            preprocessor = AlbertPreprocessor(tokenizer, max_length)
+            padding = "max_length" if fixed or lengths else "longest"
+            preprocessor = AlbertPreprocessor(tokenizer, max_length, padding)
             text = text_signature(
-                model, preprocessor, unroll=unroll, pairs=pairs, batch=1, choices=choices
+                model, preprocessor, unroll=unroll, pairs=pairs, batch=batch, choices=choices
             )
             signatures.append(text)
-        file.write_bytes(with_metadata(convert(signatures, quantize), type(model).__name__, labels))
+        content = convert(signatures, quantize)
+        file.write_bytes(with_metadata(content, type(model).__name__, labels))
         if label_file:
             label_file.write_text(lines, encoding="utf-8")
         differences: Mapping[str, parity.Difference] = {}
         if check:
-            names = [signature.name for signature in signatures]
-            samples = sample(model, tokenizer, max_length, pairs, choices, predictions or 1)
-            samples[IDS] = numeric(samples[IDS])
+            cases = {
+                length: sample(model, tokenizer, length, pairs, choices, predictions or 1)
+                for length in {max_length, *lengths}
+            }
+            samples = {
+                key: numeric(cases[length or max_length][name]) for key, length in shapes.items()
+            }
+            if not ids_only:
+                samples[TEXT] = cases[max_length][TEXT]
             # sentencepiece can't read a WordPiece vocabulary: its ids come from the samples.
             is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
             vocabulary = None if is_wordpiece else tokenizer.model_bytes
-            differences = parity.check("tflite.py", file, names, samples, quantize, vocabulary)
+            differences = parity.check("tflite.py", file, samples, quantize, vocabulary)
         return parity.report(Path(path), file, differences)
 
 
@@ -158,7 +184,7 @@ def _written(path: Path, force: bool, has_labels: bool) -> Iterator[tuple[Path, 
 
 
 def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
-    """Returns the bytes of a .tflite file with these signatures, of fixed shapes.
+    """Returns the bytes of a .tflite file with these signatures.
 
     Converts a SavedModel: from concrete functions, the converter loses variables.
     """

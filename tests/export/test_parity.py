@@ -36,9 +36,9 @@ def test_the_output_nearest_to_its_tolerance_is_reported():
 def test_an_export_that_does_not_run(classifier, tmp_path, tokenizer):
     path = tmp_path / "broken.tflite"
     path.write_bytes(b"no flatbuffer at all")
-    samples = sample(classifier, tokenizer, 24, pairs=False)
+    samples = {"ids": sample(classifier, tokenizer, 24, pairs=False)["ids"]}
     with pytest.raises(parity.ParityError, match="must run without this package. Received: "):
-        parity.check("tflite.py", path, ["ids"], samples)
+        parity.check("tflite.py", path, samples)
 
 
 def test_report(tmp_path):

@@ -73,7 +73,7 @@ def test_ids_and_strings_give_what_keras_gives(layers, quantize, written, texts,
     path = written(export_tflite, layers=layers, quantize=quantize)
     ids, text = from_ids(path, features), from_text(path, texts)
     np.testing.assert_allclose(logits_of(ids), logits, rtol=0, atol=ATOL[quantize])
-    np.testing.assert_array_equal(logits_of(text), logits_of(ids))
+    np.testing.assert_allclose(logits_of(text), logits, rtol=0, atol=ATOL[quantize])
     numbers = {"logits": np.float32, "probabilities": np.float32}
     for answer in ids:
         assert {name: value.dtype for name, value in answer.items()} == numbers
@@ -93,7 +93,8 @@ def test_strings_need_the_operators_of_tensorflow_text(written):
         "token_type_ids",
     ]
     interpreter.allocate_tensors()  # hosts without signatures call the graph of `ids`
-    assert {tuple(each["shape"]) for each in interpreter.get_input_details()} == {(1, 24)}
+    shapes = {tuple(each["shape_signature"]) for each in interpreter.get_input_details()}
+    assert shapes == {(1, -1)}
     text = interpreter.get_signature_runner("text")
     with pytest.raises(RuntimeError, match="unresolved custom op: TFText>FastSentencepiece"):
         text(text=np.array([b"A quiet delight."], object))
@@ -191,11 +192,3 @@ def test_existing_output(classifier, tokenizer, tmp_path):
     with pytest.raises(UserError, match="must not exist yet"):
         export_tflite(classifier, tokenizer, path, max_length=24)
     assert path.read_text() == "mine"
-
-
-def test_the_default_length_is_what_tokenizer_and_model_allow(classifier, tokenizer, tmp_path):
-    report = export_tflite(classifier, tokenizer, tmp_path / "a.tflite", ids_only=True, check=False)
-    signature = Interpreter(str(report.path)).get_signature_runner("ids")
-    allowed = min(tokenizer.model_max_length, classifier.config.max_position_embeddings)
-    assert allowed < 128
-    assert signature.get_input_details()["input_ids"]["shape"].tolist() == [1, allowed]

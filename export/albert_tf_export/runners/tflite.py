@@ -14,6 +14,8 @@ Inputs and answers are lines: see --help, or `INPUTS` in `_rows.py`. With --voca
 "input_ids" too, unless they are one label or value; outputs for each piece include padding.
 """
 
+import math
+import re
 import sys
 import zipfile
 from collections.abc import Callable
@@ -27,6 +29,7 @@ from _rows import (  # type: ignore[import-not-found]  # beside this script
     check_values,
     encoded,
     filled,
+    is_row,
     longest,
     memory,
     padded,
@@ -36,27 +39,43 @@ from _rows import (  # type: ignore[import-not-found]  # beside this script
 )
 from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 
+LENGTH = 512  # pieces of a text, where neither the file nor --max-length limits them
 
-def signature_runner(make: Callable[[], Any], path: str, name: str) -> Any:
-    """Returns a function that runs a file's signature."""
+
+def signatures(make: Callable[[], Any], path: str, name: str) -> list[Any]:
+    """Returns functions that run a file's signature: `ids` alone, or `ids_16`, `ids_64`, …"""
     open(path, "rb").close()  # its error is clearer than the interpreter's
     try:
         interpreter = make()
     except (RuntimeError, ValueError) as error:
         sys.exit(f"{path} must be a TensorFlow Lite file. Received: {str(error).splitlines()[0]}")
     names = sorted(interpreter.get_signature_list())
-    if name == "ids" and names == ["masked"]:
+    if name == "ids" and all(each.startswith("masked") for each in names):
         sys.exit(
             "An export with --predictions has the signature masked alone, and takes ids that were "
             "made elsewhere. Received: the signature ids. Give --signature masked without "
             "--vocabulary, and lines with input_ids and masked_lm_positions."
         )
-    if name not in names:
+    chosen = [
+        each for each in names if each == name or re.fullmatch(rf"{re.escape(name)}_\d+", each)
+    ]
+    if not chosen:
         sys.exit(
             f"The signature must be one of {', '.join(names)}. Received: {name}. "
             "Choose with --signature."
         )
-    return interpreter.get_signature_runner(name)
+    return [interpreter.get_signature_runner(each) for each in chosen]
+
+
+def shapes(signature: Any) -> dict[str, list[int]]:
+    """Returns the shape of each input; -1 is any size."""
+    details = signature.get_input_details().items()
+    return {name: each["shape_signature"].tolist() for name, each in details}
+
+
+def full(rows: list[Any], shape: list[int]) -> list[Any]:
+    """Repeats the last row until there are as many as the shape demands."""
+    return [*rows, *rows[-1:] * (shape[0] - len(rows))]
 
 
 def labels(path: str) -> list[str]:
@@ -68,12 +87,13 @@ def labels(path: str) -> list[str]:
         return []
 
 
-def in_words(outputs: Row, names: list[str]) -> Row:
+def in_words(outputs: Row, names: list[str], batch: int) -> Row:
     """Adds the names of the classes, and of the highest-scoring one of each text or piece."""
     classes = np.array(names, object)
     odds = outputs["probabilities"]
     best = "label" if odds.ndim == 2 else "labels"
-    return {**outputs, "classes": classes[None], best: classes[odds.argmax(axis=-1)]}
+    every = np.tile(classes, (batch, 1))
+    return {**outputs, "classes": every, best: classes[odds.argmax(axis=-1)]}
 
 
 class FromIds:
@@ -82,11 +102,13 @@ class FromIds:
     Args:
         name: the signature.
         vocabulary: file of a SentencePiece model.
+        max_length: number of pieces that a text is truncated to.
         words: add the names of classes.
     """
 
-    def __init__(self, name: str, vocabulary: str | None, words: bool):
+    def __init__(self, name: str, vocabulary: str | None, max_length: int | None, words: bool):
         self.name, self.vocabulary, self.words = name, vocabulary, words
+        self.max_length = max_length
         if vocabulary:
             import sentencepiece
 
@@ -95,19 +117,25 @@ class FromIds:
     def load(self, path: str, threads: int) -> None:
         if self.vocabulary:
             self.pieces = self.opened(self.vocabulary)
-        self.signature = signature_runner(
-            lambda: Interpreter(path, num_threads=threads), path, self.name
-        )
-        self.inputs = self.signature.get_input_details()
-        shape = self.inputs["input_ids"]["shape"]
-        self.length = int(shape[-1])
-        self.depths = {name: len(each["shape"]) - 1 for name, each in self.inputs.items()}
+        found = signatures(lambda: Interpreter(path, num_threads=threads), path, self.name)
+        self.by_length = sorted(((shapes(each), each) for each in found), key=self.width)
+        inputs, signature = self.by_length[-1]
+        shape = inputs["input_ids"]
+        self.batch = max(shape[0], 1)
+        self.length = int(min(self.max_length or LENGTH, self.width(self.by_length[-1])))
+        self.depths = {name: len(each) - 1 for name, each in inputs.items()}
         if self.vocabulary:
             self.depths |= dict.fromkeys(TEXTS, len(shape) - 2)
-        outputs = self.signature.get_output_details()
+        outputs = signature.get_output_details()
         self.labels = labels(path) if self.words and "probabilities" in outputs else []
         asks = any(name.startswith(("start_", "end_")) for name in outputs)
         self.texts = set(TEXTS if asks or len(shape) > 2 else TEXTS[:1])
+
+    @staticmethod
+    def width(signature: tuple[dict[str, list[int]], Any]) -> float:
+        """Returns the most ids of a row."""
+        length = signature[0]["input_ids"][-1]
+        return length if length > 0 else math.inf
 
     def opened(self, vocabulary: str) -> Any:
         open(vocabulary, "rb").close()  # its error is clearer than the processor's
@@ -119,7 +147,31 @@ class FromIds:
                 f"Received: {vocabulary}. Without --vocabulary the signature text tokenizes."
             )
 
-    def __call__(self, row: Row) -> Row:
+    def __call__(self, rows: list[Row]) -> Row:
+        given = [self.features(row) for row in rows]
+        most = max(longest(each["input_ids"]) for each in given)
+        fits = (each for each in self.by_length if self.width(each) >= most)
+        inputs, signature = next(fits, self.by_length[-1])
+        arguments = {
+            name: self.array(name, [each[name] for each in given], shape, most)
+            for name, shape in inputs.items()
+        }
+        try:
+            outputs = signature(**arguments)
+        except (RuntimeError, ValueError) as error:
+            sys.exit(
+                "Ids must be of the model's vocabulary, and no more of them than it has positions. "
+                f"Received: {str(error)[:200]!r}."
+            )
+        if self.labels:
+            outputs = in_words(outputs, self.labels, len(arguments["input_ids"]))
+        if not outputs.keys() & {"label", "value"}:
+            for row, each in zip(rows, given, strict=True):
+                row["input_ids"] = each["input_ids"]
+        return outputs
+
+    def features(self, row: Row) -> Row:
+        """Returns the inputs of a row, without padding."""
         if not self.vocabulary:
             check(row, self.name, self.depths)
         elif not self.texts <= row.keys():
@@ -130,17 +182,7 @@ class FromIds:
         check_values(row, self.depths)
         given = {**row, **self.encoded(row)} if self.vocabulary else row
         ids = given["input_ids"]
-        features = {"token_type_ids": filled(ids, 0), **given, "attention_mask": filled(ids, 1)}
-        arguments = {name: self.fixed(name, features[name]) for name in self.inputs}
-        try:
-            outputs = self.signature(**arguments)
-        except (RuntimeError, ValueError) as error:
-            sys.exit(f"Ids must be of the model's vocabulary. Received: {str(error)[:200]!r}.")
-        if self.labels:
-            outputs = in_words(outputs, self.labels)
-        if not outputs.keys() & {"label", "value"}:
-            row["input_ids"] = ids
-        return outputs
+        return {"token_type_ids": filled(ids, 0), **given, "attention_mask": filled(ids, 1)}
 
     def encoded(self, row: Row) -> Row:
         """Ids and types of a text or a pair, or of each choice."""
@@ -167,16 +209,18 @@ class FromIds:
         left = min(len(first), max(room - len(second), (room + 1) // 2))
         return [first[:left], second[: room - left]]
 
-    def fixed(self, name: str, values: list[Any]) -> np.ndarray:
-        """Pads an input to the shape of the signature's argument."""
-        shape = self.inputs[name]["shape"]
-        rows = values if values and isinstance(values[0], list) else [values]
-        if len(rows) != np.prod(shape[:-1]) or longest(rows) > shape[-1]:
-            sys.exit(
-                f"{name} must fit the shape {shape.tolist()[1:]}. "
-                f"Received: {len(rows)} of up to {longest(rows)}."
-            )
-        return np.array(padded(rows, shape[-1]), np.int32).reshape(shape)
+    def array(self, name: str, values: list[Any], shape: list[int], most: int) -> np.ndarray:
+        """Pads the rows of an input to the shape of the signature's argument, or to `most`."""
+        width = shape[-1] if shape[-1] > 0 else most
+        rows = [[each] if is_row(each) else each for each in values]
+        for row in rows:
+            if len(row) != np.prod(shape[1:-1]) or longest(row) > width:
+                sys.exit(
+                    f"{name} must fit the shape {shape[1:]}. "
+                    f"Received: {len(row)} of up to {longest(row)}."
+                )
+        array = np.array([padded(row, width) for row in full(rows, shape)], np.int32)
+        return array.reshape(-1, *shape[1:-1], width)
 
 
 class FromText:
@@ -192,17 +236,21 @@ class FromText:
         def made() -> Any:
             return InterpreterWithCustomOps(self.operators, model_path=path, num_threads=threads)
 
-        self.signature = signature_runner(made, path, "text")
-        self.inputs = self.signature.get_input_details()
+        (self.signature,) = signatures(made, path, "text")
+        self.inputs = shapes(self.signature)
+        self.batch = max(self.inputs["text"][0], 1)
 
-    def __call__(self, row: Row) -> Row:
-        check(row, "text", {name: len(each["shape"]) - 1 for name, each in self.inputs.items()})
+    def __call__(self, rows: list[Row]) -> Row:
+        for row in rows:
+            check(row, "text", {name: len(shape) - 1 for name, shape in self.inputs.items()})
+            for name, shape in self.inputs.items():
+                if list(np.shape(row[name])) != shape[1:]:
+                    sys.exit(f"{name} must have the shape {shape[1:]}. Received: {row[name]!r}.")
         # Of dtype object: NumPy's strings lose NULs at their end.
-        texts = {name: np.array([encoded(row[name])], object) for name in self.inputs}
-        for name, value in texts.items():
-            shape = self.inputs[name]["shape"].tolist()
-            if list(value.shape) != shape:
-                sys.exit(f"{name} must have the shape {shape[1:]}. Received: {row[name]!r}.")
+        texts = {
+            name: np.array(full([encoded(row[name]) for row in rows], shape), object)
+            for name, shape in self.inputs.items()
+        }
         return self.signature(**texts)
 
 
@@ -211,29 +259,36 @@ def main() -> None:
     options_parser.add_argument("--vocabulary", help="the model's spiece.model: tokenize here")
     options_parser.add_argument(
         "--signature",
-        choices=("text", "ids", "masked"),
-        help="name of the signature (default: ids with --vocabulary, text without)",
+        help="text, ids or masked; ids also takes the shortest of ids_16, ids_64, … that a row "
+        "fits (default: ids with --vocabulary, text without)",
+    )
+    options_parser.add_argument(
+        "--max-length",
+        type=int,
+        help=f"most pieces of a text, with --vocabulary (default: the signature's, or {LENGTH})",
     )
     options_parser.add_argument("--threads", type=int, default=1, help="number of threads")
     options = options_parser.parse_args()
 
     name = options.signature or ("ids" if options.vocabulary else "text")
-    if name == "masked" and options.vocabulary:
+    if name.startswith("masked") and options.vocabulary:
         options_parser.error(
             "--signature masked takes ids made elsewhere: leave --vocabulary out, and give lines "
             "with input_ids and masked_lm_positions."
         )
-    model: FromText | FromIds = (
-        FromText() if name == "text" else FromIds(name, options.vocabulary, words=not options.save)
-    )
+    model: FromText | FromIds = FromText()
+    if name != "text":
+        # Arrays are the signature's outputs alone.
+        words = not options.save
+        model = FromIds(name, options.vocabulary, options.max_length, words)
     empty = memory("VmRSS")
     model.load(options.model, options.threads)
 
     def answer(rows: list[Row]) -> list[Row]:
-        (row,) = rows
-        return [{name: value[0] for name, value in model(row).items()}]
+        outputs = model(rows)
+        return [{name: value[row] for name, value in outputs.items()} for row, _ in enumerate(rows)]
 
-    serve(options, answer, 1, empty)
+    serve(options, answer, model.batch, empty)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,150 @@
+"""Lengths and batches of TFLite files, and inputs that LiteRT refuses."""
+
+import json
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+from albert_tf_export import export_tflite
+
+from albert_tf.errors import UserError
+
+
+def signature_of(report, name="ids"):
+    return Interpreter(str(report.path)).get_signature_runner(name)
+
+
+def shape_of(signature):
+    (shape,) = {
+        tuple(each["shape_signature"].tolist()) for each in signature.get_input_details().values()
+    }
+    return shape
+
+
+def cut(features, rows, length):
+    return {name: values[rows, :length] for name, values in features.items()}
+
+
+@pytest.fixture(scope="module")
+def buckets(checked, classifier):
+    """Returns the report of a file with two lengths, which is compared with Keras."""
+    return checked(export_tflite, classifier, max_length=None, lengths=(8, 16))
+
+
+def test_buckets(buckets, features, classifier, written):
+    interpreter = Interpreter(str(buckets.path))
+    assert set(interpreter.get_signature_list()) == {"ids_8", "ids_16", "text"}
+    assert set(buckets.differences) == {"ids_8", "ids_16", "text"}
+    for length in (8, 16):
+        signature = interpreter.get_signature_runner(f"ids_{length}")
+        assert shape_of(signature) == (1, length)
+        inputs = cut(features, slice(2, 3), length)
+        expected = classifier(inputs)["logits"]
+        np.testing.assert_allclose(signature(**inputs)["logits"], expected, rtol=0, atol=2e-6)
+    weights = 4 * classifier.count_params()
+    assert buckets.size < written(export_tflite).stat().st_size + weights / 2
+
+
+def test_the_shortest_bucket_is_chosen(buckets, run_script, tokenizer, tmp_path, classifier):
+    """Prints no more hidden padding than the bucket has; longer texts are truncated to the last."""
+    (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
+    texts = ["slow", "noisy mess " * 40]
+    options = ["--vocabulary", tmp_path / "spiece.model"]
+    lines = "".join(f"{text}\n" for text in texts)
+    status, output, errors = run_script("tflite.py", buckets.path, *options, lines=lines)
+    assert status == 0, errors
+    for text, line in zip(texts, output.splitlines(), strict=True):
+        encoded = tokenizer(text, truncation=True, max_length=16, return_tensors="np")
+        expected = classifier(dict(encoded))["logits"][0]
+        np.testing.assert_allclose(json.loads(line)["logits"], expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize(("batch", "size"), [(2, 2), (None, -1)])
+def test_batches(batch, size, checked, classifier, features, logits):
+    """The check's nine rows don't fill the last batch of two."""
+    report = checked(export_tflite, classifier, batch=batch)
+    signature = signature_of(report)
+    assert shape_of(signature) == (size, -1)
+    for rows, length in ((slice(0, 2), 24), (slice(1, 3), 12)):
+        inputs = cut(features, rows, length)
+        expected = classifier(inputs)["logits"]
+        np.testing.assert_allclose(signature(**inputs)["logits"], expected, rtol=0, atol=2e-6)
+
+
+def test_a_fixed_length(checked, classifier, features, logits):
+    report = checked(export_tflite, classifier, fixed=True, max_length=16)
+    signature = signature_of(report)
+    assert shape_of(signature) == (1, 16)
+    with pytest.raises((RuntimeError, ValueError)):
+        signature(**cut(features, slice(0, 1), 8))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lengths": (8,), "max_length": 16}, "the only choice .* Received: .*max_length=16"),
+        ({"lengths": (8,), "fixed": True}, "the only choice of length. .* fixed=True"),
+        ({"lengths": (8, 8)}, "lengths must be different whole numbers above 0. Received: .8, 8"),
+        ({"lengths": (2,)}, "at least 3, .* Received: max_length=2"),
+        ({"lengths": (8, 41)}, "Received: max_length=41, max_position_embeddings=40"),
+        ({"batch": 0}, "batch must be .* above 0. Received: .0."),
+        ({"batch": 1.5}, "batch must be .* above 0. Received: .1.5."),
+    ],
+)
+def test_shapes_that_are_refused(options, message, classifier, tokenizer, tmp_path):
+    with pytest.raises(UserError, match=message):
+        export_tflite(classifier, tokenizer, tmp_path / "a", **options)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def phone(written):
+    """Returns the signature `ids`, which answers a right input after each test's wrong one."""
+    return Interpreter(str(written(export_tflite))).get_signature_runner("ids")
+
+
+@pytest.fixture
+def row(features, logits, phone):
+    """Yields a right input."""
+    row = cut(features, slice(0, 1), 24)
+    yield {name: values.copy() for name, values in row.items()}
+    np.testing.assert_allclose(phone(**row)["logits"], logits[:1], rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["input_ids", "token_type_ids"])
+@pytest.mark.parametrize("value", [-(2**31), -1, 124, 2**31 - 1])
+def test_ids_outside_their_tables(name, value, phone, row):
+    row[name][0, 2] = value
+    with pytest.raises(RuntimeError, match="index out of bounds"):
+        phone(**row)
+
+
+@pytest.mark.parametrize("name", ["attention_mask", "token_type_ids"])
+@pytest.mark.parametrize("length", [1, 23, 25])
+def test_inputs_of_another_length(name, length, phone, row):
+    row[name] = np.ones((1, length), np.int32)
+    with pytest.raises(RuntimeError):
+        phone(**row)
+
+
+def test_more_ids_than_positions(phone, row):
+    with pytest.raises(RuntimeError):
+        phone(**{name: np.ones((1, 41), np.int32) for name in row})
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32", "int8"])
+def test_another_dtype(dtype, phone, row):
+    with pytest.raises(ValueError, match="Cannot set tensor: Got value of type"):
+        phone(**row | {"input_ids": row["input_ids"].astype(dtype)})
+
+
+def test_another_rank(phone, row):
+    for wrong in (row["input_ids"][0], row["input_ids"][None]):
+        with pytest.raises((RuntimeError, ValueError)):
+            phone(**row | {"input_ids": wrong})
+
+
+def test_missing_and_unknown_inputs(phone, row):
+    for wrong in ({"input_ids": row["input_ids"]}, {**row, "labels": row["input_ids"]}):
+        with pytest.raises(ValueError, match="Invalid number of inputs|Invalid Input name"):
+            phone(**wrong)
