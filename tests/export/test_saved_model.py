@@ -195,7 +195,7 @@ def test_variables_have_the_same_order_wherever_they_are_in_memory(
 
 
 def test_wrong_answers_remove_it(classifier, tokenizer, tmp_path, monkeypatch):
-    def outputs(runner, path, names, samples, vocabulary):
+    def outputs(runner, path, samples, vocabulary):
         rows = samples["ids"].expected
         return {"ids": [*rows[:-1], {**rows[-1], "logits": rows[-1]["logits"] + 0.31}]}
 
