@@ -5,9 +5,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from albert_tf.commands.text_options import check_model
+from albert_tf.data.options import TASKS as EVALUATED
+from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.named import task_of
 from albert_tf.errors import UserError
 from albert_tf.files import check_free
-from albert_tf.options import COUNT, Range, check_options, option, save_options
+from albert_tf.options import (
+    COUNT,
+    FILE,
+    NOT_NEGATIVE,
+    Range,
+    check_options,
+    declared,
+    option,
+    save_options,
+)
 
 SUMMARY = "write a model for serving or for phones"
 # The names in `albert_tf.models.auto`, which imports TensorFlow.
@@ -20,10 +32,16 @@ TASKS = (
     "question-answering",
     "multiple-choice",
 )
+TFLITE = (
+    *("fixed", "lengths", "batch", "quantize", "choices", "predictions"),
+    *("eval_data", "eval_task", "max_drop"),
+)
 EXAMPLES = """examples:
   albert-tf export saved-model --model my-model --output serving/my-model/1
   albert-tf export tflite --model my-model --output my-model.tflite --quantize dynamic
   albert-tf export tflite --model my-model --output my-model.tflite --lengths 16,64,128 --ids-only
+  albert-tf export tflite --model my-model --output my-model.tflite --quantize dynamic \\
+      --eval-data SST-2 --max-drop 0.01
   albert-tf export tflite --model my-model --task masked-lm --predictions 1 --ids-only \\
       --output my-model.tflite
 
@@ -92,16 +110,39 @@ class OPTIONS:
         help="masked words in tflite: number of positions to take, and of logits to return",
         range=COUNT,
     )
+    eval_data: Path | None = option(
+        None,
+        help="labelled data to score the tflite file on, beside Keras: a folder with a dev file or "
+        "a file",
+        metavar="PATH",
+    )
+    eval_task: str | None = option(
+        None,
+        help="task of that data; default: the one in the model's options.yaml, with its columns",
+        choices=EVALUATED,
+        metavar="TASK",
+    )
+    max_drop: float | None = option(
+        None,
+        help="most of the task's score that the file may lose; default: 0.01",
+        range=NOT_NEGATIVE,
+    )
     check: bool = option(True, help="comparison with Keras, which --no-check skips")
     force: bool = option(False, help="replacement of an existing output")
 
     def __post_init__(self) -> None:
         check_options(self)
-        for name in ("fixed", "lengths", "batch", "quantize", "choices", "predictions"):
-            if self.format != "tflite" and getattr(self, name):
+        for name in TFLITE:
+            if self.format != "tflite" and getattr(self, name) not in (None, ()):
+                flag = f"--{name.replace('_', '-')}"
                 raise UserError(
-                    f"--{name} goes with tflite. Received: export {self.format} --{name} "
+                    f"{flag} goes with tflite. Received: export {self.format} {flag} "
                     f"{getattr(self, name)}. Leave it out."
+                )
+        for name in ("eval_task", "max_drop"):
+            if self.eval_data is None and getattr(self, name) is not None:
+                raise UserError(
+                    f"{name} goes with eval_data. Received: {getattr(self, name)}. Give both."
                 )
         if self.batch not in (None, "dynamic") and not (self.batch or "").isdecimal():
             raise UserError(f"batch must be a whole number or dynamic. Received: {self.batch!r}.")
@@ -116,12 +157,18 @@ def check(options: OPTIONS) -> None:
     """Looks for the model, and refuses an output that exists or would replace it."""
     check_free(options.output, options.force)
     _check_apart(options.model, options.output)
-    check_model(options.model)
+    config = check_model(options.model)
+    data = _labelled(options)
+    if data:
+        task = task_of(data)
+        examples = task.examples("dev")
+        if config:
+            task.check(examples, config)
 
 
 def run(options: OPTIONS) -> int:
     """Exports, and prints the result of the comparison with Keras."""
-    from albert_tf_export import export_saved_model, export_tflite
+    from albert_tf_export import Gate, export_saved_model, export_tflite
 
     from albert_tf.files import written_atomically
 
@@ -129,6 +176,9 @@ def run(options: OPTIONS) -> int:
     names = (*names, "choices", "predictions", "ids_only", "check")
     given = {name: getattr(options, name) for name in names}
     chosen = {name: value for name, value in given.items() if value not in (None, ())}
+    data = _labelled(options)
+    if data:
+        chosen["gate"] = Gate(data) if options.max_drop is None else Gate(data, options.max_drop)
     if options.batch:
         chosen["batch"] = None if options.batch == "dynamic" else int(options.batch)
     if options.format == "tflite":  # which writes files beside it too
@@ -141,6 +191,30 @@ def run(options: OPTIONS) -> int:
         save_options(options, written)
     print(replace(report, path=options.output))
     return 0
+
+
+def _labelled(options: OPTIONS) -> LabelledData | None:
+    """The data to score on, with the columns in the `options.yaml` that fine-tuning wrote."""
+    if options.eval_data is None:
+        return None
+    file = Path(options.model).expanduser() / FILE
+    saved: dict[str, Any] = {}
+    if file.is_file():
+        import yaml
+
+        saved = yaml.safe_load(file.read_text(encoding="utf-8"))
+    if options.eval_task not in (None, saved.get("task")):
+        saved = {"task": options.eval_task}
+    if not saved.get("task"):
+        raise UserError(
+            f"eval_task must be given where the model's folder has no {FILE} of albert-tf "
+            f"finetune. Received: {options.model}. Choose one of {', '.join(EVALUATED)}."
+        )
+    names = declared(LabelledData)
+    chosen = {name: value for name, value in saved.items() if name in names}
+    data = LabelledData(**{**chosen, "data": options.eval_data})
+    check_options(data)
+    return data
 
 
 def _check_apart(name_or_path: str, output: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +19,7 @@ import numpy as np
 from albert_tf_export.comparison import ParityError, differences, magnitude
 from albert_tf_export.samples import Case
 
+PACKAGES: Final = ("keras", "tensorflow", "tensorflow-text", "ai-edge-litert")
 RUNNERS: Final = Path(__file__).parent / "runners"
 # The largest difference of an output for each precision, as a share of its largest magnitude (of 1,
 # where all are smaller). Measured at base size with random weights: 2e-6, 1.4e-3
@@ -34,16 +36,61 @@ class Difference(NamedTuple):
         output: its name.
         value: the largest absolute difference over the sample texts.
         tolerance: the largest difference that is allowed at the export's precision.
+        milliseconds: median time of a sample text.
+        megabytes: peak memory over an empty interpreter; Linux.
     """
 
     output: str
     value: float
     tolerance: float
+    milliseconds: float = 0.0
+    megabytes: float = 0.0
 
     @property
     def share(self) -> float:
         """The difference as a share of the tolerance; above 1 it is too large."""
         return math.inf if math.isnan(self.value) else self.value / self.tolerance
+
+
+class Run(NamedTuple):
+    """The outputs of each row of a signature, and what they took.
+
+    Attributes:
+        outputs: without the batch's axis.
+        milliseconds: median time of a row.
+        megabytes: peak memory over an empty interpreter; Linux.
+    """
+
+    outputs: Sequence[Mapping[str, np.ndarray]]
+    milliseconds: float
+    megabytes: float
+
+
+class Scores(NamedTuple):
+    """The scores of an export and of Keras on the same labelled examples.
+
+    Attributes:
+        metric: name of the task's first metric.
+        keras, exported: its values.
+        agreement: share of the examples that both predict alike.
+        examples: their number.
+        milliseconds, megabytes: as in `Run`.
+    """
+
+    metric: str
+    keras: float
+    exported: float
+    agreement: float
+    examples: int
+    milliseconds: float
+    megabytes: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.metric} {self.exported:.4f} of {self.examples} examples, Keras "
+            f"{self.keras:.4f}; {self.agreement:.1%} predicted alike; "
+            f"{self.milliseconds:.1f} ms, {self.megabytes:.0f} MB of memory"
+        )
 
 
 @dataclass(frozen=True)
@@ -57,24 +104,45 @@ class Report:
             options and packages.
         differences: for each signature, the output that came closest to its tolerance; empty
             without a check.
+        scores: on labelled examples, where they were given.
     """
 
     path: Path
     size: int
     sha256: str
     differences: Mapping[str, Difference]
+    scores: Scores | None = None
 
     def __str__(self) -> str:
         compared = [
             f"{name}: max abs difference from Keras {found.value:.2g} ({found.output}, "
             f"tolerance {found.tolerance:.2g})"
+            + f"; {found.milliseconds:.1f} ms, {found.megabytes:.0f} MB of memory"
+            * bool(found.milliseconds)
             for name, found in self.differences.items()
         ]
         made = f"{self.path}: {self.size / 1e6:.1f} MB, SHA-256 {self.sha256[:12]}"
-        return "\n".join([made, *compared])
+        return "\n".join([made, *compared, *([str(self.scores)] if self.scores else [])])
+
+    def write(self, path: Path) -> None:
+        """Writes the report as JSON, under the file name that the export will have."""
+        content = {
+            "file": self.path.name,
+            "size": self.size,
+            "sha256": self.sha256,
+            "signatures": {name: each._asdict() for name, each in self.differences.items()},
+            "scores": self.scores._asdict() if self.scores else None,
+            "packages": {name: version(name) for name in PACKAGES},
+        }
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def report(path: Path, written: Path, differences: Mapping[str, Difference]) -> Report:
+def report(
+    path: Path,
+    written: Path,
+    differences: Mapping[str, Difference],
+    scores: Scores | None = None,
+) -> Report:
     """Returns the report of an export to `path`, whose content is still at `written`."""
     files = [file for file in sorted(written.rglob("*")) if file.is_file()] or [written]
     digest = hashlib.sha256()
@@ -85,7 +153,7 @@ def report(path: Path, written: Path, differences: Mapping[str, Difference]) -> 
             while block := content.read(1 << 20):
                 digest.update(block)
     size = sum(file.stat().st_size for file in files)
-    return Report(path, size, digest.hexdigest(), differences)
+    return Report(path, size, digest.hexdigest(), differences, scores)
 
 
 def check(
@@ -107,9 +175,12 @@ def check(
     Raises:
         ParityError: the export doesn't run, or a difference is beyond the tolerance.
     """
-    found = _outputs(runner, path, samples, vocabulary)
+    found = run(runner, path, samples, vocabulary)
     differences = {
-        name: _difference(found[name], case, precision) for name, case in samples.items()
+        name: _difference(found[name].outputs, case, precision)._replace(
+            milliseconds=found[name].milliseconds, megabytes=found[name].megabytes
+        )
+        for name, case in samples.items()
     }
     for name, difference in differences.items():
         if difference.share > 1:
@@ -121,13 +192,13 @@ def check(
     return differences
 
 
-def _outputs(
+def run(
     runner: str,
     path: Path,
     samples: Mapping[str, Case],
-    vocabulary: bytes | None,
-) -> dict[str, list[dict[str, np.ndarray]]]:
-    """Runs each signature on its samples; returns the outputs of each row."""
+    vocabulary: bytes | None = None,
+) -> dict[str, Run]:
+    """Runs each signature on its samples in a fresh process; the arguments are those of `check`."""
     with tempfile.TemporaryDirectory() as workshop:
         folder = Path(workshop)
         commands = []
@@ -140,9 +211,16 @@ def _outputs(
                 command += ["--max-length", str(max(case.pieces))]
                 inputs = case.texts
             (folder / name).write_text("".join(json.dumps(row) + "\n" for row in inputs))
-            commands.append([*command, "--input", folder / name, "--save", folder / f"{name}.npz"])
+            command += ["--input", folder / name, "--save", folder / f"{name}.npz"]
+            commands.append([*command, "--report", folder / f"{name}.json"])
         _run_scripts(commands)
-        return {name: _saved_outputs(folder / f"{name}.npz") for name in samples}
+        costs = {name: json.loads((folder / f"{name}.json").read_text()) for name in samples}
+        return {
+            name: Run(
+                _saved_outputs(folder / f"{name}.npz"), cost["milliseconds"], cost["peak_memory_mb"]
+            )
+            for name, cost in costs.items()
+        }
 
 
 # Runs a script as Python does, and ends when standard input ends.

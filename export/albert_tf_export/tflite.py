@@ -17,7 +17,8 @@ from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import check_fit
 from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
 from albert_tf_export import parity, saved_model
-from albert_tf_export.metadata import label_lines, with_metadata
+from albert_tf_export.gate import Gate, scored
+from albert_tf_export.metadata import LABELS, label_lines, with_metadata
 from albert_tf_export.options import (
     Layers,
     check_choice,
@@ -41,6 +42,7 @@ from albert_tf_export.task_outputs import classes
 
 Quantize = Literal["none", "float16", "dynamic"]
 QUANTIZE: Final = get_args(Quantize)
+REPORT: Final = "export.json"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
 
 
@@ -59,6 +61,7 @@ def export_tflite(
     ids_only: bool = False,
     choices: int | None = None,
     predictions: int | None = None,
+    gate: Gate | None = None,
     force: bool = False,
     check: bool = True,
 ) -> parity.Report:
@@ -70,7 +73,8 @@ def export_tflite(
         `text`: takes strings. The interpreter needs tensorflow-text's operators.
 
     The names of classes are in the file's metadata (`unzip -p my-model.tflite labels.txt`), and
-    beside it: `my-model.labels.txt` for `my-model.tflite`.
+    beside it in `my-model.labels.txt` for `my-model.tflite`; the report is in
+    `my-model.export.json`.
 
     Args:
         model: a task's model, with any dtype policy.
@@ -90,13 +94,15 @@ def export_tflite(
         choices: number of texts that multiple choice chooses from. Default: 4.
         predictions: number of positions to score, for models that predict masked pieces: the
             signature `masked`, with that many positions as an input, replaces `ids`.
+        gate: labelled examples that the file is scored on, and how much worse than Keras it may be.
         force: replace an existing `path`.
         check: run the export and compare it.
     Returns:
-        A `Report`: size, SHA-256, and differences from Keras.
+        A `Report`: size, SHA-256, differences from Keras, time, memory and scores.
     Raises:
         UserError: the arguments don't fit together, or `path` exists.
-        ParityError: the outputs differ from those of Keras; the file is removed.
+        ParityError: the outputs differ from those of Keras, or the gate refuses the scores; the
+            file is removed.
         OSError: it can't be written.
 
     Example:
@@ -119,7 +125,7 @@ def export_tflite(
     check_counts(model, choices, predictions)
     labels = classes(model)
     lines = label_lines(labels)
-    with _written(Path(path), force, bool(labels)) as (file, label_file):
+    with _written(Path(path), force, bool(labels)) as (file, others):
         model = in_float32(model)
         unroll, choices = layers == "unrolled", choices or DEFAULT_CHOICES
         name = MASKED if predictions else IDS
@@ -144,8 +150,8 @@ def export_tflite(
             signatures.append(text)
         content = convert(signatures, quantize)
         file.write_bytes(with_metadata(content, type(model).__name__, labels))
-        if label_file:
-            label_file.write_text(lines, encoding="utf-8")
+        if labels:
+            others[LABELS].write_text(lines, encoding="utf-8")
         differences: Mapping[str, parity.Difference] = {}
         if check:
             cases = {
@@ -161,26 +167,34 @@ def export_tflite(
             is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
             vocabulary = None if is_wordpiece else tokenizer.model_bytes
             differences = parity.check("tflite.py", file, samples, quantize, vocabulary)
-        return parity.report(Path(path), file, differences)
+        scores = scored(gate, model, tokenizer, "tflite.py", file, max_length) if gate else None
+        report = parity.report(Path(path), file, differences, scores)
+        report.write(others[REPORT])
+        return report
 
 
-def label_path(path: Path) -> Path:
-    """Returns the path of the labels beside a file."""
-    return path.with_name(f"{path.name.removesuffix('.tflite')}.labels.txt")
+def beside(path: Path, name: str) -> Path:
+    """Returns the path of a file that belongs to a .tflite file."""
+    return path.with_name(f"{path.name.removesuffix('.tflite')}.{name}")
 
 
 @contextlib.contextmanager
-def _written(path: Path, force: bool, has_labels: bool) -> Iterator[tuple[Path, Path | None]]:
-    """Yields temporary paths of the file and of its labels, which get their names before it."""
-    beside = label_path(path)
-    with written_atomically(path, force=force, alone=True) as file:
-        if has_labels:
-            with written_atomically(beside, force=force) as labels:
-                yield file, labels
-        else:
-            yield file, None
-            if force:  # of the file that is replaced
-                beside.unlink(missing_ok=True)
+def _written(path: Path, force: bool, has_labels: bool) -> Iterator[tuple[Path, dict[str, Path]]]:
+    """Yields temporary paths of the file, and of those beside it, which get their names first."""
+    names = (LABELS, REPORT) if has_labels else (REPORT,)
+    with (
+        written_atomically(path, force=force, alone=True) as file,
+        contextlib.ExitStack() as stack,
+    ):
+        yield (
+            file,
+            {
+                name: stack.enter_context(written_atomically(beside(path, name), force=force))
+                for name in names
+            },
+        )
+        if force and not has_labels:  # of the file that is replaced
+            beside(path, LABELS).unlink(missing_ok=True)
 
 
 def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:

@@ -1,5 +1,6 @@
 import functools
 import json
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -110,6 +111,62 @@ def test_limits_that_are_refused(run, tmp_path, arguments, message):
     assert (status, errors.count("\n")) == (2, 1)
     assert message in errors
     assert not (tmp_path / "1").exists()
+
+
+@pytest.fixture
+def exported(monkeypatch):
+    """Returns the options that the command gives to the exporter, which is not run."""
+    given = {}
+
+    def export_tflite(model, tokenizer, path, **options):
+        given.update(options)
+        return "a report"
+
+    monkeypatch.setattr("albert_tf_export.export_tflite", export_tflite)
+    return given
+
+
+def test_shapes(run, folder, tmp_path, exported):
+    arguments = ("tflite", "--model", folder("encoder"), "--output", tmp_path / "a.tflite")
+    assert run(*arguments, "--lengths", "16,24", "32", "--batch", "dynamic")[0] == 0
+    assert (exported["lengths"], exported["batch"]) == ((16, 24, 32), None)
+    assert run(*arguments, "--max-length", 16, "--fixed", "--batch", 2)[:2] == (0, "a report\n")
+    assert (exported["fixed"], exported["max_length"], exported["batch"]) == (True, 16, 2)
+
+
+def test_data_to_score_on(run, folder, tmp_path, exported):
+    """Takes the columns from the model's options.yaml, unless another task is given."""
+    model = tmp_path / "model"
+    shutil.copytree(folder("sequence-classification"), model)
+    (tmp_path / "dev.tsv").write_text("mail\tlabel\na boat\tLABEL_0\n")
+    arguments = ("tflite", "--model", model, "--output", tmp_path / "a.tflite")
+    arguments = (*arguments, "--eval-data", tmp_path / "dev.tsv")
+    status, _, errors = run(*arguments)
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "eval_task must be given where the model's folder has no options.yaml" in errors
+    (model / "options.yaml").write_text("task: classify\ntext_column: mail\ndata: old\n")
+    assert run(*arguments, "--max-drop", 0.2)[0] == 0
+    assert exported["gate"].data.text_column == "mail"
+    assert (exported["gate"].data.data, exported["gate"].max_drop) == (tmp_path / "dev.tsv", 0.2)
+    status, _, errors = run(*arguments, "--eval-task", "sst2")
+    assert (status, errors.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("saved-model", "--lengths", 16), "--lengths goes with tflite. Received: export saved"),
+        (("saved-model", "--eval-data", "d"), "--eval-data goes with tflite"),
+        (("tflite", "--max-drop", 0.1), "max_drop goes with eval_data. Received: 0.1. Give both."),
+        (("tflite", "--batch", "some"), "batch must be a whole number or dynamic. Received: 'some"),
+        (("tflite", "--lengths", "16,a"), "lengths must be a whole number. Received: 'a'"),
+        (("tflite", "--lengths", "16,0"), "lengths must be 1 or more. Received: 0"),
+    ],
+)
+def test_options_that_are_refused(run, tmp_path, arguments, message):
+    status, _, errors = run(*arguments, "--model", "small", "--output", tmp_path / "a")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert message in errors
 
 
 @pytest.mark.parametrize("name", ["saved-model", "tflite"])

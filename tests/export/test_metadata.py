@@ -8,14 +8,14 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 from albert_tf_export import export_tflite
-from albert_tf_export.tflite import label_path
+from albert_tf_export.tflite import LABELS, beside
 from flatbuffers import encode
 from flatbuffers.number_types import UOffsetTFlags
 from flatbuffers.table import Table
 
 from albert_tf.errors import UserError
 
-LABELS = "bad\nnaïve\ngood\n"
+NAMES = "bad\nnaïve\ngood\n"
 
 
 def field(table, number):
@@ -75,8 +75,8 @@ def test_tensors_are_named_in_the_order_of_the_graph(content, written):
 def test_labels_are_in_the_file_and_beside_it(content, written):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         assert archive.namelist() == ["labels.txt"]
-        assert archive.read("labels.txt").decode() == LABELS
-    assert label_path(written(export_tflite)).read_text(encoding="utf-8") == LABELS
+        assert archive.read("labels.txt").decode() == NAMES
+    assert beside(written(export_tflite), LABELS).read_text(encoding="utf-8") == NAMES
 
 
 def test_weights_stay_aligned(content):
@@ -96,11 +96,15 @@ def test_a_file_without_classes_replaces_one_with_labels(
 ):
     path, options = tmp_path / "a.tflite", {"ids_only": True, "check": False}
     first = export_tflite(classifier, tokenizer, path, **options)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.labels.txt", "a.tflite"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "a.export.json",
+        "a.labels.txt",
+        "a.tflite",
+    ]
     again = export_tflite(classifier, tokenizer, path, force=True, **options)
     assert again.sha256 == first.sha256
     export_tflite(make_model("encoder"), tokenizer, path, force=True, **options)
-    assert [file.name for file in tmp_path.iterdir()] == ["a.tflite"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.export.json", "a.tflite"]
     assert not zipfile.is_zipfile(path)
     assert [string(each, 0) for each in tables(described(path.read_bytes()), 3)] == ["ids"]
 
@@ -120,8 +124,8 @@ def test_a_label_of_two_lines(make_classifier, tokenizer, tmp_path):
 
 
 def test_taggers_have_labels_and_regression_has_none(checked, make_model):
-    assert label_path(checked(export_tflite, "token-classification").path).exists()
-    assert not label_path(checked(export_tflite, "regression").path).exists()
+    assert beside(checked(export_tflite, "token-classification").path, LABELS).exists()
+    assert not beside(checked(export_tflite, "regression").path, LABELS).exists()
     outputs = Interpreter(str(checked(export_tflite, "token-classification").path))
     assert outputs.get_signature_list()["ids"]["outputs"] == ["logits", "probabilities"]
     for details in outputs.get_output_details():

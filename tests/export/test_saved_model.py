@@ -197,9 +197,10 @@ def test_variables_have_the_same_order_wherever_they_are_in_memory(
 def test_wrong_answers_remove_it(classifier, tokenizer, tmp_path, monkeypatch):
     def outputs(runner, path, samples, vocabulary):
         rows = samples["ids"].expected
-        return {"ids": [*rows[:-1], {**rows[-1], "logits": rows[-1]["logits"] + 0.31}]}
+        rows = [*rows[:-1], {**rows[-1], "logits": rows[-1]["logits"] + 0.31}]
+        return {"ids": parity.Run(rows, 1, 1)}
 
-    monkeypatch.setattr(parity, "_outputs", outputs)
+    monkeypatch.setattr(parity, "run", outputs)
     message = "logits must be within .* of Keras'. Received: .* 0.31 from its signature 'ids'"
     with pytest.raises(ParityError, match=message):
         export_saved_model(classifier, tokenizer, tmp_path / "1", ids_only=True)
@@ -210,7 +211,7 @@ def test_ctrl_c_leaves_nothing(classifier, tokenizer, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parity, "_outputs", interrupted)
+    monkeypatch.setattr(parity, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export_saved_model(classifier, tokenizer, tmp_path / "1", ids_only=True)
     assert not list(tmp_path.iterdir())

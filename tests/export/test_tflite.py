@@ -169,7 +169,7 @@ def test_pairs(classifier, tokenizer, tmp_path):
 @pytest.mark.parametrize("found", [0.31, float("nan")])
 def test_wrong_answers_remove_it(found, classifier, tokenizer, tmp_path, monkeypatch):
     difference = parity.Difference("logits", found, 0.2)
-    monkeypatch.setattr(parity, "_outputs", lambda *_: {"ids": []})
+    monkeypatch.setattr(parity, "run", lambda *_: {"ids": parity.Run([], 1, 1)})
     monkeypatch.setattr(parity, "_difference", lambda *_: difference)
     with pytest.raises(ParityError, match=f"Received: .* {found} from its signature 'ids'"):
         export_tflite(classifier, tokenizer, tmp_path / "a", max_length=24, ids_only=True)
