@@ -21,6 +21,7 @@ class Baking:
     form: Literal["round", "square", "heart"] = option("round", help="form of the cake")
     layers: tuple[str, ...] = option((), help="fillings")
     note: str = "not an option"
+    sizes: tuple[int, ...] = option((), help="sizes to bake", range=COUNT)
 
     def __post_init__(self):
         check_options(self)
@@ -32,6 +33,7 @@ def test_values_are_converted():
     assert isinstance(baking.sugar, float)
     assert Baking("plum", layers="jam").layers == ("jam",)
     assert Baking("plum", eggs=None).eggs is None
+    assert Baking("plum", sizes=["16,24", 32]).sizes == (16, 24, 32)
 
 
 @pytest.mark.parametrize(
