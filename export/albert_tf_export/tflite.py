@@ -136,7 +136,7 @@ def export_tflite(
             if predictions
             else partial(ids_signature, choices=choices, strings=False)
         )
-        # Hosts that don't know signatures run the first one's graph.
+        # Hosts that don't know signatures run the graph of the first name in the alphabet.
         signatures = [
             make(model, unroll=unroll, name=key, batch=batch, length=length)
             for key, length in shapes.items()
