@@ -173,8 +173,8 @@ def run(options: OPTIONS) -> int:
     from albert_tf.files import written_atomically
 
     names = ("max_length", "fixed", "lengths", "max_bytes", "layers", "pairs", "quantize")
-    names = (*names, "choices", "predictions", "ids_only", "check")
-    given = {name: getattr(options, name) for name in names}
+    others = ("choices", "predictions", "ids_only", "check")
+    given = {name: getattr(options, name) for name in (*names, *others)}
     chosen = {name: value for name, value in given.items() if value not in (None, ())}
     data = _labelled(options)
     if data:

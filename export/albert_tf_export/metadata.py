@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any, Final
 
-import flatbuffers
+import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 

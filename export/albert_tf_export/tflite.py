@@ -129,7 +129,7 @@ def export_tflite(
         model = in_float32(model)
         unroll, choices = layers == "unrolled", choices or DEFAULT_CHOICES
         name = MASKED if predictions else IDS
-        shapes = {f"{name}_{length}": length for length in lengths}
+        shapes: dict[str, int | None] = {f"{name}_{length}": length for length in lengths}
         shapes = shapes or {name: max_length if fixed else None}
         make = (
             partial(masked_signature, predictions=predictions)
@@ -142,8 +142,9 @@ def export_tflite(
             for key, length in shapes.items()
         ]
         if not ids_only:
-            padding = "max_length" if fixed or lengths else "longest"
-            preprocessor = AlbertPreprocessor(tokenizer, max_length, padding)
+            preprocessor = AlbertPreprocessor(
+                tokenizer, max_length, "max_length" if fixed or lengths else "longest"
+            )
             text = text_signature(
                 model, preprocessor, unroll=unroll, pairs=pairs, batch=batch, choices=choices
             )
