@@ -40,6 +40,9 @@ UV := $(VENV)/bin/uv
 RESOLUTION_oldest := --only-binary :all: --resolution lowest-direct
 RESOLUTION_newest := --only-binary :all: --resolution highest
 export UV_PYTHON_DOWNLOADS ?= never
+# In an environment without compiled modules each process would compile TensorFlow's, which takes
+# longer than their import.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Stamps are named by a checksum, because a fresh clone gives every file a new date.
 SUM := $(shell cat requirements.txt pyproject.toml | cksum | cut -d ' ' -f 1)
