@@ -163,9 +163,11 @@ def _rest(folder: Path) -> Path:
 def versions() -> dict[str, Any]:
     """Returns the versions of Python and of the packages that decide what a run computes."""
     packages = ("albert_tf", "tensorflow", "keras", "jax", "torch", "sentencepiece")
-    installed = {dist.metadata["Name"]: dist.version for dist in metadata.distributions()}
-    found = {name: installed[name] for name in packages if name in installed}
-    return {"python": platform.python_version(), **found}
+    found = {"python": platform.python_version()}
+    for name in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def digest(content: Any) -> str:
