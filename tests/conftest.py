@@ -238,6 +238,26 @@ def scrambled():
 
 
 @pytest.fixture
+def without_graphs():
+    """Runs TensorFlow's functions eagerly, which is quicker for a few steps."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture(scope="module")
+def one_layer():
+    """Gives the size "tiny" one layer, which trains in less than half of the time."""
+    from albert_tf.sizes import SIZES
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SIZES, "tiny", {**SIZES["tiny"], "num_hidden_layers": 1})
+        yield
+
+
+@pytest.fixture
 def ctrl_c_enabled():
     """Restores the handler of Ctrl-C, which a shell disables for background processes."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

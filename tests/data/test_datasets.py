@@ -24,9 +24,13 @@ from albert_tf.models import (
 TEXTS = ["the old square " * (number % 5 + 1) for number in range(11)]
 
 
+def config_of(tokenizer, **fields):
+    sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 1}
+    return AlbertConfig.from_size("tiny", **sizes, **fields)
+
+
 def model(tokenizer, **fields):
-    config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size, **fields)
-    return AlbertForSequenceClassification(config)
+    return AlbertForSequenceClassification(config_of(tokenizer, **fields))
 
 
 def test_fit_and_predict(tiny_tokenizer):
@@ -88,10 +92,10 @@ def test_questions_and_answers(tiny_tokenizer, answerability):
     columns = ["where?", "who?"] * 4, [CONTEXT] * 8
     given = {"max_length": 40, "batch_size": 5, "answerability": answerability}
     dataset = question_answering_dataset(tiny_tokenizer, *columns, ANSWERS, **given)
-    config = AlbertConfig.from_size("tiny", vocab_size=tiny_tokenizer.vocab_size)
-    answerer = AlbertForQuestionAnswering(config, answerability=answerability)
+    config = config_of(tiny_tokenizer, answerability=answerability)
+    answerer = AlbertForQuestionAnswering(config)
     answerer.compile("adam", metrics=[ExactMatch(), "accuracy"], run_eagerly=True)
-    history = answerer.fit(dataset, epochs=2, verbose=0).history
+    history = answerer.fit(dataset, verbose=0).history
     assert {"exact_match", "accuracy", "loss"} <= history.keys()
     scored = answerer.evaluate(dataset, return_dict=True, verbose=0)
     right, count = 0, 0
@@ -116,9 +120,7 @@ def test_tags(tiny_tokenizer):
     names = ["O", "B-X", "I-X"]
     words = [["the", "old", "harbour", "square"][: number % 4 + 1] * 3 for number in range(11)]
     tags = [[number % 3 for number in range(len(sentence))] for sentence in words]
-    config = AlbertConfig.from_size(
-        "tiny", vocab_size=tiny_tokenizer.vocab_size, id2label=dict(enumerate(names))
-    )
+    config = config_of(tiny_tokenizer, id2label=dict(enumerate(names)))
     tagger = AlbertForTokenClassification(config)
     tagger.compile(keras.optimizers.Adam(3e-3), metrics=[EntityF1(names)])
     dataset = token_classification_dataset(tiny_tokenizer, words, tags, batch_size=4)
@@ -155,10 +157,10 @@ def test_choices_unlike_in_number(tiny_tokenizer):
     choices = [["fresh bread", "the square", "smoke"][: 2 + number % 2] for number in range(11)]
     columns = (TEXTS, choices, [number % 2 for number in range(11)], ["a"] * 11)
     dataset = multiple_choice_dataset(tiny_tokenizer, *columns, batch_size=4, max_length=24)
-    chooser = AlbertForMultipleChoice(model(tiny_tokenizer).config)
+    chooser = AlbertForMultipleChoice(config_of(tiny_tokenizer))
     chooser.compile("adam", metrics=["accuracy"], run_eagerly=True)
-    history = chooser.fit(dataset, epochs=2, verbose=0).history
-    assert np.isfinite(history["loss"]).all() and len(history["accuracy"]) == 2
+    history = chooser.fit(dataset, verbose=0).history
+    assert np.isfinite(history["loss"]).all() and len(history["accuracy"]) == 1
     unlabelled = multiple_choice_dataset(tiny_tokenizer, TEXTS[:3], choices[:3], batch_size=1)
     logits = chooser.predict(unlabelled, verbose=0)["logits"]
     assert logits.shape == (3, 3) and (logits.argmax(-1)[[0, 2]] < 2).all()

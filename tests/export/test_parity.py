@@ -65,10 +65,12 @@ def test_the_digest_depends_on_names_and_contents_alone(tmp_path):
 
 
 PARENT = """
-import signal, sys
+import contextlib, signal, sys
 from pathlib import Path
 from albert_tf_export import parity
 signal.signal(signal.SIGINT, signal.default_int_handler)  # A background job ignores it.
+with contextlib.suppress(KeyboardInterrupt):
+    parity._run_scripts([[Path(sys.argv[1])]])
 parity._run_scripts([[Path(sys.argv[1])]])
 """
 ENDLESS = """
@@ -78,19 +80,22 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
-def test_a_check_ends_with_its_parent(tmp_path, stop):
-    script = tmp_path / "script.py"
+def test_a_check_ends_with_its_parent(tmp_path):
+    """Interrupts a parent in its first check, and kills it in its second one."""
+    script, pid = tmp_path / "script.py", tmp_path / "pid"
     script.write_text(ENDLESS)
     parent = subprocess.Popen([sys.executable, "-c", PARENT, script], stderr=subprocess.PIPE)
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
-        assert parent.poll() is None, parent.stderr.read()
-        time.sleep(0.01)
-    parent.send_signal(stop)
+    for stop in (signal.SIGINT, signal.SIGKILL):
+        while not pid.exists() or not pid.read_text().strip():
+            assert parent.poll() is None, parent.stderr.read()
+            time.sleep(0.01)
+        child = Path("/proc", pid.read_text().strip())
+        pid.unlink()
+        parent.send_signal(stop)
+        for _ in range(3000):
+            if not child.exists():
+                break
+            time.sleep(0.01)
+        assert not child.exists()
     parent.communicate()
-    child = Path("/proc", (tmp_path / "pid").read_text().strip())
-    for _ in range(3000):
-        if not child.exists():
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"{child} is still there")
+    assert parent.returncode == -signal.SIGKILL

@@ -21,6 +21,8 @@ TASKS = (
     "multiple-choice",
 )
 MASKED = ("pretraining", "masked-lm")
+# test_forms_of_tflite converts these; their outputs differ from those of other tasks in little.
+ALIKE = ("pretraining", "regression", "several-labels")
 FORMS = (
     *((task, "loop", "float16") for task in TASKS if task != "encoder"),
     ("encoder", "unrolled", "float16"),
@@ -49,7 +51,7 @@ def test_saved_model(task, checked):
     assert all(each.value < 1e-5 for each in report.differences.values())
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", [task for task in TASKS if task not in ALIKE])
 def test_tflite(task, checked):
     report = checked(export_tflite, task)
     assert set(report.differences) == {"text", "ids"}

@@ -63,7 +63,7 @@ def logits(model, features):
 def test_callbacks(load, features, tmp_path):
     """Each does its work, and the files that they write load."""
     model = load()
-    model.compile(keras.optimizers.Adam(1e-2), metrics=["accuracy"])
+    model.compile(keras.optimizers.Adam(1e-2), metrics=["accuracy"], run_eagerly=True)
     logs = keras.callbacks.TensorBoard(tmp_path / "logs")
     callbacks = [
         keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.weights.h5", save_weights_only=True),
@@ -100,7 +100,7 @@ def test_backup_and_restore(load, features, tmp_path):
 
     def fit(*more):
         model = load()
-        model.compile(keras.optimizers.Adam(1e-2))
+        model.compile(keras.optimizers.Adam(1e-2), run_eagerly=True)
         backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
         options = {"epochs": 4, "batch_size": 6, "shuffle": False, "verbose": 0}
         callbacks = [backup, *more] if more != (None,) else []

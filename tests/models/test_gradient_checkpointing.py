@@ -152,7 +152,7 @@ def test_on_and_off(small_config, small_features, monkeypatch):
 
 def test_a_compiled_model_notices(small_config, small_features):
     """`fit` traces anew after the switch, so that its graph has it."""
-    model = AlbertForSequenceClassification(small_config)
+    model = AlbertForSequenceClassification(dataclasses.replace(small_config, num_hidden_layers=1))
     model.compile("sgd")
     model.fit(small_features, LABELS, verbose=0)
     model.gradient_checkpointing_enable()

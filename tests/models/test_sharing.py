@@ -74,7 +74,7 @@ def test_unshared_answers_alike(config, small_features, scrambled, share, groups
 
 def test_unshared_layers_go_apart(config, small_features, scrambled):
     deep = unshare(scrambled(AlbertForPreTraining(config)))
-    deep.compile("sgd")
+    deep.compile("sgd", run_eagerly=True)
     deep.fit(small_features, {"sentence_order_label": np.array([0, 1])}, verbose=0)
     kernels = [
         ops.convert_to_numpy(block.ffn.output_dense.kernel) for block in deep.albert.encoder.blocks

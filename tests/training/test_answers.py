@@ -88,6 +88,7 @@ def test_squad_2_from_files_to_answers(tmp_path, head, monkeypatch):
         evaluate(task="squad", data=data, model=str(output), head=other)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_squad_1(tmp_path, monkeypatch):
     data = write(tmp_path / "all.json", impossible=False)
     report = finetune(options(data, tmp_path / "out", steps=2))

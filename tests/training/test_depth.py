@@ -9,6 +9,8 @@ from albert_tf.training.depth import freeze, rate_factors
 from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.runtime import strategy_for
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 
 def model_of(**config):
     sizes = {"num_hidden_layers": 4, "vocab_size": 31, "num_labels": 2, **config}

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from safetensors.numpy import load_file
 
 from albert_tf.cli import main
@@ -24,6 +23,7 @@ from albert_tf.training.finetune import finetune
 from albert_tf.training.loop import Interrupted, Loop
 from albert_tf.training.options import FinetuningOptions
 
+pytestmark = pytest.mark.usefixtures("one_layer")
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = ("warm", "funny", "clever", "kind", "fresh", "wonderful", "generous", "quiet")
 MNLI = ("entailment", "neutral", "contradiction")
@@ -45,14 +45,6 @@ def write(folder):
     ):
         (folder / f"{name}.tsv").write_text("text\tlabel\n" + "\n".join(part) + "\n")
     return folder
-
-
-@pytest.fixture
-def without_graphs():
-    """Runs TensorFlow's functions eagerly, which is quicker for a few steps."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture
@@ -235,6 +227,7 @@ def test_regression(tmp_path):
         options(
             tmp_path / "all.jsonl",
             tmp_path / "out",
+            epochs=1,
             text_column="body",
             label_column="stars",
             regression=True,
@@ -260,7 +253,7 @@ def test_several_labels(tmp_path, capsys):
     ]
     path = tmp_path / "all.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
-    given = {"multi_label": True, "dev_fraction": 0.25, "learning_rate": 3e-3}
+    given = {"multi_label": True, "dev_fraction": 0.25, "learning_rate": 3e-3, "epochs": 1}
     report = finetune(options(path, tmp_path / "out", **given))
     best = report["best"]
     assert set(best) >= {"micro_f1", "macro_f1", "mean_average_precision"}
@@ -353,12 +346,12 @@ def test_an_output_that_exists(data, tmp_path):
         pytest.raises(UserError, match="one run at a time .*other, locked by process"),
     ):
         finetune(options(data, tmp_path / "other"))
-    without_progress = {"epochs": 9, "learning_rate": 1e-9, "patience": 2}
+    without_progress = {"epochs": 5, "learning_rate": 1e-9, "patience": 1, "batch_size": 16}
     report = finetune(options(data, tmp_path / "out", force=True, **without_progress))
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
     assert (tmp_path / "out" / "README.old.md").read_text() == "my own card"
     assert not (tmp_path / "out" / "scores.png").exists()  # an earlier task's
-    assert len(report["history"]) == report["best"]["epoch"] + 2 < 9
+    assert len(report["history"]) == report["best"]["epoch"] + 1 < 5
 
 
 @pytest.mark.parametrize(
@@ -397,7 +390,7 @@ def test_a_full_disk_loses_nothing(data, tmp_path, monkeypatch):
 
     monkeypatch.setattr(safetensors.numpy, "save_file", full)
     with pytest.raises(OSError, match="No space left"):
-        finetune(options(data, tmp_path / "out"))
+        finetune(options(data, tmp_path / "out", steps=3))
     monkeypatch.undo()
     assert not list((tmp_path / "out").rglob("*.safetensors"))
-    assert finetune(options(data, tmp_path / "out"))["step"] == 14
+    assert finetune(options(data, tmp_path / "out", steps=3))["step"] == 3

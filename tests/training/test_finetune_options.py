@@ -16,6 +16,8 @@ from albert_tf.training.finetune import finetune
 from albert_tf.training.loop import Interrupted, Loop
 from tests.training.test_finetune import ROOT, ask_to_stop, at_step, options, write
 
+pytestmark = pytest.mark.usefixtures("one_layer")
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):

@@ -172,6 +172,7 @@ def test_xla_does_not_change_the_training(batches, whole):
     assert_near(model.weights, whole[0].weights, atol=1e-5)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_the_average_counts_steps(batches):
     """Averages by hand; Keras' accumulation would update the average for every part."""
     model, expected = compiled(averaging()), None
@@ -197,6 +198,7 @@ def test_accumulation_of_keras_is_refused(batches):
         steps.TrainingStep(model, strategy_for("none"))
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_saved_step_resumes_exactly_and_scores_as_it_did(batches, tmp_path):
     """Saves dropout seeds and the average of weights between two steps."""
     model, scores = compiled(averaging(), dropout=DROPOUT), []
@@ -220,6 +222,7 @@ def test_a_saved_step_resumes_exactly_and_scores_as_it_did(batches, tmp_path):
     assert_near(other.optimizer.variables, model.optimizer.variables, atol=0)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_evaluation_of_batches_of_any_size(batches):
     model = compiled()
     before = values(model.variables)
@@ -231,6 +234,7 @@ def test_evaluation_of_batches_of_any_size(batches):
     assert_near(model.variables, before, atol=0)
 
 
+@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision(batches, whole, policy):
     """The loss scale changes neither weights nor clipping."""
