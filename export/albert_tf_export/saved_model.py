@@ -22,6 +22,7 @@ from albert_tf_export.signatures import (
     Signature,
     ids_signature,
     masked_signature,
+    padded_ids_signature,
     takes_positions,
     text_signature,
 )
@@ -46,6 +47,7 @@ def export_saved_model(
     their outputs):
         `text`: takes strings; also `serving_default`.
         `ids`: takes ids; `serving_default` if there is no `text`.
+        `padded_ids`: takes `input_ids` alone, for servers that pad requests.
         `masked`: takes ids and the positions to score; for models that predict masked pieces.
 
     Args:
@@ -90,7 +92,10 @@ def export_saved_model(
     with written_atomically(path, force=force, alone=True) as folder:
         model = in_float32(model)
         unroll = layers == "unrolled"
-        signatures = [ids_signature(model, unroll=unroll)]
+        signatures = [
+            ids_signature(model, unroll=unroll),
+            padded_ids_signature(model, tokenizer.special, unroll=unroll),
+        ]
         if not ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
             text = text_signature(
@@ -103,7 +108,8 @@ def export_saved_model(
         differences: Mapping[str, parity.Difference] = {}
         if check:
             cases = sample(model, tokenizer, max_length, pairs)
-            samples = {signature.name: cases[signature.name] for signature in signatures}
+            names = [each.name for each in signatures if each.name in cases]
+            samples = {name: cases[name] for name in names}
             differences = parity.check("saved_model.py", folder, samples)
         return parity.report(Path(path), folder, differences)
 

@@ -10,10 +10,12 @@ from albert_tf.data import features as schema
 from albert_tf.models import AlbertForMultipleChoice, AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.preprocessing import AlbertPreprocessor
+from albert_tf.text.segmenter import SpecialTokens
 from albert_tf_export.task_outputs import Tensors, task_outputs
 
 IDS: Final = "ids"
 MASKED: Final = "masked"
+PADDED_IDS: Final = "padded_ids"
 TEXT: Final = "text"
 TEXT_PAIR: Final = "text_pair"
 POSITIONS: Final = "masked_lm_positions"
@@ -85,6 +87,45 @@ def masked_signature(
     specs = [tf.TensorSpec([batch, length], each.dtype, each.name) for each in schema.INPUTS]
     specs.append(tf.TensorSpec([batch, predictions], tf.int32, POSITIONS))
     return _of_features(name, specs, model, unroll)
+
+
+def padded_ids_signature(
+    model: PreTrainedModel, special: SpecialTokens, *, unroll: bool
+) -> Signature:
+    """Takes `input_ids` alone, int32 `[B, T]`, and derives the mask and the types from them.
+
+    A row is `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, then padding. TensorFlow Serving's
+    `pad_variable_length_inputs` pads a tensor with its first element, which is `[CLS]` here: a
+    `[CLS]` after the row's first piece is padding too. Rows of another form are refused.
+    """
+    shape = [None, None, None] if has_choices(model) else [None, None]
+
+    def function(ids: tf.Tensor) -> Tensors:
+        is_first = tf.range(tf.shape(ids)[-1]) == 0
+        is_separator = ids == special.separate_id
+        is_piece = (ids != special.pad_id) & ((ids != special.classify_id) | is_first)
+        mask = tf.cast(is_piece, tf.int32)
+        segment = tf.cumsum(tf.cast(is_separator, tf.int32), axis=-1, exclusive=True)
+        ends = tf.concat([is_piece[..., 1:], tf.zeros_like(is_piece[..., :1])], axis=-1)
+        is_end = is_piece & ~ends
+        valid = (
+            tf.reduce_all(ids[..., :1] == special.classify_id)
+            & tf.reduce_all(is_separator | ~is_end)
+            & tf.reduce_all(tf.reduce_sum(tf.cast(is_end, tf.int32), axis=-1) == 1)
+            & tf.reduce_all(segment * mask < 2)
+        )
+        rule = (
+            "Each row of input_ids must be [CLS] A [SEP], or [CLS] A [SEP] B [SEP], then only "
+            f"padding: {special.classify_id} … {special.separate_id}, then {special.pad_id}."
+        )
+        with tf.control_dependencies([tf.debugging.Assert(valid, [rule, ids])]):
+            types = segment * mask
+        features = {"input_ids": ids * mask, "attention_mask": mask, "token_type_ids": types}
+        if special.pad_id:
+            features["input_ids"] += special.pad_id * (1 - mask)
+        return task_outputs(model, features, unroll)
+
+    return Signature(PADDED_IDS, [tf.TensorSpec(shape, tf.int32, "input_ids")], function)
 
 
 def _of_features(

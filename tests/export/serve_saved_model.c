@@ -1,12 +1,15 @@
-/* Answers texts from a SavedModel through TensorFlow's C API alone, as TF Serving's loader would.
+/* Answers texts or ids from a SavedModel through TensorFlow's C API alone, as TF Serving's loader
+ * would.
  *
- * Usage: serve_saved_model LIBRARY SAVED_MODEL INPUT OUTPUT... < texts
+ * Usage: serve_saved_model LIBRARY SAVED_MODEL INPUTS OUTPUT... < rows
  *   LIBRARY      a shared library of operators to load first, such as tensorflow-text's
  *                _fast_sentencepiece_tokenizer.so; "-" for none.
  *   SAVED_MODEL  a folder with a graph tagged "serve".
- *   INPUT        the tensor that takes the texts, string [B], as `name` or `name:index`.
+ *   INPUTS       the tensor that takes the texts, string [B], as `name` or `name:index`; or up to
+ *                four that take ids, int32 [B, T], with commas between them.
  *   OUTPUT       tensors to fetch, float32 [B, ...], likewise.
- *   texts        UTF-8 on standard input, one text a line, B lines.
+ *   rows         on standard input, B lines: a text in UTF-8, or the ids of each input in turn,
+ *                with spaces between ids and "|" between inputs.
  * Prints B lines: the values of each output in turn, with %.9g, which a float32 survives.
  * Ends with status 0, or with 1 and a line on standard error.
  *
@@ -23,6 +26,8 @@
 
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/c/tf_tstring.h"
+
+#define MAX_INPUTS 4
 
 static void fail(const char *format, ...) {
   va_list values;
@@ -84,6 +89,36 @@ static TF_Tensor *read_texts(FILE *stream) {
   return tensor;
 }
 
+/* Reads one row a line, "1 2 3|1 1 1", into int32 tensors [B, T]; T may differ between inputs. */
+static void read_ids(FILE *stream, TF_Tensor **tensors, int inputs) {
+  int32_t *ids[MAX_INPUTS] = {NULL};
+  int64_t counts[MAX_INPUTS] = {0}, batch = 0;
+  char *line = NULL;
+  size_t capacity = 0;
+  for (; getline(&line, &capacity, stream) >= 0; ++batch) {
+    char *rest = line;
+    for (int i = 0; i < inputs; ++i) {
+      char *part = strsep(&rest, "|"), *end = part;
+      if (part == NULL) fail("A line must have the ids of %d inputs. Received: %d.", inputs, i);
+      for (long id = strtol(part, &end, 10); end != part; id = strtol(part, &end, 10)) {
+        ids[i] = grown(ids[i], (size_t)(counts[i] + 1) * sizeof **ids);
+        ids[i][counts[i]++] = (int32_t)id;
+        part = end;
+      }
+    }
+  }
+  free(line);
+  if (batch == 0) fail("Standard input must have at least one line. Received none.");
+  for (int i = 0; i < inputs; ++i) {
+    const int64_t shape[] = {batch, counts[i] / batch};
+    if (counts[i] % batch != 0) fail("Rows must have as many ids each.");
+    const size_t size = (size_t)counts[i] * sizeof **ids;
+    tensors[i] = TF_AllocateTensor(TF_INT32, shape, 2, size);
+    if (size != 0) memcpy(TF_TensorData(tensors[i]), ids[i], size);
+    free(ids[i]);
+  }
+}
+
 static void check_shape(const TF_Tensor *output, const char *name, int64_t batch) {
   if (TF_TensorType(output) != TF_FLOAT) fail("An output must be float32. Received: %s", name);
   if (TF_NumDims(output) < 1 || TF_Dim(output, 0) != batch)
@@ -121,26 +156,33 @@ static TF_Session *load(const char *library, const char *folder, TF_Graph *graph
 }
 
 int main(int argc, char **argv) {
-  if (argc < 5) fail("Usage: serve_saved_model LIBRARY SAVED_MODEL INPUT OUTPUT... < texts");
+  if (argc < 5) fail("Usage: serve_saved_model LIBRARY SAVED_MODEL INPUTS OUTPUT... < rows");
   const int count = argc - 4;
   TF_Status *status = TF_NewStatus();
   TF_Graph *graph = TF_NewGraph();
   TF_Session *session = load(argv[1], argv[2], graph, status);
 
-  const TF_Output input = tensor_of(graph, argv[3]);
+  TF_Output inputs[MAX_INPUTS];
+  TF_Tensor *rows[MAX_INPUTS];
+  int given = 0;
+  for (char *name; given < MAX_INPUTS && (name = strsep(&argv[3], ",")) != NULL;)
+    inputs[given++] = tensor_of(graph, name);
   TF_Output *fetches = grown(NULL, (size_t)count * sizeof *fetches);
   TF_Tensor **outputs = grown(NULL, (size_t)count * sizeof *outputs);
   for (int i = 0; i < count; ++i) fetches[i] = tensor_of(graph, argv[4 + i]);
 
-  TF_Tensor *texts = read_texts(stdin);
-  const int64_t batch = TF_Dim(texts, 0);
-  TF_SessionRun(session, NULL, &input, &texts, 1, fetches, outputs, count, NULL, 0, NULL, status);
+  if (TF_OperationOutputType(inputs[0]) == TF_STRING)
+    rows[0] = read_texts(stdin);
+  else
+    read_ids(stdin, rows, given);
+  const int64_t batch = TF_Dim(rows[0], 0);
+  TF_SessionRun(session, NULL, inputs, rows, given, fetches, outputs, count, NULL, 0, NULL, status);
   check(status, "The run");
   for (int i = 0; i < count; ++i) check_shape(outputs[i], argv[4 + i], batch);
   print_rows(outputs, count, batch);
 
   for (int i = 0; i < count; ++i) TF_DeleteTensor(outputs[i]);
-  TF_DeleteTensor(texts);
+  for (int i = 0; i < given; ++i) TF_DeleteTensor(rows[i]);
   free(outputs);
   free(fetches);
   TF_CloseSession(session, status);

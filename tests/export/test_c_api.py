@@ -50,11 +50,11 @@ def serve(c_program, texts):
     return run
 
 
-def tensors(folder):
-    """Returns the names of the input and output tensors of the default signature."""
+def tensors(folder, signature="serving_default"):
+    """Returns the names of the input and output tensors of a signature."""
     saved_model = saved_model_pb2.SavedModel()
     saved_model.ParseFromString((folder / "saved_model.pb").read_bytes())
-    declared = saved_model.meta_graphs[0].signature_def["serving_default"]
+    declared = saved_model.meta_graphs[0].signature_def[signature]
     return (
         {name: tensor.name for name, tensor in declared.inputs.items()},
         {name: tensor.name for name, tensor in declared.outputs.items()},
@@ -83,6 +83,47 @@ def test_serves_a_tagger(checked, make_model, serve, features):
     real = features["attention_mask"] == 1
     found = rows.reshape(len(rows), -1, 3)
     np.testing.assert_allclose(found[real], expected[real], rtol=0, atol=2e-6)
+
+
+NAMES = ("input_ids", "attention_mask", "token_type_ids")
+
+
+def line(*inputs):
+    return "|".join(" ".join(map(str, row)) for row in inputs)
+
+
+def test_serves_ids(written, serve, features, logits):
+    folder = written(export_saved_model)
+    for signature, names in (("ids", NAMES), ("padded_ids", NAMES[:1])):
+        inputs, outputs = tensors(folder, signature)
+        rows = [line(*row) for row in zip(*(features[name] for name in names), strict=True)]
+        source = ",".join(inputs[name] for name in names)
+        answer = serve(folder, source, outputs["logits"], texts=rows)
+        assert answer.returncode == 0, answer.stderr.decode()
+        found = np.loadtxt(io.BytesIO(answer.stdout), ndmin=2)
+        np.testing.assert_allclose(found, logits, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("signature", "row", "message"),
+    [
+        ("ids", line([2, -1, 3], [1, 1, 1], [0, 0, 0]), "= -1 is not in [0, "),
+        ("ids", line([2, 124, 3], [1, 1, 1], [0, 0, 0]), "= 124 is not in [0, "),
+        ("ids", line([2, 9, 3], [1, 1, 1], [0, 2, 0]), "= 2 is not in [0, "),
+        ("ids", line([2, 9, 3], [1], [0, 0, 0]), "attention_mask must have the shape"),
+        ("ids", line([2, 9, 3], [1, 1, 1], [0, 0]), "token_type_ids must have the shape"),
+        ("padded_ids", line([2, 9, -1, 3]), "= -1 is not in [0, "),
+        ("padded_ids", line([2, 9, 2, 9, 3]), "Each row of input_ids must be"),
+    ],
+)
+def test_refuses_ids(signature, row, message, written, serve):
+    folder = written(export_saved_model)
+    inputs, outputs = tensors(folder, signature)
+    names = NAMES[: len(inputs)]
+    source = ",".join(inputs[name] for name in names)
+    answer = serve(folder, source, outputs["logits"], texts=[row])
+    assert answer.returncode == 1
+    assert message in answer.stderr.decode()
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_ids_in_for_any_batch_and_length(exported, classifier, tokenizer, batch,
 
 def test_signatures_are_declared(exported):
     _, served = exported
-    assert set(served) == {"serving_default", "text", "ids"}
+    assert set(served) == {"serving_default", "text", "ids", "padded_ids"}
     text = served["text"].structured_input_signature[1]
     assert text == {"text": tf.TensorSpec([None], tf.string, "text")}
     assert served["ids"].structured_input_signature[1] == {
@@ -113,7 +113,7 @@ def test_ids_only_needs_no_operators_of_text(written, features, logits):
     graphs = [(path / "saved_model.pb").read_bytes() for path in (with_text, ids_only)]
     assert [b"TFText>FastSentencepieceTokenize" in graph for graph in graphs] == [True, False]
     _, served = signatures(ids_only)
-    assert set(served) == {"ids", "serving_default"}
+    assert set(served) == {"ids", "padded_ids", "serving_default"}
     tensors = {name: tf.constant(value) for name, value in features.items()}
     np.testing.assert_allclose(
         served["serving_default"](**tensors)["logits"], logits, rtol=0, atol=2e-6
