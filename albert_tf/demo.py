@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     data = reviews()
     new = data / "new.txt"
     train = f"--task classify --data {data} --text-column sentence --model small"
-    train += f" --epochs 6 --batch-size 16 --output {model} --force"
+    train += f" --output {model} --force"
     _albert_tf(f"finetune {train}")
     _albert_tf(f"export saved-model --model {model} --output {served} --force")
     _albert_tf(f"export tflite --model {model} --output {phone} --quantize dynamic --force")
