@@ -98,13 +98,13 @@ def test_a_state_of_another_model(tmp_path, small_config):
         load_state(tmp_path / "state", other, SETTINGS)
 
 
-def test_a_full_disk_leaves_the_earlier_state(tmp_path, files_of_at_most):
-    model, path = compiled(1), tmp_path / "state"
-    save_state(path, model, SETTINGS, PROGRESS)
-    with pytest.raises(OSError, match="too large"), files_of_at_most(50_000):
-        save_state(path, model, SETTINGS, {**PROGRESS, "step": 3})
-    assert load_state(path, model, SETTINGS) == PROGRESS
-    assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
+def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path, tiny_tokenizer, files_of_at_most):
+    model, checkpoints = compiled(1), Checkpoints(tmp_path, tiny_tokenizer, SETTINGS, keep=1)
+    checkpoints.save(model, PROGRESS)
+    with pytest.raises(OSError, match="too large"), files_of_at_most(5_000):
+        checkpoints.save(model, {**PROGRESS, "step": 3})
+    assert checkpoints.load(model) == PROGRESS
+    assert os.listdir(tmp_path / CHECKPOINTS) == ["step-00000002"]
 
 
 @pytest.mark.parametrize("force", [False, True])

@@ -16,6 +16,12 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """Makes the terminal wide: older versions of tqdm cut its lines."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """Returns a clock that the test sets."""

@@ -1,6 +1,8 @@
 import io
 import re
 
+import pytest
+
 from albert_tf.data.jobs import progress
 from albert_tf.data.jobs.progress import Progress
 
@@ -8,6 +10,12 @@ from albert_tf.data.jobs.progress import Progress
 class Terminal(io.StringIO):
     def isatty(self):
         return True
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """Makes the terminal wide: older versions of tqdm cut its lines."""
+    monkeypatch.setenv("COLUMNS", "200")
 
 
 def test_a_terminal_shows_a_bar_with_counts_and_ends_it():
