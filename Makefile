@@ -5,6 +5,7 @@
 # make test-faults    commands killed, starved of space and run twice, TRIALS=200 times at random
 # make test-engines   building data on Spark and on Beam; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
+# make test-web       the page in Chromium; needs npm and Chromium
 # make test-peers     comparisons with transformers and KerasHub, on models drawn from a seed
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make test-oldest    the quick tests with the oldest version of each package in requirements.txt
@@ -23,7 +24,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-oldest \
+.PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-web test-oldest \
   test-pythons fuzz coverage lint clean
 
 WORKERS ?= 2
@@ -49,11 +50,12 @@ SUM := $(shell cat requirements.txt pyproject.toml | cksum | cut -d ' ' -f 1)
 BASE_STAMP := $(VENV)/.installed-$(SUM)
 DEV_STAMP := $(VENV)/.installed-dev-$(SUM)
 BACKENDS_STAMP := $(VENV)/.installed-backends-$(SUM)
+BROWSER_STAMP := $(VENV)/.installed-browser-$(SUM)
 PEERS_STAMP := $(VENV)/.installed-peers-$(SUM)
 ENGINES_STAMP := $(ENGINES)/.installed-$(SUM)
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile
-PLAIN := not peers and not backends and not engines and not faults
+PLAIN := not peers and not browser and not backends and not engines and not faults
 QUICK := $(PLAIN) and not slow
 # Apart from the rest, so that no process grows beyond a few GB.
 HEAVY := tests/models tests/pipelines tests/export tests/text
@@ -126,6 +128,9 @@ test-backends: $(BACKENDS_STAMP)
 test-peers: $(PEERS_STAMP)
 	$(PYTEST) -m peers --packages-required tests --ignore=tests/engines
 
+test-web: $(BROWSER_STAMP)
+	$(RUN) -m pytest -n 0 -m browser --packages-required tests/export/test_browser.py
+
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
 fuzz: $(DEV_STAMP)
 	$(RUN) -m pytest -n 0 tests/fuzz
@@ -183,6 +188,10 @@ $(DEV_STAMP): $(BASE_STAMP)
 
 $(BACKENDS_STAMP): $(DEV_STAMP)
 	$(RUN) -m pip install --quiet --editable '.[jax,torch]'
+	@touch $@
+
+$(BROWSER_STAMP): $(DEV_STAMP)
+	$(RUN) -m pip install --quiet --editable '.[browser]'
 	@touch $@
 
 $(PEERS_STAMP): $(DEV_STAMP)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from albert_tf_export import export_saved_model as export_saved_model
     from albert_tf_export import export_tflite as export_tflite
+    from albert_tf_export import export_web as export_web
 
     from albert_tf.checkpoints.conversion import convert as convert
     from albert_tf.config import AlbertConfig as AlbertConfig
@@ -70,6 +71,7 @@ _HOMES = {
     "evaluate": "albert_tf.training.evaluate",
     "export_saved_model": "albert_tf_export",
     "export_tflite": "albert_tf_export",
+    "export_web": "albert_tf_export",
     "finetune": "albert_tf.training.finetune",
     "load_pretrained": "albert_tf.models.auto",
     "pipeline": "albert_tf.pipelines",

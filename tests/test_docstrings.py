@@ -12,6 +12,7 @@ WITHOUT_EXAMPLE = {
     "UserError",
     "build_data",
     "evaluate",
+    "export_web",  # installs packages with npm
     "finetune",
     "pretrain",
 }

@@ -35,7 +35,8 @@ TASKS: Final[Mapping[type[PreTrainedModel], str]] = {
 }
 PAGE: Final = Path(__file__).parent / "page"
 LOCK: Final = "package-lock.json"
-LENGTHS: Final = (16, 64, 128, 384)  # pieces; 384 is the window of question answering
+LENGTHS: Final = (16, 64, 128)  # pieces
+LONGEST: Final = 384  # pieces, as in the pipeline for questions
 PREDICTIONS: Final = 4  # masks that one call of the model fills
 LITERT, SENTENCEPIECE = "@litertjs/core", "@agnai/sentencepiece-js"
 # Browsers without relaxed SIMD load "compat".
@@ -71,8 +72,8 @@ EXAMPLES: Final = {
         ["The battery died, the screen froze and support never answered."],
     ],
     "fill-mask": [
-        ["The food was [MASK] and the staff were friendly."],
-        ["It was a [MASK] day, and the [MASK] was open."],
+        ["He looked at her for a [MASK], and then went out of the room."],
+        ["She opened the [MASK] and looked out into the [MASK]."],
     ],
     "question-answering": [
         [
@@ -108,8 +109,8 @@ def export_web(
         path: folder to write.
         name: the page's title.
         lengths: numbers of pieces that rows are padded to; longer texts are truncated, or read in
-            windows for questions. Default: 16, 64, 128 and 384, as far as the model allows.
-        pairs: the classifier takes pairs of texts.
+            windows for questions. Default: 16, 64, 128 and 384, or the model's limit.
+        pairs: the page of a classifier takes pairs of texts.
         quantize: see `export_tflite`.
         node_modules: folder where `npm ci` installed the packages of `page/package-lock.json`.
             Default: npm installs them in a temporary folder.
@@ -131,7 +132,8 @@ def export_web(
         )
     check_free(Path(path), force)
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    lengths = lengths or [each for each in LENGTHS if each <= limit] or [limit]
+    longest = min(limit, LONGEST)
+    lengths = lengths or [*(each for each in LENGTHS if each < longest), longest]
     with (
         _installed(node_modules) as packages,
         written_atomically(path, force=force, alone=True) as folder,
@@ -152,7 +154,7 @@ def export_web(
         (folder / "model" / "spiece.model").write_bytes(tokenizer.model_bytes)
         settings = {"name": name, "task": task, "megabytes": round(report.size / 1e6, 1)}
         settings |= _settings(model, tokenizer, pairs)
-        settings["examples"] = EXAMPLES[task] if not pairs else []
+        settings["examples"] = [] if pairs else EXAMPLES[task]
         write_json(folder / "model" / "settings.json", settings)
     return replace(report, path=Path(path))
 
@@ -173,8 +175,8 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
     """Returns what the page's scripts know of a model and its vocabulary."""
     config = model.config
     is_classifier = isinstance(model, AlbertForSequenceClassification)
-    scores = "softmax"
-    if is_classifier and model.problem_type == "regression":
+    scores = "softmax"  # as the pipeline chooses
+    if config.problem_type == "regression":
         scores = "none"
     elif config.problem_type == "multi_label_classification" or config.num_labels == 1:
         scores = "sigmoid"
@@ -189,7 +191,9 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
             "mask": tokenizer.mask_token_id,
             "marks": list(USER_DEFINED_PIECES),
         },
-        "specials": tokenizer.all_special_ids,
+        "specials": {
+            number: tokenizer.convert_ids_to_tokens(number) for number in tokenizer.all_special_ids
+        },
     }
 
 

@@ -6,7 +6,7 @@ const LONGEST_WINDOW = 384; // pieces; the defaults of the pipeline question-ans
 const LONGEST_QUESTION = 64;
 const SHARED = 128;
 const MARKS = /^[\p{Ps}\p{Pe}\p{Pi}\p{Pf}"'.,;:!?…、。，；：！？ ▁]*$/u;
-const CLOSING = "▁";
+const SPACE = "▁"; // SentencePiece's space
 
 // The functions take `page`: { settings, tokenizer, model }. They return `answers`, best first, and
 // `runs`: the signature and time of each call of the model.
@@ -24,7 +24,8 @@ export async function classify(page, text, second) {
     }
   }
   const run = await model.run(...row(settings, first, pair));
-  const logits = Array.from(run.outputs.logits.values);
+  // A regressor's logits are its value, and one tensor has one name.
+  const logits = Array.from((run.outputs.logits ?? run.outputs.value).values);
   const apply = { softmax, sigmoid: (values) => values.map(sigmoid), none: (values) => values };
   const scores = apply[settings.scores](logits);
   const answers = scores.map((score, index) => ({ text: settings.labels[index], score }));
@@ -63,8 +64,9 @@ export async function fillMask(page, text) {
       const found = scores.map((score, id) => ({ id, score }));
       answers.push(best(found).map(({ id, score }) => {
         const filled = [...ids.slice(0, mask), id, ...ids.slice(mask + 1)];
-        const readable = filled.filter((each) => !settings.specials.includes(each));
-        return { id, score, text: tokenizer.decode([id]), sequence: tokenizer.decode(readable) };
+        const readable = filled.filter((each) => !(each in settings.specials));
+        const word = settings.specials[id] ?? tokenizer.decode([id]);
+        return { id, score, text: word, sequence: tokenizer.decode(readable) };
       }));
     });
     runs.push(run);
@@ -86,7 +88,7 @@ export async function answer(page, question, context) {
     const part = given.ids.slice(start, start + room);
     const run = await model.run(...row(settings, asked, part));
     const window = spans(run.outputs, asked.length + 2, part.length);
-    found.push(...merged(window.spans, given, start, context));
+    found.push(...merged(window.spans, given, [start, start + part.length], context));
     nulls.push(window.none);
     tops.push(window.top);
     runs.push(run);
@@ -115,7 +117,7 @@ function withMasks(tokenizer, special, text) {
     if (at === 0) return found;
     // In pretraining no lone "▁" came between a mask and the mark after it.
     const [space, mark] = tokenizer.pieces(part);
-    const isLone = space === CLOSING && special.marks.includes(mark);
+    const isLone = space === SPACE && special.marks.includes(mark);
     return [special.mask, ...found.slice(isLone ? 1 : 0)];
   });
   return ids;
@@ -151,15 +153,15 @@ function spans(outputs, before, count) {
   return { spans: ranked, none: starts[0] + ends[0], top };
 }
 
-// Extends spans to whole words without the punctuation around them, and adds up the scores of those
-// with the same text.
-function merged(found, { ids, pieces, isWord, span }, offset, context) {
+// Extends spans to the window's whole words without the punctuation around them, and adds up the
+// scores of those with the same text.
+function merged(found, { pieces, isWord, span }, [offset, after], context) {
   const letters = Array.from(context);
   const byText = new Map();
   for (const [first, last, score] of found) {
     let [start, end] = [first + offset, last + offset];
     while (start > offset && !isWord[start]) start -= 1;
-    while (end + 1 < ids.length && !isWord[end + 1]) end += 1;
+    while (end + 1 < after && !isWord[end + 1]) end += 1;
     while (start < first + offset && MARKS.test(pieces[start])) start += 1;
     while (end > last + offset && MARKS.test(pieces[end])) end -= 1;
     const [from, to] = span(start, end);

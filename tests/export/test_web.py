@@ -1,0 +1,152 @@
+"""The folder of the page; test_browser.py runs it."""
+
+import json
+import re
+import sys
+
+import pytest
+from albert_tf_export import web
+from albert_tf_export.parity import report
+
+from albert_tf.cli import main
+from albert_tf.errors import UserError
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+LOCK = json.loads((web.PAGE / web.LOCK).read_text())["packages"]
+
+
+@pytest.fixture
+def node_modules(tmp_path):
+    """Returns a folder with stand-ins for the packages."""
+    folder = tmp_path / "node_modules"
+    for source in [*web.FILES, f"{web.SENTENCEPIECE}/dist/index.js"]:
+        (folder / source).parent.mkdir(parents=True, exist_ok=True)
+        (folder / source).write_text(f"// {{{source}}}")
+    for name in (web.LITERT, "@litertjs/wasm-utils", web.SENTENCEPIECE):
+        version = LOCK[f"node_modules/{name}"]["version"]
+        content = {"version": version, "license": "Apache-2.0", "repository": {"url": "git"}}
+        (folder / name / "package.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.fixture
+def exported(monkeypatch):
+    """Replaces the export of the .tflite file; returns its arguments."""
+    given = {}
+
+    def export_tflite(model, tokenizer, path, **options):
+        given.update(options)
+        path.write_bytes(b"TFL3")
+        return report(path, path, {})
+
+    monkeypatch.setattr(web, "export_tflite", export_tflite)
+    return given
+
+
+def test_the_page_finds_its_files(exported, classifier, tokenizer, node_modules, tmp_path):
+    site = tmp_path / "site"
+    found = web.export_web(classifier, tokenizer, site, name="stars", node_modules=node_modules)
+    assert (found.path, found.size) == (site, 4)
+    page = "".join(file.read_text() for file in [*site.glob("*.js"), site / "index.html"])
+    named = re.findall(r'(?:href|src)="([^":]+)"|"\./([^"]+)"|(?:load|fetch)\("([^"]+)"', page)
+    files = {next(filter(None, each)) for each in named}
+    assert {"style.css", "vendor/sentencepiece.js", "model/settings.json"} <= files
+    assert [name for name in files if not (site / name).is_file()] == []
+    assert exported["lengths"] == [16, 24]
+    assert (exported["quantize"], exported["predictions"]) == ("dynamic", None)
+    settings = json.loads((site / "model" / "settings.json").read_text())
+    assert (settings["name"], settings["task"]) == ("stars", "text-classification")
+    assert settings["labels"] == ["bad", "naïve", "good"]
+    assert (site / "model" / "spiece.model").read_bytes() == tokenizer.model_bytes
+    assert (site / "vendor" / "LICENSE").is_file()
+    assert "@litertjs/core 2" in (site / "vendor" / "README.md").read_text()
+    assert not list(site.rglob("package*.json"))
+
+
+@pytest.mark.parametrize(
+    ("limit", "lengths"), [(8, [8]), (16, [16]), (128, [16, 64, 128]), (512, [16, 64, 128, 384])]
+)
+def test_lengths(
+    exported, make_classifier, tiny_vocabulary, node_modules, tmp_path, limit, lengths
+):
+    model = make_classifier(max_position_embeddings=512)
+    tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=limit)
+    web.export_web(model, tokenizer, tmp_path / "site", node_modules=node_modules)
+    assert exported["lengths"] == lengths
+
+
+def test_masks_are_positions(exported, make_model, tokenizer, node_modules, tmp_path):
+    for task in ("masked-lm", "pretraining"):
+        web.export_web(make_model(task), tokenizer, tmp_path / task, node_modules=node_modules)
+        assert exported["predictions"] == web.PREDICTIONS
+
+
+def test_half_a_page_is_never_seen(monkeypatch, classifier, tokenizer, node_modules, tmp_path):
+    def fail(*_, **__):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(web, "export_tflite", fail)
+    with pytest.raises(OSError, match="the disk is full"):
+        web.export_web(classifier, tokenizer, tmp_path / "site", node_modules=node_modules)
+    assert [path.name for path in tmp_path.iterdir()] == ["node_modules"]
+
+
+def test_models_and_vocabularies_that_have_no_page(make_model, tokenizer, classifier, tmp_path):
+    with pytest.raises(UserError, match="Received: AlbertModel. Choose another task"):
+        web.export_web(make_model("encoder"), tokenizer, tmp_path / "site")
+    with pytest.raises(UserError, match="reads SentencePiece vocabularies. Received: object"):
+        web.export_web(classifier, object(), tmp_path / "site")
+    (tmp_path / "site").write_text("mine")
+    with pytest.raises(UserError, match="must not exist yet"):
+        web.export_web(classifier, tokenizer, tmp_path / "site")
+
+
+def test_packages_of_other_versions(classifier, tokenizer, node_modules, tmp_path):
+    path = node_modules / web.LITERT / "package.json"
+    path.write_text('{"version": "1.0.0"}')
+    with pytest.raises(UserError, match=r"@litertjs/core \S+ Received: 1.0.0. Run `npm ci`"):
+        web.export_web(classifier, tokenizer, tmp_path / "site", node_modules=node_modules)
+    path.unlink()
+    with pytest.raises(UserError, match="Received: none. Run `npm ci`"):
+        web.export_web(classifier, tokenizer, tmp_path / "site", node_modules=node_modules)
+    assert not (tmp_path / "site").exists()
+
+
+def test_npm_is_missing_or_fails(monkeypatch, classifier, tokenizer, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match="no npm on PATH. Install Node.js, or `pip install node"):
+        web.export_web(classifier, tokenizer, tmp_path / "site")
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\necho npm error network down >&2\nexit 1\n")
+    npm.chmod(0o755)
+    with pytest.raises(UserError, match="Received: npm error network down. Check the network"):
+        web.export_web(classifier, tokenizer, tmp_path / "site")
+
+
+def test_the_lock_file_pins_versions_and_names_no_host():
+    wanted = json.loads((web.PAGE / "package.json").read_text())["dependencies"]
+    assert wanted == {name: LOCK[f"node_modules/{name}"]["version"] for name in wanted}
+    assert all("integrity" in each for name, each in LOCK.items() if name)
+    assert "http" not in (web.PAGE / web.LOCK).read_text()
+
+
+def test_the_command_line(
+    exported, monkeypatch, tokenizer, classifier, node_modules, tmp_path, capsys
+):
+    model = tmp_path / "stars"
+    classifier.save_pretrained(model)
+    tokenizer.save_pretrained(model)
+    given = ["export", "web", "--model", str(model), "--output", str(tmp_path / "site")]
+    given += ["--node-modules", str(node_modules)]
+    assert main([*given, "--lengths", "8,24", "--pairs", "--no-check"]) == 0
+    assert f"{tmp_path / 'site'}: 0.0 MB" in capsys.readouterr().out
+    assert (exported["lengths"], exported["check"]) == ((8, 24), False)
+    settings = json.loads((tmp_path / "site" / "model" / "settings.json").read_text())
+    assert (settings["name"], settings["pairs"]) == ("stars", True)
+    assert main([*given, "--max-length", "8"]) == 2
+    assert "--max-length goes with saved-model and tflite. Received: export web" in (
+        capsys.readouterr().err
+    )
+    assert main(["export", "tflite", *given[2:]]) == 2
+    assert "--node-modules goes with web. Received: export tflite" in capsys.readouterr().err
