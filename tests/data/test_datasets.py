@@ -84,12 +84,12 @@ def test_wrong_columns(tiny_tokenizer):
 
 
 CONTEXT = "the old square on a hill, the old square. " * 3
-ANSWERS = [{"text": ["hill"], "answer_start": [20]}, {"text": [], "answer_start": []}] * 4
+ANSWERS = [{"text": ["hill"], "answer_start": [20]}, {"text": [], "answer_start": []}] * 2
 
 
 @pytest.mark.parametrize("answerability", [False, True])
 def test_questions_and_answers(tiny_tokenizer, answerability):
-    columns = ["where?", "who?"] * 4, [CONTEXT] * 8
+    columns = ["where?", "who?"] * 2, [CONTEXT] * 4
     given = {"max_length": 40, "batch_size": 5, "answerability": answerability}
     dataset = question_answering_dataset(tiny_tokenizer, *columns, ANSWERS, **given)
     config = config_of(tiny_tokenizer, answerability=answerability)
@@ -104,7 +104,7 @@ def test_questions_and_answers(tiny_tokenizer, answerability):
         found = [answerer(features)[name].numpy().argmax(-1) for name in names]
         start, end = (labels[f"{name}_positions"].numpy() for name in ("start", "end"))
         right, count = right + ((found[0] == start) & (found[1] == end)).sum(), count + len(start)
-    assert count > 8  # windows
+    assert count > 4  # windows
     assert scored["exact_match"] == pytest.approx(right / count)
     unlabelled = question_answering_dataset(tiny_tokenizer, *columns, max_length=40)
     assert "start_positions" not in next(iter(unlabelled))

@@ -33,6 +33,8 @@ def c_program(tmp_path_factory):
     program = tmp_path_factory.mktemp("capi") / "serve_saved_model"
     command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1"]
     command += ["-isystem", tensorflow / "include", SOURCE, *libraries]
+    if shutil.which("ld.gold"):  # reads the libraries' symbols in a quarter of the usual time
+        command.append("-fuse-ld=gold")
     subprocess.run([*command, f"-Wl,-rpath,{tensorflow}", "-o", program], check=True)
     return program
 
