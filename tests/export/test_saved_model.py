@@ -159,7 +159,7 @@ def test_pairs(make_classifier, tokenizer, tmp_path):
 
 
 def test_is_checked_in_fresh_processes(reports):
-    report = reports(export_saved_model)
+    report = reports(export_saved_model, check=True)
     files = [file for file in report.path.rglob("*") if file.is_file()]
     assert report.size == sum(file.stat().st_size for file in files)
     assert set(report.differences) == {"text", "ids"}

@@ -151,7 +151,7 @@ def test_groups_keep_their_own_loops(make_classifier, tokenizer, tmp_path, texts
 
 
 def test_is_checked_in_fresh_processes(reports):
-    report = reports(export_tflite)
+    report = reports(export_tflite, check=True)
     assert set(report.differences) == {"ids", "text"}
     assert all(each.value < 1e-5 < each.tolerance for each in report.differences.values())
     assert report.size == report.path.stat().st_size
