@@ -155,7 +155,10 @@ def test_data_to_score_on(run, folder, tmp_path, exported):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("saved-model", "--lengths", 16), "--lengths goes with tflite. Received: export saved"),
+        (
+            ("saved-model", "--lengths", 16),
+            "--lengths goes with tflite and web. Received: export saved",
+        ),
         (("saved-model", "--eval-data", "d"), "--eval-data goes with tflite"),
         (("tflite", "--max-drop", 0.1), "max_drop goes with eval_data. Received: 0.1. Give both."),
         (("tflite", "--batch", "some"), "batch must be a whole number or dynamic. Received: 'some"),
