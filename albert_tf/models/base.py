@@ -97,16 +97,29 @@ class PreTrainedModel(keras.Model):
         They are the dict of `input_ids`, `attention_mask` and `token_type_ids`, int32. For files
         that take strings, run without Keras' quirks and are compared with the model, use
         `albert_tf.export_saved_model` and `albert_tf.export_tflite`.
+
+        Raises:
+            UserError: Keras can't write the format on this backend.
         """
-        if format == "onnx" and keras.backend.backend() == "tensorflow":
+        backend = keras.backend.backend()
+        if format == "onnx":
             # tf2onnx 1.17 writes a file whose Reshape fails in ONNX Runtime; a loop is right.
             raise UserError(
-                "On TensorFlow an ONNX file must be made from a SavedModel with a loop of layers. "
+                "An ONNX file must be made from a SavedModel with a loop of layers. "
                 "Received: format='onnx'. Call albert-tf export saved-model --ids-only, then "
                 "python -m tf2onnx.convert --saved-model FOLDER --signature_def ids --output FILE."
             )
+        if backend == "torch":  # Keras traces no dict of inputs there.
+            raise UserError(
+                "model.export must run on TensorFlow or JAX. Received: KERAS_BACKEND=torch. Call "
+                "save_pretrained, then albert-tf export on the folder."
+            )
         if input_signature is None:
             input_signature = [self._input_specs()]
+            if backend == "jax":  # Keras would take each input's length for another one.
+                shape = "(batch, length)" if self.input_rank == 2 else "(batch, choices, length)"
+                shapes = dict.fromkeys(input_signature[0], shape)
+                kwargs.setdefault("jax2tf_kwargs", {"polymorphic_shapes": [shapes]})
         super().export(filepath, format, verbose, input_signature, **kwargs)
 
     def _input_specs(self) -> dict[str, keras.InputSpec]:

@@ -19,10 +19,10 @@ def case(*logits):
 
 def test_tolerance_follows_the_output():
     found = parity._difference(case([0.1, -0.2]).expected, case([0.1, -0.3]), "dynamic")
-    assert found == ("logits", pytest.approx(0.1), parity.TOLERANCES["dynamic"])
+    assert found[:3] == ("logits", pytest.approx(0.1), parity.TOLERANCES["dynamic"])
     small, large = case([0, 0], [0, 0]), case([0, 0], [4, -8])
     found = parity._difference(small.expected, large, "none")
-    assert found == ("logits", 8, 8 * parity.TOLERANCES["none"])
+    assert found[:3] == ("logits", 8, 8 * parity.TOLERANCES["none"])
 
 
 def test_the_output_nearest_to_its_tolerance_is_reported():

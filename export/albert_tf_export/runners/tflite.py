@@ -160,8 +160,8 @@ class FromIds:
             outputs = signature(**arguments)
         except (RuntimeError, ValueError) as error:
             sys.exit(
-                "Ids must be of the model's vocabulary, and no more of them than it has positions. "
-                f"Received: {str(error)[:200]!r}."
+                "Ids must be of the model's vocabulary, and no more of them than it has positions "
+                f"(--max-length). Received: {str(error)[:200]!r}."
             )
         if self.labels:
             outputs = in_words(outputs, self.labels, len(arguments["input_ids"]))
@@ -276,11 +276,13 @@ def main() -> None:
             "--signature masked takes ids made elsewhere: leave --vocabulary out, and give lines "
             "with input_ids and masked_lm_positions."
         )
-    model: FromText | FromIds = FromText()
-    if name != "text":
-        # Arrays are the signature's outputs alone.
-        words = not options.save
-        model = FromIds(name, options.vocabulary, options.max_length, words)
+    # Saved arrays are the signature's outputs alone.
+    words = not options.save
+    model = (
+        FromText()
+        if name == "text"
+        else FromIds(name, options.vocabulary, options.max_length, words)
+    )
     empty = memory("VmRSS")
     model.load(options.model, options.threads)
 
