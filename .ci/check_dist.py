@@ -9,9 +9,9 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-PACKAGES = ("albert_tf", "export")
+PACKAGES = ("albert_tf", "export/albert_tf_export")
 TOP = (".gitignore", "CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "SECURITY.md")
-TOP += ("pyproject.toml", "requirements.txt")
+TOP += ("export/serving", "pyproject.toml", "requirements.txt")
 INFO = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
 
 
