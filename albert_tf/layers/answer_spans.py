@@ -108,7 +108,9 @@ class AnswerSpans(ConfiguredLayer):
         ends = ops.expand_dims(ops.matmul(hidden, of_end), 1)
         starts = ops.expand_dims(ops.matmul(starts, of_start), 2)
         transformed = self.layer_norm(ops.tanh(ends + starts + self.end_0.bias))
-        logits = in_float32(self.end_1(transformed))[..., 0]
+        # On two axes: with Keras 3.12 a `Dense(1)` of four writes beyond its memory.
+        rows = ops.reshape(transformed, (-1, transformed.shape[-1]))
+        logits = ops.reshape(in_float32(self.end_1(rows)), ops.shape(transformed)[:-1])
         return ops.log_softmax(_possible(logits, ops.expand_dims(mask, 1)))
 
     def _unanswerable(
