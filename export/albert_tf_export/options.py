@@ -66,7 +66,7 @@ def check_shapes(
     max_length: int | None, fixed: bool, lengths: Sequence[int], batch: int | None
 ) -> None:
     """Refuses lengths and batches that aren't counts, and two choices of length at once."""
-    given = [f"{name}={value!r}" for name, value in (("max_length", max_length),) if value]
+    given = [f"max_length={max_length!r}"] if max_length else []
     given += ["fixed=True"] * fixed
     if lengths and given:
         raise UserError(
