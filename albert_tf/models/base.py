@@ -200,7 +200,9 @@ class PreTrainedModel(keras.Model):
             "quantized": {
                 str(index): {
                     "mode": layer.quantization_mode,
-                    "config": keras.saving.serialize_keras_object(layer.quantization_config),
+                    "config": keras.saving.serialize_keras_object(
+                        getattr(layer, "quantization_config", None)  # Keras 3.12 has none
+                    ),
                 }
                 for index, layer in enumerate(self._flatten_layers())
                 if layer.quantization_mode and layer.dtype_policy != self.dtype_policy
@@ -221,7 +223,7 @@ class PreTrainedModel(keras.Model):
         layers = list(model._flatten_layers())
         for index, how in quantized.items():
             options = keras.saving.deserialize_keras_object(how["config"])
-            layers[int(index)].quantize(how["mode"], config=options)
+            layers[int(index)].quantize(how["mode"], **({"config": options} if options else {}))
         for path, layer in model._parts():
             if path in frozen:
                 layer.trainable = False

@@ -211,6 +211,7 @@ def test_a_tpu_comes_before_hosts(sign, monkeypatch):
 
 
 @pytest.mark.tensorflow
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Keras 3.12 makes none on TensorFlow")
 def test_keras_distribution_would_be_ignored():
     refused = pytest.raises(UserError, match="on the JAX backend only.*on tensorflow. Set KERAS_B")
     with keras.distribution.DataParallel().scope(), refused:
