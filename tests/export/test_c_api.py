@@ -63,7 +63,7 @@ def tensors(folder, signature="serving_default"):
     )
 
 
-@pytest.mark.parametrize("layers", ["loop", "unrolled"])
+@pytest.mark.parametrize("layers", ["loop", pytest.param("unrolled", marks=pytest.mark.slow)])
 def test_serves_strings(layers, written, serve, logits):
     folder = written(export_saved_model, layers=layers)
     inputs, outputs = tensors(folder)

@@ -3,7 +3,6 @@
 import io
 import zipfile
 
-import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
@@ -121,12 +120,3 @@ def test_a_label_of_two_lines(make_classifier, tokenizer, tmp_path):
     with pytest.raises(UserError, match="must be one line. Received: 'good.nbad'"):
         export_tflite(model, tokenizer, tmp_path / "a.tflite")
     assert not list(tmp_path.iterdir())
-
-
-def test_taggers_have_labels_and_regression_has_none(checked, make_model):
-    assert beside(checked(export_tflite, "token-classification").path, LABELS).exists()
-    assert not beside(checked(export_tflite, "regression").path, LABELS).exists()
-    outputs = Interpreter(str(checked(export_tflite, "token-classification").path))
-    assert outputs.get_signature_list()["ids"]["outputs"] == ["logits", "probabilities"]
-    for details in outputs.get_output_details():
-        assert details["dtype"] == np.float32

@@ -8,7 +8,6 @@ from albert_tf_export.options import in_float32
 from albert_tf.errors import UserError
 
 LABELS = ["bad", "naïve", "good"]
-FORMS = ("loop", "unrolled")
 
 
 def signatures(path):
@@ -17,7 +16,7 @@ def signatures(path):
     return loaded, loaded.signatures
 
 
-@pytest.fixture(scope="module", params=FORMS)
+@pytest.fixture(scope="module", params=["loop", pytest.param("unrolled", marks=pytest.mark.slow)])
 def exported(request, written):
     return signatures(written(export_saved_model, layers=request.param))
 
@@ -158,6 +157,7 @@ def test_pairs(make_classifier, tokenizer, tmp_path):
     np.testing.assert_allclose(answer["logits"], model(dict(encoded))["logits"], rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow  # test_tflite does the same for the other exporter
 def test_is_checked_in_fresh_processes(reports):
     report = reports(export_saved_model, check=True)
     files = [file for file in report.path.rglob("*") if file.is_file()]

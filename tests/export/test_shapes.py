@@ -59,9 +59,11 @@ def test_the_shortest_bucket_is_chosen(buckets, run_script, tokenizer, tmp_path,
         np.testing.assert_allclose(json.loads(line)["logits"], expected, rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize(("batch", "size"), [(2, 2), (None, -1)])
+@pytest.mark.parametrize(
+    ("batch", "size"), [pytest.param(2, 2, marks=pytest.mark.slow), (None, -1)]
+)
 def test_batches(batch, size, checked, classifier, features, logits):
-    """The check's nine rows don't fill the last batch of two."""
+    """The check's three rows don't fill the last batch of two."""
     report = checked(export_tflite, classifier, batch=batch)
     signature = signature_of(report)
     assert shape_of(signature) == (size, -1)

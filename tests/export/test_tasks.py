@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the operator that the exports contain)
 from ai_edge_litert.interpreter import Interpreter
 from albert_tf_export import export_saved_model, export_tflite
+from albert_tf_export.tflite import LABELS, beside
 
 TASKS = (
     "encoder",
@@ -21,8 +22,9 @@ TASKS = (
     "multiple-choice",
 )
 MASKED = ("pretraining", "masked-lm")
-# test_forms_of_tflite converts these; their outputs differ from those of other tasks in little.
+# Their outputs differ from those of other tasks in little.
 ALIKE = ("pretraining", "regression", "several-labels")
+BY_TASK = [pytest.param(task, marks=pytest.mark.slow) if task in ALIKE else task for task in TASKS]
 FORMS = (
     *((task, "loop", "float16") for task in TASKS if task != "encoder"),
     ("encoder", "unrolled", "float16"),
@@ -43,7 +45,7 @@ def run(run_script):
     return call
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", BY_TASK)
 def test_saved_model(task, checked):
     masked = task in MASKED
     report = checked(export_saved_model, task, ids_only=masked)
@@ -51,7 +53,7 @@ def test_saved_model(task, checked):
     assert all(each.value < 1e-5 for each in report.differences.values())
 
 
-@pytest.mark.parametrize("task", [task for task in TASKS if task not in ALIKE])
+@pytest.mark.parametrize("task", BY_TASK)
 def test_tflite(task, checked):
     report = checked(export_tflite, task)
     assert set(report.differences) == {"text", "ids"}
@@ -106,6 +108,17 @@ def test_two_empty_texts_give_a_beam(checked):
     assert answer["input_ids"].numpy().tolist() == [[2, 3, 3]]
     assert answer["start_top_index"].shape == (1, 5)
     assert answer["start_top_index"].numpy()[0, 0] == 0
+
+
+@pytest.mark.parametrize(
+    ("task", "named"),
+    [("token-classification", True), pytest.param("regression", False, marks=pytest.mark.slow)],
+)
+def test_labels_beside_the_file(task, named, checked):
+    path = checked(export_tflite, task).path
+    assert beside(path, LABELS).exists() == named
+    outputs = Interpreter(str(path)).get_signature_list()["ids"]["outputs"]
+    assert outputs == (["logits", "probabilities"] if named else ["logits"])
 
 
 def test_masked_words_on_a_phone(checked, run):

@@ -139,6 +139,7 @@ def test_ids_only(written, features, logits):
     np.testing.assert_allclose(found, logits, rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_groups_keep_their_own_loops(make_classifier, tokenizer, tmp_path, texts, features):
     model = make_classifier(num_hidden_groups=2, num_hidden_layers=5, inner_group_num=2)
     export_tflite(model, tokenizer, tmp_path / "a", max_length=24, check=False)

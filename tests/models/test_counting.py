@@ -31,7 +31,7 @@ def config():
         vocab_size=70,
         embedding_size=24,
         hidden_size=160,
-        num_hidden_layers=5,
+        num_hidden_layers=3,
         num_attention_heads=8,
         intermediate_size=420,
         max_position_embeddings=T,

@@ -198,8 +198,16 @@ def test_keras_loads_a_file_in_a_fresh_process(small_config, tmp_path):
     run("import keras, albert_tf; keras.models.load_model('model.keras')", tmp_path)
 
 
-@pytest.mark.parametrize("task", ["answerability", "masked lm"], indirect=True)
-@pytest.mark.parametrize("mode", ["int8", pytest.param("int4", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("task", "mode"),
+    [
+        ("answerability", "int8"),
+        pytest.param("answerability", "int4", marks=pytest.mark.slow),
+        pytest.param("masked lm", "int8", marks=pytest.mark.slow),
+        pytest.param("masked lm", "int4", marks=pytest.mark.slow),
+    ],
+    indirect=["task"],
+)
 def test_quantized_models_are_saved_and_loaded(mode, task, task_model, tmp_path):
     exact = task_model(task.inputs)
     task_model.quantize(mode)

@@ -166,6 +166,7 @@ def test_micro_batches_are_one_step(batches, whole):
 
 
 @pytest.mark.tensorflow
+@pytest.mark.slow
 def test_xla_does_not_change_the_training(batches, whole):
     model = compiled()
     trained(batches, model, jit_compile=True)
