@@ -4,7 +4,10 @@ import contextlib
 import functools
 import importlib.util
 import io
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -186,3 +189,28 @@ def checked(tmp_path_factory, make_model, tokenizer, run_script):
         return made[key]
 
     return export
+
+
+@pytest.fixture(scope="session")
+def package_folder():
+    """Returns a function from a package's name to the folder that it is installed in."""
+    return lambda name: Path(importlib.util.find_spec(name).origin).parent
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory):
+    """Returns a function from a C file in this folder and compiler arguments to a program."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("needs a C compiler (cc, gcc or clang)")
+
+    def program(source, *arguments):
+        path = tmp_path_factory.mktemp("c") / "program"
+        command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1"]
+        command += [Path(__file__).with_name(source), *arguments, "-o", path]
+        if shutil.which("ld.gold"):  # reads the libraries' symbols in a quarter of the usual time
+            command.append("-fuse-ld=gold")
+        subprocess.run(command, check=True)
+        return path
+
+    return program

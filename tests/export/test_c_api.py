@@ -1,46 +1,29 @@
 """A C program with TF Serving's loader gives the logits of Keras for strings."""
 
-import importlib.util
 import io
-import shutil
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 from albert_tf_export import export_saved_model
 from tensorflow.core.protobuf import saved_model_pb2
 
-SOURCE = Path(__file__).with_name("serve_saved_model.c")
-
-
-def package_folder(name):
-    return Path(importlib.util.find_spec(name).origin).parent
-
 
 @pytest.fixture(scope="module")
-def c_program(tmp_path_factory):
+def c_program(compiled, package_folder):
     """Returns the compiled `serve_saved_model`, linked with the libraries of TensorFlow's wheel."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("needs a C compiler (cc, gcc or clang)")
     tensorflow = package_folder("tensorflow")
     libraries = [
         library
         for pattern in ("libtensorflow_cc.*", "libtensorflow_framework.*")
         for library in sorted(tensorflow.glob(pattern))[:1]
     ]
-    program = tmp_path_factory.mktemp("capi") / "serve_saved_model"
-    command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1"]
-    command += ["-isystem", tensorflow / "include", SOURCE, *libraries]
-    if shutil.which("ld.gold"):  # reads the libraries' symbols in a quarter of the usual time
-        command.append("-fuse-ld=gold")
-    subprocess.run([*command, f"-Wl,-rpath,{tensorflow}", "-o", program], check=True)
-    return program
+    headers = ["-isystem", tensorflow / "include"]
+    return compiled("serve_saved_model.c", *headers, *libraries, f"-Wl,-rpath,{tensorflow}")
 
 
 @pytest.fixture(scope="module")
-def serve(c_program, texts):
+def serve(c_program, package_folder, texts):
     """Returns a function that runs the C program on texts and returns the finished process."""
     operators = package_folder("tensorflow_text") / "python/ops/_fast_sentencepiece_tokenizer.so"
 
