@@ -12,6 +12,7 @@
 # make test-pythons   the same with the newest versions, on each installed Python
 # make coverage       branches that test and test-slow cover, in the processes that they start too
 # make lint           ruff and mypy
+# make docs           the site of the documents, in build/docs; a broken link is an error
 # make clean          removes .venv, builds and caches
 #
 # PYTHON=…            the Python (3.10 to 3.13) that .venv is made with; found by itself otherwise
@@ -25,7 +26,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-web test-oldest \
-  test-pythons fuzz coverage lint clean
+  test-pythons fuzz coverage lint docs clean
 
 WORKERS ?= 2
 TRIALS ?= 200
@@ -51,6 +52,7 @@ BASE_STAMP := $(VENV)/.installed-$(SUM)
 DEV_STAMP := $(VENV)/.installed-dev-$(SUM)
 BACKENDS_STAMP := $(VENV)/.installed-backends-$(SUM)
 BROWSER_STAMP := $(VENV)/.installed-browser-$(SUM)
+DOCS_STAMP := $(VENV)/.installed-docs-$(SUM)
 PEERS_STAMP := $(VENV)/.installed-peers-$(SUM)
 ENGINES_STAMP := $(ENGINES)/.installed-$(SUM)
 
@@ -169,6 +171,11 @@ lint: $(DEV_STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+# The theme's makers warn of MkDocs 2, which the range of the extra excludes.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(DOCS_STAMP)
+	$(RUN) -m mkdocs build
+
 clean:
 	rm -rf $(VENV) $(VENV)-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*
 
@@ -192,6 +199,10 @@ $(BACKENDS_STAMP): $(DEV_STAMP)
 
 $(BROWSER_STAMP): $(DEV_STAMP)
 	$(RUN) -m pip install --quiet --editable '.[browser]'
+	@touch $@
+
+$(DOCS_STAMP): $(DEV_STAMP)
+	$(RUN) -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
 $(PEERS_STAMP): $(DEV_STAMP)

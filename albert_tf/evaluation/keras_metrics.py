@@ -19,7 +19,8 @@ class MatthewsCorrelation(keras.metrics.Metric):
 
     Args:
         num_classes: C, the model's `num_labels`.
-        name, dtype: as in `keras.metrics.Metric`.
+        name: as in `keras.metrics.Metric`.
+        dtype: as in `keras.metrics.Metric`.
     Call arguments:
         y_true: classes, int `[B]`.
         y_pred: logits or probabilities, `[B, C]`.
@@ -70,7 +71,8 @@ class ExactMatch(keras.metrics.Mean):
     """Share of windows whose start and end are both right, for `AlbertForQuestionAnswering`.
 
     Args:
-        name, dtype: as in `keras.metrics.Metric`.
+        name: as in `keras.metrics.Metric`.
+        dtype: as in `keras.metrics.Metric`.
     Call arguments:
         y_true: positions of start and end, int `[B, 2]`; a window with a negative one is ignored.
         y_pred: logits or probabilities, `[B, 2, T]`.
@@ -102,7 +104,8 @@ class EntityF1(keras.metrics.Metric):
 
     Args:
         labels: the names of the model's labels, in order.
-        name, dtype: as in `keras.metrics.Metric`.
+        name: as in `keras.metrics.Metric`.
+        dtype: as in `keras.metrics.Metric`.
     Call arguments:
         y_true: classes, int `[B, T]`.
         y_pred: logits or probabilities, `[B, T, C]`.

@@ -19,7 +19,7 @@ class AlbertModel(PreTrainedModel):
     Args:
         config: sizes and probabilities.
         add_pooling_layer: False leaves the pooler and `pooler_output` out.
-        dtype, name: as in `keras.Model`.
+        **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments:
         input_ids: int `[B, T]`, or a dict of these arguments.
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.

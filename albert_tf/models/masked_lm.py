@@ -20,7 +20,7 @@ class AlbertForMaskedLM(TaskModel):
 
     Args:
         config: sizes and probabilities.
-        dtype, name: as in `keras.Model`.
+        **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: those of `AlbertModel`, and
         masked_lm_positions: int `[B, P]`; scores only these positions, which takes a fraction of
             the memory.

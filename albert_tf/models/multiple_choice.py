@@ -22,9 +22,8 @@ class AlbertForMultipleChoice(TaskModel):
 
     Args:
         config: sizes and probabilities.
-        dtype, name: as in `keras.Model`.
-    Call arguments: those of `AlbertModel` with one more axis (`input_ids` `[B, C, T]` and so on),
-        and
+        **kwargs: `dtype` and `name`, as in `keras.Model`.
+    Call arguments: those of `AlbertModel` with the axis of choices (`input_ids` `[B, C, T]`), and
         labels: int `[B]`, the right choice.
     Returns:
         `ModelOutput` with `loss` (given labels), `logits` `[B, C]`, and on request `hidden_states`

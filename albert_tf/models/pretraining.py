@@ -21,7 +21,7 @@ class AlbertForPreTraining(TaskModel):
 
     Args:
         config: sizes and probabilities; its labels are dropped.
-        dtype, name: as in `keras.Model`.
+        **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: those of `AlbertModel`, and
         masked_lm_positions: int `[B, P]`; scores only these positions.
         labels: int `[B, T]`, or `[B, P]` with positions; -100 is ignored.

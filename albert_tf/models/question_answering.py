@@ -30,7 +30,7 @@ class AlbertForQuestionAnswering(TaskModel):
     Args:
         config: sizes and probabilities; its labels are dropped.
         answerability: use the original's head for SQuAD 2.0. Default: `config.answerability`.
-        dtype, name: as in `keras.Model`.
+        **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: those of `AlbertModel`, and
         p_mask: `[B, T]`, 1 where no answer may be; for `answerability`. Default: everywhere but
             `[CLS]` and the context.

@@ -30,7 +30,7 @@ class AlbertForSequenceClassification(TaskModel):
 
     Args:
         config: sizes, probabilities and labels.
-        dtype, name: as in `keras.Model`.
+        **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: those of `AlbertModel`, and
         labels: as above.
     Returns:

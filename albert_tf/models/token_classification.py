@@ -20,7 +20,7 @@ class AlbertForTokenClassification(TaskModel):
 
     Args:
         config: sizes, probabilities and labels.
-        dtype, name: as in `keras.Model`.
+        **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: those of `AlbertModel`, and
         labels: int `[B, T]`; -100 is ignored.
     Returns:

@@ -40,7 +40,8 @@ class AlbertTokenizer(BaseTokenizer):
             one is baked in memory.
         do_lower_case: lower-case the text. Default: as baked, or True.
         keep_accents: keep accents. Default: as baked, or False.
-        digit_comma, quotes: see `vocabulary.bake`. Default: as baked, or "original".
+        digit_comma: see `vocabulary.bake`. Default: as baked, or "original".
+        quotes: see `vocabulary.bake`. Default: as baked, or "original".
         model_max_length: default length for truncation, in pieces.
         split_special_tokens: read a special token that is written out in a text as plain text.
             Set it for texts from strangers; otherwise `[SEP]` in a text is the separator. The

@@ -144,7 +144,10 @@ def train_vocabulary(
     Args:
         texts: lines of raw text.
         vocab_size: number of pieces, the 5 special ones included; fewer if the text has fewer.
-        lower_case, keep_accents, digit_comma, quotes: options of `vocabulary.bake`.
+        lower_case: option of `vocabulary.bake`.
+        keep_accents: option of `vocabulary.bake`.
+        digit_comma: option of `vocabulary.bake`.
+        quotes: option of `vocabulary.bake`.
         character_coverage: share of the text whose characters get a piece.
         seed_sentencepiece_size: number of candidate pieces that training starts from.
         max_sentences: number of lines, drawn at random, to keep in memory; 0 for all.

@@ -17,7 +17,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     Args:
         learning_rate: a number or a schedule.
         weight_decay: factor of the weight in its update; weights in `exclude` don't decay.
-        beta_1, beta_2: decay of the moments.
+        beta_1: decay of the first moment.
+        beta_2: decay of the second moment.
         epsilon: added to the root of the second moment.
         bias_correction: applies Adam's bias correction.
         exclude: parts of the paths of weights without decay.

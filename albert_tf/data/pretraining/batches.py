@@ -56,8 +56,9 @@ def pretraining_batches(
         batch_size: examples in a batch of one worker, B.
         start: number of batches to skip, to resume a run: they are neither parsed nor masked, and
             whole epochs are not read.
-        worker, workers: number of this reader, and how many there are. In each epoch they divide
-            the records among them; all get equally many batches.
+        worker: number of this reader, from 0.
+        workers: number of readers. In each epoch they divide the records among them; all get
+            equally many batches.
         part: `(index, count)`: the one of `count` equal parts of each batch to mask and yield, for
             hosts that train on one batch together. Its examples don't depend on `count`.
         shuffle_records: size of a window, rounded down to full batches.

@@ -34,7 +34,9 @@ class WordPieceTokenizer(BaseTokenizer):
         do_lower_case: lower-case the text.
         strip_accents: drop accents. Default: as `do_lower_case`.
         tokenize_chinese_chars: make every Chinese character a word.
-        model_max_length, split_special_tokens, padding_side: as `AlbertTokenizer`'s.
+        model_max_length: as `AlbertTokenizer`'s.
+        split_special_tokens: as `AlbertTokenizer`'s.
+        padding_side: as `AlbertTokenizer`'s.
         **special: the special tokens: `pad_token`, `unk_token`, `cls_token`, `sep_token`,
             `mask_token`. Default: `[PAD]`, `[UNK]` and so on.
     Raises:

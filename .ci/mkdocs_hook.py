@@ -1,0 +1,155 @@
+"""Builds the site from the files where they are: nothing is copied into docs/ or edited for it.
+
+Pages link to each other as in the repository. Files outside docs/ that a page links to join the
+site under their own paths, notebooks become pages, links to folders become plain text. The front
+page is the README with the index of docs/; `api.md` lists the public names.
+"""
+
+import importlib
+import json
+import os
+import re
+import textwrap
+from pathlib import Path
+
+import griffe
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[1]
+LINK = re.compile(r"\[(?P<text>[^][]*)\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+FRONT = ("README.md", "docs/README.md")
+
+
+def on_files(files, config):
+    """Adds the API's page, and every file outside docs/ that a page links to."""
+    files.append(File.generated(config, "api.md", content=api()))
+    waiting = [
+        "README.md",
+        *(f"docs/{file.src_uri}" for file in files if file.is_documentation_page()),
+    ]
+    while waiting:
+        origin = waiting.pop()
+        for link in LINK.finditer(text_of(origin)):
+            target = joined(origin, link["path"])
+            if (ROOT / target).is_file() and not files.get_file_from_path(site_path(target)):
+                files.append(added(config, target))
+                waiting += [target] * target.endswith((".md", ".ipynb"))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Rewrites links from the repository's paths to the site's."""
+    uri = page.file.src_uri
+    if uri == "README.md":
+        front, index = (rewritten(text_of(name), name) for name in FRONT)
+        return front + "\n" + index.replace("# Documentation", "## Documentation", 1)
+    return rewritten(markdown, next((name for name in origins(uri) if (ROOT / name).exists()), uri))
+
+
+def origins(uri):
+    """Yields where in the repository a page of the site may come from."""
+    yield f"docs/{uri}"
+    yield uri
+    yield str(Path(uri).with_suffix(".ipynb"))
+
+
+def site_path(target):
+    """Returns the site's path of a file of the repository."""
+    if target.endswith(".ipynb"):
+        return str(Path(target).with_suffix(".md"))
+    return target.removeprefix("docs/")
+
+
+def joined(origin, path):
+    return os.path.normpath(os.path.join(os.path.dirname(origin), path))
+
+
+def rewritten(markdown, origin):
+    start = os.path.dirname(site_path(origin)) or "."
+
+    def replace(match):
+        target = joined(origin, match["path"])
+        if (ROOT / target).is_dir():
+            return match["text"]
+        path = os.path.relpath(site_path(target), start)
+        return f"[{match['text']}]({path}{match['anchor'] or ''})"
+
+    return LINK.sub(replace, markdown)
+
+
+def added(config, target):
+    if target.endswith(".md"):
+        return File.generated(config, target, content=text_of(target))
+    if target.endswith(".ipynb"):
+        return File.generated(config, site_path(target), content=text_of(target))
+    return File.generated(config, target, abs_src_path=str(ROOT / target))
+
+
+def text_of(name):
+    """Returns a page's Markdown; a notebook's cells become text and blocks of code."""
+    text = (ROOT / name).read_text(encoding="utf-8") if (ROOT / name).exists() else ""
+    if not name.endswith(".ipynb"):
+        return text
+    text = re.sub(r"!\[[^]]*\]\([^)]*\)", "", text)  # pictures that running it draws
+    cells = (("".join(cell["source"]), cell["cell_type"]) for cell in json.loads(text)["cells"])
+    return "\n\n".join(
+        f"```python\n{code}\n```" if kind == "code" else code for code, kind in cells
+    )
+
+
+class Docstrings(griffe.Extension):
+    """Shows doctests as code, Keras' "Call arguments" as a table, options as arguments."""
+
+    def on_object(self, *, obj, **_):
+        if obj.docstring:
+            text = re.sub(r"(?m)^( *)>>> .+(?:\n.+)*", self.fenced, obj.docstring.value)
+            text = re.sub(r"(?m)^Call arguments:.*", self.titled, text)
+            obj.docstring.value = re.sub(r"(?m)^(?=[A-Z][A-Za-z ]+:)", "\n", text)
+
+    @staticmethod
+    def fenced(match):
+        code = textwrap.dedent(match[0])
+        return f"\n```pycon\n{code}\n```\n"
+
+    @staticmethod
+    def titled(match):
+        return f"Other Args: {match[0]}".replace("`", "")
+
+    def on_function(self, *, func, **_):
+        for decorator in func.decorators:
+            if decorator.callable_path == "albert_tf.options.accepts_keywords":
+                add_options(func, str(decorator.value.arguments[0]))
+
+
+def add_options(func, name):
+    """Gives a function the arguments that `accepts_keywords` takes from a dataclass."""
+    from albert_tf.options import declared
+
+    module, _, name = func.module.resolve(name).rpartition(".")
+    options = declared(getattr(importlib.import_module(module), name))
+    func.parameters = griffe.Parameters(
+        *(
+            griffe.Parameter(
+                name,
+                kind=griffe.ParameterKind.keyword_only,
+                annotation=option.kind.__name__,
+                default=None if option.is_required else repr(option.default),
+            )
+            for name, option in options.items()
+        ),
+    )
+    lines = (f"    {name}: {option.help}" for name, option in options.items())
+    func.docstring.value += "\n\nArgs:\n" + "\n".join(lines)
+
+
+def api():
+    """Returns the page of the public names, by the part that they belong to."""
+    import albert_tf
+
+    parts = {}
+    for name, home in albert_tf._HOMES.items():
+        part = home.split(".")[1] if "." in home else "export"
+        parts.setdefault(part, []).append(f"::: albert_tf.{name}\n")
+    parts["config"].append("    options: {show_signature: false}\n")  # defaults are calls
+    sections = (f"## {part.capitalize()}\n\n" + "\n".join(parts[part]) for part in sorted(parts))
+    return "# API reference\n\n" + "\n".join(sections)
