@@ -78,9 +78,9 @@ def compiled(model, ids):
 def served(signature, inputs, folder):
     """A call of a signature of a SavedModel."""
     import tensorflow as tf
-    from albert_tf_export import saved_model
+    from albert_tf_export import graphs
 
-    saved_model.write([signature], folder)
+    graphs.write([signature], folder)
     loaded = tf.saved_model.load(folder)
     function = loaded.signatures[signature.name]
     tensors = {name: tf.constant(value) for name, value in inputs.items()}
@@ -90,9 +90,9 @@ def served(signature, inputs, folder):
 def lite(signature, inputs, threads):
     """A call of a TFLite file."""
     from ai_edge_litert.interpreter import Interpreter
-    from albert_tf_export import tflite
+    from albert_tf_export import graphs
 
-    content = tflite.convert([signature], "none")
+    content = graphs.convert([signature], "none")
     interpreter = Interpreter(model_content=content, num_threads=threads)
     runner = interpreter.get_signature_runner(signature.name)
     return lambda: runner(**inputs), lite_operators(content)

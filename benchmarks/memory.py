@@ -85,7 +85,7 @@ def measured(path, options):
 
 def exports(model, vocabulary, options, folder):
     """Writes and yields (name, {form: path})."""
-    from albert_tf_export import saved_model, tflite
+    from albert_tf_export import graphs
     from albert_tf_export.signatures import ids_signature, text_signature
 
     from albert_tf.text.preprocessing import AlbertPreprocessor
@@ -102,13 +102,13 @@ def exports(model, vocabulary, options, folder):
         for precision in PRECISIONS:
             paths = {form: folder / f"{form}-{precision}.tflite" for form in FORMS}
             for form, path in paths.items():
-                content = tflite.convert(signatures(form, 1, options.length), precision)
+                content = graphs.convert(signatures(form, 1, options.length), precision)
                 path.write_bytes(content)
             yield f"TFLite, quantize={precision}", paths
     if "saved-model" in options.formats:
         paths = {form: folder / form for form in FORMS}
         for form, path in paths.items():
-            saved_model.write(signatures(form, None, None), path)
+            graphs.write(signatures(form, None, None), path)
         yield "SavedModel", paths
 
 

@@ -65,8 +65,8 @@ def measured(path, name, length, calls):
 
 def files(model, precision, options, folder):
     """Writes a file of each form; returns {form: (path, {length: signature})}."""
+    from albert_tf_export.graphs import convert
     from albert_tf_export.signatures import ids_signature
-    from albert_tf_export.tflite import convert
 
     lengths = options.lengths
     forms = {

@@ -34,6 +34,7 @@ TASKS = (
 )
 EXAMPLES = """examples:
   albert-tf export saved-model --model my-model --output serving/my-model/1
+  albert-tf export saved-model --model my-model --output serving/my-model/1 --precision bfloat16
   albert-tf export tflite --model my-model --output my-model.tflite --quantize dynamic
   albert-tf export tflite --model my-model --output my-model.tflite --lengths 16,64,128 --ids-only
   albert-tf export tflite --model my-model --output my-model.tflite --quantize dynamic \\
@@ -52,7 +53,9 @@ FORMATS = {
     **dict.fromkeys(("max_length", "ids_only", "layers"), ("saved-model", "tflite")),
     **dict.fromkeys(("fixed", "batch", "choices", "predictions"), ("tflite",)),
     **dict.fromkeys(("eval_data", "eval_task", "max_drop"), ("tflite",)),
-    **dict.fromkeys(("lengths", "quantize"), ("tflite", "web")),
+    "lengths": ("tflite", "web"),
+    "quantize": ("saved-model", "tflite", "web"),
+    "precision": ("saved-model",),
     "node_modules": ("web",),
 }
 
@@ -110,7 +113,10 @@ class OPTIONS:
     quantize: Literal["none", "float16", "dynamic"] | None = option(
         None,
         help="storage of the weights: none (default for tflite), float16, or dynamic, 8-bit "
-        "(default for web)",
+        "(default for web); saved-model writes a model.tflite for TensorFlow Serving too",
+    )
+    precision: Literal["float32", "bfloat16"] | None = option(
+        None, help="what saved-model stores and computes in; default: float32"
     )
     choices: int | None = option(
         None, help="choices of multiple choice in tflite; default: 4", range=COUNT

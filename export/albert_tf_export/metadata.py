@@ -41,14 +41,19 @@ def with_metadata(model: bytes, name: str, labels: Sequence[str]) -> bytes:
     unpacked.buffers[-1].data = np.frombuffer(_described(unpacked, name, bool(labels)), "u1")
     unpacked.metadata.append(schema.MetadataT())
     unpacked.metadata[-1].name, unpacked.metadata[-1].buffer = NAME, len(unpacked.buffers) - 1
-    builder = _Aligned(len(model) + 2**16)
-    builder.Finish(unpacked.Pack(builder), b"TFL3")
-    content = io.BytesIO(builder.Output())
+    content = io.BytesIO(packed(unpacked))
     if labels:
         with zipfile.ZipFile(content, "a") as archive:
             # ZipInfo's default date: the same bytes each time.
             archive.writestr(zipfile.ZipInfo(LABELS), label_lines(labels))
     return content.getvalue()
+
+
+def packed(model: schema.ModelT) -> bytes:
+    """Returns the bytes of a .tflite file."""
+    builder = _Aligned(2**20)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
 
 
 def label_lines(labels: Sequence[str]) -> str:

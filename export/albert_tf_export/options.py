@@ -1,6 +1,8 @@
-"""Checks the arguments of both exports, and converts models to float32."""
+"""Checks the arguments of both exports, and converts models to another precision."""
 
+import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 import keras
@@ -14,6 +16,12 @@ from albert_tf_export.signatures import has_choices, takes_positions
 
 Layers = Literal["unrolled", "loop"]
 LAYERS: Final = get_args(Layers)
+Precision = Literal["float32", "bfloat16"]
+PRECISIONS: Final = get_args(Precision)
+# As Linux names them: two of x86-64, one of ARM.
+BFLOAT16_FEATURES: Final = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+CPU_INFO: Final = Path("/proc/cpuinfo")
+logger = logging.getLogger(__name__)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
@@ -98,15 +106,25 @@ def check_counts(model: PreTrainedModel, choices: int | None, predictions: int |
             raise UserError(f"{name} must be a whole number above 0. Received: {count!r}.")
 
 
-def in_float32(model: PreTrainedModel) -> PreTrainedModel:
-    """Returns the model, or a copy of it that stores and computes in float32."""
+def in_precision(model: PreTrainedModel, precision: Precision) -> PreTrainedModel:
+    """Returns the model, or a copy of it that stores and computes in the precision."""
     policy = model.dtype_policy
-    if (policy.compute_dtype, policy.variable_dtype) == ("float32", "float32"):
+    if (policy.compute_dtype, policy.variable_dtype) == (precision, precision):
         return model
-    config = {
-        **model.get_config(),
-        "dtype": keras.dtype_policies.serialize(keras.DTypePolicy("float32")),
-    }
-    copy = type(model).from_config(config)
-    copy.set_weights([weight.astype("float32") for weight in model.get_weights()])
+    policy = keras.dtype_policies.serialize(keras.DTypePolicy(precision))
+    copy = type(model).from_config({**model.get_config(), "dtype": policy})
+    copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
     return copy
+
+
+def warn_without_bfloat16() -> None:
+    """Warns if this computer's processor has no instruction for products of bfloat16 (Linux)."""
+    try:
+        features = set(CPU_INFO.read_text(encoding="utf-8").split())
+    except OSError:
+        return
+    if not features & BFLOAT16_FEATURES:
+        logger.warning(
+            "This processor has none of %s: it computes in bfloat16 more slowly than in float32.",
+            ", ".join(sorted(BFLOAT16_FEATURES)),
+        )

@@ -90,15 +90,21 @@ def masked_signature(
 
 
 def padded_ids_signature(
-    model: PreTrainedModel, special: SpecialTokens, *, unroll: bool
+    model: PreTrainedModel,
+    special: SpecialTokens,
+    *,
+    unroll: bool,
+    length: int | None = None,
+    strings: bool = True,
 ) -> Signature:
     """Takes `input_ids` alone, int32 `[B, T]`, and derives the mask and the types from them.
 
     A row is `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, then padding. TensorFlow Serving's
     `pad_variable_length_inputs` pads a tensor with its first element, which is `[CLS]` here: a
-    `[CLS]` after the row's first piece is padding too. Rows of another form are refused.
+    `[CLS]` after the row's first piece is padding too. Rows of another form are refused, but by
+    TFLite, which drops assertions.
     """
-    shape = [None, None, None] if has_choices(model) else [None, None]
+    shape = [None, None, length] if has_choices(model) else [None, length]
 
     def function(ids: tf.Tensor) -> Tensors:
         is_first = tf.range(tf.shape(ids)[-1]) == 0
@@ -123,7 +129,7 @@ def padded_ids_signature(
         features = {"input_ids": ids * mask, "attention_mask": mask, "token_type_ids": types}
         if special.pad_id:
             features["input_ids"] += special.pad_id * (1 - mask)
-        return task_outputs(model, features, unroll)
+        return _chosen(task_outputs(model, features, unroll), strings)
 
     return Signature(PADDED_IDS, [tf.TensorSpec(shape, tf.int32, "input_ids")], function)
 
@@ -140,12 +146,13 @@ def _of_features(
     def function(*values: tf.Tensor) -> Tensors:
         features = {spec.name: value for spec, value in zip(specs, values, strict=True)}
         with tf.control_dependencies(_checks(features)):
-            outputs = task_outputs(model, _of_one_shape(features), unroll)
-        return {
-            name: value for name, value in outputs.items() if strings or value.dtype != tf.string
-        }
+            return _chosen(task_outputs(model, _of_one_shape(features), unroll), strings)
 
     return Signature(name, specs, function)
+
+
+def _chosen(outputs: Tensors, strings: bool) -> Tensors:
+    return {name: value for name, value in outputs.items() if strings or value.dtype != tf.string}
 
 
 def _checks(features: Tensors) -> list[tf.Operation]:

@@ -129,7 +129,11 @@ def classes(model: PreTrainedModel) -> Sequence[str]:
 
 
 def _outputs(model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
-    return dict(model(dict(features), unroll=unroll, training=False))
+    outputs = model(dict(features), unroll=unroll, training=False)
+    return {
+        name: tf.cast(value, tf.float32) if value.dtype.is_floating else value
+        for name, value in outputs.items()
+    }
 
 
 def _best_class(model: PreTrainedModel, logits: tf.Tensor) -> tf.Tensor:

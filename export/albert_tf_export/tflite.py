@@ -2,13 +2,10 @@
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, get_args
-
-import tensorflow as tf
+from typing import Final
 
 from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
@@ -16,8 +13,9 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import check_fit
 from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
-from albert_tf_export import parity, saved_model
+from albert_tf_export import parity
 from albert_tf_export.gate import Gate, scored
+from albert_tf_export.graphs import QUANTIZE, Quantize, convert
 from albert_tf_export.metadata import LABELS, label_lines, with_metadata
 from albert_tf_export.options import (
     Layers,
@@ -25,23 +23,19 @@ from albert_tf_export.options import (
     check_counts,
     check_options,
     check_shapes,
-    in_float32,
+    in_precision,
 )
 from albert_tf_export.samples import numeric, sample
-from albert_tf_export.sharing import share_loops
 from albert_tf_export.signatures import (
     IDS,
     MASKED,
     TEXT,
-    Signature,
     ids_signature,
     masked_signature,
     text_signature,
 )
 from albert_tf_export.task_outputs import classes
 
-Quantize = Literal["none", "float16", "dynamic"]
-QUANTIZE: Final = get_args(Quantize)
 REPORT: Final = "export.json"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
 
@@ -126,7 +120,7 @@ def export_tflite(
     labels = classes(model)
     lines = label_lines(labels)
     with _written(Path(path), force, bool(labels)) as (file, others):
-        model = in_float32(model)
+        model = in_precision(model, "float32")
         unroll, choices = layers == "unrolled", choices or DEFAULT_CHOICES
         name = MASKED if predictions else IDS
         shapes: dict[str, int | None] = {f"{name}_{length}": length for length in lengths}
@@ -196,21 +190,3 @@ def _written(path: Path, force: bool, has_labels: bool) -> Iterator[tuple[Path, 
         )
         if force and not has_labels:  # of the file that is replaced
             beside(path, LABELS).unlink(missing_ok=True)
-
-
-def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
-    """Returns the bytes of a .tflite file with these signatures.
-
-    Converts a SavedModel: from concrete functions, the converter loses variables.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        saved_model.write(signatures, Path(folder))
-        converter = tf.lite.TFLiteConverter.from_saved_model(
-            folder, signature_keys=[signature.name for signature in signatures]
-        )
-        converter.allow_custom_ops = True
-        if quantize != "none":
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        if quantize == "float16":
-            converter.target_spec.supported_types = [tf.float16]
-        return share_loops(converter.convert())

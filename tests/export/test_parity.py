@@ -38,7 +38,7 @@ def test_an_export_that_does_not_run(classifier, tmp_path, tokenizer):
     path.write_bytes(b"no flatbuffer at all")
     samples = {"ids": sample(classifier, tokenizer, 24, pairs=False)["ids"]}
     with pytest.raises(parity.ParityError, match="must run without this package. Received: "):
-        parity.check("tflite.py", path, samples)
+        parity.check("tflite.py", path, samples, "none")
 
 
 def test_report(tmp_path):

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the operator that the exports contain)
 from albert_tf_export import ParityError, export_saved_model, parity
-from albert_tf_export.options import in_float32
+from albert_tf_export.options import in_precision
 
 from albert_tf.errors import UserError
 
@@ -138,12 +138,12 @@ def test_half_precision_serves_ids_as_ids_and_computes_in_float32(
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
 def test_a_copy_in_float32(policy, make_classifier):
     model = make_classifier(policy)
-    copy = in_float32(model)
+    copy = in_precision(model, "float32")
     assert copy.dtype_policy.name == "float32"
     for ours, theirs in zip(copy.get_weights(), model.get_weights(), strict=True):
         assert ours.dtype == np.float32
         np.testing.assert_array_equal(ours, theirs.astype("float32"))
-    assert in_float32(copy) is copy
+    assert in_precision(copy, "float32") is copy
 
 
 def test_pairs(make_classifier, tokenizer, tmp_path):

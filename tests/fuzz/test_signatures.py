@@ -57,7 +57,7 @@ def signatures(scrambled, tiny_vocabulary):
 @pytest.fixture(scope="module")
 def saved_model(signatures, tmp_path_factory):
     import tensorflow as tf
-    from albert_tf_export.saved_model import write
+    from albert_tf_export.graphs import write
 
     folder = tmp_path_factory.mktemp("saved_model")
     write(signatures(), folder)
@@ -71,7 +71,7 @@ def saved_model(signatures, tmp_path_factory):
 def tflite(signatures):
     import tensorflow_text
     from ai_edge_litert.interpreter import InterpreterWithCustomOps
-    from albert_tf_export.tflite import convert
+    from albert_tf_export.graphs import convert
 
     loaded = InterpreterWithCustomOps(
         model_content=convert(signatures(1, LENGTH), "none"),

@@ -45,12 +45,13 @@ def features(tf: Any, rows: list[Row], wanted: set[str]) -> dict[str, Any]:
     return {
         name: tf.constant(padded(values, longest(values)), tf.int32)
         for name, values in batch.items()
+        if name in wanted
     }
 
 
 def main() -> None:
     options_parser = parser(__doc__, "the SavedModel's folder")
-    options_parser.add_argument("--signature", default="text", choices=("text", "ids", "masked"))
+    options_parser.add_argument("--signature", default="text", help="default: text")
     options_parser.add_argument("--batch", type=int, default=8, help="number of inputs in a batch")
     options = options_parser.parse_args()
 

@@ -24,8 +24,9 @@ from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
+from albert_tf_export.graphs import Quantize
 from albert_tf_export.parity import Report
-from albert_tf_export.tflite import Quantize, export_tflite
+from albert_tf_export.tflite import export_tflite
 
 TASKS: Final[Mapping[type[PreTrainedModel], str]] = {
     AlbertForSequenceClassification: "text-classification",
