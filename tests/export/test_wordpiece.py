@@ -25,5 +25,5 @@ def tagger(make_model, wordpiece):
 @pytest.mark.parametrize("export", [export_saved_model, export_tflite])
 def test_strings_and_ids(export, tagger, wordpiece, checked):
     report = checked(export, tagger, wordpiece)
-    assert set(report.differences) == {"text", "ids"}
+    assert {"text", "ids"} <= set(report.differences)
     assert all(each.value < 1e-5 for each in report.differences.values())
