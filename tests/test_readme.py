@@ -2,22 +2,31 @@
 
 import re
 import shlex
+import socket
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow
 
+import albert_tf
 from albert_tf import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
+from tests.conftest import SENTENCES
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
+CARD = ROOT / "albert_tf" / "assets" / "small" / "README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [
     README,
     *DOCS,
     *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
+    CARD,
 ]
+# Options of other programs, and one that a release has renamed.
+OF_OTHERS = {"--logdir", "--buckets"}
 
 
 def blocks(language, page):
@@ -76,17 +85,94 @@ def test_the_page_about_pipelines(capsys):
     assert "(256,)" in shown
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.slow
+def test_the_page_about_text(tmp_path, published_vocabulary, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("published").mkdir()
+    Path("published/spiece.model").write_bytes(published_vocabulary.read_bytes())
+    names = run(ROOT / "docs" / "text.md")
+    (shown,) = re.findall(
+        r"# Baked\(sha256='\w+…', (.*)\)", (ROOT / "docs" / "text.md").read_text()
+    )
+    assert shown in repr(names["describe"]("spiece.model"))
+
+
+@pytest.mark.slow
+def test_the_page_about_data(tmp_path, tiny_vocabulary, monkeypatch):
+    """Runs the page's service of data in this process, on a free port."""
+    monkeypatch.chdir(tmp_path)
+    Path("spiece.model").write_bytes(tiny_vocabulary)
+    Path("corpus.txt").write_text("\n\n".join("\n".join(SENTENCES) for _ in range(8)))
+    sizes = {"vocab": "spiece.model", "max_seq_length": 32, "workers": 1}
+    albert_tf.build_data(input="corpus.txt", output="examples", **sizes)
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = str(free.getsockname()[1])
+    code = "\n".join(blocks("python", ROOT / "docs" / "pretraining-data.md"))
+    small = {'"mini", vocab_size=30000': '"tiny", vocab_size=300', "epochs=3": "epochs=1"}
+    for old, new in {**small, "batch_size=32": "batch_size=4", "_epoch(32)": "_epoch(4)"}.items():
+        assert old in code
+        code = code.replace(old, new)
+    names = {"tf": tensorflow}
+    exec(code.replace("5000", port).replace("HOST", "localhost"), names)
+    features, _ = next(iter(names["batches"]))
+    assert features["input_ids"].shape == (4, 32)
+
+
+def test_the_page_about_devices():
+    names = run(ROOT / "docs" / "distribution.md")
+    assert names["runtime"].replicas(names["strategy"]) >= 1
+
+
+def test_the_card_of_the_small_model():
+    """Runs its way to add a group."""
+    (code,) = blocks("python", CARD)
+    names = {"weights": {"albert.encoder.albert_layer_groups.0.bias": np.ones(2)}}
+    exec(code, names)
+    assert list(names["weights"])[1] == "albert.encoder.albert_layer_groups.1.bias"
+
+
+def test_every_page_with_python_is_run():
+    """Tests name the pages that they run; `serving` needs a server (tests/export)."""
+    tests = "".join(path.read_text("utf-8") for path in ROOT.glob("tests/test_*.py"))
+    for page in PAGES:
+        for code in blocks("python", page):
+            compile(code, page.name, "exec")
+            assert f'"{page.name}"' in tests or page.name in ("serving.md", README.name)
+
+
+def commands(page):
+    """Yields the arguments of each `albert-tf` on a page; an ellipsis stands for others."""
+    lines = "".join(re.findall(r"```(?:sh|bash)\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
+    for line in lines.replace("\\\n", "").splitlines():
+        found = re.match(r"\s*(?:\w+=\S+ +)*albert-tf +(.*)", line)
+        if found:
+            yield shlex.split(found[1], comments=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name + "/" + page.stem)
 def test_commands_parse(page):
-    lines = "".join(blocks("sh", page)).replace("\\\n", "").splitlines()
-    commands = [
-        shlex.split(line, comments=True)[1:]
-        for line in lines
-        if line.startswith("albert-tf") and "COMPARISON" not in line
-    ]
-    assert page != README or len(commands) >= 6
-    for command in commands:
-        assert cli._parser().parse_args(command).command == command[0]
+    """Checks options and their values; the card has variables instead of values."""
+    found = list(commands(page))
+    assert page != README or len(found) >= 6
+    for command in found:
+        if page == CARD or "…" in command:
+            cli._parser().parse_args([each for each in command if each != "…"])
+        else:
+            cli._parsed(command)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name + "/" + page.stem)
+def test_options_in_the_text_exist(page):
+    """Checks those with dashes: the original's have underscores (test_migration.py)."""
+    subparsers = cli._parser()._subparsers._group_actions[0].choices.values()
+    known = {flag for each in subparsers for flag in each._option_string_actions}
+    programs = [ROOT / "Makefile", *(ROOT / "benchmarks").rglob("*.py")]
+    known |= set(re.findall(r"--[a-z][a-z-]*", "".join(map(Path.read_text, programs))))
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    code = " ".join(re.findall(r"`([^`]+)`", text))
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*(?![\w-])", code))
+    assert named <= known | OF_OTHERS, named - known
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
