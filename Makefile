@@ -6,7 +6,7 @@
 # make test-engines   building data on Spark and on Beam; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
 # make test-web       the page in Chromium; needs npm and Chromium
-# make test-peers     comparisons with transformers and KerasHub, on models drawn from a seed
+# make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make test-oldest    the quick tests with the oldest version of each package in requirements.txt
 # make test-pythons   the same with the newest versions, on each installed Python

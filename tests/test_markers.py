@@ -6,7 +6,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 # `make test` installs none of these; the target named like the marker requires them.
 OPTIONAL = {"apache_beam", "flax", "jax", "keras_hub", "playwright", "pyspark", "torch"}
-OPTIONAL |= {"transformers"}
+OPTIONAL |= {"mediapipe", "transformers"}
 MARKERS = ("mark.peers", "mark.backends", "mark.engines", "mark.browser")
 
 

@@ -41,6 +41,7 @@ EXAMPLES = """examples:
       --eval-data SST-2 --max-drop 0.01
   albert-tf export tflite --model my-model --task masked-lm --predictions 1 --ids-only \\
       --output my-model.tflite
+  albert-tf export tflite --model my-model --output my-model.tflite --for mediapipe
   albert-tf export web --model my-model --output site
 
 The task is the one in the model's config.json. The result takes strings, or ids with --ids-only.
@@ -51,7 +52,7 @@ Before it is published, a fresh process loads it and compares it with Keras.
 FORMATS = {
     "max_bytes": ("saved-model",),
     **dict.fromkeys(("max_length", "ids_only", "layers"), ("saved-model", "tflite")),
-    **dict.fromkeys(("fixed", "batch", "choices", "predictions"), ("tflite",)),
+    **dict.fromkeys(("fixed", "batch", "host", "choices", "predictions"), ("tflite",)),
     **dict.fromkeys(("eval_data", "eval_task", "max_drop"), ("tflite",)),
     "lengths": ("tflite", "web"),
     "quantize": ("saved-model", "tflite", "web"),
@@ -117,6 +118,11 @@ class OPTIONS:
     )
     precision: Literal["float32", "bfloat16"] | None = option(
         None, help="what saved-model stores and computes in; default: float32"
+    )
+    host: Literal["mediapipe"] | None = option(
+        None,
+        help="tflite in the form that a host demands: mediapipe, for its TextClassifier",
+        original=("for",),
     )
     choices: int | None = option(
         None, help="choices of multiple choice in tflite; default: 4", range=COUNT

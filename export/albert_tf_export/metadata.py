@@ -1,4 +1,4 @@
-"""Adds the names of classes and tensors to a TensorFlow Lite file, in the official format.
+"""Adds names of classes and tensors, and a tokenizer, to a TFLite file in the official format.
 
 `metadata_schema.fbs` of TensorFlow Lite Support describes it: a table in the file, and a ZIP
 archive behind it, so that `unzip -p model.tflite labels.txt` prints the classes. The packages that
@@ -7,7 +7,7 @@ write it don't install on every Python version of this one.
 
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import flatbuffers  # type: ignore[import-untyped]
@@ -17,35 +17,51 @@ from ai_edge_litert import schema_py_generated as schema
 from albert_tf.errors import UserError
 
 LABELS: Final = "labels.txt"
+VOCABULARY: Final = "spiece.model"
 # Outputs of which the last axis counts classes.
 BY_CLASS: Final = ("logits", "probabilities")
 NAME: Final = "TFLITE_METADATA"
 # Field numbers in the tables of metadata_schema.fbs.
 FILE_NAME, FILE_DESCRIPTION, FILE_TYPE = 0, 1, 2
 TENSOR_NAME, TENSOR_FILES = 0, 6
-GRAPH_NAME, GRAPH_INPUTS, GRAPH_OUTPUTS = 0, 2, 3
+GRAPH_NAME, GRAPH_INPUTS, GRAPH_OUTPUTS, GRAPH_INPUT_UNITS = 0, 2, 3, 5
 MODEL_NAME, MODEL_GRAPHS, MODEL_PARSER = 0, 3, 7
-TENSOR_AXIS_LABELS: Final = 2
+UNIT_TYPE, UNIT_OPTIONS = 0, 1
+TOKENIZER_FILES = 0
+# Values of its enums.
+TENSOR_AXIS_LABELS, VOCABULARY_FILE = 2, 5
+SENTENCEPIECE: Final = 5
 ALIGNMENT: Final = 16  # bytes; schema.fbs demands it of buffers
 
 
-def with_metadata(model: bytes, name: str, labels: Sequence[str]) -> bytes:
+def with_metadata(
+    model: bytes,
+    name: str,
+    labels: Sequence[str],
+    vocabulary: bytes | None = None,
+    names: Mapping[str, str] | None = None,
+) -> bytes:
     """Returns a .tflite file with the names of its signatures' tensors, and with `labels.txt`.
 
     Args:
         name: the model's name.
         labels: names of the classes; none for models without classes.
+        vocabulary: a SentencePiece model, for hosts that read the tokenizer from the file.
+        names: other names of inputs, for the same hosts.
     """
     unpacked = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model))
     unpacked.buffers.append(schema.BufferT())
-    unpacked.buffers[-1].data = np.frombuffer(_described(unpacked, name, bool(labels)), "u1")
+    unpacked.buffers[-1].data = np.frombuffer(
+        _described(unpacked, name, bool(labels), vocabulary is not None, names or {}), "u1"
+    )
     unpacked.metadata.append(schema.MetadataT())
     unpacked.metadata[-1].name, unpacked.metadata[-1].buffer = NAME, len(unpacked.buffers) - 1
     content = io.BytesIO(packed(unpacked))
-    if labels:
+    files = {LABELS: label_lines(labels)} if labels else {}
+    for file, data in (files | ({VOCABULARY: vocabulary} if vocabulary else {})).items():
         with zipfile.ZipFile(content, "a") as archive:
             # ZipInfo's default date: the same bytes each time.
-            archive.writestr(zipfile.ZipInfo(LABELS), label_lines(labels))
+            archive.writestr(zipfile.ZipInfo(file), data)
     return content.getvalue()
 
 
@@ -83,8 +99,10 @@ class _Aligned(flatbuffers.Builder):
         return self.EndVector()
 
 
-def _described(model: Any, name: str, has_labels: bool) -> bytes:
-    """Returns the bytes of a ModelMetadata table."""
+def _described(
+    model: Any, name: str, has_labels: bool, has_vocabulary: bool, others: Mapping[str, str]
+) -> bytes:
+    """Returns the bytes of a ModelMetadata table; `others` are other names of tensors."""
     builder = flatbuffers.Builder()
     graphs = []
     signatures = {each.subgraphIndex: each for each in model.signatureDefs}
@@ -97,8 +115,13 @@ def _described(model: Any, name: str, has_labels: bool) -> bytes:
                 (GRAPH_OUTPUTS, graph.outputs, signature.outputs),
             ):
                 names = {each.tensorIndex: each.name.decode() for each in tensors}
-                tables = [_tensor(builder, names[place], has_labels) for place in places]
+                tables = [
+                    _tensor(builder, others.get(names[place], names[place]), has_labels)
+                    for place in places
+                ]
                 fields[field] = _vector(builder, tables)
+            if has_vocabulary:
+                fields[GRAPH_INPUT_UNITS] = _tokenizer(builder)
         graphs.append(_table(builder, fields))
     fields = {
         MODEL_NAME: builder.CreateString(name),
@@ -112,13 +135,25 @@ def _described(model: Any, name: str, has_labels: bool) -> bytes:
 def _tensor(builder: flatbuffers.Builder, name: str, has_labels: bool) -> int:
     fields = {TENSOR_NAME: builder.CreateString(name)}
     if has_labels and name in BY_CLASS:
-        file = {
-            FILE_NAME: builder.CreateString(LABELS),
-            FILE_DESCRIPTION: builder.CreateString("Names of the classes on the last axis."),
-        }
-        labels = _table(builder, file, {FILE_TYPE: TENSOR_AXIS_LABELS})
-        fields[TENSOR_FILES] = _vector(builder, [labels])
+        about = "Names of the classes on the last axis."
+        fields[TENSOR_FILES] = _file(builder, LABELS, about, TENSOR_AXIS_LABELS)
     return _table(builder, fields)
+
+
+def _tokenizer(builder: flatbuffers.Builder) -> int:
+    """Input process units: a SentencePiece tokenizer."""
+    file = _file(builder, VOCABULARY, "SentencePiece model.", VOCABULARY_FILE)
+    options = _table(builder, {TOKENIZER_FILES: file})
+    unit = _table(builder, {UNIT_OPTIONS: options}, {UNIT_TYPE: SENTENCEPIECE})
+    return _vector(builder, [unit])
+
+
+def _file(builder: flatbuffers.Builder, name: str, about: str, kind: int) -> int:
+    fields = {
+        FILE_NAME: builder.CreateString(name),
+        FILE_DESCRIPTION: builder.CreateString(about),
+    }
+    return _vector(builder, [_table(builder, fields, {FILE_TYPE: kind})])
 
 
 def _table(

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, get_args
 
 from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
@@ -16,6 +16,7 @@ from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
 from albert_tf_export import parity
 from albert_tf_export.gate import Gate, scored
 from albert_tf_export.graphs import QUANTIZE, Quantize, convert
+from albert_tf_export.mediapipe import NAMES, OUTPUT, check_mediapipe, for_mediapipe
 from albert_tf_export.metadata import LABELS, label_lines, with_metadata
 from albert_tf_export.options import (
     Layers,
@@ -36,6 +37,7 @@ from albert_tf_export.signatures import (
 )
 from albert_tf_export.task_outputs import classes
 
+Host = Literal["mediapipe"]
 REPORT: Final = "export.json"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
 
@@ -53,6 +55,7 @@ def export_tflite(
     quantize: Quantize = "none",
     layers: Layers = "loop",
     ids_only: bool = False,
+    host: Host | None = None,
     choices: int | None = None,
     predictions: int | None = None,
     gate: Gate | None = None,
@@ -85,6 +88,8 @@ def export_tflite(
             them in 8 bits and multiplies in 8 bits.
         layers: "loop", a loop of the graph, or "unrolled", which takes several times the memory.
         ids_only: leave `text` out, for hosts that only load files with one signature.
+        host: "mediapipe" writes the form that MediaPipe's TextClassifier runs: one signature `ids`
+            that returns `probabilities` alone, unrolled, with the vocabulary in the metadata.
         choices: number of texts that multiple choice chooses from. Default: 4.
         predictions: number of positions to score, for models that predict masked pieces: the
             signature `masked`, with that many positions as an input, replaces `ids`.
@@ -111,6 +116,10 @@ def export_tflite(
     """
     check_choice("quantize", quantize, QUANTIZE)
     check_shapes(max_length, fixed, lengths, batch)
+    if host:
+        check_choice("host", host, get_args(Host))
+        check_mediapipe(model, tokenizer, lengths, batch, pairs, gate is not None)
+        layers, ids_only = "unrolled", True
     if max_length is None:
         limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
         max_length = max(lengths, default=limit)
@@ -135,6 +144,8 @@ def export_tflite(
             make(model, unroll=unroll, name=key, batch=batch, length=length)
             for key, length in shapes.items()
         ]
+        if host:
+            signatures = [for_mediapipe(each, max_length) for each in signatures]
         if not ids_only:
             preprocessor = AlbertPreprocessor(
                 tokenizer, max_length, "max_length" if fixed or lengths else "longest"
@@ -144,7 +155,8 @@ def export_tflite(
             )
             signatures.append(text)
         content = convert(signatures, quantize)
-        file.write_bytes(with_metadata(content, type(model).__name__, labels))
+        metadata = (type(model).__name__, labels, *((tokenizer.model_bytes, NAMES) if host else ()))
+        file.write_bytes(with_metadata(content, *metadata))
         if labels:
             others[LABELS].write_text(lines, encoding="utf-8")
         differences: Mapping[str, parity.Difference] = {}
@@ -154,7 +166,8 @@ def export_tflite(
                 for length in {max_length, *lengths}
             }
             samples = {
-                key: numeric(cases[length or max_length][name]) for key, length in shapes.items()
+                key: numeric(cases[length or max_length][name], (OUTPUT,) if host else ())
+                for key, length in shapes.items()
             }
             if not ids_only:
                 samples[TEXT] = cases[max_length][TEXT]
