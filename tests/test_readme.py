@@ -133,12 +133,16 @@ def test_the_card_of_the_small_model():
 
 
 def test_every_page_with_python_is_run():
-    """Tests name the pages that they run; `serving` needs a server (tests/export)."""
+    """Tests name the pages that they run; `serving` and `mobile` are run in tests/export."""
     tests = "".join(path.read_text("utf-8") for path in ROOT.glob("tests/test_*.py"))
     for page in PAGES:
         for code in blocks("python", page):
             compile(code, page.name, "exec")
-            assert f'"{page.name}"' in tests or page.name in ("serving.md", README.name)
+            assert f'"{page.name}"' in tests or page.name in (
+                "serving.md",
+                "mobile.md",
+                README.name,
+            )
 
 
 def commands(page):

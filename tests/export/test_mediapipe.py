@@ -2,9 +2,11 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,19 +26,28 @@ TEXTS = [
     "noisy mess " * 40,
     "slow",
 ]
-# A process of its own: MediaPipe brings another TensorFlow Lite, and stays loaded.
-CLASSIFY = """
-import json, sys
-from mediapipe.tasks.python import text
-from mediapipe.tasks.python.core.base_options import BaseOptions
-options = text.TextClassifierOptions(base_options=BaseOptions(model_asset_path=sys.argv[1]))
-classifier = text.TextClassifier.create_from_options(options)
-for line in json.load(sys.stdin):
-    (head,) = classifier.classify(line).classifications
-    odds = {each.category_name: each.score for each in head.categories}
-    print("ODDS", json.dumps([head.head_name, odds]))
-classifier.close()
+# In place of the page's last line.
+ANSWER = """
+    for line in json.load(sys.stdin):
+        (head,) = classifier.classify(line).classifications
+        odds = {each.category_name: each.score for each in head.categories}
+        print("ODDS", json.dumps([head.head_name, odds]))
 """
+PAGE = Path(__file__).parents[2] / "docs" / "mobile.md"
+
+
+@pytest.fixture(scope="module")
+def script():
+    """The page's Python, for another file and for texts on standard input.
+
+    It runs in a process of its own: MediaPipe brings another TensorFlow Lite.
+    """
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    *lines, last = code.splitlines()
+    assert last.startswith("    print(classifier.classify(")
+    code = "\n".join(lines)
+    assert '"my-model.tflite"' in code
+    return "import json, sys\n" + code.replace('"my-model.tflite"', "sys.argv[1]") + ANSWER
 
 
 @pytest.fixture
@@ -59,11 +70,11 @@ def test_the_file_has_what_mediapipe_reads(exported, tokenizer):
 
 @pytest.mark.peers
 @pytest.mark.parametrize("options", [{}, {"fixed": True, "quantize": "dynamic"}])
-def test_mediapipe_answers_as_keras(options, exported, classifier, tokenizer):
+def test_mediapipe_answers_as_keras(options, exported, script, classifier, tokenizer):
     pytest.importorskip("mediapipe")
     report = exported(**options)
     answer = subprocess.run(
-        [sys.executable, "-c", CLASSIFY, report.path],
+        [sys.executable, "-c", script, report.path],
         input=json.dumps(TEXTS),
         capture_output=True,
         text=True,
