@@ -13,6 +13,7 @@
 # make coverage       branches that test and test-slow cover, in the processes that they start too
 # make lint           ruff and mypy
 # make docs           the site of the documents, in build/docs; a broken link is an error
+# make dist           the wheel and the sdist, in dist
 # make clean          removes .venv, builds and caches
 #
 # PYTHON=…            the Python (3.10 to 3.13) that .venv is made with; found by itself otherwise
@@ -26,7 +27,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-web test-oldest \
-  test-pythons fuzz coverage lint docs clean
+  test-pythons fuzz coverage lint docs dist clean
 
 WORKERS ?= 2
 TRIALS ?= 200
@@ -175,6 +176,10 @@ lint: $(DEV_STAMP)
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(DOCS_STAMP)
 	$(RUN) -m mkdocs build
+
+dist: $(DEV_STAMP)
+	rm -rf dist
+	$(RUN) -m build --outdir dist .
 
 clean:
 	rm -rf $(VENV) $(VENV)-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*

@@ -1,0 +1,54 @@
+"""The forge's workflows are valid YAML, call targets that exist, and test what the package claims."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+MATRIX = "${{ matrix.target }}"
+
+
+def jobs(path):
+    return yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+
+
+def targets(job):
+    """Yields the targets that a job makes, each value of a matrix."""
+    matrix = job.get("strategy", {}).get("matrix", {"target": [], "include": []})
+    for step in job["steps"]:
+        for target in re.findall(r"make (\$\{\{.*?\}\}|[\w-]+)", step.get("run", "")):
+            if target == MATRIX:
+                yield from matrix["target"] + [each["target"] for each in matrix["include"]]
+            else:
+                yield target
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_targets_exist(path):
+    known = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    made = {target for job in jobs(path).values() for target in targets(job)}
+    assert made
+    assert made <= set(known), made - set(known)
+
+
+def test_every_python_of_the_package_is_tested():
+    matrix = jobs(ROOT / ".github" / "workflows" / "ci.yml")["test"]["strategy"]["matrix"]
+    tested = set(matrix["python"]) | {each["python"] for each in matrix["include"]}
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert tested == set(re.findall(r"Python :: (3\.\d+)", project))
+
+
+def test_every_target_of_the_local_run_is_in_a_workflow():
+    (line,) = re.findall(r"^make (.*?) 2>", (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
+    ci = jobs(ROOT / ".github" / "workflows" / "ci.yml")
+    assert set(line.split()) <= {target for job in ci.values() for target in targets(job)}
+
+
+def test_only_the_job_that_publishes_gets_a_token():
+    release = jobs(ROOT / ".github" / "workflows" / "release.yml")
+    assert release["publish"]["permissions"] == {"id-token": "write"}
+    assert release["publish"]["needs"] == "build"
+    assert "permissions" not in release["build"]
