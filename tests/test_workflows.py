@@ -1,4 +1,4 @@
-"""The forge's workflows are valid YAML, call targets that exist, and test what the package claims."""
+"""The workflows are valid YAML, call targets that exist, and test what the package claims."""
 
 import re
 from pathlib import Path
