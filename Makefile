@@ -6,6 +6,7 @@
 # make test-engines   building data on Spark and on Beam; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
 # make test-web       the page in Chromium; needs npm and Chromium
+# make test-servers   exports in MLServer
 # make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make test-oldest    the quick tests with the oldest version of each package in requirements.txt
@@ -26,8 +27,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-web test-oldest \
-  test-pythons fuzz coverage lint docs dist clean
+.PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-web test-servers \
+  test-oldest test-pythons fuzz coverage lint docs dist clean
 
 WORKERS ?= 2
 TRIALS ?= 200
@@ -54,11 +55,12 @@ DEV_STAMP := $(VENV)/.installed-dev-$(SUM)
 BACKENDS_STAMP := $(VENV)/.installed-backends-$(SUM)
 BROWSER_STAMP := $(VENV)/.installed-browser-$(SUM)
 DOCS_STAMP := $(VENV)/.installed-docs-$(SUM)
+SERVERS_STAMP := $(VENV)/.installed-servers-$(SUM)
 PEERS_STAMP := $(VENV)/.installed-peers-$(SUM)
 ENGINES_STAMP := $(ENGINES)/.installed-$(SUM)
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile
-PLAIN := not peers and not browser and not backends and not engines and not faults
+PLAIN := not peers and not browser and not servers and not backends and not engines and not faults
 QUICK := $(PLAIN) and not slow
 # Apart from the rest, so that no process grows beyond a few GB.
 HEAVY := tests/models tests/pipelines tests/export tests/text
@@ -118,9 +120,12 @@ test-engines: $(ENGINES_STAMP)
 	$(ENGINES)/bin/python -m pytest -m engines --packages-required tests/engines
 
 # Models this small take torch three times as long on several threads, and JAX half of its time goes
-# into optimizing what runs once.
+# into optimizing what runs once; processes share what it compiled.
 test-backends: export OMP_NUM_THREADS = 1
 test-backends: export XLA_FLAGS = --xla_backend_optimization_level=0
+test-backends: export JAX_COMPILATION_CACHE_DIR = $(CURDIR)/$(VENV)/jax
+test-backends: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0
+test-backends: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES = -1
 test-backends: $(BACKENDS_STAMP)
 	for backend in jax torch; do \
 	  echo "== KERAS_BACKEND=$$backend"; \
@@ -133,6 +138,9 @@ test-peers: $(PEERS_STAMP)
 
 test-web: $(BROWSER_STAMP)
 	$(RUN) -m pytest -n 0 -m browser --packages-required tests/export/test_browser.py
+
+test-servers: $(SERVERS_STAMP)
+	$(RUN) -m pytest -n 0 -m servers --packages-required tests/export/test_mlserver.py
 
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
 fuzz: $(DEV_STAMP)
@@ -204,6 +212,10 @@ $(BACKENDS_STAMP): $(DEV_STAMP)
 
 $(BROWSER_STAMP): $(DEV_STAMP)
 	$(RUN) -m pip install --quiet --editable '.[browser]'
+	@touch $@
+
+$(SERVERS_STAMP): $(DEV_STAMP)
+	$(RUN) -m pip install --quiet --editable '.[mlserver]'
 	@touch $@
 
 $(DOCS_STAMP): $(DEV_STAMP)

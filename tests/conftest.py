@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import signal
+import socket
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -96,6 +97,20 @@ def compiled_functions_are_forgotten():
         import jax
 
         jax.clear_caches()
+
+
+@pytest.fixture(scope="session")
+def free_ports():
+    """Returns a function from a number to as many ports that no process uses."""
+
+    def ports(count):
+        with contextlib.ExitStack() as stack:
+            servers = [
+                stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+            ]
+            return [server.getsockname()[1] for server in servers]
+
+    return ports
 
 
 @pytest.fixture(scope="session")

@@ -144,7 +144,7 @@ def reports(tmp_path_factory, classifier, tokenizer):
     defaults = {"layers": "loop", "quantize": "none", "ids_only": False, "check": False}
 
     def report(exporter, **options):
-        options = {key: value for key, value in options.items() if value != defaults[key]}
+        options = {key: value for key, value in options.items() if value != defaults.get(key, ...)}
         key = (exporter.__name__, *sorted(options.items()))
         if key not in made:
             path = tmp_path_factory.mktemp("export") / "model"

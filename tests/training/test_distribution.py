@@ -7,7 +7,6 @@ depends on the scale of gradients, which LAMB removes.
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -49,14 +48,6 @@ def finished(folder, *processes):
     return [np.load(folder / f"{number}.npz") for number in range(len(processes))]
 
 
-def free_ports(count):
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in taken]
-    for server in taken:
-        server.close()
-    return ports
-
-
 def under(strategy, runs=RUNS):
     return [{"strategy": strategy, **run} for run in runs]
 
@@ -96,7 +87,7 @@ def test_two_devices(tmp_path, one_device):
 
 
 @on_tensorflow
-def test_two_hosts(tmp_path, one_device):
+def test_two_hosts(tmp_path, one_device, free_ports):
     places = [f"127.0.0.1:{port}" for port in free_ports(2)]
     settings = [
         json.dumps({"cluster": {"worker": places}, "task": {"type": "worker", "index": number}})
@@ -135,7 +126,7 @@ def test_four_devices_of_jax(tmp_path, one_device_of_jax):
 
 
 @on_jax
-def test_two_hosts_of_jax(tmp_path, one_device_of_jax):
+def test_two_hosts_of_jax(tmp_path, one_device_of_jax, free_ports):
     (port,) = free_ports(1)
     processes = [
         start(
