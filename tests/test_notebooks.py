@@ -13,6 +13,11 @@ CHECKS = {
 assert accuracy > 0.75, accuracy
 assert Path("reviews.tflite").stat().st_size > 100_000
 """,
+    "inside-albert": """
+assert same_kind > 0.8, same_kind
+assert in_ten[0] < 0.1 and in_ten[-1] > 0.3, in_ten
+assert len(plt.get_fignums()) == 6
+""",
     "pretrain": """
 assert list(losses) == [25, 50, 75, 100]
 assert losses[100] < losses[25] < 6, losses  # 9 is the logarithm of 8,000
@@ -35,6 +40,11 @@ def test_every_cell_runs(notebook, tmp_path, monkeypatch):
     for cell in code(notebook):
         exec(cell, names)
     exec(CHECKS[notebook.stem], names)
+
+
+def test_the_first_cell_says_how_to_install():
+    for notebook in NOTEBOOKS:
+        assert "%pip install albert_tf-" in code(notebook)[0].splitlines()[0], notebook
 
 
 def test_notebooks_are_stored_without_outputs():
