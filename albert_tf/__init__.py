@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from albert_tf_export import export_onnx as export_onnx
     from albert_tf_export import export_saved_model as export_saved_model
     from albert_tf_export import export_tflite as export_tflite
     from albert_tf_export import export_web as export_web
@@ -69,6 +70,7 @@ _HOMES = {
     "build_data": "albert_tf.data.jobs.build",
     "convert": "albert_tf.checkpoints.conversion",
     "evaluate": "albert_tf.training.evaluate",
+    "export_onnx": "albert_tf_export",
     "export_saved_model": "albert_tf_export",
     "export_tflite": "albert_tf_export",
     "export_web": "albert_tf_export",

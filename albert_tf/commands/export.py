@@ -1,4 +1,4 @@
-"""`albert-tf export saved-model`, `albert-tf export tflite` and `albert-tf export web`"""
+"""`albert-tf export saved-model`, `tflite`, `onnx` and `web`"""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,9 +42,11 @@ EXAMPLES = """examples:
   albert-tf export tflite --model my-model --task masked-lm --predictions 1 --ids-only \\
       --output my-model.tflite
   albert-tf export tflite --model my-model --output my-model.tflite --for mediapipe
+  albert-tf export onnx --model my-model --output my-model.onnx --quantize dynamic
   albert-tf export web --model my-model --output site
 
-The task is the one in the model's config.json. The result takes strings, or ids with --ids-only.
+The task is the one in the model's config.json. The result takes strings, or ids with --ids-only and
+in ONNX.
 Before it is published, a fresh process loads it and compares it with Keras.
 """
 
@@ -52,10 +54,11 @@ Before it is published, a fresh process loads it and compares it with Keras.
 FORMATS = {
     "max_bytes": ("saved-model",),
     **dict.fromkeys(("max_length", "ids_only", "layers"), ("saved-model", "tflite")),
-    **dict.fromkeys(("fixed", "batch", "host", "choices", "predictions"), ("tflite",)),
-    **dict.fromkeys(("eval_data", "eval_task", "max_drop"), ("tflite",)),
+    "pairs": ("saved-model", "tflite", "web"),
+    **dict.fromkeys(("fixed", "batch", "host", "choices"), ("tflite",)),
+    **dict.fromkeys(("predictions", "eval_data", "eval_task", "max_drop"), ("tflite", "onnx")),
     "lengths": ("tflite", "web"),
-    "quantize": ("saved-model", "tflite", "web"),
+    "quantize": ("saved-model", "tflite", "onnx", "web"),
     "precision": ("saved-model",),
     "node_modules": ("web",),
 }
@@ -65,9 +68,9 @@ FORMATS = {
 class OPTIONS:
     """The options of `albert-tf export`."""
 
-    format: Literal["saved-model", "tflite", "web"] = option(
-        help="saved-model, for TensorFlow Serving, tflite, for LiteRT (TensorFlow Lite), or web, a "
-        "folder with a page for browsers",
+    format: Literal["saved-model", "tflite", "onnx", "web"] = option(
+        help="saved-model, for TensorFlow Serving, tflite, for LiteRT (TensorFlow Lite), onnx, for "
+        "ONNX Runtime, or web, a folder with a page for browsers",
         metavar="FORMAT",
         positional=True,
     )
@@ -113,8 +116,8 @@ class OPTIONS:
     )
     quantize: Literal["none", "float16", "dynamic"] | None = option(
         None,
-        help="storage of the weights: none (default for tflite), float16, or dynamic, 8-bit "
-        "(default for web); saved-model writes a model.tflite for TensorFlow Serving too",
+        help="storage of the weights: none (default for tflite and onnx), float16 (not for onnx), "
+        "or dynamic, 8-bit (default for web); saved-model writes a model.tflite for TensorFlow Serving too",
     )
     precision: Literal["float32", "bfloat16"] | None = option(
         None, help="what saved-model stores and computes in; default: float32"
@@ -129,12 +132,12 @@ class OPTIONS:
     )
     predictions: int | None = option(
         None,
-        help="masked words in tflite: number of positions to take, and of logits to return",
+        help="masked words in tflite and onnx: number of positions to take, and of logits to return",
         range=COUNT,
     )
     eval_data: Path | None = option(
         None,
-        help="labelled data to score the tflite file on, beside Keras: a folder with a dev file or "
+        help="labelled data to score the tflite or onnx file on, beside Keras: a folder with a dev file or "
         "a file",
         metavar="PATH",
     )
@@ -188,11 +191,17 @@ def check(options: OPTIONS) -> None:
 
 def run(options: OPTIONS) -> int:
     """Exports, and prints the result of the comparison with Keras."""
-    from albert_tf_export import Gate, export_saved_model, export_tflite, export_web
+    from albert_tf_export import (
+        Gate,
+        export_onnx,
+        export_saved_model,
+        export_tflite,
+        export_web,
+    )
 
     from albert_tf.files import written_atomically
 
-    names = {"pairs", "check", *FORMATS} - {"batch", "eval_data", "eval_task", "max_drop"}
+    names = {"check", *FORMATS} - {"batch", "eval_data", "eval_task", "max_drop"}
     taken = {name for name in names if options.format in FORMATS.get(name, (options.format,))}
     given = {name: getattr(options, name) for name in taken}
     chosen = {name: value for name, value in given.items() if value not in (None, ())}
@@ -206,9 +215,10 @@ def run(options: OPTIONS) -> int:
         chosen |= {"name": Path(options.model).resolve().name, "force": options.force}
         print(export_web(model, tokenizer, options.output, **chosen))
         return 0
-    if options.format == "tflite":  # which writes files beside it too
+    if options.format in ("tflite", "onnx"):  # which write files beside it too
+        export = export_tflite if options.format == "tflite" else export_onnx
         model, tokenizer = _load(options.model, options.task)
-        print(export_tflite(model, tokenizer, options.output, force=options.force, **chosen))
+        print(export(model, tokenizer, options.output, force=options.force, **chosen))
         return 0
     with written_atomically(options.output, force=options.force, alone=True) as written:
         model, tokenizer = _load(options.model, options.task)

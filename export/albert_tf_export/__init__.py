@@ -1,6 +1,7 @@
-"""Exports models to files that run without this package: SavedModel, TensorFlow Lite and a page."""
+"""Exports models to files that run without this package: SavedModel, TensorFlow Lite, ONNX and a page."""
 
 from albert_tf_export.gate import Gate
+from albert_tf_export.onnx import export_onnx
 from albert_tf_export.parity import ParityError, Report
 from albert_tf_export.saved_model import export_saved_model
 from albert_tf_export.tflite import export_tflite
@@ -10,6 +11,7 @@ __all__ = [
     "Gate",
     "ParityError",
     "Report",
+    "export_onnx",
     "export_saved_model",
     "export_tflite",
     "export_web",

@@ -128,7 +128,7 @@ def export_tflite(
     check_counts(model, choices, predictions)
     labels = classes(model)
     lines = label_lines(labels)
-    with _written(Path(path), force, bool(labels)) as (file, others):
+    with written_with_others(Path(path), force, bool(labels)) as (file, others):
         model = in_precision(model, "float32")
         unroll, choices = layers == "unrolled", choices or DEFAULT_CHOICES
         name = MASKED if predictions else IDS
@@ -182,12 +182,14 @@ def export_tflite(
 
 
 def beside(path: Path, name: str) -> Path:
-    """Returns the path of a file that belongs to a .tflite file."""
-    return path.with_name(f"{path.name.removesuffix('.tflite')}.{name}")
+    """Returns the path of a file that belongs to a .tflite or .onnx file."""
+    return path.with_name(f"{path.name.removesuffix('.tflite').removesuffix('.onnx')}.{name}")
 
 
 @contextlib.contextmanager
-def _written(path: Path, force: bool, has_labels: bool) -> Iterator[tuple[Path, dict[str, Path]]]:
+def written_with_others(
+    path: Path, force: bool, has_labels: bool
+) -> Iterator[tuple[Path, dict[str, Path]]]:
     """Yields temporary paths of the file, and of those beside it, which get their names first."""
     names = (LABELS, REPORT) if has_labels else (REPORT,)
     with (

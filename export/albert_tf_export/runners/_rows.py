@@ -1,4 +1,4 @@
-"""Shared by `saved_model.py` and `tflite.py`; copy it along with either of them.
+"""Shared by `saved_model.py`, `tflite.py` and `onnx_runtime.py`; copy it along with any of them.
 
 Reads inputs, one a line, in batches; writes answers as JSON lines, or as arrays.
 """
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 def parser(description: str | None, model: str) -> argparse.ArgumentParser:
-    """Returns a parser with the options of both scripts."""
+    """Returns a parser with the options of all scripts."""
     made = argparse.ArgumentParser(
         description=description,
         epilog=INPUTS,
@@ -182,6 +182,20 @@ def padded(values: list[Any], width: int) -> list[Any]:
 
 def longest(values: list[Any]) -> int:
     return len(values) if is_row(values) else max(longest(each) for each in values)
+
+
+def batch_of_ids(rows: list[Row], wanted: Iterable[str]) -> dict[str, np.ndarray]:
+    """Returns the arguments of a signature of ids, int32, padded to the longest row."""
+    ids = [row["input_ids"] for row in rows]
+    types = [row.get("token_type_ids") or filled(row["input_ids"], 0) for row in rows]
+    batch = {"input_ids": ids, "attention_mask": filled(ids, 1), "token_type_ids": types}
+    if "masked_lm_positions" in wanted:
+        batch["masked_lm_positions"] = [row["masked_lm_positions"] for row in rows]
+    return {
+        name: np.array(padded(values, longest(values)), np.int32)
+        for name, values in batch.items()
+        if name in wanted
+    }
 
 
 def _array(value: Any) -> np.ndarray:

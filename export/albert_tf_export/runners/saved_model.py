@@ -14,12 +14,10 @@ from typing import Any
 
 from _rows import (  # type: ignore[import-not-found]  # beside this script
     Row,
+    batch_of_ids,
     check,
     encoded,
-    filled,
-    longest,
     memory,
-    padded,
     parser,
     run,
     serve,
@@ -37,16 +35,7 @@ def features(tf: Any, rows: list[Row], wanted: set[str]) -> dict[str, Any]:
     """The arguments of a signature for a batch of inputs."""
     if "text" in wanted:
         return {name: tf.constant([encoded(row[name]) for row in rows]) for name in wanted}
-    ids = [row["input_ids"] for row in rows]
-    types = [row.get("token_type_ids") or filled(row["input_ids"], 0) for row in rows]
-    batch = {"input_ids": ids, "attention_mask": filled(ids, 1), "token_type_ids": types}
-    if "masked_lm_positions" in wanted:
-        batch["masked_lm_positions"] = [row["masked_lm_positions"] for row in rows]
-    return {
-        name: tf.constant(padded(values, longest(values)), tf.int32)
-        for name, values in batch.items()
-        if name in wanted
-    }
+    return {name: tf.constant(values) for name, values in batch_of_ids(rows, wanted).items()}
 
 
 def main() -> None:

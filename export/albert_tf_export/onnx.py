@@ -1,0 +1,256 @@
+"""Exports ONNX files, which take ids, for ONNX Runtime and the many hosts that read ONNX."""
+
+import copy
+import os
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import tensorflow as tf
+
+from albert_tf.errors import UserError
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf_export import parity
+from albert_tf_export.gate import Gate, scored
+from albert_tf_export.metadata import LABELS, label_lines
+from albert_tf_export.options import check_choice, check_counts, check_options, in_precision
+from albert_tf_export.samples import numeric, sample
+from albert_tf_export.signatures import (
+    IDS,
+    MASKED,
+    Signature,
+    has_choices,
+    ids_signature,
+    masked_signature,
+)
+from albert_tf_export.task_outputs import classes
+from albert_tf_export.tflite import REPORT, written_with_others
+
+Quantize = Literal["none", "dynamic"]
+QUANTIZE: Final = get_args(Quantize)
+OPSET: Final = 18  # the newest that tf2onnx 1.17 writes
+RUNNER: Final = "onnx_runtime.py"
+
+
+def export_onnx(
+    model: PreTrainedModel,
+    tokenizer: BaseTokenizer,
+    path: str | os.PathLike[str],
+    *,
+    quantize: Quantize = "none",
+    predictions: int | None = None,
+    gate: Gate | None = None,
+    force: bool = False,
+    check: bool = True,
+) -> parity.Report:
+    """Writes an .onnx file, runs it in a fresh process, and compares its outputs with Keras.
+
+    It takes `input_ids`, `attention_mask` and `token_type_ids`, int32 `[batch, length]`, or
+    `[batch, choices, length]` for multiple choice, of any size, and returns numbers alone
+    (`task_outputs.py` lists them). The names of classes are in `my-model.labels.txt` beside
+    `my-model.onnx`, and in the file's metadata as `labels`, a class a line; the report is in
+    `my-model.export.json`.
+
+    Args:
+        model: a task's model, with any dtype policy.
+        tokenizer: the model's tokenizer, for the comparison.
+        path: file to write.
+        quantize: "none" is float32; "dynamic" stores weights in 8 bits and multiplies in 8 bits.
+        predictions: number of positions to score, for models that predict masked pieces: the
+            positions become the input `masked_lm_positions`, int32 `[batch, predictions]`.
+        gate: labelled examples that the file is scored on, and how much worse than Keras it may be.
+        force: replace an existing `path`.
+        check: run the export and compare it.
+    Returns:
+        A `Report`: size, SHA-256, differences from Keras, time, memory and scores.
+    Raises:
+        UserError: the arguments don't fit together, a package is missing, or `path` exists.
+        ParityError: the outputs differ from those of Keras, or the gate refuses the scores; the
+            file is removed.
+        OSError: it can't be written.
+    """
+    _check_packages()
+    check_choice("quantize", quantize, QUANTIZE)
+    max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    pairs = check_options(model, tokenizer, max_length, "loop", None)
+    check_counts(model, None, predictions)
+    labels = classes(model)
+    lines = label_lines(labels)
+    with written_with_others(Path(path), force, bool(labels)) as (file, others):
+        model = in_precision(model, "float32")
+        signature = (
+            masked_signature(model, unroll=False, predictions=predictions)
+            if predictions
+            else ids_signature(model, unroll=False, strings=False)
+        )
+        axes = ("batch", "choices", "length") if has_choices(model) else ("batch", "length")
+        convert(signature, axes, quantize, {"labels": lines} if labels else {}, file)
+        if labels:
+            others[LABELS].write_text(lines, encoding="utf-8")
+        differences: Mapping[str, parity.Difference] = {}
+        if check:
+            name = MASKED if predictions else IDS
+            case = sample(model, tokenizer, max_length, pairs, predictions=predictions or 1)[name]
+            differences = parity.check(RUNNER, file, {name: numeric(case)}, quantize)
+        scores = scored(gate, model, tokenizer, RUNNER, file, max_length) if gate else None
+        report = parity.report(Path(path), file, differences, scores)
+        report.write(others[REPORT])
+        return report
+
+
+def _check_packages() -> None:
+    """Refuses to begin where a package of the extra `onnx` is missing."""
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import tf2onnx  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            f"ONNX files need the packages of the extra onnx. Received: {error}. "
+            "Run pip install 'albert_tf[onnx]'."
+        ) from error
+
+
+def convert(
+    signature: Signature,
+    axes: tuple[str, ...],
+    quantize: Quantize,
+    metadata: Mapping[str, str],
+    path: Path,
+) -> None:
+    """Writes an ONNX file, with the same bytes for the same model and packages.
+
+    Args:
+        signature: its function; the layers must be a loop. tf2onnx writes a Reshape for unrolled
+            ones that ONNX Runtime can't run.
+        axes: names of the first axes of inputs and outputs that have no fixed size.
+        metadata: names and values that the file gets beside the graph.
+        path: file to write.
+    """
+    import onnx
+    import tf2onnx
+
+    inputs = list(signature.inputs)
+    function = tf.function(_refusing_negative(signature), input_signature=inputs, autograph=False)
+    made, _ = tf2onnx.convert.from_function(function, input_signature=inputs, opset=OPSET)
+    _keep_weights_outside(made.graph)
+    _sort(made.graph, {}, [each.name for each in (*made.graph.input, *made.graph.output)])
+    if quantize == "dynamic":
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        # Avoids a warning: its preparation is for other models.
+        onnx.helper.set_model_props(made, {"onnx.quant.pre_process": "onnxruntime.quant"})
+        # CPUs without VNNI add products of 8 by 8 bits in 16, which overflow: weights take 7 bits.
+        quantize_dynamic(
+            made,
+            path,
+            weight_type=QuantType.QInt8,
+            per_channel=True,
+            reduce_range=True,
+            extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True},
+        )
+        made = onnx.load(path)
+    for each in (*made.graph.input, *made.graph.output):
+        for name, size in zip(axes, each.type.tensor_type.shape.dim, strict=False):
+            if not size.HasField("dim_value"):
+                size.dim_param = name
+    onnx.helper.set_model_props(made, dict(metadata))
+    path.write_bytes(made.SerializeToString(deterministic=True))
+
+
+def _refusing_negative(signature: Signature) -> Any:
+    """Turns negative ids into ones that no table has: ONNX counts them from a table's end."""
+
+    def function(*values: tf.Tensor) -> dict[str, tf.Tensor]:
+        largest = [tf.where(value < 0, value.dtype.max, value) for value in values]
+        return signature.function(*largest)
+
+    return function
+
+
+def _keep_weights_outside(graph: Any) -> None:
+    """Lets the loops of a graph read what they don't change from the graph around them.
+
+    tf2onnx passes a loop's weights from step to step. ONNX Runtime copies them in each, and neither
+    folds nor quantizes their products.
+    """
+    for loop in (node for node in graph.node if node.op_type == "Loop"):
+        (body,) = (each.g for each in loop.attribute if each.name == "body")
+        # A body takes a counter and a condition first, and returns a condition first.
+        unchanged = [
+            place
+            for place in range(len(loop.output))
+            if body.output[place + 1].name == body.input[place + 2].name
+        ]
+        outside = {body.input[place + 2].name: loop.input[place + 2] for place in unchanged}
+        after = {loop.output[place]: loop.input[place + 2] for place in unchanged}
+        _rename(body.node, outside)
+        _rename(graph.node, after)
+        for place in reversed(unchanged):
+            del body.input[place + 2], body.output[place + 1]
+            del loop.input[place + 2], loop.output[place]
+
+
+def _rename(nodes: Any, names: Mapping[str, str]) -> None:
+    for node in nodes:
+        for place, name in enumerate(node.input):
+            node.input[place] = names.get(name, name)
+
+
+def _sort(
+    graph: Any,
+    names: dict[str, str],
+    lasting: Collection[str] = (),
+    visit_outside: Callable[[str], None] = str,
+) -> None:
+    """Sorts and names nodes and constants by their use: tf2onnx's order changes from run to run.
+
+    Args:
+        names: new names by old ones; gets those of the graph's values.
+        lasting: names that don't change.
+        visit_outside: names a value that isn't of this graph.
+    """
+    makers = {name: node for node in graph.node for name in node.output}
+    constants = {each.name: each for each in graph.initializer}
+    nodes: list[Any] = []
+    used: list[Any] = []
+
+    def visit(name: str) -> None:
+        if not name or name in names:
+            return
+        if name in constants:
+            used.append(constants[name])
+        elif name not in makers:
+            visit_outside(name)
+            return
+        else:
+            node = makers[name]
+            for each in node.input:
+                visit(each)
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    _sort(attribute.g, names, (), visit)
+            nodes.append(node)
+        rename(*(makers[name].output if name in makers else [name]))
+
+    def rename(*values: str) -> None:
+        for value in values:
+            if value:  # an output that isn't needed has no name
+                names[value] = value if value in lasting else f"v{len(names)}"
+
+    rename(*(each.name for each in graph.input))
+    for each in graph.output:
+        visit(each.name)
+    graph.name = "albert"
+    for each in nodes:
+        each.name = f"{each.op_type}_{names[each.output[0]]}"
+        each.output[:] = [names.get(name, name) for name in each.output]
+    _rename(nodes, names)
+    for each in (*used, *graph.input, *graph.output):
+        each.name = names[each.name]
+    for field, values in ((graph.node, nodes), (graph.initializer, used)):
+        copies = [copy.deepcopy(each) for each in values]
+        del field[:]
+        field.extend(copies)
+    del graph.value_info[:]

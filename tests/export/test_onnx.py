@@ -1,0 +1,124 @@
+"""ONNX files, run by ONNX Runtime: `make test-peers` installs the packages."""
+
+import json
+
+import numpy as np
+import pytest
+from albert_tf_export import export_onnx
+
+from albert_tf.errors import UserError
+from albert_tf_export.onnx import convert
+from albert_tf_export.signatures import ids_signature
+
+TASKS = (
+    "encoder",
+    "pretraining",
+    "sequence-classification",
+    "token-classification",
+    "question-answering",
+    "answerability",
+    "multiple-choice",
+)
+
+
+@pytest.fixture(scope="module")
+def onnxruntime():
+    pytest.importorskip("tf2onnx")
+    pytest.importorskip("onnx")
+    return pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture
+def session(onnxruntime):
+    """Returns a function from a file to a session."""
+    return lambda path: onnxruntime.InferenceSession(str(path))
+
+
+def axes(values):
+    return {each.name: (each.type, *each.shape) for each in values}
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("task", TASKS)
+def test_outputs_are_those_of_keras(task, onnxruntime, checked):
+    report = checked(export_onnx, task, suffix=".onnx")
+    (difference,) = report.differences.values()
+    assert difference.value < 2e-6
+
+
+@pytest.mark.peers
+def test_a_classifier(session, checked, features, logits):
+    """Rows of any number and length; labels beside, and in the file."""
+    path = checked(export_onnx, "sequence-classification", suffix=".onnx").path
+    made = session(path)
+    rows = ("tensor(int32)", "batch", "length")
+    assert axes(made.get_inputs()) == {name: rows for name in features}
+    numbers = ("tensor(float)", "batch", 3)
+    assert axes(made.get_outputs()) == {"logits": numbers, "probabilities": numbers}
+    for count in (5, 1):
+        found = made.run(["logits"], {name: each[:count] for name, each in features.items()})
+        np.testing.assert_allclose(found[0], logits[:count], rtol=0, atol=2e-6)
+    none = made.run(["logits"], {name: each[:0] for name, each in features.items()})
+    assert none[0].shape == (0, 3)
+    lines = "bad\nnaïve\ngood\n"
+    assert (path.parent / "model.labels.txt").read_text(encoding="utf-8") == lines
+    assert made.get_modelmeta().custom_metadata_map == {"labels": lines}
+    written = json.loads((path.parent / "model.export.json").read_text())
+    assert written["signatures"]["ids"]["value"] < 2e-6
+    assert "onnxruntime" in written["packages"]
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"input_ids": -1},
+        {"input_ids": 10**6},
+        {"token_type_ids": -1},
+        {"token_type_ids": 2},
+        {"attention_mask": None},
+    ],
+)
+def test_wrong_rows_are_refused(session, checked, features, wrong):
+    made = session(checked(export_onnx, "sequence-classification", suffix=".onnx").path)
+    ((name, value),) = wrong.items()
+    row = {key: each[:1].copy() for key, each in features.items()}
+    row[name] = row[name][:, :3] if value is None else row[name]
+    row[name][0, 1] = row[name][0, 1] if value is None else value
+    with pytest.raises(Exception, match="out of data bounds|cannot be reshaped"):
+        made.run(None, row)
+
+
+@pytest.mark.peers
+def test_chosen_positions(session, checked):
+    report = checked(export_onnx, "masked-lm", predictions=2, suffix=".onnx")
+    assert report.differences["masked"].value < 2e-6
+    inputs = axes(session(report.path).get_inputs())
+    assert inputs["masked_lm_positions"] == ("tensor(int32)", "batch", 2)
+
+
+@pytest.mark.peers
+def test_eight_bits(onnxruntime, checked, features, logits, session):
+    import onnx
+
+    report = checked(export_onnx, "sequence-classification", quantize="dynamic", suffix=".onnx")
+    found = session(report.path).run(["logits"], dict(features))[0]
+    assert 1e-5 < np.abs(found - logits).max() < 0.1
+    (loop,) = (node for node in onnx.load(report.path).graph.node if node.op_type == "Loop")
+    operators = [node.op_type for node in loop.attribute[0].g.node]
+    assert (operators.count("MatMulInteger"), operators.count("MatMul")) == (6, 2)
+
+
+@pytest.mark.peers
+def test_the_same_bytes_each_time(onnxruntime, classifier, tmp_path):
+    for name in "ab":
+        signature = ids_signature(classifier, unroll=False, strings=False)
+        convert(signature, ("batch", "length"), "dynamic", {}, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_missing_package(classifier, tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "tf2onnx", None)
+    with pytest.raises(UserError, match=r"extra onnx. Received: .*tf2onnx.*\'albert_tf\[onnx\]\'"):
+        export_onnx(classifier, tokenizer, tmp_path / "a.onnx")
+    assert not list(tmp_path.iterdir())
