@@ -132,13 +132,14 @@ class OPTIONS:
     )
     predictions: int | None = option(
         None,
-        help="masked words in tflite and onnx: number of positions to take, and of logits to return",
+        help="masked words in tflite and onnx: number of positions to take, and of logits to "
+        "return",
         range=COUNT,
     )
     eval_data: Path | None = option(
         None,
-        help="labelled data to score the tflite or onnx file on, beside Keras: a folder with a dev file or "
-        "a file",
+        help="labelled data to score the tflite or onnx file on, beside Keras: a folder with a "
+        "dev file or a file",
         metavar="PATH",
     )
     eval_task: str | None = option(

@@ -105,9 +105,8 @@ class PreTrainedModel(keras.Model):
         if format == "onnx":
             # tf2onnx 1.17 writes a file whose Reshape fails in ONNX Runtime; a loop is right.
             raise UserError(
-                "An ONNX file must be made from a SavedModel with a loop of layers. "
-                "Received: format='onnx'. Call albert-tf export saved-model --ids-only, then "
-                "python -m tf2onnx.convert --saved-model FOLDER --signature_def ids --output FILE."
+                "An ONNX file must be made with a loop of layers. Received: format='onnx'. Call "
+                "albert_tf.export_onnx or albert-tf export onnx."
             )
         if backend == "torch":  # Keras traces no dict of inputs there.
             raise UserError(

@@ -1,4 +1,4 @@
-"""Exports models to files that run without this package: SavedModel, TensorFlow Lite, ONNX and a page."""
+"""Exports models to files without this package: SavedModel, TensorFlow Lite, ONNX and a page."""
 
 from albert_tf_export.gate import Gate
 from albert_tf_export.onnx import export_onnx

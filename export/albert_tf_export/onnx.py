@@ -31,6 +31,7 @@ Quantize = Literal["none", "dynamic"]
 QUANTIZE: Final = get_args(Quantize)
 OPSET: Final = 18  # the newest that tf2onnx 1.17 writes
 RUNNER: Final = "onnx_runtime.py"
+PACKAGES: Final = ("keras", "tensorflow", "onnx", "onnxruntime", "tf2onnx")
 
 
 def export_onnx(
@@ -95,7 +96,7 @@ def export_onnx(
             differences = parity.check(RUNNER, file, {name: numeric(case)}, quantize)
         scores = scored(gate, model, tokenizer, RUNNER, file, max_length) if gate else None
         report = parity.report(Path(path), file, differences, scores)
-        report.write(others[REPORT])
+        report.write(others[REPORT], PACKAGES)
         return report
 
 
@@ -135,7 +136,6 @@ def convert(
     function = tf.function(_refusing_negative(signature), input_signature=inputs, autograph=False)
     made, _ = tf2onnx.convert.from_function(function, input_signature=inputs, opset=OPSET)
     _keep_weights_outside(made.graph)
-    _sort(made.graph, {}, [each.name for each in (*made.graph.input, *made.graph.output)])
     if quantize == "dynamic":
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -151,6 +151,7 @@ def convert(
             extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True},
         )
         made = onnx.load(path)
+    _sort(made.graph, {}, [each.name for each in (*made.graph.input, *made.graph.output)])
     for each in (*made.graph.input, *made.graph.output):
         for name, size in zip(axes, each.type.tensor_type.shape.dim, strict=False):
             if not size.HasField("dim_value"):
@@ -202,7 +203,7 @@ def _sort(
     graph: Any,
     names: dict[str, str],
     lasting: Collection[str] = (),
-    visit_outside: Callable[[str], None] = str,
+    visit_outside: Callable[[str], None] = lambda name: None,
 ) -> None:
     """Sorts and names nodes and constants by their use: tf2onnx's order changes from run to run.
 
@@ -242,13 +243,16 @@ def _sort(
     rename(*(each.name for each in graph.input))
     for each in graph.output:
         visit(each.name)
-    graph.name = "albert"
+    graph.name, graph.doc_string = "albert", ""
     for each in nodes:
         each.name = f"{each.op_type}_{names[each.output[0]]}"
         each.output[:] = [names.get(name, name) for name in each.output]
     _rename(nodes, names)
     for each in (*used, *graph.input, *graph.output):
         each.name = names[each.name]
+    for each in (*graph.input, *graph.output):
+        for size in each.type.tensor_type.shape.dim:
+            size.ClearField("dim_param")  # a number of tf2onnx
     for field, values in ((graph.node, nodes), (graph.initializer, used)):
         copies = [copy.deepcopy(each) for each in values]
         del field[:]

@@ -107,12 +107,15 @@ def run_script(tmp_path_factory):
     from albert_tf_export import parity
 
     sys.path.insert(0, str(parity.RUNNERS))  # as Python adds it for a script
-    mains = {}
-    for name in ("saved_model.py", "tflite.py"):
-        spec = importlib.util.spec_from_file_location(f"runner_{name[:-3]}", parity.RUNNERS / name)
+
+    @functools.cache
+    def main(name):
+        path = parity.RUNNERS / name
+        spec = importlib.util.spec_from_file_location(f"runner_{path.stem}", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        mains[name] = functools.partial(module.run, module.main)
+        return functools.partial(module.run, module.main)
+
     inputs = tmp_path_factory.mktemp("inputs") / "lines"
 
     def run(script, *arguments, lines=""):
@@ -124,7 +127,7 @@ def run_script(tmp_path_factory):
             patch = stack.enter_context(pytest.MonkeyPatch.context())
             patch.setattr(sys, "argv", [script, "--input", str(inputs), *map(str, arguments)])
             try:
-                mains[script]()
+                main(script)()
             except SystemExit as end:
                 status = end.code if isinstance(end.code, int) else 1
                 errors.write("" if isinstance(end.code, int) else end.code)

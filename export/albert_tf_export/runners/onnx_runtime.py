@@ -10,7 +10,7 @@ Inputs and answers are lines: see --help, or `INPUTS` in `_rows.py`.
 import sys
 from collections.abc import Iterator
 
-import onnxruntime  # type: ignore[import-not-found]  # the extra "onnx"
+import onnxruntime
 from _rows import (  # type: ignore[import-not-found]  # beside this script
     Row,
     batch_of_ids,
