@@ -117,7 +117,8 @@ class OPTIONS:
     quantize: Literal["none", "float16", "dynamic"] | None = option(
         None,
         help="storage of the weights: none (default for tflite and onnx), float16 (not for onnx), "
-        "or dynamic, 8-bit (default for web); saved-model writes a model.tflite for TensorFlow Serving too",
+        "or dynamic, 8-bit (default for web); saved-model writes a model.tflite for TensorFlow "
+        "Serving too",
     )
     precision: Literal["float32", "bfloat16"] | None = option(
         None, help="what saved-model stores and computes in; default: float32"
