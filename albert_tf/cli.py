@@ -29,22 +29,25 @@ from albert_tf.commands.progress import signs_of_life
 from albert_tf.errors import UserError, one_line
 from albert_tf.quiet import import_tensorflow
 
-COMMANDS: Final[dict[str, Any]] = {
-    "build-vocab": build_vocab,
-    "build-data": build_data,
-    "inspect-data": inspect_data,
-    "pretrain": pretrain,
-    "finetune": finetune,
-    "predict": predict,
-    "fill-mask": fill_mask,
-    "answer": answer,
-    "tag": tag,
-    "embed": embed,
-    "evaluate": evaluate,
-    "export": export,
-    "convert": convert,
-    "sizes": sizes,
+# By what a person wants to do, in the order of `albert-tf --help`.
+GROUPS: Final[dict[str, dict[str, Any]]] = {
+    "fine-tune on a task": {"finetune": finetune, "evaluate": evaluate},
+    "get answers": {
+        "predict": predict,
+        "tag": tag,
+        "answer": answer,
+        "fill-mask": fill_mask,
+        "embed": embed,
+    },
+    "serve, ship, convert": {"export": export, "convert": convert, "sizes": sizes},
+    "pretrain on your own text": {
+        "build-vocab": build_vocab,
+        "build-data": build_data,
+        "inspect-data": inspect_data,
+        "pretrain": pretrain,
+    },
 }
+COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.items()}
 # Commands that leave memory to their processes and import TensorFlow only for a vocab.txt.
 LIGHT: Final = (build_vocab, build_data, inspect_data)
 
@@ -117,13 +120,24 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="albert-tf", description=albert_tf.__doc__.split("\n")[0])
+    parser = _Parser(
+        prog="albert-tf",
+        usage="albert-tf COMMAND [options]",
+        description=albert_tf.__doc__.split("\n")[0],
+        epilog=_overview(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=albert_tf.__version__)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command",
+        required=True,
+        metavar="COMMAND",
+        help="one of those below",
+        prog="albert-tf",
+    )
     for name, command in COMMANDS.items():
         one = commands.add_parser(
             name,
-            help=command.SUMMARY,
             description=command.SUMMARY.capitalize() + ".",
             epilog=command.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -131,6 +145,15 @@ def _parser() -> argparse.ArgumentParser:
         add_options(one, command.OPTIONS)
         one.set_defaults(parser=one)
     return parser
+
+
+def _overview() -> str:
+    """Returns the commands by group, one a line."""
+    parts = []
+    for title, group in GROUPS.items():
+        lines = [f"  {name:<14}{command.SUMMARY}" for name, command in group.items()]
+        parts.append("\n".join([f"{title}:", *lines]))
+    return "\n\n".join([*parts, "albert-tf COMMAND --help describes a command's options."])
 
 
 if __name__ == "__main__":

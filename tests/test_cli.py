@@ -177,7 +177,10 @@ assert not {"keras", "tensorflow"} & sys.modules.keys()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "fine-tune a classifier" in done.stdout
+    for title, group in cli.GROUPS.items():
+        lines = done.stdout.split(f"{title}:\n")[1].splitlines()
+        shown = [line.split(maxsplit=1) for line in lines[: len(group)]]
+        assert shown == [[name, command.SUMMARY] for name, command in group.items()]
 
 
 @pytest.mark.slow

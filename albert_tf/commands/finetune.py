@@ -8,7 +8,7 @@ from albert_tf.data.tasks.named import check_training_data
 from albert_tf.training.objective import check_objective
 from albert_tf.training.options import FinetuningOptions, check_output
 
-SUMMARY = "fine-tune a classifier or regressor on a task"
+SUMMARY = "fine-tune a model: classes, numbers, tags, choices, questions"
 EXAMPLES = """examples:
   albert-tf finetune --task sst2 --data SST-2 --model albert/albert-base-v2 --output my-model
   albert-tf finetune --task classify --data mails.csv --text-column body --label-column folder \\
