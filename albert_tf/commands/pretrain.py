@@ -33,7 +33,7 @@ def check(options: PretrainingOptions) -> None:
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     check_output(options.output, options.force)
-    for records in filter(None, (options.data, options.eval_data)):
+    for records in filter(None, (*options.data, options.eval_data)):
         if not is_remote(records):
             find_inputs([records])
     if options.init_checkpoint is not None:

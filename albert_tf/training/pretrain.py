@@ -2,13 +2,14 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import keras
 import tensorflow as tf
 
-from albert_tf.data.pretraining.batches import evaluation_batches, pretraining_batches
+from albert_tf.data.pretraining.batches import evaluation_batches
+from albert_tf.data.pretraining.mixing import mixed_batches, taken
 from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
@@ -47,17 +48,19 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
 
 def _trained(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     """Resumes or begins the run on this host, and returns the report."""
-    files = find_records(options.data)
-    _check_batch(options, files, runtime.replicas(strategy))
+    sources = [find_records(each) for each in options.data]
+    weights = options.weights or (1,) * len(sources)
+    _check_batch(options, sources, runtime.replicas(strategy))
     held_out = find_records(options.eval_data) if options.eval_data else None
     keras.utils.set_random_seed(options.seed)
     schedule = WarmupPolynomialDecay(
         options.learning_rate, options.warmup_steps, options.steps, options.power, options.schedule
     )
     with runtime.scope(strategy):
-        model, tokenizer = pretraining_model(options, files.max_seq_length)
+        model, tokenizer = pretraining_model(options, max(each.max_seq_length for each in sources))
         model.compile(_optimizer(options, schedule))
-    settings = {**options.decisive(), "config": model.config.to_dict(), "data": _identity(files)}
+    data = _identity_of_all(sources, weights)
+    settings = {**options.decisive(), "config": model.config.to_dict(), "data": data}
     checkpoints = Checkpoints(options.output, tokenizer, settings, options.keep)
     loop = Loop(
         model,
@@ -67,21 +70,28 @@ def _trained(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
         checkpoints=checkpoints if runtime.is_chief(strategy) else None,
         evaluate=_evaluator(model, strategy, held_out) if held_out else None,
     )
-    tokens = options.batch_size * files.max_seq_length
-    resume(loop, checkpoints, options, strategy, "pretraining", {"tokens_per_second": tokens})
+
+    def tokens(steps: int) -> int:
+        batches = zip(sources, taken(weights, steps), strict=True)
+        return options.batch_size * sum(each.max_seq_length * count for each, count in batches)
+
+    mean = tokens(sum(weights)) / sum(weights)
+    resume(loop, checkpoints, options, strategy, "pretraining", {"tokens_per_second": mean})
     here = runtime.hosts(strategy)
-    batches = pretraining_batches(
-        files, options.batch_size, options.seed, start=loop.step, part=(here.index, here.count)
-    )
+    part = (here.index, here.count)
+    batches = mixed_batches(sources, weights, options.batch_size, options.seed, loop.step, part)
     train(loop, options, strategy, batches, options.batch_size)
-    report = _report(settings, loop, tokens)
+    report = _report(settings, loop, tokens(loop.step))
     if runtime.is_chief(strategy):
         _publish(checkpoints, report, model)
     return report
 
 
-def _check_batch(options: PretrainingOptions, files: RecordFiles, replicas: int) -> None:
-    files.steps_per_epoch(options.batch_size)
+def _check_batch(
+    options: PretrainingOptions, sources: Sequence[RecordFiles], replicas: int
+) -> None:
+    for files in sources:
+        files.steps_per_epoch(options.batch_size)
     if options.batch_size % (replicas * options.micro_batches):
         raise UserError(
             "batch_size must be a multiple of the replicas times micro_batches. Received: "
@@ -117,6 +127,16 @@ def _plan(options: PretrainingOptions) -> Plan:
     )
 
 
+def _identity_of_all(sources: Sequence[RecordFiles], weights: Sequence[int]) -> Any:
+    """Identifies what a run reads; one set of records has no weight."""
+    if len(sources) == 1:
+        return _identity(sources[0])
+    return [
+        {**_identity(files), "weight": weight}
+        for files, weight in zip(sources, weights, strict=True)
+    ]
+
+
 def _identity(files: RecordFiles) -> dict[str, Any]:
     """Identifies records by their number, and a digest of their files' names and sizes."""
     sizes = [
@@ -141,7 +161,7 @@ def _report(settings: Mapping[str, Any], loop: Loop, tokens: int) -> dict[str, A
         "settings": settings,
         "parameters": loop.model.count_params(),
         "steps": loop.step,
-        "tokens": loop.step * tokens,
+        "tokens": tokens,
         "seconds": progress["seconds"],
         "history": progress["history"],
         "evaluation": progress["evaluation"],

@@ -31,12 +31,18 @@ class PretrainingOptions(DeviceOptions):
         run_pretraining.py, which also gives the flags that the help leaves out.
     """
 
-    data: str = option(
-        help="records: a folder of build-data, or a glob of the original code's files",
+    data: tuple[str, ...] = option(
+        help="records: folders of build-data, or globs of the original code's files; each batch is "
+        "from one of them",
         metavar="DIR",
         original=("input_file",),
     )
     output: Path = option(help="model directory to write", metavar="DIR", original=("output_dir",))
+    weights: tuple[int, ...] = option(
+        (),
+        help="batches of each of --data in a round, such as 2 1; default: equally many",
+        range=Range(minimum=1, maximum=1000),
+    )
     size: str | None = option(
         None,
         help=f"named size ({', '.join(SIZES)}) or configuration file, for random weights",
@@ -170,6 +176,11 @@ class PretrainingOptions(DeviceOptions):
                 f"(--init-checkpoint NAME). Received: size={self.size}, "
                 f"init_checkpoint={self.init_checkpoint}."
             )
+        if self.weights and len(self.weights) != len(self.data):
+            raise UserError(
+                "There must be a weight for each of data. Received: "
+                f"{len(self.data)} of data, weights={', '.join(map(str, self.weights))}."
+            )
         if self.warmup_steps >= self.steps:
             raise UserError(
                 "The warm-up must be shorter than the run. "
@@ -183,5 +194,5 @@ class PretrainingOptions(DeviceOptions):
         return {name: value for name, value in values.items() if name not in rest}
 
 
-_PLACES: Final = {"data", "output", "vocab", "size", "eval_data", "strategy"}
+_PLACES: Final = {"data", "weights", "output", "vocab", "size", "eval_data", "strategy"}
 _HABITS: Final = {"eval_steps", "save_steps", "save_minutes", "keep", "force", "jit_compile"}

@@ -56,7 +56,10 @@ def pretraining_model(
     Args:
         length: positions of the records' rows.
     """
-    tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.data)
+    tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.data[0])
+    if not options.vocab:
+        for records in options.data[1:]:
+            _check_same_pieces(options.data[0], records, tokenizer)
     rates = {} if options.dropout is None else _dropout(options.dropout)
     if options.init_checkpoint is None:
         assert options.size is not None  # one of the two is given
@@ -67,7 +70,7 @@ def pretraining_model(
             model = AlbertForPreTraining.from_pretrained(
                 options.init_checkpoint, dtype=options.dtype_policy, **rates
             )
-        _check_same_pieces(options.data, options.init_checkpoint, tokenizer)
+        _check_same_pieces(options.data[0], options.init_checkpoint, tokenizer)
     check_fit(tokenizer, model.config, length)
     tokenizer.model_max_length = model.config.max_position_embeddings
     model.gradient_checkpointing_enable(options.gradient_checkpointing)
@@ -128,7 +131,7 @@ def _check_same_pieces(data: str, checkpoint: str, tokenizer: BaseTokenizer) -> 
         return
     if own.get_vocab() != tokenizer.get_vocab():
         raise UserError(
-            "Records must be made with the vocabulary of the weights. Received: "
+            "A run must have one vocabulary, of its records and its weights. Received: "
             f"{data} and {checkpoint}, whose pieces differ. Build the data again with --vocab "
             f"{checkpoint}."
         )

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,7 +54,8 @@ def options(records, config):
         given |= {"size": str(config), "save_steps": 5, "eval_data": str(records), "eval_steps": 6}
         if "init_checkpoint" in changes:
             del given["size"]
-        return PretrainingOptions(str(records), output, **{**given, **changes})
+        given |= {"data": str(records), "output": output}
+        return PretrainingOptions(**{**given, **changes})
 
     return make
 
@@ -110,11 +112,12 @@ def test_the_model_says_what_it_learned(uninterrupted):
 def command(options):
     """Returns the command line of these options."""
     defaults = PretrainingOptions("none", Path(), size="tiny")
-    changed = [
-        f"--{field.name.replace('_', '-')}={getattr(options, field.name)}"
-        for field in dataclasses.fields(options)
-        if getattr(options, field.name) != getattr(defaults, field.name)
-    ]
+    changed = []
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if value != getattr(defaults, field.name):
+            values = value if isinstance(value, tuple) else [value]
+            changed += [f"--{field.name.replace('_', '-')}", *map(str, values)]
     return [sys.executable, "-m", "albert_tf.cli", "pretrain", *changed]
 
 
@@ -243,8 +246,30 @@ def test_weights_of_another_vocabulary(uninterrupted, options, records, tmp_path
     pieces = ModelProto.FromString((records / "spiece.model").read_bytes())
     pieces.pieces[-1].piece = "another"
     AlbertTokenizer(pieces.SerializeToString()).save_pretrained(other)
-    with pytest.raises(UserError, match="with the vocabulary of the weights. .* pieces differ"):
+    message = "one vocabulary, of its records and its weights. .* pieces differ"
+    with pytest.raises(UserError, match=message):
         training.pretrain(options(tmp_path / "model", init_checkpoint=str(other)))
+
+
+@pytest.mark.slow
+def test_records_of_two_lengths(options, records, tmp_path, monkeypatch):
+    longer = tmp_path / "longer"
+    build = f"build-data --input {records.parent}/text.txt --vocab {records} --workers 1"
+    assert main([*build.split(), "--max-seq-length", "40", "--output", str(longer)]) == 0
+    both = {"data": (str(records), str(longer)), "weights": (2, 1), "eval_data": None}
+    report = training.pretrain(options(tmp_path / "whole", **both))
+    assert report["tokens"] == BATCH * (8 * T + 4 * 40)
+    assert [each["weight"] for each in report["settings"]["data"]] == [2, 1]
+    monkeypatch.setattr(training, "_publish", lambda *_: None)
+    given = options(tmp_path / "resumed", **both)
+    training.pretrain(given)
+    with pytest.raises(UserError, match="data: "):
+        training.pretrain(dataclasses.replace(given, weights=(1, 1)))
+    (newest,) = (tmp_path / "resumed/checkpoints").glob(f"step-*{STEPS}")
+    shutil.rmtree(newest)
+    monkeypatch.undo()
+    training.pretrain(given)
+    assert_equal(tmp_path / "resumed", tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,10 @@ def test_the_defaults_are_the_papers_recipe():
     [
         ({}, "begins with a size .* Received: size=None, init_checkpoint=None"),
         ({"size": "base", "init_checkpoint": "x"}, "Received: size=base, init_checkpoint=x"),
+        (
+            {"size": "base", "weights": (2, 1)},
+            "a weight for each of data. Received: 1 of data, w",
+        ),
         ({"size": "base", "steps": 10, "warmup_steps": 10}, "warmup_steps=10, steps=10"),
         ({"size": "base", "learning_rate": 0.0}, "learning_rate must be above 0. Received: 0.0"),
     ],
