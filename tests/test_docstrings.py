@@ -12,6 +12,7 @@ WITHOUT_EXAMPLE = {
     "UserError",
     "build_data",
     "evaluate",
+    "export_onnx",  # needs the extra onnx; tests/export/test_onnx.py
     "export_web",  # installs packages with npm
     "finetune",
     "pretrain",
