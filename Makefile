@@ -8,6 +8,7 @@
 # make test-web       the page in Chromium; needs npm and Chromium
 # make test-servers   exports in MLServer
 # make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
+# make bench-runtimes base in TensorFlow, LiteRT, ONNX Runtime and OpenVINO: a table in Markdown
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make test-oldest    the quick tests with the oldest version of each package in requirements.txt
 # make test-pythons   the same with the newest versions, on each installed Python
@@ -28,7 +29,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-web test-servers \
-  test-oldest test-pythons fuzz coverage lint docs dist clean
+  test-oldest test-pythons bench-runtimes fuzz coverage lint docs dist clean
 
 WORKERS ?= 2
 TRIALS ?= 200
@@ -141,6 +142,9 @@ test-web: $(BROWSER_STAMP)
 
 test-servers: $(SERVERS_STAMP)
 	$(RUN) -m pytest -n 0 -m servers --packages-required tests/export/test_mlserver.py
+
+bench-runtimes: $(PEERS_STAMP)
+	$(RUN) benchmarks/runtimes.py
 
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
 fuzz: $(DEV_STAMP)
