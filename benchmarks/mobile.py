@@ -4,12 +4,13 @@
                                 [--precisions none float16 dynamic] [--calls 10] [--rounds 3]
 
 Weights are random, and a row has as many pieces as the length. "dynamic" takes any length, "padded"
-pads every row to --padded pieces, "buckets" has a signature for each length in one file. Each line
-is measured in fresh processes, in turns, which import only ai_edge_litert and run one thread:
-memory is the peak over the empty interpreter's, then the part that is not pages of the file, which
-the system may drop; time is the median of --calls calls, in milliseconds of the processor. Figures
-are medians over --rounds processes. `--size xxlarge --precisions dynamic --lengths 128` repeats the
-largest model's.
+pads every row to --padded pieces, "buckets" has a signature for each length in one file, "cached"
+is the padded file with a file beside it, in which the runtime keeps packed weights from run to run.
+Each line is measured in fresh processes, in turns, which import only ai_edge_litert and run one
+thread: memory is the peak over the empty interpreter's, then the part that is not pages of a file,
+which the system may drop; time is the median of --calls calls, in milliseconds of the processor.
+Figures are medians over --rounds processes; the first run of "cached" writes its file. `--size
+xxlarge --precisions dynamic --lengths 128` repeats the largest model's.
 """
 
 import argparse
@@ -48,12 +49,44 @@ def measure(path, name, length, calls):
         outputs = signature(**inputs)
         times.append(1000 * (time.process_time() - start))
     assert np.isfinite(outputs["logits"]).all()
+    _report(times, empty, private)
+
+
+def measure_cached(path, name, calls):
+    """Prints the same of a run through `CompiledModel` with a cache of packed weights."""
+    import numpy as np
+    from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.cpu_options import CpuOptions
+    from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+    from ai_edge_litert.options import Options
+
+    empty, private = memory("VmRSS"), memory("RssAnon")
+    cpu = CpuOptions(num_threads=1, xnnpack_weight_cache_path=f"{path}.cache")
+    options = Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=cpu)
+    model = CompiledModel.from_file(path, options=options)
+    names = model.get_signature_list()[name]
+    inputs = {each: model.create_input_buffer_by_name(name, each) for each in names["inputs"]}
+    outputs = {each: model.create_output_buffer_by_name(name, each) for each in names["outputs"]}
+    details = model.get_input_tensor_details(name)
+    for each, buffer in inputs.items():
+        buffer.write(np.ones(details[each]["shape"], np.int32))
+    times = []
+    for _ in range(calls + 1):
+        start = time.process_time()
+        model.run_by_name(name, inputs, outputs)
+        times.append(1000 * (time.process_time() - start))
+    assert np.isfinite(outputs["logits"].read(2, np.float32)).all()
+    _report(times, empty, private)
+
+
+def _report(times, empty, private):
     costs = (memory("VmHWM") - empty, memory("RssAnon") - private, statistics.median(times[1:]))
     print(json.dumps(dict(zip(FIELDS, costs, strict=True))))
 
 
-def measured(path, name, length, calls):
-    command = [sys.executable, __file__, "--measure", path, name, str(length)]
+def measured(path, name, length, calls, form=""):
+    flag = "--measure-cached" if form == "cached" else "--measure"
+    command = [sys.executable, __file__, flag, path, name, str(length)]
     finished = subprocess.run(
         [*command, "--calls", str(calls)],
         check=True,
@@ -89,7 +122,7 @@ def files(model, precision, options, folder):
         ]
         path.write_bytes(convert(signatures, precision))
         made[form] = (path, names)
-    return made
+    return made | {"cached": made["padded"]}
 
 
 def compare(options):
@@ -114,7 +147,10 @@ def compare(options):
                 if (name := names.get(length))
             ]
             rounds = [
-                [measured(path, name, length, options.calls) for _, path, name, length in cases]
+                [
+                    measured(path, name, length, options.calls, form)
+                    for form, path, name, length in cases
+                ]
                 for _ in range(options.rounds)
             ]
             for row, (form, path, _, length) in enumerate(cases):
@@ -136,8 +172,12 @@ def main():
     parser.add_argument("--calls", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--measure-cached", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
+    if options.measure_cached:
+        path, name, _ = options.measure_cached
+        measure_cached(path, name, options.calls)
+    elif options.measure:
         path, name, length = options.measure
         measure(path, name, int(length), options.calls)
     else:
