@@ -134,6 +134,19 @@ def test_shapes(run, folder, tmp_path, exported):
     assert (exported["fixed"], exported["max_length"], exported["batch"]) == (True, 16, 2)
 
 
+def test_onnx(run, folder, tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.setattr(
+        "albert_tf_export.export_onnx", lambda *_, **options: given.update(options) or "a report"
+    )
+    arguments = ("onnx", "--model", folder("masked-lm"), "--output", tmp_path / "a.onnx")
+    assert run(*arguments, "--quantize", "dynamic", "--predictions", 3)[:2] == (0, "a report\n")
+    assert given == {"quantize": "dynamic", "predictions": 3, "check": True, "force": False}
+    status, _, errors = run(*arguments, "--fixed")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "--fixed goes with tflite. Received: export onnx --fixed" in errors
+
+
 def test_data_to_score_on(run, folder, tmp_path, exported):
     """Takes the columns from the model's options.yaml, unless another task is given."""
     model = tmp_path / "model"
