@@ -1,5 +1,7 @@
 """`albert-tf export saved-model`, `tflite`, `onnx` and `web`"""
 
+import importlib.util
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -35,6 +37,8 @@ TASKS = (
 EXAMPLES = """examples:
   albert-tf export saved-model --model my-model --output serving/my-model/1
   albert-tf export saved-model --model my-model --output serving/my-model/1 --precision bfloat16
+  albert-tf export saved-model --model my-model --name reviews --output serving \\
+      --warmup requests.txt --max-batch 256
   albert-tf export tflite --model my-model --output my-model.tflite --quantize dynamic
   albert-tf export tflite --model my-model --output my-model.tflite --lengths 16,64,128 --ids-only
   albert-tf export tflite --model my-model --output my-model.tflite --quantize dynamic \\
@@ -50,9 +54,10 @@ in ONNX.
 Before it is published, a fresh process loads it and compares it with Keras.
 """
 
+SAVED_MODEL = ("name", "max_bytes", "max_batch", "warmup", "top_k", "pooling", "normalize")
 # For each option that not all formats take, those that do.
 FORMATS = {
-    "max_bytes": ("saved-model",),
+    **dict.fromkeys(SAVED_MODEL, ("saved-model",)),
     **dict.fromkeys(("max_length", "ids_only", "layers"), ("saved-model", "tflite")),
     "pairs": ("saved-model", "tflite", "web"),
     **dict.fromkeys(("fixed", "batch", "host", "choices"), ("tflite",)),
@@ -75,7 +80,12 @@ class OPTIONS:
         positional=True,
     )
     model: str = option(help="model directory, name on the hub, or small", metavar="NAME")
-    output: Path = option(help="folder or file to write")
+    output: Path = option(help="folder or file to write; with --name the server's folder")
+    name: str | None = option(
+        None,
+        help="name of the model in TensorFlow Serving: saved-model writes OUTPUT/NAME/1, the next "
+        "time OUTPUT/NAME/2",
+    )
     task: str | None = option(
         None,
         help=f"task of the model ({', '.join(TASKS)}); default: the one of its config.json",
@@ -93,6 +103,23 @@ class OPTIONS:
         "piece of --max-length; default: all",
         range=Range(minimum=1024),
     )
+    max_batch: int | None = option(
+        None, help="most rows of a request to saved-model; default: any number", range=COUNT
+    )
+    warmup: Path | None = option(
+        None,
+        help="file of sample requests, one a line, which TensorFlow Serving answers before it uses "
+        "saved-model; needs albert_tf[serving]",
+    )
+    top_k: int | None = option(
+        None, help="pieces that saved-model returns for a mask; default: 5", range=COUNT
+    )
+    pooling: Literal["mean", "cls", "pooler"] | None = option(
+        None,
+        help="vector of a text that saved-model returns from an encoder; default: the states of "
+        "all pieces",
+    )
+    normalize: bool = option(False, help="length of 1 for these vectors")
     ids_only: bool = option(False, help="signature of ids alone, without tensorflow-text")
     pairs: bool | None = option(
         None, help="strings in pairs; for questions and choices they always are"
@@ -174,14 +201,41 @@ class OPTIONS:
                 raise UserError(
                     f"{name} goes with eval_data. Received: {getattr(self, name)}. Give both."
                 )
+        if self.name is not None and not re.fullmatch(r"\w[\w.-]*", self.name, re.ASCII):
+            raise UserError(
+                "name must be letters, digits, dots, dashes and underscores. "
+                f"Received: {self.name!r}."
+            )
+        if self.name is not None and self.force:
+            raise UserError(
+                "force must be left out with name, whose exports get a new number each. "
+                f"Received: --name {self.name} --force."
+            )
+        if self.warmup is not None and importlib.util.find_spec("tensorflow_serving") is None:
+            raise UserError(
+                "warmup needs the package tensorflow-serving-api. Received: none. Install "
+                "albert_tf[serving]."
+            )
         if self.batch not in (None, "dynamic") and not (self.batch or "").isdecimal():
             raise UserError(f"batch must be a whole number or dynamic. Received: {self.batch!r}.")
+
+    @property
+    def target(self) -> Path:
+        """The folder or file of the export; with a name the next version's folder."""
+        if self.name is None:
+            return self.output
+        versions = (self.output / self.name).glob("[0-9]*")
+        numbers = [int(each.name) for each in versions if re.fullmatch("[0-9]+", each.name)]
+        return self.output / self.name / str(max(numbers, default=0) + 1)
 
 
 def check(options: OPTIONS) -> None:
     """Looks for the model, and refuses an output that exists or would replace it."""
-    check_free(options.output, options.force)
-    _check_apart(options.model, options.output)
+    target = options.target
+    if options.warmup is not None and not options.warmup.is_file():
+        raise UserError(f"warmup must be a file of requests. Received: {options.warmup}.")
+    check_free(target, options.force)
+    _check_apart(options.model, target)
     config = check_model(options.model)
     data = _labelled(options)
     if data:
@@ -203,7 +257,7 @@ def run(options: OPTIONS) -> int:
 
     from albert_tf.files import written_atomically
 
-    names = {"check", *FORMATS} - {"batch", "eval_data", "eval_task", "max_drop"}
+    names = {"check", *FORMATS} - {"name", "batch", "eval_data", "eval_task", "max_drop"}
     taken = {name for name in names if options.format in FORMATS.get(name, (options.format,))}
     given = {name: getattr(options, name) for name in taken}
     chosen = {name: value for name, value in given.items() if value not in (None, ())}
@@ -222,11 +276,12 @@ def run(options: OPTIONS) -> int:
         model, tokenizer = _load(options.model, options.task)
         print(export(model, tokenizer, options.output, force=options.force, **chosen))
         return 0
-    with written_atomically(options.output, force=options.force, alone=True) as written:
+    target = options.target
+    with written_atomically(target, force=options.force, alone=True) as written:
         model, tokenizer = _load(options.model, options.task)
         report = export_saved_model(model, tokenizer, written, **chosen)
         save_options(options, written)
-    print(replace(report, path=options.output))
+    print(replace(report, path=target))
     return 0
 
 

@@ -82,15 +82,24 @@ class AlbertPreprocessor(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Any) -> dict[str, tf.Tensor]:
-        """Writes the rows of `rows.EncodedRow`, for all texts of a batch at once.
+        return self.rows([self.tokenize(_strings(texts)) for texts in _batches(inputs)])
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the pieces of strings `[B]`, ragged int32 `[B, T]`, without special tokens."""
+        return self._pieces.tokenize(texts)
+
+    def rows(self, pieces: Sequence[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
+        """Writes the rows of `rows.EncodedRow`, for the pieces of all texts of a batch at once.
 
         The graph computes each position's id from tensors, because TensorFlow Lite has no ragged
         operators; Python lists would be slower that way, and need offsets and words too.
+
+        Args:
+            pieces: of one or two texts, each as from `tokenize`.
         """
         special = self._special
-        rows = [self._pieces.tokenize(_strings(texts)) for texts in _batches(inputs)]
-        values = [tf.concat([row.values, [special.pad_id]], axis=0) for row in rows]
-        splits = [tf.cast(row.row_splits, tf.int32) for row in rows]
+        values = [tf.concat([row.values, [special.pad_id]], axis=0) for row in pieces]
+        splits = [tf.cast(row.row_splits, tf.int32) for row in pieces]
         starts = [each[:-1, None] for each in splits]
         kept = self._truncated([each[1:, None] - each[:-1, None] for each in splits])
         position = tf.range(self._width(kept))[None, :]

@@ -1,17 +1,21 @@
 """Sample inputs for each signature of an export, with the outputs of Keras."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.layers.answer_spans import BEAM
+from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf_export.signatures import (
+    CLASSIFY,
     IDS,
     MASKED,
     POSITIONS,
+    REGRESS,
     TEXT,
     TEXT_PAIR,
     has_choices,
@@ -43,12 +47,14 @@ class Case(NamedTuple):
         expected: each row's outputs of Keras, computed in float32, without the batch's axis.
         pieces: each row's number of pieces.
         texts: the rows of texts that the inputs were made of.
+        ties: names of outputs that a near tie may change, in a low precision.
     """
 
     inputs: Sequence[Row]
     expected: Sequence[Mapping[str, np.ndarray]]
     pieces: Sequence[int]
     texts: Sequence[Row] = ()
+    ties: Collection[str] = ()
 
 
 def sample(
@@ -58,6 +64,7 @@ def sample(
     pairs: bool,
     choices: int = 3,
     predictions: int = 2,
+    in_words: Callable[..., Mapping[str, tf.Tensor]] | None = None,
 ) -> dict[str, Case]:
     """Runs varied texts, one longer than `max_length`, through the Python tokenizer and Keras.
 
@@ -65,6 +72,7 @@ def sample(
         model: in float32.
         choices: C, for multiple choice.
         predictions: P, number of positions to score.
+        in_words: answers strings, if the signature for text does so in words.
     Returns:
         A case for each signature that an export of the model may have.
     """
@@ -74,15 +82,47 @@ def sample(
     pieces = [each["input_ids"].shape[-1] for each in features]
     expected = [_outputs(model, each) for each in features]
     cases = {IDS: Case(ids, expected, pieces, texts), TEXT: Case(texts, expected, pieces)}
-    if outputs_by_piece(model):
+    if in_words is not None:
+        cases[TEXT] = _in_words(texts, in_words)
+    elif outputs_by_piece(model):
         with_pieces = [
             {**outputs, **{name: value[0] for name, value in each.items()}}
             for outputs, each in zip(expected, features, strict=True)
         ]
         cases[TEXT] = Case(texts, with_pieces, pieces)
+    if isinstance(model, AlbertForSequenceClassification):
+        cases |= _of_calls(cases[TEXT])
     if takes_positions(model):
         cases[MASKED] = _masked(cases[IDS], predictions)
     return cases
+
+
+def _in_words(texts: Sequence[Row], answer: Callable[..., Mapping[str, tf.Tensor]]) -> Case:
+    """Answers each text with Keras; what counts as its pieces are its words or masks."""
+    rows = []
+    for row in texts:
+        found = answer(*(tf.constant([row[name]]) for name in (TEXT, TEXT_PAIR) if name in row))
+        rows.append({name: _saved(np.asarray(value)[0]) for name, value in found.items()})
+    ties = [name for name, value in rows[0].items() if value.dtype.kind != "f"]
+    counts = [next((len(each) for each in row.values() if each.ndim), -1) for row in rows]
+    return Case(texts, rows, counts, ties=ties)
+
+
+def _of_calls(case: Case) -> dict[str, Case]:
+    """The same texts for TensorFlow Serving's Classify or Regress call, which has its own names."""
+    if "value" in case.expected[0]:
+        values = [{"outputs": row["value"][0]} for row in case.expected]
+        return {REGRESS: case._replace(expected=values)}
+    classified = [
+        {"classes": row["classes"], "scores": row["probabilities"]} for row in case.expected
+    ]
+    return {CLASSIFY: case._replace(expected=classified)}
+
+
+def _saved(value: Any) -> np.ndarray:
+    """Returns strings as NumPy saves them, without NULs at their ends."""
+    value = np.asarray(value)
+    return np.array(value.tolist(), "S") if value.dtype == object else value
 
 
 def numeric(case: Case, names: Sequence[str] = ()) -> Case:

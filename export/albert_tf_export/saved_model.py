@@ -1,6 +1,7 @@
 """Exports SavedModels, for TensorFlow Serving and other hosts."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,13 @@ from albert_tf_export.options import (
     warn_without_bfloat16,
 )
 from albert_tf_export.samples import Case, numeric, sample
+from albert_tf_export.serving import (
+    check_limit,
+    limited,
+    read_warmup,
+    with_examples,
+    write_warmup,
+)
 from albert_tf_export.signatures import (
     IDS,
     PADDED_IDS,
@@ -30,7 +38,9 @@ from albert_tf_export.signatures import (
     takes_positions,
     text_signature,
 )
+from albert_tf_export.words import Pooling, answerer, check_words
 
+BATCH: Final = 8  # rows of a batch in the check
 TFLITE: Final = "model.tflite"  # TensorFlow Serving looks for this name
 
 
@@ -46,14 +56,20 @@ def export_saved_model(
     max_bytes: int | None = None,
     precision: Precision = "float32",
     quantize: Quantize | None = None,
+    max_batch: int | None = None,
+    warmup: str | os.PathLike[str] | None = None,
+    top_k: int | None = None,
+    pooling: Pooling | None = None,
+    normalize: bool = False,
     force: bool = False,
     check: bool = True,
 ) -> parity.Report:
     """Writes a SavedModel, runs it in a fresh process, and compares its outputs with Keras.
 
     Its signatures, for any batch and length (`signatures.py` lists their inputs, `task_outputs.py`
-    their outputs):
-        `text`: takes strings; also `serving_default`.
+    their outputs, `words.py` answers in words):
+        `text`: takes strings, and answers in words where the task has them; also `serving_default`.
+        `classify` or `regress`: takes tf.Examples with strings; for models that classify texts.
         `ids`: takes ids; `serving_default` if there is no `text`.
         `padded_ids`: takes `input_ids` alone, for servers that pad requests.
         `masked`: takes ids and the positions to score; for models that predict masked pieces.
@@ -79,6 +95,14 @@ def export_saved_model(
         quantize: write `model.tflite` too, as `export_tflite` quantizes it. TensorFlow Serving runs
             it instead with `--prefer_tflite_model`. It takes `input_ids` alone, int32
             `[B, max_length]`, padded. Default: no such file.
+        max_batch: number of rows that a request may have, likewise; more are an error before they
+            take memory. Default: any.
+        warmup: file of sample requests for `text`, one a line: a text, or JSON with its inputs.
+            TensorFlow Serving answers them before it uses the model. Needs tensorflow-serving-api.
+        top_k: number of pieces that `text` returns for a mask. Default: 5.
+        pooling: "mean", "cls" or "pooler": `text` returns one vector for a text. For encoders;
+            their default is the state of every piece.
+        normalize: give these vectors the length 1.
         force: replace an existing `path`.
         check: run the export and compare it.
     Returns:
@@ -95,8 +119,8 @@ def export_saved_model(
         >>> tokenizer = AlbertTokenizer.from_pretrained("small")
         >>> report = export_saved_model(model, tokenizer, "served/1", check=False)
         >>> signature = tf.saved_model.load("served/1").signatures["text"]
-        >>> signature(text=tf.constant(["A [MASK] film."]))["logits"].shape[0]
-        1
+        >>> signature(text=tf.constant(["A [MASK] film."]))["token_str"].shape  # [B, P, K]
+        TensorShape([1, 1, 5])
     """
     if max_length is None:
         max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
@@ -105,24 +129,47 @@ def export_saved_model(
         check_choice("quantize", quantize, QUANTIZE)
     pairs = check_options(model, tokenizer, max_length, layers, pairs)
     check_max_bytes(max_bytes, max_length)
+    check_words(model, top_k, pooling, normalize)
+    check_limit(max_batch)
+    requests = read_warmup(warmup, model, pairs, ids_only)
     if precision == "bfloat16":
         warn_without_bfloat16()
     with written_atomically(path, force=force, alone=True) as folder:
         exact, unroll = in_precision(model, "float32"), layers == "unrolled"
         model = in_precision(model, precision)
+        in_words = None
         signatures = [
             ids_signature(model, unroll=unroll),
             padded_ids_signature(model, tokenizer.special, unroll=unroll),
         ]
         if not ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
-            text = text_signature(
-                model, preprocessor, unroll=unroll, pairs=pairs, max_bytes=max_bytes
+            in_words = answerer(
+                model,
+                tokenizer,
+                preprocessor,
+                unroll=unroll,
+                pairs=pairs,
+                top_k=top_k,
+                pooling=pooling,
+                normalize=normalize,
             )
-            signatures.insert(0, text)
+            text = text_signature(
+                model,
+                preprocessor,
+                unroll=unroll,
+                pairs=pairs,
+                max_bytes=max_bytes,
+                in_words=in_words,
+            )
+            signatures[:0] = with_examples(model, text)
         if takes_positions(model):
             signatures.append(masked_signature(model, unroll=unroll))
+        if max_batch is not None:
+            signatures = [limited(each, max_batch) for each in signatures]
         write(signatures, folder)
+        if requests:
+            write_warmup(folder, requests)
         if quantize is not None:
             signature = padded_ids_signature(
                 exact, tokenizer.special, unroll=unroll, length=max_length, strings=False
@@ -130,10 +177,12 @@ def export_saved_model(
             (folder / TFLITE).write_bytes(convert_for_serving(signature, quantize))
         differences: dict[str, parity.Difference] = {}
         if check:
-            cases = sample(exact, tokenizer, max_length, pairs)
+            keras = None if in_words is None else replace(in_words, model=exact, unroll=True)
+            cases = sample(exact, tokenizer, max_length, pairs, in_words=keras)
             cases[PADDED_IDS] = _padded(cases[IDS], max_length, tokenizer.special.pad_id)
             samples = {each.name: cases[each.name] for each in signatures}
-            differences = parity.check("saved_model.py", folder, samples, precision)
+            batch = () if max_batch is None else ("--batch", str(min(max_batch, BATCH)))
+            differences = parity.check("saved_model.py", folder, samples, precision, options=batch)
             if quantize is not None:
                 samples = {PADDED_IDS: numeric(cases[PADDED_IDS])}
                 found = parity.check("tflite.py", folder / TFLITE, samples, quantize)

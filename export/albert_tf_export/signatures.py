@@ -13,9 +13,11 @@ from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.segmenter import SpecialTokens
 from albert_tf_export.task_outputs import Tensors, task_outputs
 
+CLASSIFY: Final = "classify"
 IDS: Final = "ids"
 MASKED: Final = "masked"
 PADDED_IDS: Final = "padded_ids"
+REGRESS: Final = "regress"
 TEXT: Final = "text"
 TEXT_PAIR: Final = "text_pair"
 POSITIONS: Final = "masked_lm_positions"
@@ -189,6 +191,7 @@ def text_signature(
     batch: int | None = None,
     choices: int | None = None,
     max_bytes: int | None = None,
+    in_words: Callable[..., Tensors] | None = None,
 ) -> Signature:
     """Takes `text`, and with `pairs` `text_pair`, string `[B]`; for multiple choice `[B, C]`.
 
@@ -196,12 +199,15 @@ def text_signature(
 
     A special token that is written out in a text is plain text. Where outputs belong to pieces,
     the pieces are outputs too: `input_ids`, `attention_mask`, `token_type_ids`, int32 `[B, T]`.
+    `in_words` replaces all of it by answers to strings `[B]`.
     """
     leading = [batch, choices] if has_choices(model) else [batch]
 
     def function(*texts: tf.Tensor) -> Tensors:
         if max_bytes is not None:
             texts = tuple(tf.strings.substr(text, 0, max_bytes) for text in texts)
+        if in_words is not None:
+            return in_words(*texts)
         features = _features(preprocessor, texts, leading)
         outputs = task_outputs(model, features, unroll)
         return {**outputs, **features} if outputs_by_piece(model) else outputs

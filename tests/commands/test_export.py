@@ -44,7 +44,20 @@ def test_the_default_task_is_that_of_the_checkpoint(run, folder, tmp_path):
     assert (status, output) == (0, f"{tmp_path / '1'}: {output.split(': ')[1]}")
     text = tf.saved_model.load(tmp_path / "1").signatures["text"]
     assert set(text.structured_input_signature[1]) == {"text", "text_pair"}
-    assert {"start_logits", "end_logits"} <= set(text.structured_outputs)
+    assert {"answer", "score", "start_byte"} <= set(text.structured_outputs)
+
+
+def test_versions_for_a_server(run, folder, tmp_path):
+    """A version gets the next number, and never replaces one."""
+    (tmp_path / "reviews" / "3").mkdir(parents=True)
+    (tmp_path / "reviews" / "9old").mkdir()
+    arguments = ("saved-model", "--model", folder("encoder"), "--ids-only", "--no-check")
+    for number in ("4", "5"):
+        status, output, _ = run(*arguments, "--name", "reviews", "--output", tmp_path)
+        assert (status, output.split(":")[0]) == (0, str(tmp_path / "reviews" / number))
+    names = sorted(each.name for each in (tmp_path / "reviews").iterdir())
+    assert names == ["3", "4", "5", "9old"]
+    assert (tmp_path / "reviews" / "5" / "saved_model.pb").exists()
 
 
 def test_the_task_can_be_chosen(run, folder, tmp_path):
@@ -99,6 +112,9 @@ def test_a_limit_on_the_bytes_of_a_text(run, folder, tmp_path):
     ("arguments", "message"),
     [
         (("saved-model", "--max-bytes", 1023), "max_bytes must be 1024 or more. Received: 1023"),
+        (("saved-model", "--name", "a/b"), "name must be letters, digits, dots, dashes and"),
+        (("saved-model", "--name", "a", "--force"), "force must be left out with name"),
+        (("saved-model", "--warmup", "none"), "warmup must be a file of requests. Received: none"),
         (("tflite", "--max-bytes", 1024), "goes with saved-model. Received: export tflite --max"),
         (
             ("saved-model", "--max-bytes", 1024, "--max-length", 128),

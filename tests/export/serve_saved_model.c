@@ -2,15 +2,16 @@
  * would.
  *
  * Usage: serve_saved_model LIBRARY SAVED_MODEL INPUTS OUTPUT... < rows
- *   LIBRARY      a shared library of operators to load first, such as tensorflow-text's
- *                _fast_sentencepiece_tokenizer.so; "-" for none.
+ *   LIBRARY      shared libraries of operators to load first, with commas between them, such as
+ *                tensorflow-text's _fast_sentencepiece_tokenizer.so; "-" for none.
  *   SAVED_MODEL  a folder with a graph tagged "serve".
- *   INPUTS       the tensor that takes the texts, string [B], as `name` or `name:index`; or up to
- *                four that take ids, int32 [B, T], with commas between them.
- *   OUTPUT       tensors to fetch, float32 [B, ...], likewise.
- *   rows         on standard input, B lines: a text in UTF-8, or the ids of each input in turn,
+ *   INPUTS       up to four tensors, as `name` or `name:index`, with commas between them: they all
+ *                take texts, string [B], or all ids, int32 [B, T].
+ *   OUTPUT       tensors to fetch, [B, ...], float32, int32 or string, likewise.
+ *   rows         on standard input, B lines: the texts in UTF-8, or the ids of each input in turn,
  *                with spaces between ids and "|" between inputs.
- * Prints B lines: the values of each output in turn, with %.9g, which a float32 survives.
+ * Prints B lines: the values of each output in turn, with tabs between them, and floats with %.9g,
+ * which a float32 survives.
  * Ends with status 0, or with 1 and a line on standard error.
  *
  * The pip package contains the headers and the libraries:
@@ -65,28 +66,33 @@ static TF_Output tensor_of(TF_Graph *graph, const char *name) {
   return output;
 }
 
-/* Reads one text a line into a string tensor [B]. */
-static TF_Tensor *read_texts(FILE *stream) {
-  TF_TString *texts = NULL;
+/* Reads one row a line, "text" or "text|text", into string tensors [B]; the last has the rest. */
+static void read_texts(FILE *stream, TF_Tensor **tensors, int inputs) {
+  TF_TString *texts[MAX_INPUTS] = {NULL};
   char *line = NULL;
   size_t capacity = 0;
   int64_t count = 0;
-  ssize_t length;
-  while ((length = getline(&line, &capacity, stream)) >= 0) {
+  for (ssize_t length; (length = getline(&line, &capacity, stream)) >= 0; ++count) {
     if (length > 0 && line[length - 1] == '\n') --length;
-    texts = grown(texts, (size_t)(count + 1) * sizeof *texts);
-    TF_StringInit(&texts[count]);
-    TF_StringCopy(&texts[count], line, (size_t)length);
-    ++count;
+    const char *part = line, *end = line + length;
+    for (int i = 0; i < inputs; ++i) {
+      const char *bar = i + 1 < inputs ? memchr(part, '|', (size_t)(end - part)) : end;
+      if (bar == NULL) fail("A line must have %d texts. Received: %d.", inputs, i + 1);
+      texts[i] = grown(texts[i], (size_t)(count + 1) * sizeof *texts[i]);
+      TF_StringInit(&texts[i][count]);
+      TF_StringCopy(&texts[i][count], part, (size_t)(bar - part));
+      part = bar + 1;
+    }
   }
   free(line);
   if (count == 0) fail("Standard input must have at least one line. Received none.");
-  const size_t size = (size_t)count * sizeof *texts;
-  TF_Tensor *tensor = TF_AllocateTensor(TF_STRING, &count, 1, size);
-  /* A TF_TString owns its bytes and may be moved bit by bit; the tensor is the owner from here. */
-  memcpy(TF_TensorData(tensor), texts, size);
-  free(texts);
-  return tensor;
+  for (int i = 0; i < inputs; ++i) {
+    const size_t size = (size_t)count * sizeof *texts[i];
+    tensors[i] = TF_AllocateTensor(TF_STRING, &count, 1, size);
+    /* A TF_TString owns its bytes and may be moved bit by bit; now the tensor is the owner. */
+    memcpy(TF_TensorData(tensors[i]), texts[i], size);
+    free(texts[i]);
+  }
 }
 
 /* Reads one row a line, "1 2 3|1 1 1", into int32 tensors [B, T]; T may differ between inputs. */
@@ -120,9 +126,23 @@ static void read_ids(FILE *stream, TF_Tensor **tensors, int inputs) {
 }
 
 static void check_shape(const TF_Tensor *output, const char *name, int64_t batch) {
-  if (TF_TensorType(output) != TF_FLOAT) fail("An output must be float32. Received: %s", name);
+  const TF_DataType type = TF_TensorType(output);
+  if (type != TF_FLOAT && type != TF_INT32 && type != TF_STRING)
+    fail("An output must be float32, int32 or string. Received: %s", name);
   if (TF_NumDims(output) < 1 || TF_Dim(output, 0) != batch)
     fail("An output must have one row a text. Received: %s", name);
+}
+
+static void print_value(const TF_Tensor *tensor, int64_t index) {
+  const void *data = TF_TensorData(tensor);
+  if (TF_TensorType(tensor) == TF_STRING) {
+    const TF_TString *text = (const TF_TString *)data + index;
+    fwrite(TF_StringGetDataPointer(text), 1, TF_StringGetSize(text), stdout);
+  } else if (TF_TensorType(tensor) == TF_INT32) {
+    printf("%d", ((const int32_t *)data)[index]);
+  } else {
+    printf("%.9g", ((const float *)data)[index]);
+  }
 }
 
 static void print_rows(TF_Tensor **outputs, int count, int64_t batch) {
@@ -130,19 +150,19 @@ static void print_rows(TF_Tensor **outputs, int count, int64_t batch) {
     const char *separator = "";
     for (int i = 0; i < count; ++i) {
       const int64_t width = TF_TensorElementCount(outputs[i]) / batch;
-      const float *values = (const float *)TF_TensorData(outputs[i]) + row * width;
       for (int64_t column = 0; column < width; ++column) {
-        printf("%s%.9g", separator, values[column]);
-        separator = " ";
+        fputs(separator, stdout);
+        print_value(outputs[i], row * width + column);
+        separator = "\t";
       }
     }
     putchar('\n');
   }
 }
 
-static TF_Session *load(const char *library, const char *folder, TF_Graph *graph,
-                        TF_Status *status) {
-  if (strcmp(library, "-") != 0) {
+static TF_Session *load(char *libraries, const char *folder, TF_Graph *graph, TF_Status *status) {
+  for (char *library; (library = strsep(&libraries, ",")) != NULL;) {
+    if (strcmp(library, "-") == 0) continue;
     TF_LoadLibrary(library, status); /* stays loaded until the process ends */
     check(status, library);
   }
@@ -172,7 +192,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < count; ++i) fetches[i] = tensor_of(graph, argv[4 + i]);
 
   if (TF_OperationOutputType(inputs[0]) == TF_STRING)
-    rows[0] = read_texts(stdin);
+    read_texts(stdin, rows, given);
   else
     read_ids(stdin, rows, given);
   const int64_t batch = TF_Dim(rows[0], 0);

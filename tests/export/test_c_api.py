@@ -8,6 +8,8 @@ import pytest
 from albert_tf_export import export_saved_model
 from tensorflow.core.protobuf import saved_model_pb2
 
+from albert_tf.pipelines import pipeline
+
 
 @pytest.fixture(scope="module")
 def c_program(compiled, package_folder):
@@ -25,7 +27,9 @@ def c_program(compiled, package_folder):
 @pytest.fixture(scope="module")
 def serve(c_program, package_folder, texts):
     """Returns a function that runs the C program on texts and returns the finished process."""
-    operators = package_folder("tensorflow_text") / "python/ops/_fast_sentencepiece_tokenizer.so"
+    folder = package_folder("tensorflow_text") / "python/ops"
+    names = ("_fast_sentencepiece_tokenizer.so", "_sentencepiece_tokenizer.so")
+    operators = ",".join(str(folder / name) for name in names)
 
     def run(folder, source, *fetches, texts=texts, library=operators):
         lines = "".join(f"{text}\n" for text in texts).encode()
@@ -57,17 +61,33 @@ def test_serves_strings(layers, written, serve, logits):
     np.testing.assert_allclose(rows[:, 3:].sum(axis=1), 1, rtol=0, atol=1e-6)
 
 
-def test_serves_a_tagger(checked, make_model, serve, features):
-    """Its outputs have an axis of pieces, as long as the longest row."""
+def test_serves_a_tagger(checked, serve):
+    """Its outputs have an axis of words, as long as the longest row."""
     folder = checked(export_saved_model, "token-classification").path
     inputs, outputs = tensors(folder)
-    answer = serve(folder, inputs["text"], outputs["logits"])
+    names = ("words", "starts", "end_bytes")
+    texts = ["the film was slow", "slow"]
+    answer = serve(folder, inputs["text"], *(outputs[name] for name in names), texts=texts)
     assert answer.returncode == 0, answer.stderr.decode()
-    rows = np.loadtxt(io.BytesIO(answer.stdout), ndmin=2)
-    expected = np.asarray(make_model("token-classification")(features)["logits"])
-    real = features["attention_mask"] == 1
-    found = rows.reshape(len(rows), -1, 3)
-    np.testing.assert_allclose(found[real], expected[real], rtol=0, atol=2e-6)
+    first, second = (line.split("\t") for line in answer.stdout.decode().splitlines())
+    assert first == [*texts[0].split(), "0", "4", "9", "13", "3", "8", "12", "17"]
+    assert second == ["slow", "", "", "", *"0000", "4", *"000"]
+
+
+def test_serves_answers(checked, serve, make_model, tokenizer):
+    folder = checked(export_saved_model, "question-answering").path
+    inputs, outputs = tensors(folder)
+    rows = [("What?", "The  café 🦕 died."), ("?", "")]  # in one row of 24 pieces
+    source = f"{inputs['text']},{inputs['text_pair']}"
+    names = ("answer", "start", "end", "score")
+    found = serve(folder, source, *(outputs[name] for name in names), texts=map("|".join, rows))
+    assert found.returncode == 0, found.stderr.decode()
+    first, second = (line.split("\t") for line in found.stdout.decode().splitlines())
+    ask = pipeline("question-answering", make_model("question-answering"), tokenizer)
+    expected = ask(question=rows[0][0], context=rows[0][1])
+    assert first[:3] == [str(expected[name]) for name in names[:3]]
+    assert float(first[3]) == pytest.approx(expected["score"], abs=1e-5)
+    assert second == ["", "0", "0", "0"]
 
 
 NAMES = ("input_ids", "attention_mask", "token_type_ids")

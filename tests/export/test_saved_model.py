@@ -49,7 +49,7 @@ def test_ids_in_for_any_batch_and_length(exported, classifier, tokenizer, batch,
 
 def test_signatures_are_declared(exported):
     _, served = exported
-    assert set(served) == {"serving_default", "text", "ids", "padded_ids"}
+    assert set(served) == {"serving_default", "text", "classify", "ids", "padded_ids"}
     text = served["text"].structured_input_signature[1]
     assert text == {"text": tf.TensorSpec([None], tf.string, "text")}
     assert served["ids"].structured_input_signature[1] == {
@@ -162,7 +162,7 @@ def test_is_checked_in_fresh_processes(reports):
     report = reports(export_saved_model, check=True)
     files = [file for file in report.path.rglob("*") if file.is_file()]
     assert report.size == sum(file.stat().st_size for file in files)
-    assert set(report.differences) == {"text", "ids", "padded_ids"}
+    assert set(report.differences) == {"text", "classify", "ids", "padded_ids"}
     assert all(each.value < 1e-5 < each.tolerance for each in report.differences.values())
     first, second, *_ = str(report).splitlines()
     digest = report.sha256[:12]

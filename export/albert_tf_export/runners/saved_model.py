@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from _rows import (  # type: ignore[import-not-found]  # beside this script
+    TEXTS,
     Row,
     batch_of_ids,
     check,
@@ -31,8 +32,19 @@ def needs_text(folder: str) -> bool:
     return any(name in graph for name in (b"TFText>", b"FastBertNormalize", b"FastWordpiece"))
 
 
+def example(tf: Any, row: Row) -> bytes:
+    """A serialized tf.Example with the texts of an input."""
+    made = tf.train.Example()
+    for name in TEXTS:
+        if name in row:
+            made.features.feature[name].bytes_list.value.append(encoded(row[name]))
+    return made.SerializeToString()
+
+
 def features(tf: Any, rows: list[Row], wanted: set[str]) -> dict[str, Any]:
     """The arguments of a signature for a batch of inputs."""
+    if "inputs" in wanted:  # of Serving's Classify and Regress calls
+        return {"inputs": tf.constant([example(tf, row) for row in rows])}
     if "text" in wanted:
         return {name: tf.constant([encoded(row[name]) for row in rows]) for name in wanted}
     return {name: tf.constant(values) for name, values in batch_of_ids(rows, wanted).items()}
@@ -60,7 +72,7 @@ def main() -> None:
     depths = {name: len(spec.shape) - 1 for name, spec in specs.items()}
 
     def answer(rows: list[Row]) -> Iterator[Row]:
-        for row in rows:
+        for row in rows if depths.keys() != {"inputs"} else ():
             check(row, options.signature, depths)
         try:
             found = signature(**features(tf, rows, set(specs)))

@@ -1,0 +1,118 @@
+"""Parts of a SavedModel that only TensorFlow Serving reads."""
+
+import json
+
+import pytest
+import tensorflow as tf
+from albert_tf_export import export_saved_model, serving
+
+from albert_tf.errors import UserError
+
+
+def example(**texts):
+    features = {
+        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
+        for name, text in texts.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def folder(checked, classifier, tmp_path_factory):
+    """A classifier for at most two rows, with two requests for the warm-up."""
+    pytest.importorskip("tensorflow_serving.apis")
+    requests = tmp_path_factory.mktemp("serving") / "requests"
+    requests.write_text('a quiet boat\n{"text": "naïve"}\n', encoding="utf-8")
+    report = checked(export_saved_model, classifier, warmup=requests, max_batch=2)
+    assert set(report.differences) == {"text", "classify", "ids", "padded_ids"}
+    return report.path
+
+
+@pytest.fixture(scope="module")
+def served(folder):
+    return tf.saved_model.load(folder)
+
+
+def test_requests_of_the_warm_up(folder, served):
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    texts = []
+    for record in tf.data.TFRecordDataset(str(folder / serving.WARMUP)):
+        request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
+        inputs = {name: tf.make_ndarray(each) for name, each in request.inputs.items()}
+        signature = served.signatures[request.model_spec.signature_name]
+        outputs = signature(**{name: tf.constant(value) for name, value in inputs.items()})
+        assert outputs["logits"].shape == (1, 3)
+        texts += [each.decode() for each in inputs["text"]]
+    assert texts == ["a quiet boat", "naïve"]
+
+
+def test_classify(served):
+    texts = ["a quiet boat", "naïve 🦕"]
+    examples = [example(text=text) for text in texts]
+    answer = served.signatures["text"](text=tf.constant(texts))
+    found = served.signatures["classify"](inputs=tf.constant(examples))
+    assert found.keys() == {"classes", "scores"}
+    assert found["classes"].numpy().tolist() == answer["classes"].numpy().tolist()
+    assert found["scores"].numpy().tolist() == answer["probabilities"].numpy().tolist()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="text .*required"):
+        served.signatures["classify"](inputs=tf.constant([example()]))
+
+
+def test_regress(make_classifier, tokenizer, tmp_path):
+    model = make_classifier(id2label={0: "stars"})
+    export_saved_model(model, tokenizer, tmp_path / "1", pairs=True, check=False, max_length=24)
+    served = tf.saved_model.load(tmp_path / "1")
+    examples = tf.constant([example(text="a boat", text_pair="smoke")])
+    found = served.signatures["regress"](inputs=examples)
+    pair = served.signatures["text"](text=tf.constant(["a boat"]), text_pair=["smoke"])
+    assert {name: value.shape for name, value in found.items()} == {"outputs": (1,)}
+    assert found["outputs"].numpy() == pytest.approx(pair["value"].numpy()[:, 0])
+
+
+def test_a_limit_on_rows(served):
+    ids = tf.ones([3, 4], tf.int32)
+    for name, inputs in (
+        ("text", {"text": tf.constant(["a", "b", "c"])}),
+        ("classify", {"inputs": tf.constant([example(text="a")] * 3)}),
+        ("padded_ids", {"input_ids": tf.constant([[2, 3]] * 3)}),
+        ("ids", {"input_ids": ids, "attention_mask": ids, "token_type_ids": 0 * ids}),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="at most 2 rows. Send several"):
+            served.signatures[name](**inputs)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('a\n{"texts": "a"}\n', "must be JSON with text, each a text; .* in line 2 of"),
+        ('{"text": 1}', "must be JSON with text, each a text"),
+        ("{text", "must be JSON with text, each a text"),
+        ("a\n" * 1001, "Received: 1001 in"),
+    ],
+)
+def test_requests_that_are_refused(lines, message, tmp_path):
+    (tmp_path / "requests").write_text(lines)
+    with pytest.raises(UserError, match=message):
+        serving.read_requests(tmp_path / "requests", ["text"], nested=False)
+
+
+def test_requests_have_the_inputs_of_the_task(tmp_path):
+    row = {"text": ["Who?", "Who?"], "text_pair": ["A boat.", "Smoke."]}
+    (tmp_path / "requests").write_text(json.dumps(row))
+    found = serving.read_requests(tmp_path / "requests", ["text", "text_pair"], nested=True)
+    assert found == [row]
+    with pytest.raises(UserError, match="JSON with text and text_pair, each a text;"):
+        serving.read_requests(tmp_path / "requests", ["text", "text_pair"], nested=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_batch": 0}, "max_batch must be 1 or more. Received: 0."),
+        ({"warmup": "requests", "ids_only": True}, "warmup must be left out with ids_only"),
+    ],
+)
+def test_options_that_are_refused(options, message, classifier, tokenizer, tmp_path):
+    with pytest.raises(UserError, match=message):
+        export_saved_model(classifier, tokenizer, tmp_path / "1", **options)

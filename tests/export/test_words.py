@@ -1,0 +1,174 @@
+"""Answers in words are those of Keras' pipelines."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from albert_tf_export import characters
+from albert_tf_export.words import answerer, check_words
+
+from albert_tf.errors import UserError
+from albert_tf.pipelines import pipeline
+from albert_tf.text.preprocessing import AlbertPreprocessor
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+pytestmark = pytest.mark.usefixtures("without_graphs")
+LENGTH = 90  # so that the longest text is one window
+TEXTS = [
+    "The film (a quiet delight) was made by kind people.",
+    "Crème brûlée, 12 euros;  the  café is NEVER closed!",
+    "東京 smoke “in the room” \u00a0 and — a boat…",
+    "slow",
+    "A NUL inside\0 and \t tabs\u200b around ",
+    " \u200bfilm 🦕🦕 people 👩‍👩‍👧 ﬁne, ½ ﷺ e\u0301te\u0301  x",
+]
+
+
+@pytest.fixture(scope="module")
+def long_tokenizer(tiny_vocabulary):
+    return AlbertTokenizer(tiny_vocabulary, model_max_length=LENGTH)
+
+
+@pytest.fixture
+def answer(make_model, long_tokenizer):
+    """Returns a function from a task or model and texts to its outputs in words, and the model."""
+
+    def call(task, *texts, fields=None, **options):
+        model = make_model(task, max_position_embeddings=LENGTH, **(fields or {}))
+        preprocessor = AlbertPreprocessor(long_tokenizer, LENGTH, padding="longest")
+        to_words = answerer(model, long_tokenizer, preprocessor, unroll=True, **options)
+        found = to_words(*(tf.constant(each, tf.string) for each in texts))
+        return {name: value.numpy() for name, value in found.items()}, model
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("task", "threshold"),
+    [
+        ("question-answering", None),
+        ("question-answering", -100.0),
+        ("answerability", None),
+        ("answerability", 100.0),
+    ],
+)
+def test_answers(task, threshold, answer, long_tokenizer):
+    questions = ["What died?", "?", "Who made the film?", "Where is the boat?", "is it", "🦕"]
+    thresholds = None if threshold is None else (threshold,)
+    found, model = answer(task, questions, TEXTS, fields={"thresholds": thresholds})
+    ask = pipeline("question-answering", model, long_tokenizer)
+    expected = ask(question=questions, context=TEXTS)
+    assert any(each["answer"] for each in expected) == (threshold != -100.0)
+    ranked = ask(question=questions, context=TEXTS, top_k=99, handle_impossible_answer=True)
+    for row, each in enumerate(expected):
+        assert found["answer"][row].decode() == each["answer"]
+        assert (found["start"][row], found["end"][row]) == (each["start"], each["end"])
+        assert found["score"][row] == pytest.approx(each["score"], abs=1e-5)
+        raw = TEXTS[row].encode()[found["start_byte"][row] : found["end_byte"][row]]
+        assert raw == found["answer"][row]
+        (none,) = [other["score"] for other in ranked[row] if not other["answer"]]
+        assert found["no_answer_score"][row] == pytest.approx(none, abs=1e-5)
+
+
+def test_questions_without_a_context(answer):
+    found, _ = answer("question-answering", ["", "What?", "What?"], ["", "", "  \t"])
+    assert found["answer"].tolist() == [b""] * 3
+    assert found["score"].tolist() == [0] * 3
+    assert found["end_byte"].tolist() == [0] * 3
+
+
+@pytest.mark.parametrize("task", ["question-answering", "token-classification", "masked-lm"])
+def test_no_rows(task, answer):
+    texts = [[]] * (2 if task == "question-answering" else 1)
+    assert {len(value) for value in answer(task, *texts)[0].values()} == {0}
+
+
+def test_words_of_a_tagger(answer, long_tokenizer):
+    """Each word is an entity of the pipeline, because all labels begin with "S-"."""
+    labels = {"id2label": {0: "S-bad", 1: "S-naïve", 2: "S-good"}}
+    texts = [*TEXTS, "", "  ", "\x07 A ½ ℌ"]
+    found, model = answer("token-classification", texts, fields=labels)
+    options = {"aggregation_strategy": "first", "ignore_labels": None}
+    expected = pipeline("ner", model, long_tokenizer, **options)(texts)
+    assert len(set(found["labels"].ravel())) > 2
+    for row, words in enumerate(expected):
+        assert [each.decode() for each in found["words"][row] if each] == [
+            each["word"] for each in words
+        ]
+        for name, key in (("starts", "start"), ("ends", "end")):
+            assert found[name][row][: len(words)].tolist() == [each[key] for each in words]
+        labels = [each.decode() for each in found["labels"][row] if each]
+        assert labels == ["S-" + each["entity_group"] for each in words]
+        scores = [each["score"] for each in words]
+        np.testing.assert_allclose(found["scores"][row][: len(words)], scores, rtol=0, atol=1e-5)
+        spans = zip(found["start_bytes"][row], found["end_bytes"][row], strict=True)
+        raw = [texts[row].encode()[start:end] for start, end in spans]
+        assert raw == found["words"][row].tolist()
+
+
+@pytest.mark.parametrize("task", ["masked-lm", "pretraining"])
+def test_masks(task, answer, long_tokenizer):
+    texts = ["The [MASK] was slow.", "[MASK]", "a[MASK] . [MASK](boat) [MASK]-x", "no mask here"]
+    texts += ["", "[mask] [CLS] [MASK][MASK] 🦕  and\0 tabs"]
+    found, model = answer(task, texts, top_k=3)
+    assert found["token"].shape == (6, 3, 3)
+    assert not {"logits", "prediction_logits"} & found.keys()
+    assert ("sop_logits" in found) == (task == "pretraining")
+    fill = pipeline("fill-mask", model, long_tokenizer, top_k=3)
+    for row, text in enumerate(texts):
+        count = text.count("[MASK]")
+        ranked = fill(text.replace("[CLS]", "[cls]")) if count else []
+        for mask, expected in enumerate(ranked if count > 1 else [ranked] * count):
+            assert found["token"][row, mask].tolist() == [each["token"] for each in expected]
+            strings = [each.decode() for each in found["token_str"][row, mask]]
+            assert strings == [each["token_str"] for each in expected]
+            scores = [each["score"] for each in expected]
+            np.testing.assert_allclose(found["score"][row, mask], scores, rtol=0, atol=1e-5)
+        assert not found["score"][row, count:].any()
+        assert set(found["token_str"][row, count:].ravel()) <= {b""}
+
+
+def test_texts_without_masks(answer):
+    assert answer("masked-lm", ["no mask", ""])[0]["token"].shape == (2, 0, 5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "pooler"])
+def test_embeddings(pooling, answer, long_tokenizer):
+    found, model = answer("encoder", [*TEXTS, ""], pooling=pooling)
+    assert found.keys() == {"embedding"}
+    embed = pipeline("feature-extraction", model, long_tokenizer, pooling=pooling)
+    np.testing.assert_allclose(found["embedding"], embed([*TEXTS, ""]), rtol=0, atol=1e-5)
+    unit = answer("encoder", [*TEXTS, ""], pooling=pooling, normalize=True)[0]["embedding"]
+    norm = np.linalg.norm(found["embedding"], axis=1, keepdims=True)
+    np.testing.assert_allclose(unit, found["embedding"] / norm, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("encoder", {"top_k": 3}, "top_k must be left out but for models of masked words"),
+        ("masked-lm", {"top_k": 0}, "top_k must lie between 1 and 124"),
+        ("masked-lm", {"pooling": "mean"}, "left out but for an encoder. Received: pooling='mean'"),
+        ("encoder", {"pooling": "max"}, "one of mean, cls, pooler. Received: 'max'"),
+        ("encoder", {"normalize": True}, "normalize needs a pooling"),
+    ],
+)
+def test_options(task, options, message, make_model):
+    given = {"top_k": None, "pooling": None, "normalize": False, **options}
+    with pytest.raises(UserError, match=message):
+        check_words(make_model(task), **given)
+
+
+def test_words_that_are_cut_at_other_places():
+    """The operator with offsets may choose another of two equally likely ways."""
+    one = tf.constant([[True, False, False, True, False, False]])  # abc d.f
+    other = tf.constant([[True, False, True, False, False, False, False]])  # ab d.efg.
+    found = characters._same_places(one, other)
+    assert found.numpy().tolist() == [[0, 1, 1, 2, 3, 4]]
+
+
+def test_bytes_that_are_not_utf_8(long_tokenizer):
+    text = tf.constant([b"a \xff\xfe b\xc3"])
+    ids = long_tokenizer.in_graph().tokenize(text).to_tensor()
+    pieces = characters.of_pieces(long_tokenizer, text, ids)
+    found = pieces.read(pieces.starts, pieces.ends)
+    assert found["end_byte"].numpy().max() <= 7
