@@ -18,6 +18,13 @@ assert same_kind > 0.8, same_kind
 assert in_ten[0] < 0.1 and in_ten[-1] > 0.3, in_ten
 assert len(plt.get_fignums()) == 6
 """,
+    "phone": """
+assert accuracy["dynamic"] > 0.75, accuracy
+assert agreement["none"] == 1 and agreement["dynamic"] > 0.9, agreement
+assert sizes["dynamic"] < sizes["float16"] < sizes["none"], sizes
+assert 0 < memory["dynamic"][1] < memory["none"][1], memory
+assert all(len(values) == len(lengths) for values in times.values())
+""",
     "pretrain": """
 assert list(losses) == [25, 50, 75, 100]
 assert losses[100] < losses[25] < 6, losses  # 9 is the logarithm of 8,000
