@@ -9,7 +9,7 @@ def samples(classifier, tokenizer):
 
 
 def test_samples_are_varied(samples, classifier):
-    inputs, expected, pieces, _ = samples["ids"]
+    inputs, expected, pieces, *_ = samples["ids"]
     assert pieces == [len(row["input_ids"]) for row in inputs]
     assert min(pieces) == 2  # the empty text
     assert max(pieces) == 24  # the truncated text
