@@ -119,7 +119,7 @@ def _trained(
         course = {"eval_data": settings.eval_data[row.pair_task], "eval_steps": every}
     return train(
         PretrainingOptions(
-            data=data,
+            data=(data,),
             output=output,
             size=str(place),
             steps=settings.steps,

@@ -32,6 +32,7 @@ from albert_tf_export.serving import (
 from albert_tf_export.signatures import (
     IDS,
     PADDED_IDS,
+    Signature,
     ids_signature,
     masked_signature,
     padded_ids_signature,
@@ -136,35 +137,16 @@ def export_saved_model(
         warn_without_bfloat16()
     with written_atomically(path, force=force, alone=True) as folder:
         exact, unroll = in_precision(model, "float32"), layers == "unrolled"
-        model = in_precision(model, precision)
-        in_words = None
-        signatures = [
-            ids_signature(model, unroll=unroll),
-            padded_ids_signature(model, tokenizer.special, unroll=unroll),
-        ]
+        model, in_words, text = in_precision(model, precision), None, None
         if not ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
-            in_words = answerer(
-                model,
-                tokenizer,
-                preprocessor,
-                unroll=unroll,
-                pairs=pairs,
-                top_k=top_k,
-                pooling=pooling,
-                normalize=normalize,
-            )
+            form = {"unroll": unroll, "pairs": pairs}
+            words = {"top_k": top_k, "pooling": pooling, "normalize": normalize}
+            in_words = answerer(model, tokenizer, preprocessor, **form, **words)
             text = text_signature(
-                model,
-                preprocessor,
-                unroll=unroll,
-                pairs=pairs,
-                max_bytes=max_bytes,
-                in_words=in_words,
+                model, preprocessor, **form, max_bytes=max_bytes, in_words=in_words
             )
-            signatures[:0] = with_examples(model, text)
-        if takes_positions(model):
-            signatures.append(masked_signature(model, unroll=unroll))
+        signatures = _signatures(model, tokenizer, text, unroll)
         if max_batch is not None:
             signatures = [limited(each, max_batch) for each in signatures]
         write(signatures, folder)
@@ -188,6 +170,18 @@ def export_saved_model(
                 found = parity.check("tflite.py", folder / TFLITE, samples, quantize)
                 differences[TFLITE] = found[PADDED_IDS]
         return parity.report(Path(path), folder, differences)
+
+
+def _signatures(
+    model: PreTrainedModel, tokenizer: BaseTokenizer, text: Signature | None, unroll: bool
+) -> list[Signature]:
+    """Returns all signatures, the one that is `serving_default` first."""
+    signatures = [] if text is None else with_examples(model, text)
+    signatures.append(ids_signature(model, unroll=unroll))
+    signatures.append(padded_ids_signature(model, tokenizer.special, unroll=unroll))
+    if takes_positions(model):
+        signatures.append(masked_signature(model, unroll=unroll))
+    return signatures
 
 
 def _padded(case: Case, length: int, pad_id: int) -> Case:

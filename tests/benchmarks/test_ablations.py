@@ -149,7 +149,7 @@ def test_models_differ_in_their_configuration_only(settings):
         dataclasses.replace(asked, size="tiny", output=settings.output) for asked in train.asked
     }
     (asked,) = alike
-    found = (asked.data, asked.steps, asked.warmup_steps, asked.batch_size, asked.seed)
+    found = (*asked.data, asked.steps, asked.warmup_steps, asked.batch_size, asked.seed)
     assert found == ("learned-sop", 50, 5, 6, 9)
     assert (asked.learning_rate, asked.eval_data) == (0.02, None)
 
@@ -157,7 +157,7 @@ def test_models_differ_in_their_configuration_only(settings):
 def test_each_pair_task_learns_from_its_own_records_and_is_scored_on_all(settings):
     train, score = Trainer(), Scorer()
     results = runs.compare("pair-task", settings, train, score, announce=lambda line: None)
-    assert [asked.data for asked in train.asked] == [f"learned-{task}" for task in TASKS]
+    assert [asked.data for asked in train.asked] == [(f"learned-{task}",) for task in TASKS]
     assert score.asked == [(row, f"held-out-{task}") for row in TASKS for task in TASKS]
     assert [result["name"] for result in results] == list(TASKS)
     assert results[1]["scores"] == {task: {"masked_lm_accuracy": 0.25} for task in TASKS}
