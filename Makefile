@@ -78,8 +78,7 @@ define TEST
 failed=0; \
 pytest="$(1) -m pytest -n $(WORKERS) --dist loadfile"; \
 $$pytest -m "$(QUICK)" tests --ignore=tests/engines $(HEAVY:%=--ignore=%) || failed=1; \
-$$pytest -m "$(QUICK)" tests/models || failed=1; \
-$$pytest -m "$(QUICK)" $(filter-out tests/models,$(HEAVY)) || failed=1; \
+$$pytest -m "$(QUICK)" $(HEAVY) || failed=1; \
 exit $$failed
 endef
 

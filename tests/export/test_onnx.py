@@ -146,7 +146,7 @@ def test_the_page_about_serving(onnxruntime, classifier, tokenizer, tmp_path, mo
 
 
 def test_a_missing_package(classifier, tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tf2onnx", None)
-    with pytest.raises(UserError, match=r"extra onnx. Received: .*tf2onnx.*\'albert_tf\[onnx\]\'"):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(UserError, match=r"extra onnx. Received: .*onnx.*\'albert_tf\[onnx\]\'"):
         export_onnx(classifier, tokenizer, tmp_path / "a.onnx")
     assert not list(tmp_path.iterdir())

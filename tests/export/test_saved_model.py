@@ -185,7 +185,7 @@ def test_variables_have_the_same_order_wherever_they_are_in_memory(
 
 
 def test_wrong_answers_remove_it(classifier, tokenizer, tmp_path, monkeypatch):
-    def outputs(runner, path, samples, vocabulary):
+    def outputs(runner, path, samples, *_):
         rows = samples["ids"].expected
         rows = [*rows[:-1], {**rows[-1], "logits": rows[-1]["logits"] + 0.31}]
         return dict.fromkeys(samples, parity.Run(rows, 1, 1))

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from albert_tf_export import export_tflite, tflite
+from albert_tf_export import export_tflite, graphs
 from albert_tf_export.sharing import share_loops
 
 
@@ -12,7 +12,7 @@ def test_exported_files_have_nothing_left_to_share(layers, written):
 
 def test_changes_a_few_bytes_in_place(classifier, tokenizer, tmp_path, monkeypatch, written):
     """Every buffer keeps the converter's alignment."""
-    monkeypatch.setattr(tflite, "share_loops", bytes)
+    monkeypatch.setattr(graphs, "share_loops", bytes)
     export_tflite(classifier, tokenizer, tmp_path / "a", max_length=24, check=False)
     before = (tmp_path / "a").read_bytes()
     after = share_loops(before)

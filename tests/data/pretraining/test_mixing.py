@@ -33,16 +33,15 @@ def test_batches_take_turns_and_resume(dynamic):
     def ids(batch):
         return batch[0]["input_ids"]
 
-    whole = batches(0, 8)
+    whole = batches(0, 6)
     widths = [ids(batch).shape[1] - short.max_seq_length for batch in whole]
-    assert widths == [0, 8, 0, 0, 8, 0, 0, 8]
+    assert widths == [0, 8, 0, 0, 8, 0]
     alone = [
         iter(pretraining_batches(source, 4, seed).as_numpy_iterator())
         for source, seed in zip((short, long), (7, 8), strict=True)
     ]
-    for batch, source in zip(whole, (0, 1, 0, 0, 1, 0, 0, 1), strict=True):
+    for batch, source in zip(whole, (0, 1, 0, 0, 1, 0), strict=True):
         np.testing.assert_array_equal(ids(batch), ids(next(alone[source])))
-    for start in (1, 5):
-        for resumed, batch in zip(batches(start, 2), whole[start:], strict=False):
-            np.testing.assert_array_equal(ids(resumed), ids(batch))
-            np.testing.assert_array_equal(resumed[1]["labels"], batch[1]["labels"])
+    for resumed, batch in zip(batches(4, 2), whole[4:], strict=True):
+        np.testing.assert_array_equal(ids(resumed), ids(batch))
+        np.testing.assert_array_equal(resumed[1]["labels"], batch[1]["labels"])
