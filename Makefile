@@ -195,6 +195,10 @@ dist: $(DEV_STAMP)
 clean:
 	rm -rf $(VENV) $(VENV)-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*
 
+# uv takes seconds and pip minutes, but only pip reads a pip.conf.
+INSTALL = $(UV) pip install --quiet --python $(VENV) --editable $(1) || \
+  $(RUN) -m pip install --quiet --editable $(1)
+
 # Replaces an environment that no longer runs (its Python was removed, the folder was moved).
 $(BASE_STAMP):
 	@$(FIND_PYTHON); \
@@ -202,40 +206,41 @@ $(BASE_STAMP):
 	  echo "Making $(VENV) with $$found"; \
 	  "$$found" -m venv --clear $(VENV); \
 	fi
-	$(RUN) -m pip install --quiet --editable .
+	$(RUN) -m pip install --quiet $(shell sed -nE "s/^ *\"(uv>[^\"]*)\".*/'\1'/p" pyproject.toml)
+	$(call INSTALL,.)
 	@touch $@
 
 $(DEV_STAMP): $(BASE_STAMP)
-	$(RUN) -m pip install --quiet --editable '.[dev]'
+	$(call INSTALL,'.[dev]')
 	@touch $@
 
 $(BACKENDS_STAMP): $(DEV_STAMP)
-	$(RUN) -m pip install --quiet --editable '.[jax,torch]'
+	$(call INSTALL,'.[jax,torch]')
 	@touch $@
 
 $(BROWSER_STAMP): $(DEV_STAMP)
-	$(RUN) -m pip install --quiet --editable '.[browser]'
+	$(call INSTALL,'.[browser]')
 	@touch $@
 
 $(SERVERS_STAMP): $(DEV_STAMP)
-	$(RUN) -m pip install --quiet --editable '.[mlserver]'
+	$(call INSTALL,'.[mlserver]')
 	@touch $@
 
 $(DOCS_STAMP): $(DEV_STAMP)
-	$(RUN) -m pip install --quiet --editable '.[docs]'
+	$(call INSTALL,'.[docs]')
 	@touch $@
 
 $(PEERS_STAMP): $(DEV_STAMP)
-	$(RUN) -m pip install --quiet --editable '.[peers]'
+	$(call INSTALL,'.[peers]')
 	@touch $@
 
 # Without TensorFlow, which making examples doesn't need.
 $(ENGINES_STAMP): $(BASE_STAMP)
 	$(RUN) -m venv --clear $(ENGINES)
-	$(ENGINES)/bin/python -m pip install --quiet \
+	$(UV) pip install --quiet --python $(ENGINES) \
 	  $(shell sed -nE "s/^(spark|beam|s3) = \[\"(.*)\"\]/'\2'/p; s/^ *\"((pytest|moto.*)>.*)\",/'\1'/p" pyproject.toml) \
 	  $(shell sed -nE "s/^((sentencepiece|sentencex|protobuf|google-crc32c|numpy|fsspec|PyYAML|tqdm)[^ ]*) .*/'\1'/p" requirements.txt)
-	$(ENGINES)/bin/python -m pip install --quiet --no-deps --editable .
+	$(UV) pip install --quiet --python $(ENGINES) --no-deps --editable .
 	@touch $@
 
 # .venv-3.11-oldest: Python and end of the ranges.
