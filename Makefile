@@ -110,7 +110,7 @@ test: $(DEV_STAMP)
 	$(call TEST,$(RUN))
 
 test-slow: $(DEV_STAMP)
-	$(PYTEST) --dist load -m "slow and $(PLAIN)" tests --ignore=tests/engines
+	$(PYTEST) --dist load --maxschedchunk 1 -m "slow and $(PLAIN)" tests --ignore=tests/engines
 
 test-faults: export ALBERT_TF_TRIALS = $(TRIALS)
 test-faults: $(DEV_STAMP)
