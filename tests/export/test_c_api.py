@@ -61,6 +61,7 @@ def test_serves_strings(layers, written, serve, logits):
     np.testing.assert_allclose(rows[:, 3:].sum(axis=1), 1, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_serves_a_tagger(checked, serve):
     """Its outputs have an axis of words, as long as the longest row."""
     folder = checked(export_saved_model, "token-classification").path

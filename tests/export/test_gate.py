@@ -47,6 +47,7 @@ def test_scores_and_costs_are_reported(mails, checked, classifier, tokenizer):
     assert "tensorflow" in written["packages"]
 
 
+@pytest.mark.slow
 def test_a_file_that_lost_too_much_is_removed(mails, classifier, tokenizer, tmp_path, monkeypatch):
     """Answers the wrong class for every row."""
 

@@ -90,6 +90,7 @@ def test_weights_stay_aligned(content):
     assert not [index for start, index in starts if start % 16]
 
 
+@pytest.mark.slow
 def test_a_file_without_classes_replaces_one_with_labels(
     classifier, make_model, tokenizer, tmp_path
 ):

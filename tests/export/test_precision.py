@@ -27,6 +27,7 @@ def test_weights_in_bfloat16(report, features, logits):
     np.testing.assert_allclose(found, logits, rtol=0, atol=0.1)
 
 
+@pytest.mark.slow
 def test_a_tagger_in_bfloat16(checked):
     report = checked(export_saved_model, "token-classification", precision="bfloat16")
     assert set(report.differences) == {"text", "ids", "padded_ids"}

@@ -73,6 +73,7 @@ def test_batches(batch, size, checked, classifier, features, logits):
         np.testing.assert_allclose(signature(**inputs)["logits"], expected, rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_fixed_length(checked, classifier, features, logits):
     report = checked(export_tflite, classifier, fixed=True, max_length=16)
     signature = signature_of(report)

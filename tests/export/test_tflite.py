@@ -67,7 +67,12 @@ def logits_of(answers):
 
 @pytest.mark.parametrize(
     ("layers", "quantize"),
-    [("loop", "none"), ("loop", "float16"), ("loop", "dynamic"), ("unrolled", "none")],
+    [
+        ("loop", "none"),
+        pytest.param("loop", "float16", marks=pytest.mark.slow),
+        ("loop", "dynamic"),
+        pytest.param("unrolled", "none", marks=pytest.mark.slow),
+    ],
 )
 def test_ids_and_strings_give_what_keras_gives(layers, quantize, written, texts, features, logits):
     path = written(export_tflite, layers=layers, quantize=quantize)
@@ -167,7 +172,7 @@ def test_pairs(classifier, tokenizer, tmp_path):
     np.testing.assert_allclose(found, classifier(dict(encoded))["logits"], rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize("found", [0.31, float("nan")])
+@pytest.mark.parametrize("found", [0.31, pytest.param(float("nan"), marks=pytest.mark.slow)])
 def test_wrong_answers_remove_it(found, classifier, tokenizer, tmp_path, monkeypatch):
     difference = parity.Difference("logits", found, 0.2)
     monkeypatch.setattr(parity, "run", lambda *_: {"ids": parity.Run([], 1, 1)})

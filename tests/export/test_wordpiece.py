@@ -22,7 +22,9 @@ def tagger(make_model, wordpiece):
     return make_model("token-classification", vocab_size=wordpiece.vocab_size)
 
 
-@pytest.mark.parametrize("export", [export_saved_model, export_tflite])
+@pytest.mark.parametrize(
+    "export", [export_saved_model, pytest.param(export_tflite, marks=pytest.mark.slow)]
+)
 def test_strings_and_ids(export, tagger, wordpiece, checked):
     report = checked(export, tagger, wordpiece)
     assert {"text", "ids"} <= set(report.differences)

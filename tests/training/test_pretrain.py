@@ -289,6 +289,7 @@ def test_invalid_options(options, tmp_path, changes, message):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.slow
 def test_precision_memory_and_optimizer_are_options(options, tmp_path):
     """Combines them; the result is near that of a plain run."""
     given = options(
