@@ -196,6 +196,7 @@ clean:
 	rm -rf $(VENV) $(VENV)-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*
 
 # uv takes seconds and pip minutes, but only pip reads a pip.conf.
+COMMA := ,
 INSTALL = $(UV) pip install --quiet --python $(VENV) --editable $(1) || \
   $(RUN) -m pip install --quiet --editable $(1)
 
@@ -215,7 +216,7 @@ $(DEV_STAMP): $(BASE_STAMP)
 	@touch $@
 
 $(BACKENDS_STAMP): $(DEV_STAMP)
-	$(call INSTALL,'.[jax,torch]')
+	$(call INSTALL,'.[jax$(COMMA)torch]')
 	@touch $@
 
 $(BROWSER_STAMP): $(DEV_STAMP)

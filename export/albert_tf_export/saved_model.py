@@ -140,11 +140,23 @@ def export_saved_model(
         model, in_words, text = in_precision(model, precision), None, None
         if not ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
-            form = {"unroll": unroll, "pairs": pairs}
-            words = {"top_k": top_k, "pooling": pooling, "normalize": normalize}
-            in_words = answerer(model, tokenizer, preprocessor, **form, **words)
+            in_words = answerer(
+                model,
+                tokenizer,
+                preprocessor,
+                unroll=unroll,
+                pairs=pairs,
+                top_k=top_k,
+                pooling=pooling,
+                normalize=normalize,
+            )
             text = text_signature(
-                model, preprocessor, **form, max_bytes=max_bytes, in_words=in_words
+                model,
+                preprocessor,
+                unroll=unroll,
+                pairs=pairs,
+                max_bytes=max_bytes,
+                in_words=in_words,
             )
         signatures = _signatures(model, tokenizer, text, unroll)
         if max_batch is not None:
