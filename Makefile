@@ -195,8 +195,8 @@ dist: $(DEV_STAMP)
 clean:
 	rm -rf $(VENV) $(VENV)-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*
 
-# uv takes seconds and pip minutes, but only pip reads a pip.conf.
-COMMA := ,
+# uv takes seconds and pip minutes, but only pip reads a pip.conf, which may name an index with torch
+# for CPUs: torch's CUDA build crashes in a process that has loaded TensorFlow. So pip installs torch.
 INSTALL = $(UV) pip install --quiet --python $(VENV) --editable $(1) || \
   $(RUN) -m pip install --quiet --editable $(1)
 
@@ -216,7 +216,7 @@ $(DEV_STAMP): $(BASE_STAMP)
 	@touch $@
 
 $(BACKENDS_STAMP): $(DEV_STAMP)
-	$(call INSTALL,'.[jax$(COMMA)torch]')
+	$(RUN) -m pip install --quiet --editable '.[jax,torch]'
 	@touch $@
 
 $(BROWSER_STAMP): $(DEV_STAMP)
@@ -232,7 +232,7 @@ $(DOCS_STAMP): $(DEV_STAMP)
 	@touch $@
 
 $(PEERS_STAMP): $(DEV_STAMP)
-	$(call INSTALL,'.[peers]')
+	$(RUN) -m pip install --quiet --editable '.[peers]'
 	@touch $@
 
 # Without TensorFlow, which making examples doesn't need.
