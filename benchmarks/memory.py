@@ -34,6 +34,14 @@ def memory(field):
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field))
 
 
+def printed(command):
+    """Runs a command, and returns the JSON in its last line."""
+    finished = subprocess.run(
+        list(map(str, command)), check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
 def tflite_signature(path, threads):
     from ai_edge_litert.interpreter import Interpreter
 
@@ -73,14 +81,11 @@ def measure(path, length, threads):
 
 
 def measured(path, options):
-    command = [sys.executable, __file__, "--measure", str(path)]
-    command += ["--length", str(options.length), "--threads", str(options.threads)]
-    finished = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    command = [sys.executable, __file__, "--measure", path]
+    command += ["--length", options.length, "--threads", options.threads]
     files = path.rglob("*") if path.is_dir() else [path]
     size = sum(file.stat().st_size for file in files if file.is_file()) / 1e6
-    return {"size": size, **json.loads(finished.stdout.splitlines()[-1])}
+    return {"size": size, **printed(command)}
 
 
 def exports(model, vocabulary, options, folder):

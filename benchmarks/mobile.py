@@ -19,13 +19,12 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from memory import memory
+from memory import memory, printed
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 FIELDS = ("peak", "private", "milliseconds")
@@ -86,14 +85,7 @@ def _report(times, empty, private):
 
 def measured(path, name, length, calls, form=""):
     flag = "--measure-cached" if form == "cached" else "--measure"
-    command = [sys.executable, __file__, flag, path, name, str(length)]
-    finished = subprocess.run(
-        [*command, "--calls", str(calls)],
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    return json.loads(finished.stdout.splitlines()[-1])
+    return printed([sys.executable, __file__, flag, path, name, length, "--calls", calls])
 
 
 def files(model, precision, options, folder):

@@ -14,13 +14,12 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from memory import memory
+from memory import memory, printed
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 FORMS = {
@@ -70,14 +69,8 @@ def measure(path, shape, calls):
 
 
 def measured(path, shape, calls):
-    command = [sys.executable, __file__, "--measure", str(path), "--shapes", shape]
-    finished = subprocess.run(
-        [*command, "--calls", str(calls)],
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    return json.loads(finished.stdout.splitlines()[-1])
+    command = [sys.executable, __file__, "--measure", path, "--shapes", shape]
+    return printed([*command, "--calls", calls])
 
 
 def exported(size, length, folder):

@@ -5,8 +5,7 @@
 Each of the books is a `.txt` or `.txt.gz` file: a paragraph a line, a blank line between chapters.
 Examples for dev come from the last chapter of each, those for training from the others.
 
-choices: four paragraphs of a chapter follow one of its paragraphs, the next one and three from
-elsewhere in the chapter; only their beginnings are shown.
+choices: a paragraph and the beginnings of four, the next of its book and three of other books.
 labels: who wrote a paragraph, when and what, by the table in this file: a country, a century and a
 kind for each paragraph, so that every text has three of twelve labels.
 """
@@ -54,8 +53,8 @@ LABELS = {
     "william-makepeace-thackeray": "Britain 19th novel",
 }
 CHOICES = 4
-# Bytes are few enough that no paragraph is known by being cut or not.
-CONTEXT, CHOICE, TEXT = 200, 80, 300
+# Characters are few enough that no paragraph is known by being cut or not.
+CONTEXT, CHOICE, TEXT = 150, 80, 300
 
 
 def chapters(book):
@@ -64,27 +63,25 @@ def chapters(book):
     with opened(book, "rt", encoding="utf-8") as file:
         parts = file.read().split("\n\n")
     found = ([line for line in part.splitlines() if len(line) >= CHOICE] for part in parts)
-    return [chapter for chapter in found if len(chapter) > 2 * CHOICES]
+    return [chapter for chapter in found if len(chapter) > 1]
 
 
-def choices(chapter, count, generator):
-    """Yields `count` examples of multiple choice."""
-    for _ in range(count):
-        place = generator.randrange(len(chapter) - 1)
-        others = [n for n in range(len(chapter)) if n not in (place, place + 1)]
-        shown = [place + 1, *generator.sample(others, CHOICES - 1)]
-        generator.shuffle(shown)
-        yield {
-            "context": chapter[place][-CONTEXT:],
-            "choices": [chapter[each][:CHOICE] for each in shown],
-            "label": shown.index(place + 1),
-        }
+def choices(chapter, others, generator):
+    """Returns an example of multiple choice; the wrong ones are of `others`, one of each."""
+    place = generator.randrange(len(chapter) - 1)
+    right = chapter[place + 1][:CHOICE]
+    shown = [right, *(generator.choice(other)[:CHOICE] for other in others)]
+    generator.shuffle(shown)
+    return {
+        "context": chapter[place][-CONTEXT:],
+        "choices": shown,
+        "label": shown.index(right),
+    }
 
 
-def labels(chapter, count, generator, names):
-    """Yields `count` paragraphs with the labels of their book."""
-    for _ in range(count):
-        yield {"text": generator.choice(chapter)[:TEXT], "label": names}
+def labels(chapter, generator, names):
+    """Returns a paragraph with the labels of its book."""
+    return {"text": generator.choice(chapter)[:TEXT], "label": names}
 
 
 def write(path, rows):
@@ -99,8 +96,8 @@ def main():
     )
     parser.add_argument("--books", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--train", type=int, default=6000, help="examples of each task")
-    parser.add_argument("--dev", type=int, default=1000)
+    parser.add_argument("--train", type=int, default=800, help="examples of each task")
+    parser.add_argument("--dev", type=int, default=400)
     options = parser.parse_args()
     generator = random.Random(1)
     named = {
@@ -119,8 +116,10 @@ def main():
         for book, found in books.items():
             drawn = generator.choices(found, k=round(count / len(books)))
             for chapter in drawn:
-                rows["choices"] += choices(chapter, 1, generator)
-                rows["labels"] += labels(chapter, 1, generator, named[book].split())
+                others = generator.sample([each for each in books if each != book], CHOICES - 1)
+                wrong = [generator.choice(books[each]) for each in others]
+                rows["choices"].append(choices(chapter, wrong, generator))
+                rows["labels"].append(labels(chapter, generator, named[book].split()))
         for task, examples in rows.items():
             generator.shuffle(examples)
             write(options.output / task / f"{part}.jsonl", examples)

@@ -146,7 +146,7 @@ def test_every_page_with_python_is_run():
 
 
 def commands(page):
-    """Yields the arguments of each `albert-tf` on a page; an ellipsis stands for others."""
+    """Yields the arguments of each command on a page, which may end with an ellipsis."""
     lines = "".join(re.findall(r"```(?:sh|bash)\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
     for line in lines.replace("\\\n", "").splitlines():
         found = re.match(r"\s*(?:\w+=\S+ +)*albert-tf +(.*)", line)

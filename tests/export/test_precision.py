@@ -1,4 +1,4 @@
-"""What servers run faster: SavedModels in bfloat16, and .tflite files for TensorFlow Serving."""
+"""SavedModels in bfloat16 and .tflite files for TensorFlow Serving, which servers run faster."""
 
 import logging
 

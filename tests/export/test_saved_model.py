@@ -159,15 +159,16 @@ def test_pairs(make_classifier, tokenizer, tmp_path):
 
 @pytest.mark.slow  # test_tflite does the same for the other exporter
 def test_is_checked_in_fresh_processes(reports):
-    report = reports(export_saved_model, ids_only=True, check=True)
+    report = reports(export_saved_model, check=True)
     files = [file for file in report.path.rglob("*") if file.is_file()]
     assert report.size == sum(file.stat().st_size for file in files)
-    assert set(report.differences) == {"ids", "padded_ids"}
+    assert set(report.differences) == {"text", "classify", "ids", "padded_ids"}
     assert all(each.value < 1e-5 < each.tolerance for each in report.differences.values())
-    first, second, *_ = str(report).splitlines()
+    first, second, *others = str(report).splitlines()
     digest = report.sha256[:12]
     assert first == f"{report.path}: {report.size / 1e6:.1f} MB, SHA-256 {digest}"
-    assert second.startswith("ids: max abs")
+    assert second.startswith("text: max abs")
+    assert len(others) == 3
 
 
 def test_variables_have_the_same_order_wherever_they_are_in_memory(

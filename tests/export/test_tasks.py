@@ -131,8 +131,10 @@ def test_two_empty_texts_give_a_beam(checked):
 def test_labels_beside_the_file(task, named, checked):
     path = checked(export_tflite, task).path
     assert beside(path, LABELS).exists() == named
-    outputs = Interpreter(str(path)).get_signature_list()["ids"]["outputs"]
+    interpreter = Interpreter(str(path))
+    outputs = interpreter.get_signature_list()["ids"]["outputs"]
     assert outputs == ["logits", "probabilities" if named else "value"]
+    assert {each["dtype"] for each in interpreter.get_output_details()} == {np.float32}
 
 
 def test_masked_words_on_a_phone(checked, run):
