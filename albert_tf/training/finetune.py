@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from albert_tf.checkpoints import finder, weights
 from albert_tf.data.pipeline import filled_size, steps_per_epoch, training_batches
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS
@@ -14,8 +15,6 @@ from albert_tf.data.tasks.named import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
-from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import reports, runtime
 from albert_tf.training.checkpoints import Checkpoints, digest, versions
 from albert_tf.training.depth import freeze, rate_factors
@@ -81,6 +80,8 @@ def _trained(options: FinetuningOptions, seed: int, strategy: Any) -> dict[str, 
     if done:
         return done
     checkpoints = Checkpoints(options.output, tokenizer, settings, keep=1)
+    dev_rows = task.encode(dev, tokenizer, model.config, tokenizer.model_max_length)
+    on_one = _on_one_device(model, strategy)
     is_chief = runtime.is_chief(strategy)
     loop = Loop(
         model,
@@ -88,7 +89,7 @@ def _trained(options: FinetuningOptions, seed: int, strategy: Any) -> dict[str, 
         schedule,
         partial(finetuning_means, has_accuracy=task.has_accuracy(model.config)),
         checkpoints=checkpoints if is_chief else None,
-        evaluate=_evaluator(task, dev, model, tokenizer, strategy),
+        evaluate=_evaluator(task, dev, dev_rows, model, on_one),
     )
     speed = {"examples_per_second": len(rows) / steps_per_epoch(len(rows), recipe.batch_size)}
     name = "fine-tuning" if options.seeds == 1 else f"fine-tuning, seed {seed}"
@@ -102,51 +103,56 @@ def _trained(options: FinetuningOptions, seed: int, strategy: Any) -> dict[str, 
         "versions": versions(),
     }
     if is_chief:
-        finish = partial(_write_reports, options, task, dev, report, type(model))
+        finish = partial(_write_reports, options, task, dev, dev_rows, report, on_one)
         checkpoints.publish(report, finish)
     return report
 
 
-def _write_reports(
-    options: FinetuningOptions,
-    task: Task[Any, Any],
-    dev: Sequence[Any],
-    report: dict[str, Any],
-    model_class: type[PreTrainedModel],
-    folder: Path,
-) -> None:
-    """Writes the reports of the best version in `folder`."""
-    model = model_class.from_pretrained(folder, dtype=options.dtype_policy)
-    tokenizer = AlbertTokenizer.from_pretrained(folder)
-    rows = task.encode(dev, tokenizer, model.config, tokenizer.model_max_length)
-    found = predictions(task, dev, rows, model)
-    reports.write_predictions(folder, task, dev, found, model.config)
-    reports.write_finetuning(options.output, folder, report, model)
+def _on_one_device(model: PreTrainedModel, strategy: Any) -> PreTrainedModel:
+    """Returns the model, or a copy without its weights if it is on several devices."""
+    if runtime.replicas(strategy) == 1:
+        return model
+    return type(model)(model.config, dtype=model.dtype_policy)
 
 
 def _evaluator(
     task: Task[Any, Any],
     dev: Sequence[Any],
+    rows: Rows,
     model: PreTrainedModel,
-    tokenizer: BaseTokenizer,
-    strategy: Any,
+    on_one: PreTrainedModel,
 ) -> Callable[[], dict[str, float]]:
     """Returns a function that chooses thresholds on dev, and returns the scores there.
 
-    Each host predicts all of dev on one device, with a copy of a model that is on several.
+    Each host predicts all of dev on one device.
     """
-    rows = task.encode(dev, tokenizer, model.config, tokenizer.model_max_length)
-    is_alone = runtime.replicas(strategy) == 1
-    on_one = model if is_alone else type(model)(model.config, dtype=model.dtype_policy)
 
     def evaluate() -> dict[str, float]:
-        if not is_alone:
+        if on_one is not model:
             on_one.set_weights(model.get_weights())
         found = predictions(task, dev, rows, on_one)
         model.config = model.config.replace(**task.tuned(dev, found))
         return task.scores(dev, found, model.config)
 
     return evaluate
+
+
+def _write_reports(
+    options: FinetuningOptions,
+    task: Task[Any, Any],
+    dev: Sequence[Any],
+    rows: Rows,
+    report: dict[str, Any],
+    model: PreTrainedModel,
+    folder: Path,
+) -> None:
+    """Gives the model the weights of the best version, in `folder`, and writes reports there."""
+    best = finder.find(folder).read()
+    weights.assign(model, best.tensors, best.origin)
+    model.config = best.config
+    found = predictions(task, dev, rows, model)
+    reports.write_predictions(folder, task, dev, found, model.config)
+    reports.write_finetuning(options.output, folder, report, model)
 
 
 def _train(
