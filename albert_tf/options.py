@@ -60,6 +60,8 @@ RATE: Final = Range(minimum=0, below=1)
 SHARE: Final = Range(minimum=0, maximum=1)
 SEED: Final = Range(minimum=0, below=2**32)
 VOCABULARY: Final = Range(minimum=1, maximum=1_000_000)  # SentencePiece draws as many candidates
+CHARACTER_COVERAGE: Final = 0.99995  # the published vocabularies'
+THREADS: Final = 16  # SentencePiece's default. Fixed: how sums are rounded depends on it.
 
 
 class Option(NamedTuple):

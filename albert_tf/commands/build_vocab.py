@@ -7,8 +7,7 @@ from typing import Any
 
 from albert_tf.data.corpus.options import CorpusInput, CorpusOptions
 from albert_tf.errors import UserError
-from albert_tf.options import SEED, VOCABULARY, Range, option, part
-from albert_tf.text.vocabulary import CHARACTER_COVERAGE, THREADS
+from albert_tf.options import CHARACTER_COVERAGE, SEED, THREADS, VOCABULARY, Range, option, part
 
 SUMMARY = "train a vocabulary on your own text"
 EXAMPLES = """examples:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from albert_tf.commands.text_options import check_model
 from albert_tf.data.options import EvaluationOptions
-from albert_tf.data.tasks.classification import ONE_CLASS
-from albert_tf.data.tasks.named import task_of
 from albert_tf.options import option
 
 SUMMARY = "score a model on labelled data"
@@ -27,6 +25,8 @@ class OPTIONS(EvaluationOptions):
 
 def check(options: OPTIONS) -> None:
     """Reads the examples, and compares their labels with those of the model's configuration."""
+    from albert_tf.data.tasks.named import task_of
+
     task = task_of(options)
     examples = task.examples("dev")
     config = check_model(options.model, task.model)
@@ -36,6 +36,7 @@ def check(options: OPTIONS) -> None:
 
 def run(options: OPTIONS) -> int:
     """Prints each metric."""
+    from albert_tf.data.tasks.classification import ONE_CLASS
     from albert_tf.training.evaluate import evaluate
 
     scores = evaluate(options)

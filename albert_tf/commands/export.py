@@ -9,7 +9,6 @@ from typing import Any, Literal
 from albert_tf.commands.text_options import check_model
 from albert_tf.data.options import TASKS as EVALUATED
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.named import task_of
 from albert_tf.errors import UserError
 from albert_tf.files import check_free
 from albert_tf.options import (
@@ -239,6 +238,8 @@ def check(options: OPTIONS) -> None:
     config = check_model(options.model)
     data = _labelled(options)
     if data:
+        from albert_tf.data.tasks.named import task_of
+
         task = task_of(data)
         examples = task.examples("dev")
         if config:

@@ -3,9 +3,6 @@
 from typing import Any
 
 from albert_tf.commands.text_options import check_model
-from albert_tf.data.tasks.classification import ONE_CLASS
-from albert_tf.data.tasks.named import check_training_data
-from albert_tf.training.objective import check_objective
 from albert_tf.training.options import FinetuningOptions, check_output
 
 SUMMARY = "fine-tune a model: classes, numbers, tags, choices, questions"
@@ -25,6 +22,8 @@ OPTIONS = FinetuningOptions
 
 def check(options: FinetuningOptions) -> None:
     """Reads the examples and looks for the model."""
+    from albert_tf.data.tasks.named import check_training_data
+    from albert_tf.training.objective import check_objective
     from albert_tf.training.recipes import is_size
 
     check_output(options.output, options.force)
@@ -35,6 +34,7 @@ def check(options: FinetuningOptions) -> None:
 
 def run(options: FinetuningOptions) -> int:
     """Trains; 130 if interrupted."""
+    from albert_tf.data.tasks.classification import ONE_CLASS
     from albert_tf.training.finetune import finetune
     from albert_tf.training.loop import Interrupted
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from albert_tf.commands.text_options import (
     Block,
@@ -20,12 +20,11 @@ from albert_tf.commands.text_options import (
     with_inputs,
 )
 from albert_tf.data.options import TAG, TASKS, EvaluationOptions, LabelledData
-from albert_tf.data.tasks.multi_label import TYPE as SEVERAL
-from albert_tf.data.tasks.multi_label import chosen_labels
-from albert_tf.data.tasks.named import task_of
-from albert_tf.data.tasks.tagging import Sentence, Tagged, Tagging
 from albert_tf.errors import UserError
 from albert_tf.options import declared, option, part
+
+if TYPE_CHECKING:
+    from albert_tf.data.tasks.tagging import Sentence, Tagged
 
 SUMMARY = "label texts"
 EXAMPLES = """examples:
@@ -42,6 +41,7 @@ large it is. With --submission it predicts a task's test files instead, which ne
 writes the files that the task's official scorer or site takes.
 """
 _SUBMISSION: Final = "test files of a task"
+_TAGGER: Final = "AlbertForTokenClassification"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def check(options: OPTIONS) -> None:
             f"Received: {', '.join(f'--{name}' for name in ignored)} without it."
         )
     is_tagger = _is_tagger(options.model)
-    check_texts(options, Tagging.model if is_tagger else "AlbertForSequenceClassification")
+    check_texts(options, _TAGGER if is_tagger else "AlbertForSequenceClassification")
     if options.pairs and is_tagger:
         raise UserError(f"--pairs needs a model of pairs. Received: {options.model}, which tags.")
     if options.pairs and can_be_read_again(options.input):
@@ -91,6 +91,8 @@ def _check_submission(options: OPTIONS) -> None:
             "--submission needs --task and --data, and excludes texts, --input, --pairs and "
             "--json. Received: another combination."
         )
+    from albert_tf.data.tasks.named import task_of
+
     task = task_of(options)
     examples = task.examples("test", labelled=False)
     config = check_model(options.model, task.model)
@@ -108,11 +110,13 @@ def run(options: OPTIONS) -> int:
         ):
             print(path)
         return 0
+    from albert_tf.data.tasks.multi_label import TYPE, chosen_labels
+
     given = texts(options)
     if _is_tagger(options.model):
         return print_results(_tagged(options, given), options.json)
     label = load("text-classification", options, top_k=None, truncation=True)
-    config, has_several = label.model.config, label.model.problem_type == SEVERAL
+    config, has_several = label.model.config, label.model.problem_type == TYPE
     # A model with one label returns a score, unless its configuration says otherwise.
     function = "none" if label.model.problem_type == "regression" else None
 
@@ -135,19 +139,20 @@ def run(options: OPTIONS) -> int:
 def _is_tagger(model: str) -> bool:
     from albert_tf.checkpoints import finder
 
-    return Tagging.model in finder.find(model).architectures()
+    return _TAGGER in finder.find(model).architectures()
 
 
 def _tagged(
     options: OPTIONS, given: Iterator[str]
 ) -> Iterator[tuple[dict[str, Any], Sequence[Block]]]:
     """Yields the words of each text with their tags, as `finetune` was trained on words."""
+    from albert_tf.data.tasks.tagging import Sentence, Tagging
     from albert_tf.training.evaluate import predictions, trained_model
 
     task = Tagging(LabelledData(task=TAG, data=Path()))
     model, tokenizer, longest = trained_model(task, options.model)
 
-    def tagged(stream: Iterator[str]) -> Iterator[tuple[Sentence, Tagged]]:
+    def tagged(stream: Iterator[str]) -> Iterator["tuple[Sentence, Tagged]"]:
         while sentences := [
             Sentence(tuple(text.split()), None) for text in islice(stream, options.batch_size)
         ]:

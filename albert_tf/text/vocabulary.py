@@ -11,6 +11,7 @@ import sentencepiece
 
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
+from albert_tf.options import CHARACTER_COVERAGE, THREADS
 from albert_tf.text.model_file import (
     Baked,
     DigitComma,
@@ -25,9 +26,7 @@ from albert_tf.text.normalization import Normalization, compile_rules, demote_di
 from albert_tf.text.segmenter import SPECIAL_TOKENS
 
 USER_DEFINED_PIECES: Final = ("(", ")", '"', "-", ".", "–", "£", "€")  # The published ones.
-CHARACTER_COVERAGE: Final = 0.99995
 MAX_SENTENCE_BYTES: Final = 1 << 20  # SentencePiece silently skips lines of more than 4,192.
-THREADS: Final = 16  # SentencePiece's default. Fixed: how sums are rounded depends on it.
 
 
 def bake(

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from albert_tf.data.options import LabelledData, check_task_options
-from albert_tf.data.tasks.named import task_of
 from albert_tf.errors import UserError
 from albert_tf.locks import LOCK
 from albert_tf.options import (
@@ -215,6 +214,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
 
     def plan(self) -> "Recipe":
         """Returns the task's recipe with the values that these options override."""
+        from albert_tf.data.tasks.named import task_of
         from albert_tf.training.recipes import Recipe, recipe  # Imports all readers of checkpoints.
 
         base = recipe(task_of(self).recipe(), self.model)

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import IO, Any, Final
 
-from tqdm import tqdm
-
 SECONDS_A_LINE: Final = 30.0
 _FORMAT: Final = (
     "{desc}: {percentage:3.0f}% {n_fmt}/{total_fmt} [{rate_fmt}, {remaining} left{postfix}]"
@@ -58,6 +56,8 @@ class Progress:
 
 def new_bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
     """Makes tqdm's bar, which draws itself on a terminal; elsewhere it counts, to print a line."""
+    from tqdm import tqdm
+
     terminal = stream.isatty()
     return tqdm(
         total=total,

@@ -1,12 +1,13 @@
 """What a pretraining example is: every choice of the original's create_pretraining_data.py."""
 
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from albert_tf.errors import UserError
 from albert_tf.options import COUNT, SHARE, Range, check_options, option
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PairTask = Literal["sop", "nsp", "none"]
 Mode = Literal["dynamic", "static"]
@@ -131,8 +132,10 @@ class ExampleOptions:
         return (self.dupe_factor or COPIES) if self.mode == "static" else 1
 
     @property
-    def ngram_probabilities(self) -> np.ndarray:
+    def ngram_probabilities(self) -> "np.ndarray":
         """float64 `[N]`: of masking 1 … N words together."""
+        import numpy as np
+
         if self.span_masking:
             lengths = np.arange(LONGEST_SPAN)
             weights = SPAN_PROBABILITY * (1 - SPAN_PROBABILITY) ** lengths
