@@ -8,7 +8,7 @@ import optree
 _ON_REQUEST: Final = ("loss", "hidden_states", "attentions")
 
 
-class ModelOutput(dict):
+class ModelOutput(dict[str, Any]):
     """Named outputs, read as `outputs["logits"]`, `outputs.logits` or `outputs[0]`.
 
     As attributes, `loss`, `hidden_states` and `attentions` are None where they weren't computed.

@@ -102,7 +102,9 @@ class TaskModel(PreTrainedModel):
     def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         return super().test_on_batch(*self._examples(x, y), *args, **kwargs)
 
-    def _examples(self, x: Any, y: Any, options: Mapping[str, Any] | None = None) -> tuple:
+    def _examples(
+        self, x: Any, y: Any, options: Mapping[str, Any] | None = None
+    ) -> tuple[Any, ...]:
         """Returns features and labels as Keras reads them.
 
         Refuses unknown names and labels before tracing, and weights that Keras drops where `y` is

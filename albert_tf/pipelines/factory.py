@@ -25,7 +25,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 # The class of each task, and of the model that it loads from files.
-TASKS: Final[dict[str, tuple[type[Pipeline], type[PreTrainedModel]]]] = {
+TASKS: Final[dict[str, tuple[type[Pipeline[Any]], type[PreTrainedModel]]]] = {
     "fill-mask": (FillMaskPipeline, AlbertForMaskedLM),
     "text-classification": (TextClassificationPipeline, AlbertForSequenceClassification),
     "token-classification": (TokenClassificationPipeline, AlbertForTokenClassification),
@@ -44,7 +44,7 @@ def pipeline(
     *,
     batch_size: int = 8,
     **options: Any,
-) -> Pipeline:
+) -> Pipeline[Any]:
     """Returns a task from raw text to results, with the calls of Hugging Face's `pipeline`.
 
     Example:

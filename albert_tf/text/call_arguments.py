@@ -80,7 +80,7 @@ def as_words(text: Any, pair: Any) -> tuple[list[list[Text]], list[list[Text]] |
     return samples, _of_one_length(samples, others), is_batch
 
 
-def _of_one_length(first: list, second: list | None) -> list | None:
+def _of_one_length(first: list[Any], second: list[Any] | None) -> list[Any] | None:
     if second is not None and len(first) != len(second):
         raise ValueError(
             "text and text_pair must have the same length. "
@@ -98,7 +98,7 @@ def _words(words: Any) -> list[Text]:
     return _listed("text", words)
 
 
-def _listed(name: str, texts: Any) -> list:
+def _listed(name: str, texts: Any) -> list[Any]:
     if isinstance(texts, str | bytes | Mapping) or not hasattr(texts, "__iter__"):
         raise TypeError(
             f"{name} must be a text or a list of texts. Received: {texts!r} of type "
@@ -107,7 +107,7 @@ def _listed(name: str, texts: Any) -> list:
     return list(texts)
 
 
-def as_batch(encoded: Any) -> tuple[dict[str, list], bool]:
+def as_batch(encoded: Any) -> tuple[dict[str, list[Any]], bool]:
     """Returns encodings as lists of rows by name, and whether they were a single row."""
     if not isinstance(encoded, Mapping):
         encoded = {name: [row[name] for row in encoded] for name in (encoded[0] if encoded else ())}
@@ -120,7 +120,7 @@ def as_batch(encoded: Any) -> tuple[dict[str, list], bool]:
     return {k: [v] for k, v in features.items()} if is_single else features, is_single
 
 
-def _plain(values: Any) -> list:
+def _plain(values: Any) -> list[Any]:
     """Returns rows of numbers (lists or arrays) as lists."""
     if hasattr(values, "numpy"):
         values = values.numpy()

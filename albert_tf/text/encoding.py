@@ -72,7 +72,7 @@ class Origins:
             )
         return self._rows[row]
 
-    def _padded(self, row: int, values: list, padding: Any) -> list:
+    def _padded(self, row: int, values: list[Any], padding: Any) -> list[Any]:
         return pad(values, self._lengths[row], padding, self._padding_side)
 
 
@@ -101,7 +101,7 @@ class BatchEncoding(dict[str, Any]):
                 f"There is no feature {name!r}. Received: {', '.join(self)}."
             ) from None
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return BatchEncoding, (dict(self),)
 
     def sequence_ids(self, batch_index: int = 0) -> list[int | None]:
@@ -161,9 +161,9 @@ def _row_and(first: int, second: int | None) -> tuple[int, int]:
     return (0, first) if second is None else (first, second)
 
 
-def collect(rows: Sequence[EncodedRow], requested: Mapping[str, bool]) -> dict[str, list]:
+def collect(rows: Sequence[EncodedRow], requested: Mapping[str, bool]) -> dict[str, list[Any]]:
     """Returns the requested features, each a list with one entry per row."""
-    features: dict[str, list] = {}
+    features: dict[str, list[Any]] = {}
     for name in (name for name, is_requested in requested.items() if is_requested):
         if name == "attention_mask":
             features[name] = [[1] * len(ids) for ids in features["input_ids"]]
@@ -174,21 +174,21 @@ def collect(rows: Sequence[EncodedRow], requested: Mapping[str, bool]) -> dict[s
     return features
 
 
-def pad(row: list, length: int, value: Any, side: str = "right") -> list:
+def pad(row: list[Any], length: int, value: Any, side: str = "right") -> list[Any]:
     """Returns a row padded to `length` with `value`; a longer row is returned as it is."""
     padding = [value] * (length - len(row))
     return padding + row if side == "left" else row + padding
 
 
 def pad_rows(
-    features: Mapping[str, list],
+    features: Mapping[str, list[Any]],
     strategy: PaddingStrategy,
     length: int,
     multiple_of: int | None = None,
     *,
     pad_id: int,
     side: str = "right",
-) -> dict[str, list]:
+) -> dict[str, list[Any]]:
     """Pads the rows of every feature to one length; other features are returned as they are.
 
     Args:
@@ -216,7 +216,7 @@ def pad_rows(
     }
 
 
-def as_tensors(features: Mapping[str, Sequence], kind: Tensors | None) -> dict[str, Any]:
+def as_tensors(features: Mapping[str, Sequence[Any]], kind: Tensors | None) -> dict[str, Any]:
     """Returns lists as int32 arrays of NumPy ("np") or TensorFlow ("tf"), int64 of torch ("pt").
 
     Raises:
@@ -247,7 +247,7 @@ def _torch() -> Any:
     return torch
 
 
-def _array(name: str, rows: Sequence) -> np.ndarray:
+def _array(name: str, rows: Sequence[Any]) -> np.ndarray:
     is_padded = name == "input_ids" or name in PADDING
     lengths = {len(row) for row in rows} if rows and is_padded else set()
     if len(lengths) > 1:

@@ -58,7 +58,7 @@ class EncodedRow:
     special: SpecialTokens | None
     sample: int = 0
 
-    def _laid(self, parts: Iterable[Iterable], opening: Any, closing: Any) -> list:
+    def _laid(self, parts: Iterable[Iterable[Any]], opening: Any, closing: Any) -> list[Any]:
         edge = int(self.special is not None)
         row = [opening] * edge
         for part in parts:

@@ -11,13 +11,13 @@ from albert_tf.checkpoints.finder import (
     SENTENCEPIECE,
     SENTENCEPIECE_ENDINGS,
     SPECIAL_TOKENS_MAP,
-    TOKENIZER_CONFIG,
     TOKENIZER_JSON,
     WORDPIECE,
     WORDPIECE_ENDINGS,
     find,
     find_vocabulary,
 )
+from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
 from albert_tf.files import as_json, check_sums, read_json, replace_files
 

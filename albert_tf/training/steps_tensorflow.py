@@ -103,7 +103,10 @@ class TrainingStep:
         if self.micro_batches == 1:
             return self._gradients(batch, count)
         parts = tf.nest.map_structure(self._split, batch)
-        at = lambda number: tf.nest.map_structure(lambda part: part[number], parts)  # noqa: E731
+
+        def at(number: Any) -> Batch:
+            return tf.nest.map_structure(lambda part: part[number], parts)
+
         total, gradients = self._gradients(at(0), count)
 
         def add(number: tf.Tensor, total: Sums, gradients: list[tf.Tensor]) -> Any:

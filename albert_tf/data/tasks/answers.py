@@ -162,7 +162,7 @@ class QuestionAnswering(Task[Question, Answers]):
             scores[f"best_{name}_threshold"] = float(thresholds[best])
         return scores
 
-    def tuned(self, examples: Sequence[Question], predictions: Sequence[Answers]) -> dict:
+    def tuned(self, examples: Sequence[Question], predictions: Sequence[Answers]) -> dict[str, Any]:
         """Returns the threshold of the best F1, if some questions have no answer."""
         if not any(example.is_impossible for example in examples):
             return {}

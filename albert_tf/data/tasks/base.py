@@ -14,7 +14,7 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 
 # An example is a NamedTuple whose last field is its `place` in a file, for errors.
-Example = TypeVar("Example", bound=tuple)
+Example = TypeVar("Example", bound=tuple[Any, ...])
 Prediction = TypeVar("Prediction")
 Outputs = Mapping[str, np.ndarray]  # a model's outputs for one row, without the batch's axis
 
@@ -159,7 +159,9 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns scores by threshold, one for each line of a chart; [] without thresholds."""
         return []
 
-    def tuned(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict:
+    def tuned(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction]
+    ) -> dict[str, Any]:
         """Returns fields of the configuration that dev decides, such as thresholds."""
         return {}
 

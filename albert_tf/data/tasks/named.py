@@ -10,7 +10,7 @@ from albert_tf.data.tasks.classification import Classification
 from albert_tf.data.tasks.multi_label import MultiLabel
 from albert_tf.data.tasks.tagging import Tagging
 
-_TASKS: Final[dict[str, type[Task]]] = {
+_TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
     SQUAD: QuestionAnswering,
     TAG: Tagging,
     **dict.fromkeys(CHOICES, Choices),
