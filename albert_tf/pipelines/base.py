@@ -3,7 +3,7 @@
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from albert_tf.text.tokenizer import check_fit
 Options = TypeVar("Options")
 Outputs = Mapping[str, np.ndarray]
 MULTIPLE: Final = 8  # Rows are padded to multiples of it, so that few graphs are traced.
+SORTED: Final = 16  # Number of batches of a list whose rows are sorted by length together.
 POSITIONS: Final = "masked_lm_positions"
 _NESTED: Final = ("tokenizer_kwargs", "tokenize_kwargs")  # Hugging Face's dicts of options
 
@@ -23,9 +24,10 @@ _NESTED: Final = ("tokenizer_kwargs", "tokenize_kwargs")  # Hugging Face's dicts
 class Pipeline(ABC, Generic[Options]):
     """A task from raw text to results.
 
-    A list gives a list of results; a single example gives its result; any other iterable (a
-    generator, a `tf.data.Dataset`) gives an iterator, which reads at most `batch_size` examples
-    ahead. A special token that is written out in a text is plain text, except in "fill-mask".
+    A list gives a list of results, in its order; rows of similar length share a batch, so that
+    little is padded. A single example gives its result. Any other iterable (a generator, a
+    `tf.data.Dataset`) gives an iterator, which reads at most `batch_size` examples ahead. A special
+    token that is written out in a text is plain text, except in "fill-mask".
 
     Args:
         model: one of `models`.
@@ -59,11 +61,11 @@ class Pipeline(ABC, Generic[Options]):
         size = self.batch_size if batch_size is None else _checked_size(batch_size)
         chosen = self._chosen(options)
         if isinstance(inputs, list):
-            return list(self._stream(inputs, chosen, size))
+            return list(self._stream(inputs, chosen, size, SORTED * size))
         if inputs is None or isinstance(inputs, str | bytes | tuple | Mapping):
-            return next(self._stream([inputs], chosen, size))
+            return next(self._stream([inputs], chosen, size, size))
         if isinstance(inputs, Iterable):
-            return self._stream(inputs, chosen, size)
+            return self._stream(inputs, chosen, size, size)
         raise TypeError(
             f"{self.task!r} takes an example, a list of them, or an iterable. "
             f"Received: {inputs!r} of type {type(inputs).__name__}."
@@ -83,22 +85,29 @@ class Pipeline(ABC, Generic[Options]):
     ) -> Any:
         """Returns the result of an example from the model's outputs for its windows."""
 
-    def _stream(self, inputs: Iterable[Any], options: Options, batch_size: int) -> Iterator[Any]:
+    def _stream(
+        self, inputs: Iterable[Any], options: Options, batch_size: int, ahead: int
+    ) -> Iterator[Any]:
+        """Yields results; encodes `ahead` examples, then computes their rows."""
         stream = iter(inputs)
-        while given := list(islice(stream, batch_size)):
+        while given := list(islice(stream, ahead)):
             examples = [self.example(each, options) for each in given]
             encoded = list(self.encode(examples, options))
-            found = self._outputs([each for windows in encoded for each in windows], batch_size)
+            found = iter(self._outputs([*chain.from_iterable(encoded)], batch_size))
             for example, windows in zip(examples, encoded, strict=True):
                 yield self.finish(example, windows, list(islice(found, len(windows))), options)
 
-    def _outputs(self, windows: Iterable[Window], batch_size: int) -> Iterator[Outputs]:
-        """Yields the model's outputs for each window; computes a batch when its first is needed."""
-        stream = iter(windows)
-        while batch := list(islice(stream, batch_size)):
-            found = self.model.predict_on_batch(self._arrays(batch))
-            for row in range(len(batch)):
-                yield {name: values[row] for name, values in found.items()}
+    def _outputs(self, windows: Sequence[Window], batch_size: int) -> list[Outputs]:
+        """Returns the model's outputs for each window, from batches of similar lengths."""
+        found: list[Outputs] = [{}] * len(windows)
+        # The longest come first: what doesn't fit into memory fails at once.
+        order = sorted(range(len(windows)), key=lambda each: -windows[each].length)
+        for start in range(0, len(order), batch_size):
+            places = order[start : start + batch_size]
+            outputs = self.model.predict_on_batch(self._arrays([windows[each] for each in places]))
+            for row, place in enumerate(places):
+                found[place] = {name: values[row] for name, values in outputs.items()}
+        return found
 
     def _arrays(self, windows: Sequence[Window]) -> dict[str, np.ndarray]:
         """Returns int32 `[B, T]` by name, padded on the right."""

@@ -25,6 +25,20 @@ def test_lists_give_lists_whatever_the_batch(pipe, batch_size):
     assert classify([]) == []
 
 
+def test_texts_of_similar_length_share_a_batch(pipe, model, monkeypatch):
+    found, shapes = model("text-classification"), []
+    predict = found.predict_on_batch
+    monkeypatch.setattr(
+        found,
+        "predict_on_batch",
+        lambda features: shapes.append(features["input_ids"].shape) or predict(features),
+    )
+    classify = pipe("text-classification", batch_size=2)
+    texts = ["a dog", "a dog " * 8] * 2 + ["who barked"]
+    close(classify(texts), [classify(text)[0] for text in texts])
+    assert shapes[:3] == [(2, 24), (2, 8), (1, 8)]
+
+
 def test_a_generator_is_read_as_needed(pipe):
     read = []
     texts = (read.append(text) or text for text in TEXTS)
@@ -105,7 +119,7 @@ def test_positions_are_padded_to_their_own_length(pipe):
 
 def test_padding_does_not_change_outputs(pipe, model):
     windows = [window(*range(5, 5 + length)) for length in (3, 11, 4)]
-    found = list(pipe("feature-extraction")._outputs(windows, batch_size=2))
+    found = pipe("feature-extraction")._outputs(windows, batch_size=2)
     for each, output in zip(windows, found, strict=True):
         features = {name: np.array([values]) for name, values in each.features.items()}
         expected = model("feature-extraction")(features)["last_hidden_state"][0]
