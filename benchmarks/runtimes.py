@@ -133,7 +133,11 @@ def measured(case, folder, options):
     _, _, _, file, runner, setting = case
     command = [sys.executable, __file__, "--measure", runner, str(folder / file), setting]
     command += ["--rows-file", str(folder / "rows.npz"), "--calls", str(options.calls)]
-    command += ["--threads", str(options.threads)]
+    return json_or_reason([*command, "--threads", str(options.threads)])
+
+
+def json_or_reason(command):
+    """Runs a command; returns the JSON in its last line, or the last line of its error."""
     done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
@@ -189,16 +193,24 @@ def size(path):
     return sum(each.stat().st_size for each in files) / 1e6
 
 
-def compare(options):
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+def versions(packages):
+    found = [f"{name} {importlib.metadata.version(name)}" for name in packages]
+    return ", ".join([*found, f"Python {platform.python_version()}"])
+
+
+def processor():
+    """Returns the processor's name, its instructions for few bits, and the number of cores."""
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         info = [line.split(":", 1) for line in lines if ":" in line]
     details = {name.strip(): value.strip() for name, value in reversed(info)}
     known = [
         each for each in ("avx512_vnni", "avx512_bf16", "amx_tile") if each in details["flags"]
     ]
-    print(f"{versions}, Python {platform.python_version()}  ")
-    print(f"{details['model name']} ({', '.join(known)}), {os.cpu_count()} cores  ")
+    return f"{details['model name']} ({', '.join(known)}), {os.cpu_count()} cores"
+
+
+def compare(options):
+    print(f"{versions(PACKAGES)}  \n{processor()}  ")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         largest = write_files(folder, options)

@@ -1,0 +1,300 @@
+"""The processes of `peers.py`: each prepares the files, or measures one case and prints JSON."""
+
+import argparse
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+from memory import memory
+from runtimes import NAMES, litert, onnx, openvino, tensorflow
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+MATRIX = 2048  # side of the square product
+MEGABYTES = 1  # of text to tokenize
+LEARNING_RATE = 2e-5
+WORKS = ("prepare", "product", "inference", "answers", "tokenizing", "training")
+KERAS_HUB = dict(zip(NAMES, ("token_ids", "padding_mask", "segment_ids"), strict=True))
+
+
+def prepare(folder, options):
+    """Draws weights; writes every peer's files, the rows of each shape, and Keras' logits."""
+    import keras
+    from albert_tf_export import onnx as onnx_export
+    from albert_tf_export import saved_model
+    from albert_tf_export.signatures import ids_signature
+    from albert_tf_export.tflite import convert
+
+    import albert_tf
+    from albert_tf import AlbertConfig, AlbertForSequenceClassification, AlbertTokenizer
+
+    keras.utils.set_random_seed(1)
+    tokenizer = AlbertTokenizer.from_pretrained("small")
+    none = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob")
+    config = AlbertConfig.from_size(
+        options.size,
+        vocab_size=tokenizer.vocab_size,
+        id2label={0: "negative", 1: "positive"},
+        **dict.fromkeys(none, 0.0),
+    )
+    model = AlbertForSequenceClassification(config)
+    for weight in model.weights:  # biases and gains that differ, and logits far from 0
+        weight.assign_add(keras.random.normal(weight.shape, stddev=0.02))
+    model.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    albert_tf.convert(folder / "model", folder / "keras-hub", format="keras-hub")
+    signature = ids_signature(model, unroll=False, strings=False)
+    saved_model.write([signature], folder / "saved")
+    for precision in ("none", "dynamic"):
+        (folder / f"{precision}.tflite").write_bytes(convert([signature], precision))
+        onnx_file = folder / f"{precision}.onnx"
+        onnx_export.convert(signature, ("batch", "length"), precision, {}, onnx_file)
+    generator = np.random.default_rng(1)
+    for batch, length in options.shapes:
+        ids = generator.integers(5, config.vocab_size, (batch, length), np.int32)
+        rows = dict(zip(NAMES, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
+        if batch > 1:
+            rows["attention_mask"][-1, length // 2 :] = 0
+        rows["token_type_ids"][:, length // 2 :] = 1
+        expected = np.asarray(model(dict(rows), training=False)["logits"])
+        np.savez(folder / f"{batch}x{length}.npz", **rows, expected=expected)
+    return config.to_dict()
+
+
+def keras_runner(path, setting, threads):
+    from albert_tf import AlbertForSequenceClassification
+
+    empty = memory("VmRSS")
+    return AlbertForSequenceClassification.from_pretrained(path).predict_on_batch, empty
+
+
+def keras_hub_runner(path, setting, threads):
+    import keras_hub
+
+    empty = memory("VmRSS")
+    model = keras_hub.models.AlbertTextClassifier.from_preset(path, preprocessor=None)
+
+    def run(rows):
+        given = {name: rows[ours] for ours, name in KERAS_HUB.items()}
+        return {"logits": model.predict_on_batch(given)}
+
+    return run, empty
+
+
+def torch_runner(path, setting, threads):
+    import torch
+    import transformers
+
+    empty = memory("VmRSS")
+    attention = "eager" if setting == "eager" else "sdpa"
+    model = transformers.AlbertForSequenceClassification.from_pretrained(
+        path, dtype=torch.float32, attn_implementation=attention
+    ).eval()
+    # A graph for each shape; dynamic shapes are slower.
+    compiled = torch.compile(model, dynamic=False) if setting == "compiled" else model
+
+    def run(rows):
+        given = {name: torch.from_numpy(value).long() for name, value in rows.items()}
+        with torch.inference_mode():
+            return {"logits": compiled(**given).logits.numpy()}
+
+    return run, empty
+
+
+RUNNERS = {
+    "keras": keras_runner,
+    "keras_hub": keras_hub_runner,
+    "torch": torch_runner,
+    "tensorflow": tensorflow,
+    "litert": litert,
+    "onnx": onnx,
+    "openvino": openvino,
+}
+
+
+def timed(call, seconds):
+    """Returns the median milliseconds of 2 to 30 calls, which take about this time."""
+    call()
+    times, start = [], time.perf_counter()
+    while len(times) < 2 or (len(times) < 30 and time.perf_counter() - start < seconds):
+        before = time.perf_counter()
+        call()
+        times.append(1000 * (time.perf_counter() - before))
+    return statistics.median(times)
+
+
+def inference(folder, options):
+    """Returns milliseconds, difference from Keras and memory at each shape, in turn."""
+    run, empty = RUNNERS[options.runner](str(folder / options.file), options.form, options.threads)
+    found = []
+    for batch, length in options.shapes:
+        rows = dict(np.load(folder / f"{batch}x{length}.npz"))
+        expected = rows.pop("expected")
+        difference = np.abs(np.asarray(run(rows)["logits"]) - expected).max()
+        found.append(
+            {
+                "milliseconds": timed(lambda rows=rows: run(rows), options.seconds),
+                "difference": float(difference / np.abs(expected).max()),
+                "peak": memory("VmHWM"),
+                "added": memory("VmHWM") - empty,
+            }
+        )
+    return found
+
+
+def product(folder, options):
+    """Returns the FLOP/s of the fastest product of two large matrices."""
+    from pretraining_trainers import square_product
+
+    multiply, times = square_product(options.runner, MATRIX, "float32"), []
+    for _ in range(20):
+        start = time.perf_counter()
+        multiply()
+        times.append(time.perf_counter() - start)
+    return 2 * MATRIX**3 / min(times)
+
+
+def answers(folder, options):
+    """Returns texts per second, memory and answers of a pipeline, warmed up by one batch."""
+    texts, path = json.loads((folder / "texts.json").read_text("utf-8")), str(folder / "model")
+    task = "text-classification"
+    if options.runner == "albert_tf":
+        import albert_tf
+
+        pipeline = albert_tf.pipeline(task, model=path, batch_size=32)
+        options = {"truncation": True}
+    else:
+        import transformers
+
+        pipeline = transformers.pipeline(task, model=path, batch_size=32, device="cpu")
+        options = {"truncation": True, "max_length": 512}
+    empty = memory("VmRSS")
+    pipeline(texts[:32], **options)
+    start = time.perf_counter()
+    answers = pipeline(texts, **options)
+    rate = len(texts) / (time.perf_counter() - start)
+    peak = memory("VmHWM")
+    positive = [
+        each["score"] if each["label"] == "positive" else 1 - each["score"] for each in answers
+    ]
+    return {"rate": rate, "peak": peak, "added": peak - empty, "positive": positive}
+
+
+def tokenizing(folder, options):
+    """Returns megabytes per second of processor time, and the ids of the first texts."""
+    texts, path = json.loads((folder / "texts.json").read_text("utf-8")), folder / "model"
+    if options.runner == "albert_tf":
+        from albert_tf import AlbertTokenizer
+
+        tokenizer = AlbertTokenizer.from_pretrained(path)
+    elif options.runner == "transformers":
+        import transformers
+
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    else:
+        import sentencepiece
+
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(path / "spiece.model"))
+
+        def tokenizer(texts):
+            encoded = processor.encode(texts, num_threads=1)
+            first, last = processor.piece_to_id(["[CLS]", "[SEP]"])
+            return {"input_ids": [[first, *ids, last] for ids in encoded]}
+
+    ids = [list(map(int, each)) for each in tokenizer(texts)["input_ids"]]
+    size = sum(len(text.encode()) for text in texts) / 1e6
+    again = texts * (int(MEGABYTES / size) + 1)
+    start = time.process_time()
+    tokenizer(again)
+    return {"rate": size * len(again) / len(texts) / (time.process_time() - start), "ids": ids}
+
+
+def training(folder, options):
+    """Returns milliseconds and memory of a fine-tuning step, and the losses of the first two."""
+    (shape,) = options.shapes
+    rows = dict(np.load(folder / "{}x{}.npz".format(*shape)))
+    del rows["expected"]
+    labels = np.arange(shape[0], dtype="int32") % 2
+    trainer = torch_trainer if options.runner == "transformers" else keras_trainer
+    empty, step = trainer(folder, options, rows, labels)
+    losses = [float(step()) for _ in range(2)]
+    taken = timed(step, options.seconds)
+    peak = memory("VmHWM")
+    return {"milliseconds": taken, "peak": peak, "added": peak - empty, "losses": losses}
+
+
+def keras_trainer(folder, options, rows, labels):
+    import keras
+
+    optimizer = keras.optimizers.AdamW(LEARNING_RATE, weight_decay=0.01, global_clipnorm=1.0)
+    if options.runner == "albert_tf":
+        from albert_tf import AlbertForSequenceClassification
+
+        empty = memory("VmRSS")
+        model = AlbertForSequenceClassification.from_pretrained(folder / "model")
+        model.compile(optimizer)
+    else:
+        import keras_hub
+
+        empty = memory("VmRSS")
+        model = keras_hub.models.AlbertTextClassifier.from_preset(
+            str(folder / "keras-hub"), preprocessor=None
+        )
+        model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        rows = {name: rows[ours] for ours, name in KERAS_HUB.items()}
+
+    def step():
+        model.reset_metrics()  # the loss is a mean since the last reset
+        return model.train_on_batch(rows, labels)
+
+    return empty, step
+
+
+def torch_trainer(folder, options, rows, labels):
+    import torch
+    import transformers
+
+    empty = memory("VmRSS")
+    model = transformers.AlbertForSequenceClassification.from_pretrained(
+        folder / "model", dtype=torch.float32, attn_implementation="sdpa"
+    ).train()
+    optimizer = torch.optim.AdamW(model.parameters(), LEARNING_RATE, weight_decay=0.01)
+    given = {name: torch.from_numpy(value).long() for name, value in rows.items()}
+    given["labels"] = torch.from_numpy(labels).long()
+
+    def step():
+        loss = model(**given).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    return empty, step
+
+
+def shape(text):
+    """Returns (8, 128) for "8x128"."""
+    batch, length = map(int, text.split("x"))
+    return batch, length
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("work", choices=WORKS)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--size")
+    parser.add_argument("--shapes", nargs="+", type=shape)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--runner")
+    parser.add_argument("--file")
+    parser.add_argument("--form", default="")
+    options = parser.parse_args()
+    print(json.dumps(globals()[options.work](options.folder, options)))
+
+
+if __name__ == "__main__":
+    main()
