@@ -8,6 +8,7 @@
 # make test-web       the page in Chromium; needs npm and Chromium
 # make test-servers   exports in MLServer
 # make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
+# make bench          this library beside others: Markdown, JSON and a picture in build/bench; an hour
 # make bench-runtimes base in TensorFlow, LiteRT, ONNX Runtime and OpenVINO: a table in Markdown
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make test-oldest    the quick tests with the oldest version of each package in requirements.txt
@@ -29,7 +30,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-web test-servers \
-  test-oldest test-pythons bench-runtimes fuzz coverage lint docs dist clean
+  test-oldest test-pythons bench bench-runtimes fuzz coverage lint docs dist clean
 
 WORKERS ?= 2
 TRIALS ?= 200
@@ -141,6 +142,11 @@ test-web: $(BROWSER_STAMP)
 
 test-servers: $(SERVERS_STAMP)
 	$(RUN) -m pytest -n 0 -m servers --packages-required tests/export/test_mlserver.py
+
+bench: $(PEERS_STAMP)
+	$(RUN) benchmarks/peers.py
+	$(RUN) benchmarks/startup.py
+	$(RUN) benchmarks/pretraining_step.py
 
 bench-runtimes: $(PEERS_STAMP)
 	$(RUN) benchmarks/runtimes.py
