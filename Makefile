@@ -145,7 +145,6 @@ test-servers: $(SERVERS_STAMP)
 
 bench: $(PEERS_STAMP)
 	$(RUN) benchmarks/peers.py
-	$(RUN) benchmarks/startup.py
 	$(RUN) benchmarks/pretraining_step.py
 
 bench-runtimes: $(PEERS_STAMP)
