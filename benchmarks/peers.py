@@ -1,6 +1,6 @@
 """This library beside other people's: inference, texts to answers, tokenizing, training.
 
-    make bench                                         # base; about 45 minutes on two cores
+    make bench                                         # base; about an hour on two cores
     python benchmarks/peers.py [--size large] [--shapes 1x128 8x128] [--threads 1] [--rounds 3]
                                [--texts dev.tsv] [--only inference] [--output build/bench]
 
@@ -8,7 +8,8 @@ All run the same weights, which are random, on the same inputs and the same core
 --threads ones of this machine. Each case has a fresh process in each of --rounds rounds, in turns,
 and its figures are medians over the rounds. A process measures every shape, from the smallest to
 the largest, each for about --seconds after a call that isn't counted. Its outputs are compared with
-those of our Keras model; a line whose outputs are wrong shows no figures.
+those of our Keras model: "difference" is the largest of a logit, relative to the range of logits. A
+line whose float32 outputs differ by more than 0.01 shows no figures.
 
 A percentage is the rate of the matrix products, relative to one of two 2048 × 2048 matrices in
 float32, by TensorFlow or torch in the same run, whichever is faster. MB are the peak of the

@@ -5,9 +5,10 @@ import statistics
 from pretraining_step import products
 
 OURS, INT8 = "albert_tf", "int8"
-# Largest differences from Keras: of a logit, relative to the largest one; of a probability; of the
-# first loss and of the one after a step.
-LOGIT, LOGIT_INT8, PROBABILITY, LOSSES = 1e-4, 0.2, 1e-3, (1e-4, 1e-2)
+# Largest differences from ours that aren't wrong: of a logit and of a probability, relative to the
+# range of ours over all inputs; of the first loss and of the one after a step.
+OUTPUT, LOSSES = 0.01, (1e-4, 1e-2)
+SAME = 0.9  # of the texts, whose answers are the same
 
 
 def median(rounds, field):
@@ -51,11 +52,14 @@ def inference(rounds, config, peak, shapes):
 
 
 def answers(rounds, ours):
-    pairs = zip(rounds[0]["positive"], ours[0]["positive"], strict=True)
-    difference = max(abs(one - other) for one, other in pairs)
-    if difference > PROBABILITY:
-        return f"wrong: probabilities differ by {difference:.1g}"
-    return {field: median(rounds, field) for field in ("rate", "peak", "added")}
+    """Tokenizers differ on some texts, so a few answers may, too."""
+    expected = ours[0]["positive"]
+    tolerance = OUTPUT * (max(expected) - min(expected))
+    pairs = list(zip(rounds[0]["positive"], expected, strict=True))
+    same = sum(abs(one - other) <= tolerance for one, other in pairs) / len(pairs)
+    if same < SAME:
+        return f"wrong: {1 - same:.0%} of the answers differ"
+    return {**{field: median(rounds, field) for field in ("rate", "peak", "added")}, "same": same}
 
 
 def tokenizing(rounds, ours):
@@ -93,12 +97,10 @@ def row(name, found, count, cells):
 
 
 def cells_of_inference(name):
-    tolerance = LOGIT_INT8 if name.endswith(INT8) else LOGIT
-
     def cells(found):
         worst, last = max(each["difference"] for each in found.values()), [*found.values()][-1]
         times = [f"{each['milliseconds']:.4g} ({each['share']:.0%})" for each in found.values()]
-        if worst > tolerance:
+        if worst > OUTPUT and not name.endswith(INT8):
             times = ["wrong"] * len(times)
         return [*times, f"{last['peak']:.0f} ({last['added']:.0f})", f"{worst:.0e}"]
 
@@ -115,17 +117,18 @@ def inference_table(found, shapes):
 
 def answers_table(found):
     def cells(each):
-        return [f"{each['rate']:.1f}", f"{each['peak']:.0f} ({each['added']:.0f})"]
+        memory = f"{each['peak']:.0f} ({each['added']:.0f})"
+        return [f"{each['rate']:.1f}", memory, f"{each['same']:.0%}"]
 
-    heads = ["", "texts/s", "MB (above imports)"]
-    return table(heads, [row(name, each, 2, cells) for name, each in found.items()])
+    heads = ["", "texts/s", "MB (above imports)", "our answers"]
+    return table(heads, [row(name, each, 3, cells) for name, each in found.items()])
 
 
 def tokenizing_table(found):
     def cells(each):
         return [f"{each['rate']:.1f}", f"{each['same']:.0%}"]
 
-    heads = ["", "MB/s of a core", "texts with our ids"]
+    heads = ["", "MB/s of a core", "our ids"]
     return table(heads, [row(name, each, 2, cells) for name, each in found.items()])
 
 
