@@ -248,7 +248,7 @@ def keras_trainer(folder, options, rows, labels):
 
     def step():
         model.reset_metrics()  # the loss is a mean since the last reset
-        return model.train_on_batch(rows, labels)
+        return model.train_on_batch(rows, labels, return_dict=True)["loss"]
 
     return empty, step
 
