@@ -5,7 +5,7 @@
 # make test-faults    commands killed, starved of space and run twice, TRIALS=200 times at random
 # make test-engines   building data on Spark and on Beam; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
-# make test-web       the page in Chromium; needs npm and Chromium
+# make test-web       the page and the site of the documents in Chromium; needs npm and Chromium
 # make test-servers   exports in MLServer
 # make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
 # make bench          this library beside others: Markdown, JSON and a picture in build/bench; an hour
@@ -137,8 +137,8 @@ test-backends: $(BACKENDS_STAMP)
 test-peers: $(PEERS_STAMP)
 	$(PYTEST) -m peers --packages-required tests --ignore=tests/engines
 
-test-web: $(BROWSER_STAMP)
-	$(RUN) -m pytest -n 0 -m browser --packages-required tests/export/test_browser.py
+test-web: $(BROWSER_STAMP) $(DOCS_STAMP)
+	$(RUN) -m pytest -n 0 -m browser --packages-required tests/export/test_browser.py tests/test_site.py
 
 test-servers: $(SERVERS_STAMP)
 	$(RUN) -m pytest -n 0 -m servers --packages-required tests/export/test_mlserver.py

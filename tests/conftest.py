@@ -2,12 +2,16 @@
 
 import contextlib
 import datetime
+import functools
+import http.server
 import importlib
 import io
 import logging
 import os
+import shutil
 import signal
 import socket
+import threading
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -30,6 +34,11 @@ SENTENCES = [
     "The room smelled of smoke and the staff shrugged when we complained.",
     "What a wonderful surprise: generous portions, kind people, fair prices!",
 ]
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+# Without them Chromium asks hosts of its maker at every start.
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update"]
 
 
 def pytest_addoption(parser):
@@ -298,3 +307,42 @@ def files_of_at_most():
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     return limit
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if program is None:
+        pytest.skip("Chromium is not installed: apt install chromium")
+    with playwright.sync_playwright() as started:
+        yield started.chromium.launch(executable_path=program, args=FLAGS)
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    headers_to_add = {}
+
+    def end_headers(self):
+        for name, value in self.headers_to_add.items():
+            self.send_header(name, value)
+        super().end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def serve():
+    """Returns a function that serves a folder, and gives its address."""
+    servers = []
+
+    def start(folder, headers):
+        handler = type("Handler", (Handler,), {"headers_to_add": headers})
+        make = functools.partial(handler, directory=folder)
+        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), make))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}/"
+
+    yield start
+    for server in servers:
+        server.shutdown()

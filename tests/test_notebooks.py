@@ -31,6 +31,23 @@ assert losses[100] < losses[25] < 6, losses  # 9 is the logarithm of 8,000
 assert classifier.fresh_parts == ["classifier"]
 assert Path("my-model/curves.png").stat().st_size > 10_000
 """,
+    "question-answering": """
+assert correct > 0.6, correct
+assert (found["answer"], found["start"]) == ("Peter", long_text.index("Peter"))
+assert best.argmax() == starts[:, 0].argmin() == 3, starts[:, 0]
+answer = ask(question="Where was it?", context=text)
+assert served["answer"].numpy()[0].decode() == answer["answer"]
+assert served["start"].numpy()[0] == answer["start"] == text.index(answer["answer"])
+""",
+    "serve": """
+assert words == [each["token_str"] for each in expected]
+assert len(loaded.signatures) == 5
+assert [answer["token_str"][0][0] for answer in answers] == [
+    each[0]["token_str"] for each in albert_tf.pipeline("fill-mask", "small", top_k=1)(texts)
+], answers
+assert "at most 32 rows" in refusal, refusal
+assert len(rates) == 6 and len(seconds[True]) == len(texts)
+""",
 }
 
 

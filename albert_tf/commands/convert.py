@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from albert_tf.checkpoints.options import ConversionOptions
+from albert_tf.commands.text_options import aligned
 from albert_tf.files import check_free
 from albert_tf.options import option, part
 
@@ -51,21 +52,19 @@ def run(options: OPTIONS) -> int:
 
 
 def _readable(report: Mapping[str, Any]) -> str:
-    lines = [
-        "\t".join(
-            (
-                row["in"] or "-",
-                row["out"],
-                "x".join(map(str, row["shape"])),
-                row["dtype"],
-                row["sha256"][:12],
-            )
+    tensors = [
+        (
+            row["in"] or "-",
+            row["out"],
+            "x".join(map(str, row["shape"])),
+            row["dtype"],
+            row["sha256"][:12],
         )
         for row in report["tensors"]
     ]
     parameters = sum(math.prod(row["shape"]) for row in report["tensors"])
-    lines.append(f"tensors\t{len(report['tensors'])}, {parameters:,} parameters")
-    lines += [f"copied\t{name}" for name in report["files"]]
-    lines += [f"left out\t{name}: no place for it there" for name in report["left_out"]]
-    lines.append(f"digest\t{report['digest']}")
-    return "\n".join([*lines, f"{report['input']} -> {report['output']}"])
+    rows = [("tensors", f"{len(tensors)}, {parameters:,} parameters")]
+    rows += [("copied", name) for name in report["files"]]
+    rows += [("left out", f"{name}: no place for it there") for name in report["left_out"]]
+    rows.append(("digest", report["digest"]))
+    return "\n".join([aligned(tensors), aligned(rows), f"{report['input']} -> {report['output']}"])

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from albert_tf.commands.text_options import check_model
+from albert_tf.commands.text_options import aligned, check_model
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.options import option
 
@@ -43,9 +43,9 @@ def run(options: OPTIONS) -> int:
     if options.json:
         print(json.dumps(scores))
         return 0
-    for name, value in scores.items():
-        if name == ONE_CLASS:
-            print("Nearly all predictions are alike, the labels are not.")
-        else:
-            print(f"{name}\t{value if name == 'examples' else f'{value:.4f}'}")
+    if scores.pop(ONE_CLASS, None):
+        print("Nearly all predictions are alike, the labels are not.")
+    examples = scores.pop("examples")
+    rows = [(name, f"{value:.4f}") for name, value in scores.items()]
+    print(aligned([*rows, ("examples", f"{examples:,}")], numbers=True))
     return 0

@@ -1,6 +1,7 @@
 """`albert-tf export saved-model`, `tflite`, `onnx` and `web`"""
 
 import importlib.util
+import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -183,6 +184,7 @@ class OPTIONS:
     node_modules: Path | None = option(
         None, help="folder with the packages of the page; default: npm installs them"
     )
+    json: bool = option(False, help="output as one JSON object")
     check: bool = option(True, help="comparison with Keras, which --no-check skips")
     force: bool = option(False, help="replacement of an existing output")
 
@@ -270,19 +272,23 @@ def run(options: OPTIONS) -> int:
     if options.format == "web":
         model, tokenizer = _load(options.model, options.task)
         chosen |= {"name": Path(options.model).resolve().name, "force": options.force}
-        print(export_web(model, tokenizer, options.output, **chosen))
-        return 0
+        return _print(export_web(model, tokenizer, options.output, **chosen), options)
     if options.format in ("tflite", "onnx"):  # which write files beside it too
         export = export_tflite if options.format == "tflite" else export_onnx
         model, tokenizer = _load(options.model, options.task)
-        print(export(model, tokenizer, options.output, force=options.force, **chosen))
-        return 0
+        report = export(model, tokenizer, options.output, force=options.force, **chosen)
+        return _print(report, options)
     target = options.target
     with written_atomically(target, force=options.force, alone=True) as written:
         model, tokenizer = _load(options.model, options.task)
         report = export_saved_model(model, tokenizer, written, **chosen)
         save_options(options, written)
-    print(replace(report, path=target))
+    return _print(replace(report, path=target), options)
+
+
+def _print(report: Any, options: OPTIONS) -> int:
+    content = {**report.to_dict(), "output": str(report.path)}
+    print(json.dumps(content) if options.json else report)
     return 0
 
 

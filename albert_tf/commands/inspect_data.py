@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from albert_tf.commands.text_options import aligned
 from albert_tf.errors import UserError
 from albert_tf.options import NOT_NEGATIVE, check_options, option
 
@@ -142,15 +143,15 @@ def _marked(example: Mapping[str, Sequence[Any]], pieces: Any) -> tuple[list[str
 
 def _listing(numbers: Mapping[str, Any]) -> str:
     """The statistics, one a line, shares in percent."""
-    lines = [f"examples\t{numbers['examples']:,}"]
+    rows = [("examples", f"{numbers['examples']:,}")]
     for name, value in numbers.items():
         if name == "labels":
-            lines += [f"{label}\t{count:,}" for label, count in value.items()]
+            rows += [(label, f"{count:,}") for label, count in value.items()]
         elif name == "length":
-            lines.append(f"pieces\t{value['mean']:.1f} ({value['min']} to {value['max']})")
+            rows.append(("pieces", f"{value['mean']:.1f} ({value['min']} to {value['max']})"))
         elif isinstance(value, dict):
             shares = ", ".join(f"{key} {share:.1%}" for key, share in value.items())
-            lines.append(f"{name}\t{shares}")
+            rows.append((name, shares))
         elif name != "examples":
-            lines.append(f"{name}\t{value:.1f}" if value > 1 else f"{name}\t{value:.1%}")
-    return "\n".join(lines)
+            rows.append((name, f"{value:.1f}" if value > 1 else f"{value:.1%}"))
+    return aligned(rows)

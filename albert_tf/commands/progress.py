@@ -10,7 +10,7 @@ from typing import Final
 
 from albert_tf.data.jobs.progress import SECONDS_A_LINE
 
-WITH_PROGRESS: Final = ("build-data", "pretrain", "finetune")
+WITH_PROGRESS: Final = ("build-data", "pretrain", "finetune", "evaluate")
 _counts: dict[str, int] = {}
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from albert_tf.commands.text_options import aligned
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.options import COUNT, check_options, option
@@ -88,10 +89,11 @@ def run(options: OPTIONS) -> int:
         print(json.dumps({**vars(options), "max_length": length, "models": models}))
         return 0
     again = ", blocks computed again" if options.gradient_checkpointing else ""
-    _print(["", *FIELDS.values(), "parameters", "compute"], [_size_row(each) for each in models])
+    header = ["", *FIELDS.values(), "parameters", "compute"]
+    print(aligned([header, *map(_size_row, models)], numbers=True))
     print(f"\nMemory; training with batches of {options.batch_size} rows of {length} pieces{again}")
-    training = models[0]["training_bytes"]
-    _print(["", *BYTES, *training], [_memory_row(each) for each in models])
+    header = ["", *BYTES, *models[0]["training_bytes"]]
+    print(aligned([header, *map(_memory_row, models)], numbers=True))
     print("\n" + NOTES)
     return 0
 
@@ -133,11 +135,3 @@ def _size_row(model: dict[str, Any]) -> list[str]:
 def _memory_row(model: dict[str, Any]) -> list[str]:
     sizes = [*model["weights_bytes"].values(), *model["training_bytes"].values()]
     return [model["name"], *(f"{size / 1e6:,.1f}" for size in sizes)]
-
-
-def _print(header: list[str], rows: list[list[str]]) -> None:
-    """Prints columns as wide as they need, the first one to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    for row in [header, *rows]:
-        first, *rest = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join([row[0].ljust(len(first)), *rest]))

@@ -113,6 +113,21 @@ def print_results(results: Iterable[tuple[dict[str, Any], Sequence[Block]]], as_
     return 0
 
 
+def aligned(rows: Iterable[Sequence[object]], numbers: bool = False) -> str:
+    """Returns rows as lines whose columns are as wide as they need.
+
+    Args:
+        numbers: columns after the first one end at the same place; otherwise they begin there.
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    sides = [str.ljust, *[str.rjust if numbers else str.ljust] * (len(widths) - 1)]
+    return "\n".join(
+        "  ".join(side(*cell) for side, *cell in zip(sides, row, widths, strict=True)).rstrip()
+        for row in cells
+    )
+
+
 def printable(text: str) -> str:
     """Replaces stray bytes and lone surrogates by U+FFFD."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)

@@ -1,7 +1,7 @@
 """Scores a fine-tuned model on labelled examples."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from albert_tf import models
 from albert_tf.config import AlbertConfig
+from albert_tf.data.jobs.progress import Progress
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order
 from albert_tf.data.tasks.base import Outputs, Task
@@ -64,7 +65,10 @@ def _predicted(
     """Returns a prediction for each example, and the model's configuration."""
     model, tokenizer, longest = trained_model(task, options.model)
     rows = task.encode(examples, tokenizer, model.config, longest)
-    return predictions(task, examples, rows, model, options.batch_size), model.config
+    with Progress() as progress:
+        progress.phase("predicting", len(rows), unit="row")
+        found = predictions(task, examples, rows, model, options.batch_size, progress.at)
+    return found, model.config
 
 
 def trained_model(task: Task[Any, Any], name: str) -> tuple[PreTrainedModel, BaseTokenizer, int]:
@@ -101,9 +105,11 @@ def predictions(
     rows: Rows,
     model: PreTrainedModel,
     batch_size: int = 64,
+    at: Callable[[int], None] = lambda done: None,
 ) -> list[Any]:
-    """Returns a model's prediction for each example."""
+    """Returns a model's prediction for each example; calls `at` with the number of rows done."""
     outputs: list[Outputs] = [{}] * len(rows)
+    done = 0
     for batch in evaluation_order(rows.lengths, batch_size):
         found = model.predict_on_batch(rows.inputs(batch))
         if any(np.isnan(values).any() for values in found.values()):
@@ -113,4 +119,6 @@ def predictions(
             )
         for place, row in enumerate(batch):
             outputs[row] = {name: values[place] for name, values in found.items()}
+        done += len(batch)
+        at(done)
     return task.predictions(examples, rows, outputs, model.config)

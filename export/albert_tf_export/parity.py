@@ -130,16 +130,19 @@ class Report:
         made = f"{self.path}: {self.size / 1e6:.1f} MB, SHA-256 {self.sha256[:12]}"
         return "\n".join([made, *compared, *([str(self.scores)] if self.scores else [])])
 
-    def write(self, path: Path, packages: Sequence[str] = PACKAGES) -> None:
-        """Writes the report as JSON, with the export's later name and versions of packages."""
-        content = {
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON has it."""
+        return {
             "file": self.path.name,
             "size": self.size,
             "sha256": self.sha256,
             "signatures": {name: each._asdict() for name, each in self.differences.items()},
             "scores": self.scores._asdict() if self.scores else None,
-            "packages": {name: version(name) for name in packages},
         }
+
+    def write(self, path: Path, packages: Sequence[str] = PACKAGES) -> None:
+        """Writes the report as JSON, with the export's later name and versions of packages."""
+        content = {**self.to_dict(), "packages": {name: version(name) for name in packages}}
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 
-def test_evaluate(run, classifier, tmp_path):
+def test_evaluate(run, classifier, tmp_path, monkeypatch):
     (tmp_path / "dev.csv").write_text("text,label\nA delight.,good\nDull.,bad\nNoisy.,bad\n")
     arguments = ("evaluate", "--model", classifier, "--task", "classify", "--data")
     status, output, _ = run(*arguments, tmp_path, "--json")
@@ -14,7 +14,11 @@ def test_evaluate(run, classifier, tmp_path):
     labels = [line.split("\t")[0] for line in predicted.splitlines()]
     right = sum(map(str.__eq__, labels, ("good", "bad", "bad")))
     assert scores["accuracy"] == pytest.approx(right / 3)
-    assert f"accuracy\t{right / 3:.4f}" in run(*arguments, tmp_path / "dev.csv")[1]
+    monkeypatch.setattr("albert_tf.data.jobs.progress.SECONDS_A_LINE", 0.0)
+    _, output, errors = run(*arguments, tmp_path / "dev.csv")
+    assert "predicting: 100% 3/3 [" in errors
+    lines = output.splitlines()
+    assert lines[-2:] == [f"accuracy  {right / 3:.4f}", "examples       3"]
     (tmp_path / "dev.csv").write_text("text,label\nA delight.,fine\n")
     status, _, errors = run(*arguments, tmp_path)
     assert (status, "must be one of bad, good. Received: 'fine'" in errors) == (2, True)

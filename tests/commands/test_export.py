@@ -63,7 +63,10 @@ def test_versions_for_a_server(run, folder, tmp_path):
 def test_the_task_can_be_chosen(run, folder, tmp_path):
     arguments = ("tflite", "--model", folder("pretraining"), "--task", "masked-lm", "--no-check")
     arguments = (*arguments, "--ids-only", "--predictions", 2, "--output", tmp_path / "a")
-    assert run(*arguments)[0] == 0
+    status, output, _ = run(*arguments, "--json")
+    report = json.loads(output)
+    found = (status, report["output"], report["size"])
+    assert found == (0, str(tmp_path / "a"), (tmp_path / "a").stat().st_size)
     signatures = Interpreter(str(tmp_path / "a")).get_signature_list()
     assert list(signatures) == ["masked"]
     assert signatures["masked"]["outputs"] == ["logits"]

@@ -1,9 +1,6 @@
 """The page in Chromium: ids, scores and answers are those of Keras, and no request leaves it."""
 
-import functools
-import http.server
 import shutil
-import threading
 
 import numpy as np
 import pytest
@@ -41,10 +38,6 @@ CONTEXT = (
     "She sells fresh bread, coffee and cakes on the corner of the old square. 🦕 It is a warm, "
     "funny and clever story about two brothers and a boat, and the music stayed with me."
 )
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-# Without them Chromium asks hosts of its maker at every start.
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync"]
-FLAGS += ["--disable-background-networking", "--disable-component-update"]
 ISOLATION = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Embedder-Policy": "require-corp",
@@ -52,48 +45,9 @@ ISOLATION = {
 
 
 @pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if program is None:
-        pytest.skip("Chromium is not installed: apt install chromium")
-    with playwright.sync_playwright() as started:
-        yield started.chromium.launch(executable_path=program, args=FLAGS)
-
-
-@pytest.fixture(scope="module")
 def packages():
     with _installed(None) as folder:
         yield folder
-
-
-class Handler(http.server.SimpleHTTPRequestHandler):
-    headers_to_add = {}
-
-    def end_headers(self):
-        for name, value in self.headers_to_add.items():
-            self.send_header(name, value)
-        super().end_headers()
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture(scope="module")
-def serve():
-    """Returns a function that serves a folder, and gives its address."""
-    servers = []
-
-    def start(folder, headers):
-        handler = type("Handler", (Handler,), {"headers_to_add": headers})
-        make = functools.partial(handler, directory=folder)
-        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), make))
-        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{servers[-1].server_port}/"
-
-    yield start
-    for server in servers:
-        server.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -33,19 +33,19 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
-    def phase(self, name: str, total: int) -> None:
-        """Ends the phase before, and begins another of about `total` bytes."""
+    def phase(self, name: str, total: int, unit: str = "B") -> None:
+        """Ends the phase before, and begins another of about `total` bytes, or other units."""
         self.__exit__()
         self._counts.clear()
         self._next_line = time.monotonic() + SECONDS_A_LINE
-        self._bar = new_bar(self._stream, name, total, unit="B", unit_scale=True)
+        self._bar = new_bar(self._stream, name, total, unit=unit, unit_scale=unit == "B")
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Adds counts to show, by name."""
         self._counts.update(counts)
 
     def at(self, done: int) -> None:
-        """Moves to `done` bytes of the phase."""
+        """Moves to `done` bytes, or units, of the phase."""
         counted = [f"{count:,} {name}" for name, count in sorted(self._counts.items())]
         self._bar.set_postfix_str(", ".join(counted), refresh=False)
         self._bar.update(done - self._bar.n)
