@@ -33,7 +33,7 @@ def open_front_page(browser, serve, site):
         page.on("console", lambda message: page.faults.append(message.text))
         page.on("pageerror", lambda error: page.faults.append(str(error)))
         page.on("requestfailed", lambda request: page.faults.append(request.url))
-        page.on("response", lambda answer: answer.ok or page.faults.append(answer.url))
+        page.on("response", lambda answer: answer.status < 400 or page.faults.append(answer.url))
         page.on(
             "request",
             lambda request: (
