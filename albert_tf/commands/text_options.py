@@ -121,11 +121,12 @@ def aligned(rows: Iterable[Sequence[object]], numbers: bool = False) -> str:
     """
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    sides = [str.ljust, *[str.rjust if numbers else str.ljust] * (len(widths) - 1)]
-    return "\n".join(
-        "  ".join(side(*cell) for side, *cell in zip(sides, row, widths, strict=True)).rstrip()
-        for row in cells
-    )
+    lines = []
+    for first, *others in cells:
+        padded = zip(others, widths[1:], strict=True)
+        rest = [cell.rjust(width) if numbers else cell.ljust(width) for cell, width in padded]
+        lines.append("  ".join([first.ljust(widths[0]), *rest]).rstrip())
+    return "\n".join(lines)
 
 
 def printable(text: str) -> str:
