@@ -18,7 +18,8 @@ def test_evaluate(run, classifier, tmp_path, monkeypatch):
     _, output, errors = run(*arguments, tmp_path / "dev.csv")
     assert "predicting: 100% 3/3 [" in errors
     lines = output.splitlines()
-    assert lines[-2:] == [f"accuracy  {right / 3:.4f}", "examples       3"]
+    assert f"accuracy  {right / 3:.4f}" in lines
+    assert lines[-1] == "examples       3"
     (tmp_path / "dev.csv").write_text("text,label\nA delight.,fine\n")
     status, _, errors = run(*arguments, tmp_path)
     assert (status, "must be one of bad, good. Received: 'fine'" in errors) == (2, True)
