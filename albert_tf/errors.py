@@ -1,5 +1,6 @@
 """The exception for mistakes that a user can correct, and the text of messages."""
 
+import importlib.util
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -17,6 +18,16 @@ class UserError(ValueError):
 
     The command line prints it on one line and ends with exit status 2.
     """
+
+
+def check_extra(extra: str, purpose: str, *packages: str) -> None:
+    """Raises UserError where a package of an optional extra isn't installed; loads none."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"{purpose} needs the packages of the extra {extra}. Received: no "
+            f"{', '.join(missing)}. Run pip install 'albert_tf[{extra}]'."
+        )
 
 
 def listed(names: Iterable[object]) -> str:

@@ -1,6 +1,5 @@
 """`albert-tf export saved-model`, `tflite`, `onnx` and `web`"""
 
-import importlib.util
 import json
 import re
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from typing import Any, Literal
 from albert_tf.commands.text_options import check_model
 from albert_tf.data.options import TASKS as EVALUATED
 from albert_tf.data.options import LabelledData
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, check_extra
 from albert_tf.files import check_free
 from albert_tf.options import (
     COUNT,
@@ -212,11 +211,10 @@ class OPTIONS:
                 "force must be left out with name, whose exports get a new number each. "
                 f"Received: --name {self.name} --force."
             )
-        if self.warmup is not None and importlib.util.find_spec("tensorflow_serving") is None:
-            raise UserError(
-                "warmup needs the package tensorflow-serving-api. Received: none. Install "
-                "albert_tf[serving]."
-            )
+        if self.warmup is not None:
+            check_extra("serving", "warmup", "tensorflow_serving")
+        if self.format == "onnx":
+            check_extra("onnx", "export onnx", "onnx", "onnxruntime", "tf2onnx")
         if self.batch not in (None, "dynamic") and not (self.batch or "").isdecimal():
             raise UserError(f"batch must be a whole number or dynamic. Received: {self.batch!r}.")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, check_extra
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf_export.signatures import CLASSIFY, REGRESS, TEXT, TEXT_PAIR, Signature, has_choices
@@ -72,6 +72,7 @@ def read_warmup(
         return []
     if ids_only:
         raise UserError("warmup must be left out with ids_only. Received: both.")
+    check_extra("serving", "warmup", "tensorflow_serving")
     return read_requests(Path(path), (TEXT, TEXT_PAIR) if pairs else (TEXT,), has_choices(model))
 
 

@@ -1,6 +1,7 @@
 import functools
 import json
 import shutil
+import sys
 
 import pytest
 import tensorflow as tf
@@ -155,6 +156,7 @@ def test_shapes(run, folder, tmp_path, exported):
 
 def test_onnx(run, folder, tmp_path, monkeypatch):
     given = {}
+    monkeypatch.setattr("albert_tf.commands.export.check_extra", lambda *_: None)
     monkeypatch.setattr(
         "albert_tf_export.export_onnx", lambda *_, **options: given.update(options) or "a report"
     )
@@ -164,6 +166,23 @@ def test_onnx(run, folder, tmp_path, monkeypatch):
     status, _, errors = run(*arguments, "--fixed")
     assert (status, errors.count("\n")) == (2, 1)
     assert "--fixed goes with tflite. Received: export onnx --fixed" in errors
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "arguments"),
+    [
+        ("tf2onnx", "onnx", ("onnx",)),
+        ("tensorflow_serving", "serving", ("saved-model", "--warmup", "requests")),
+    ],
+)
+def test_a_missing_package(package, extra, arguments, run, tmp_path, monkeypatch):
+    """Is reported with the options, before TensorFlow is loaded."""
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr("albert_tf.commands.export.check", None)
+    status, _, errors = run(*arguments, "--model", "small", "--output", tmp_path / "a")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert f"the extra {extra}. Received: no " in errors
+    assert f"{package}. Run pip install 'albert_tf[{extra}]'." in errors
 
 
 def test_data_to_score_on(run, folder, tmp_path, exported):
