@@ -22,17 +22,12 @@ from albert_tf_export.samples import Case
 PACKAGES: Final = ("keras", "tensorflow", "tensorflow-text", "ai-edge-litert")
 RUNNERS: Final = Path(__file__).parent / "runners"
 # The largest difference of an output for each precision, as a share of its largest magnitude (of 1,
-# where all are smaller). Measured at base size with random weights: 2e-6, 2e-6, 1.4e-3, 0.015 and
-# 0.03 over all tasks, the pooled output being the worst (a classifier's logits: 1e-6, 1e-6, 3e-4,
-# 0.004 and 0.03); with a classifier's trained ones at size "mini": 2e-7 without quantization, 2e-4
-# in float16 and 0.006 in 8 bits. A wrong export is off by about 1.
-TOLERANCES: Final[Mapping[str, float]] = {
-    "none": 1e-4,
-    "float32": 1e-4,
-    "float16": 0.01,
-    "bfloat16": 0.1,
-    "dynamic": 0.15,
-}
+# where all are smaller); `EXACT` in float32. Measured at base size with random weights: 2e-6,
+# 1.4e-3, 0.015 and 0.03 over all tasks, the pooled output being the worst (a classifier's logits:
+# 1e-6, 3e-4, 0.004 and 0.03); with a classifier's trained ones at size "mini": 2e-7 in float32,
+# 2e-4 in float16 and 0.006 in 8 bits. A wrong export is off by about 1.
+EXACT: Final = 1e-4
+TOLERANCES: Final[Mapping[str, float]] = {"float16": 0.01, "bfloat16": 0.1, "dynamic": 0.15}
 
 
 class Difference(NamedTuple):
@@ -179,7 +174,7 @@ def check(
         runner: file name of the script that runs the export.
         path: the export.
         samples: for each of its signatures, its inputs and expected outputs.
-        precision: a key of `TOLERANCES`.
+        precision: a key of `TOLERANCES`, or any other name of float32.
         vocabulary: SentencePiece model with which the runner makes the ids where a sample has its
             texts, as on a phone; by default they come from the samples.
         options: further arguments of the script.
@@ -289,8 +284,8 @@ def _saved_outputs(file: Path) -> list[dict[str, np.ndarray]]:
 
 def _difference(found: Sequence[Any], case: Case, precision: str) -> Difference:
     """The difference of the output that comes closest to its tolerance."""
-    share = TOLERANCES[precision]
-    skipped = case.ties if share > TOLERANCES["none"] else ()
+    share = TOLERANCES.get(precision, EXACT)
+    skipped = case.ties if share > EXACT else ()
     compared = (
         [{name: row[name] for name in row if name not in skipped} for row in rows]
         for rows in (found, case.expected)
