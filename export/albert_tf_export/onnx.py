@@ -1,14 +1,16 @@
 """Exports ONNX files, which take ids, for ONNX Runtime and the many hosts that read ONNX."""
 
 import copy
+import itertools
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import UserError
+from albert_tf.errors import check_extra
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf_export import parity
@@ -71,7 +73,7 @@ def export_onnx(
             file is removed.
         OSError: it can't be written.
     """
-    _check_packages()
+    check_extra("onnx", "export_onnx", "onnx", "onnxruntime", "tf2onnx")
     check_choice("quantize", quantize, QUANTIZE)
     max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     pairs = check_options(model, tokenizer, max_length, "loop", None)
@@ -100,19 +102,6 @@ def export_onnx(
         return report
 
 
-def _check_packages() -> None:
-    """Refuses to begin where a package of the extra `onnx` is missing."""
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import tf2onnx  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            f"ONNX files need the packages of the extra onnx. Received: {error}. "
-            "Run pip install 'albert_tf[onnx]'."
-        ) from error
-
-
 def convert(
     signature: Signature,
     axes: tuple[str, ...],
@@ -136,7 +125,9 @@ def convert(
     function = tf.function(_refusing_negative(signature), input_signature=inputs, autograph=False)
     made, _ = tf2onnx.convert.from_function(function, input_signature=inputs, opset=OPSET)
     _keep_weights_outside(made.graph)
-    if quantize == "dynamic":
+    if quantize == "none":
+        _share_embedding(made.graph)
+    else:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         # Avoids a warning: its preparation is for other models.
@@ -191,6 +182,27 @@ def _keep_weights_outside(graph: Any) -> None:
         for place in reversed(unchanged):
             del body.input[place + 2], body.output[place + 1]
             del loop.input[place + 2], loop.output[place]
+
+
+def _share_embedding(graph: Any) -> None:
+    """Stores the embedding of words once where masked words are scored with its transpose.
+
+    tf2onnx transposes constants. ONNX Runtime does it again when it loads the file; it quantizes
+    constants alone, so files in 8 bits have both.
+    """
+    import onnx
+
+    tables = {node.input[0] for node in graph.node if node.op_type == "Gather"}
+    matrices = {
+        each.name: onnx.numpy_helper.to_array(each)
+        for each in graph.initializer
+        if len(each.dims) == 2
+    }
+    for table, name in itertools.product(sorted(tables & matrices.keys()), matrices):
+        if name not in tables and np.array_equal(matrices[table].T, matrices[name]):
+            (twin,) = (each for each in graph.initializer if each.name == name)
+            graph.initializer.remove(twin)
+            graph.node.append(onnx.helper.make_node("Transpose", [table], [name], perm=[1, 0]))
 
 
 def _rename(nodes: Any, names: Mapping[str, str]) -> None:
