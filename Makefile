@@ -9,7 +9,7 @@
 # make test-servers   exports in MLServer
 # make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
 # make bench          this library beside others: Markdown, JSON and a picture in build/bench; an hour
-# make bench-runtimes base in TensorFlow, LiteRT, ONNX Runtime and OpenVINO: a table in Markdown
+# make bench-runtimes base in each runtime that reads an export: a table in Markdown
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make test-oldest    the quick tests with the oldest version of each package in requirements.txt
 # make test-pythons   the same with the newest versions, on each installed Python
@@ -147,7 +147,7 @@ bench: $(PEERS_STAMP)
 	$(RUN) benchmarks/peers.py
 	$(RUN) benchmarks/pretraining_step.py
 
-bench-runtimes: $(PEERS_STAMP)
+bench-runtimes: $(PEERS_STAMP) $(BROWSER_STAMP)
 	$(RUN) benchmarks/runtimes.py
 
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)

@@ -28,9 +28,9 @@ PRECISIONS = ("none", "float16", "dynamic")
 CALLS = 10
 
 
-def memory(field):
-    """MB in /proc/self/status: VmRSS is the present size, VmHWM its peak."""
-    with open("/proc/self/status", encoding="ascii") as status:
+def memory(field, process="self"):
+    """MB in /proc/PROCESS/status: VmRSS is the present size, VmHWM its peak."""
+    with open(f"/proc/{process}/status", encoding="ascii") as status:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field))
 
 
