@@ -126,7 +126,8 @@ def padded_ids_signature(
             "Each row of input_ids must be [CLS] A [SEP], or [CLS] A [SEP] B [SEP], then only "
             f"padding: {special.classify_id} … {special.separate_id}, then {special.pad_id}."
         )
-        with tf.control_dependencies([tf.debugging.Assert(valid, [rule, ids])]):
+        checks = [tf.debugging.Assert(valid, [rule, ids]), _check_length(ids, model)]
+        with tf.control_dependencies(checks):
             types = segment * mask
         features = {"input_ids": ids * mask, "attention_mask": mask, "token_type_ids": types}
         if special.pad_id:
@@ -147,7 +148,7 @@ def _of_features(
 
     def function(*values: tf.Tensor) -> Tensors:
         features = {spec.name: value for spec, value in zip(specs, values, strict=True)}
-        with tf.control_dependencies(_checks(features)):
+        with tf.control_dependencies(_checks(features, model)):
             return _chosen(task_outputs(model, _of_one_shape(features), unroll), strings)
 
     return Signature(name, specs, function)
@@ -157,29 +158,40 @@ def _chosen(outputs: Tensors, strings: bool) -> Tensors:
     return {name: value for name, value in outputs.items() if strings or value.dtype != tf.string}
 
 
-def _checks(features: Tensors) -> list[tf.Operation]:
-    """Refuses inputs of another shape than the ids, which would be broadcast.
+def _checks(features: Tensors, model: PreTrainedModel) -> list[tf.Operation]:
+    """Refuses inputs of another shape than the ids, which would be broadcast, and `_check_length`.
 
-    Fixed shapes need no check. Ids outside their tables are refused by the lookup itself. TFLite
-    drops assertions; there `_of_one_shape` refuses.
+    Fixed shapes need no check. Ids outside their tables are refused by the lookup itself.
     """
     ids = features["input_ids"]
     if ids.shape.is_fully_defined():
         return []
-    return [
+    shapes = [
         tf.debugging.assert_equal(
             tf.shape(features[name]), tf.shape(ids), f"{name} must have the shape of input_ids."
         )
         for name in LIKE_IDS
     ]
+    return [*shapes, _check_length(ids, model)]
+
+
+def _check_length(ids: tf.Tensor, model: PreTrainedModel) -> tf.Operation:
+    """Refuses rows of no ids, and of more ids than the model has positions."""
+    length, most = tf.shape(ids)[-1], model.config.max_position_embeddings
+    fits = (length > 0) & (length <= most)
+    return tf.debugging.Assert(fits, [f"A row of input_ids must have 1 to {most} ids.", length])
 
 
 def _of_one_shape(features: Tensors) -> Tensors:
-    """Reshapes inputs to the shape of the ids, which fails for other numbers of elements."""
+    """Returns the inputs after an operation that fails where their shapes differ.
+
+    The files for TFLite and ONNX have no assertions.
+    """
     if features["input_ids"].shape.is_fully_defined():
         return features
-    shape = tf.shape(features["input_ids"])
-    return features | {name: tf.reshape(features[name], shape) for name in LIKE_IDS}
+    names = ("input_ids", *LIKE_IDS)
+    stacked = tf.stack([features[name] for name in names])
+    return features | {name: stacked[place] for place, name in enumerate(names)}
 
 
 def text_signature(

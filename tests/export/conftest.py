@@ -2,15 +2,15 @@
 
 import contextlib
 import functools
+import importlib.metadata
 import importlib.util
 import io
-import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.export import c_program
 
 MAX_LENGTH = 24
 TEXTS = [
@@ -195,25 +195,42 @@ def checked(tmp_path_factory, make_model, tokenizer, run_script):
 
 
 @pytest.fixture(scope="session")
-def package_folder():
-    """Returns a function from a package's name to the folder that it is installed in."""
-    return lambda name: Path(importlib.util.find_spec(name).origin).parent
+def compiled(tmp_path_factory):
+    """Returns a function from a C file in this folder to a program."""
+
+    def program(source):
+        path = tmp_path_factory.mktemp("c") / "program"
+        try:
+            c_program.compile_program(source, path)
+        except FileNotFoundError as error:
+            pytest.skip(str(error))
+        return path
+
+    return program
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory):
-    """Returns a function from a C file in this folder and compiler arguments to a program."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("needs a C compiler (cc, gcc or clang)")
+def serve(compiled):
+    """Returns a function that loads a SavedModel's signature by TensorFlow's C API."""
+    with contextlib.ExitStack() as stack:
+        program = compiled("serve_saved_model.c")
+        yield lambda *arguments, **options: started(
+            stack, c_program.SavedModel(program, *arguments, **options)
+        )
 
-    def program(source, *arguments):
-        path = tmp_path_factory.mktemp("c") / "program"
-        command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1"]
-        command += [Path(__file__).with_name(source), *arguments, "-o", path]
-        if shutil.which("ld.gold"):  # reads the libraries' symbols in a quarter of the usual time
-            command.append("-fuse-ld=gold")
-        subprocess.run(command, check=True)
-        return path
 
+@pytest.fixture(scope="session")
+def phone(compiled):
+    """Returns a function that loads a .tflite file's signature by LiteRT's C API."""
+    version = importlib.metadata.version("ai-edge-litert")
+    if tuple(map(int, version.split(".")[:3])) < (2, 1, 6):
+        pytest.skip(f"LiteRT's C API has other arguments before 2.1.6, this is {version}")
+    with contextlib.ExitStack() as stack:
+        program = compiled("run_tflite.c")
+        yield lambda *arguments: started(stack, c_program.TFLite(program, *arguments))
+
+
+def started(stack, program):
+    """Lets a program load its file; the stack ends it."""
+    stack.enter_context(program).start()
     return program

@@ -1,29 +1,15 @@
 /* Answers ids from a .tflite file through LiteRT's C API alone, as an application without Python
  * does.
  *
- * Usage: run_tflite MODEL SIGNATURE INPUTS < rows
+ * Usage: run_tflite MODEL SIGNATURE (requests and replies: tensors.h)
  *   MODEL      the .tflite file.
  *   SIGNATURE  such as "ids".
- *   INPUTS     the names of its inputs, with commas between them.
- *   rows       on standard input, lines with the ids of each input in turn, with spaces between ids
- *              and "|" between inputs. Lines may have different numbers of ids.
- * Prints for each line its outputs, a line each: the name, then the values with %.9g, which a
- * float32 survives.
  * Ends with status 0, or with 1 and a line on standard error.
  *
  * The pip package contains the library, without headers:
  *   cc run_tflite.c $LITERT/libLiteRt.so -Wl,-rpath,$LITERT -o run_tflite
  */
-#define _GNU_SOURCE
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define MAX_TENSORS 8
-#define MAX_RANK 8
+#include "tensors.h"
 
 /* Declarations of LiteRT 2.1.6 and later: litert/c/litert_*.h. Handles are pointers. */
 typedef void *Handle;
@@ -75,16 +61,6 @@ typedef struct {
   size_t index, inputs, outputs;
 } Program;
 
-static void fail(const char *format, ...) {
-  va_list values;
-  va_start(values, format);
-  fputs("run_tflite: ", stderr);
-  vfprintf(stderr, format, values);
-  fputc('\n', stderr);
-  va_end(values);
-  exit(1);
-}
-
 static void check(int status, const char *what) {
   if (status != 0) fail("%s failed with LiteRT's status %d.", what, status);
 }
@@ -95,9 +71,8 @@ static size_t elements(const Layout *layout) {
   return count;
 }
 
-static Handle buffer_of(const Program *program, const TensorType *type) {
+static Handle buffer_of(const Program *program, const TensorType *type, size_t size) {
   Handle buffer;
-  const size_t size = elements(&type->layout) * 4; /* float32 or int32 */
   check(LiteRtCreateManagedTensorBuffer(program->environment, HOST_MEMORY, type, size, &buffer),
         "A buffer");
   return buffer;
@@ -113,68 +88,88 @@ static size_t input_named(const Program *program, const char *name) {
   return 0;
 }
 
-/* Resizes an input to the number of ids in a text, and returns a buffer with them. */
-static Handle filled(const Program *program, size_t input, char *text) {
-  int32_t *ids = malloc(strlen(text) * sizeof *ids + sizeof *ids);
-  size_t count = 0;
-  char *end = text;
-  for (long id = strtol(text, &end, 10); end != text; id = strtol(text, &end, 10)) {
-    ids[count++] = (int32_t)id;
-    text = end;
-  }
-  const int shape[] = {1, (int)count};
-  check(LiteRtCompiledModelResizeInputTensor(program->compiled, program->index, input, shape, 2),
+/* LiteRT doesn't compare dtypes: it would answer int64 ids, and read them as int32. */
+static void check_type(const Program *program, size_t input, const Tensor *tensor) {
+  Handle declared;
+  TensorType type;
+  check(LiteRtGetSignatureInputTensorByIndex(program->signature, input, &declared), "An input");
+  check(LiteRtGetRankedTensorType(declared, &type), "An input's type");
+  if (type.element_type != tensor->type || type.layout.rank != tensor->rank)
+    fail("%s must have the dtype %d and %d axes. Received: dtype %d and %d axes.", tensor->name,
+         type.element_type, (int)type.layout.rank, (int)tensor->type, (int)tensor->rank);
+}
+
+/* Resizes an input to the shape of a tensor, and returns a buffer with its values. */
+static Handle filled(const Program *program, size_t input, const Tensor *tensor) {
+  check_type(program, input, tensor);
+  TensorType type = {(int)tensor->type, {.rank = (unsigned int)tensor->rank}};
+  for (int64_t axis = 0; axis < tensor->rank; ++axis)
+    type.layout.dimensions[axis] = (int32_t)tensor->sizes[axis];
+  check(LiteRtCompiledModelResizeInputTensor(program->compiled, program->index, input,
+                                             type.layout.dimensions, (size_t)tensor->rank),
         "Resizing an input");
-  const TensorType type = {INT32, {.rank = 2, .dimensions = {1, (int32_t)count}}};
-  Handle buffer = buffer_of(program, &type);
+  Handle buffer = buffer_of(program, &type, (size_t)tensor->bytes);
   void *memory;
   check(LiteRtLockTensorBuffer(buffer, &memory, WRITE), "Writing an input");
-  memcpy(memory, ids, count * sizeof *ids);
+  memcpy(memory, tensor->data, (size_t)tensor->bytes);
   check(LiteRtUnlockTensorBuffer(buffer), "Writing an input");
-  free(ids);
   return buffer;
 }
 
-static void print(const Program *program, size_t output, Handle buffer, size_t count) {
+/* Returns a buffer for an output. An axis of any size is as long as the ids' axis. The layout that
+ * LiteRT has before a run may be the last run's: it refuses a buffer that is smaller than that, and
+ * writes beyond one that is smaller than the output. */
+static Handle room_for(const Program *program, size_t output, const Tensor *ids, Layout *layout) {
+  Handle tensor;
+  TensorType type;
+  check(LiteRtGetSignatureOutputTensorByIndex(program->signature, output, &tensor), "An output");
+  check(LiteRtGetRankedTensorType(tensor, &type), "An output's type");
+  if (type.element_type != FLOAT32) fail("Outputs must be float32.");
+  for (unsigned int axis = 0; axis < type.layout.rank; ++axis)
+    if (type.layout.dimensions[axis] < 0) type.layout.dimensions[axis] = (int32_t)ids->sizes[axis];
+  const size_t last = elements(layout), now = elements(&type.layout);
+  *layout = type.layout;
+  return buffer_of(program, &type, (last > now ? last : now) * sizeof(float));
+}
+
+static void put_output(const Program *program, size_t output, Handle buffer, const Layout *layout) {
   const char *name;
   void *memory;
+  int64_t sizes[MAX_RANK];
   check(LiteRtGetSignatureOutputName(program->signature, output, &name), "An output's name");
   check(LiteRtLockTensorBuffer(buffer, &memory, READ), "Reading an output");
-  fputs(name, stdout);
-  for (size_t index = 0; index < count; ++index) printf(" %.9g", ((const float *)memory)[index]);
-  putchar('\n');
+  for (unsigned int axis = 0; axis < layout->rank; ++axis) sizes[axis] = layout->dimensions[axis];
+  put_header(name, FLOAT32, layout->rank, sizes);
+  put_sized(memory, elements(layout) * sizeof(float));
   check(LiteRtUnlockTensorBuffer(buffer), "Reading an output");
 }
 
-/* Runs a line and prints its outputs. `order` has the index of each named input. */
-static void answer(const Program *program, const size_t *order, char *line) {
-  Handle given[MAX_TENSORS], made[MAX_TENSORS];
-  for (size_t input = 0; input < program->inputs; ++input) {
-    char *text = strsep(&line, "|");
-    if (text == NULL) fail("A line must have the ids of %zu inputs.", program->inputs);
-    given[order[input]] = filled(program, order[input], text);
+static void answer(void *program, const Tensor *inputs, int count) {
+  const Program *self = program;
+  const Tensor *ids = inputs;
+  Handle given[MAX_TENSORS] = {NULL}, made[MAX_TENSORS];
+  for (int input = 0; input < count; ++input) {
+    if (strcmp(inputs[input].name, "input_ids") == 0) ids = &inputs[input];
+    const size_t place = input_named(self, inputs[input].name);
+    given[place] = filled(self, place, &inputs[input]);
   }
-  TensorType types[MAX_TENSORS];
+  for (size_t input = 0; input < self->inputs; ++input) /* LiteRT answers without them. */
+    if (given[input] == NULL) fail("A request must have all %zu inputs.", self->inputs);
   Layout layouts[MAX_TENSORS];
-  check(LiteRtGetCompiledModelOutputTensorLayouts(program->compiled, program->index,
-                                                  program->outputs, layouts, true),
+  check(LiteRtGetCompiledModelOutputTensorLayouts(self->compiled, self->index, self->outputs,
+                                                  layouts, true),
         "Fitting outputs to the inputs");
-  for (size_t output = 0; output < program->outputs; ++output) {
-    Handle tensor;
-    check(LiteRtGetSignatureOutputTensorByIndex(program->signature, output, &tensor), "An output");
-    check(LiteRtGetRankedTensorType(tensor, &types[output]), "An output's type");
-    if (types[output].element_type != FLOAT32) fail("Outputs must be float32.");
-    types[output].layout = layouts[output];
-    made[output] = buffer_of(program, &types[output]);
-  }
-  check(LiteRtRunCompiledModel(program->compiled, program->index, program->inputs, given,
-                               program->outputs, made),
+  for (size_t output = 0; output < self->outputs; ++output)
+    made[output] = room_for(self, output, ids, &layouts[output]);
+  check(LiteRtRunCompiledModel(self->compiled, self->index, self->inputs, given, self->outputs,
+                               made),
         "The run");
-  for (size_t output = 0; output < program->outputs; ++output) {
-    print(program, output, made[output], elements(&layouts[output]));
+  put_number((int64_t)self->outputs);
+  for (size_t output = 0; output < self->outputs; ++output) {
+    put_output(self, output, made[output], &layouts[output]);
     LiteRtDestroyTensorBuffer(made[output]);
   }
-  for (size_t input = 0; input < program->inputs; ++input) LiteRtDestroyTensorBuffer(given[input]);
+  for (size_t input = 0; input < self->inputs; ++input) LiteRtDestroyTensorBuffer(given[input]);
 }
 
 static void find(Handle model, const char *wanted, Program *program) {
@@ -193,7 +188,8 @@ static void find(Handle model, const char *wanted, Program *program) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) fail("Usage: run_tflite MODEL SIGNATURE INPUTS < rows");
+  if (argc != 3) fail("Usage: run_tflite MODEL SIGNATURE");
+  greet();
   Program program;
   Handle model, options;
   check(LiteRtCreateEnvironment(0, NULL, &program.environment), "LiteRT's environment");
@@ -203,18 +199,7 @@ int main(int argc, char **argv) {
   check(LiteRtSetOptionsHardwareAccelerators(options, CPU), "Choosing the CPU");
   check(LiteRtCreateCompiledModel(program.environment, model, options, &program.compiled),
         "Compiling the model");
-
-  size_t order[MAX_TENSORS], named = 0;
-  for (char *name; named < program.inputs && (name = strsep(&argv[3], ",")) != NULL; ++named)
-    order[named] = input_named(&program, name);
-  if (named != program.inputs || argv[3] != NULL)
-    fail("The inputs must be %zu names.", program.inputs);
-
-  char *line = NULL;
-  size_t capacity = 0;
-  while (getline(&line, &capacity, stdin) >= 0) answer(&program, order, line);
-
-  free(line);
+  serve(&program, answer);
   LiteRtDestroyCompiledModel(program.compiled);
   LiteRtDestroyOptions(options);
   LiteRtDestroyModel(model);

@@ -91,13 +91,6 @@ def test_forms_differ_in_the_graph(written):
     assert not has_loop("unrolled")
 
 
-def test_sequences_beyond_the_position_table_fail(exported):
-    _, served = exported
-    ids = tf.ones((2, 41), tf.int32)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Incompatible shapes|must be equal"):
-        served["ids"](input_ids=ids, attention_mask=ids, token_type_ids=ids)
-
-
 def test_each_weight_is_stored_once(written, classifier):
     folder = written(export_saved_model, layers="loop")
     stored = sum(file.stat().st_size for file in (folder / "variables").iterdir())

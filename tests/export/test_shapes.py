@@ -1,4 +1,4 @@
-"""Lengths and batches of TFLite files, and inputs that LiteRT refuses."""
+"""Lengths and batches of TFLite files; test_bad_input.py has inputs that LiteRT refuses."""
 
 import json
 
@@ -98,56 +98,3 @@ def test_shapes_that_are_refused(options, message, classifier, tokenizer, tmp_pa
     with pytest.raises(UserError, match=message):
         export_tflite(classifier, tokenizer, tmp_path / "a", **options)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture(scope="module")
-def phone(written):
-    """Returns the signature `ids`, which answers a right input after each test's wrong one."""
-    return Interpreter(str(written(export_tflite))).get_signature_runner("ids")
-
-
-@pytest.fixture
-def row(features, logits, phone):
-    """Yields a right input."""
-    row = cut(features, slice(0, 1), 24)
-    yield {name: values.copy() for name, values in row.items()}
-    np.testing.assert_allclose(phone(**row)["logits"], logits[:1], rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize("name", ["input_ids", "token_type_ids"])
-@pytest.mark.parametrize("value", [-(2**31), -1, 124, 2**31 - 1])
-def test_ids_outside_their_tables(name, value, phone, row):
-    row[name][0, 2] = value
-    with pytest.raises(RuntimeError, match="index out of bounds"):
-        phone(**row)
-
-
-@pytest.mark.parametrize("name", ["attention_mask", "token_type_ids"])
-@pytest.mark.parametrize("length", [1, 23, 25])
-def test_inputs_of_another_length(name, length, phone, row):
-    row[name] = np.ones((1, length), np.int32)
-    with pytest.raises(RuntimeError):
-        phone(**row)
-
-
-def test_more_ids_than_positions(phone, row):
-    with pytest.raises(RuntimeError):
-        phone(**{name: np.ones((1, 41), np.int32) for name in row})
-
-
-@pytest.mark.parametrize("dtype", ["int64", "float32", "int8"])
-def test_another_dtype(dtype, phone, row):
-    with pytest.raises(ValueError, match="Cannot set tensor: Got value of type"):
-        phone(**row | {"input_ids": row["input_ids"].astype(dtype)})
-
-
-def test_another_rank(phone, row):
-    for wrong in (row["input_ids"][0], row["input_ids"][None]):
-        with pytest.raises((RuntimeError, ValueError)):
-            phone(**row | {"input_ids": wrong})
-
-
-def test_missing_and_unknown_inputs(phone, row):
-    for wrong in ({"input_ids": row["input_ids"]}, {**row, "labels": row["input_ids"]}):
-        with pytest.raises(ValueError, match="Invalid number of inputs|Invalid Input name"):
-            phone(**wrong)
