@@ -65,5 +65,5 @@ def test_serves_ids(written, serve, features, logits):
 def test_says_what_is_wrong(serve, written, change, message):
     call = {"folder": written(export_saved_model), "output": "logits"} | change
     answer = serve(call.pop("folder"), "serving_default", call.pop("output"), **call)
-    with pytest.raises(RuntimeError, match=f"ended with status 1. .*{message}"):
+    with pytest.raises(RuntimeError, match=f"(?s)ended with status 1. .*{message}"):
         answer(text=strings("a"))
