@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from memory import memory
-from runtimes import NAMES, litert, onnx, openvino, tensorflow
+from runtime_runners import NAMES, litert, onnx, openvino, tensorflow
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 MATRIX = 2048  # side of the square product

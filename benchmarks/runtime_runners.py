@@ -4,7 +4,8 @@
 
 Prints the difference from Keras, ms of a call, and MB, or null where the runtime's memory can't be
 told. Each runner takes the file, the setting and the number of threads; it returns a function from
-rows to outputs by name, and one to the MB that the file and the calls took.
+rows to outputs by name, the MB of the process before it loaded the file, and the process, if that
+isn't this one.
 """
 
 import functools
@@ -25,20 +26,14 @@ NAMES = ("input_ids", "attention_mask", "token_type_ids")
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
-def growth(process="self"):
-    """Returns a function to the MB of a process' peak over its present size."""
-    empty = memory("VmRSS", process)
-    return lambda: memory("VmHWM", process) - empty
-
-
 def tensorflow(path, setting, threads):
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
-    used = growth()
+    empty = memory("VmRSS")
     signature = tf.saved_model.load(path).signatures["ids"]
-    return lambda rows: signature(**{k: tf.constant(v) for k, v in rows.items()}), used
+    return lambda rows: signature(**{k: tf.constant(v) for k, v in rows.items()}), empty
 
 
 def tensorflow_c(path, setting, threads):
@@ -51,10 +46,10 @@ def tensorflow_c(path, setting, threads):
 def litert(path, setting, threads):
     from ai_edge_litert.interpreter import Interpreter
 
-    used = growth()
+    empty = memory("VmRSS")
     interpreter = Interpreter(path, num_threads=threads or os.cpu_count())
     signature = interpreter.get_signature_runner("ids")
-    return lambda rows: signature(**rows), used
+    return lambda rows: signature(**rows), empty
 
 
 def litert_c(path, setting, threads):
@@ -64,9 +59,10 @@ def litert_c(path, setting, threads):
 
 
 def c_program(program):
-    used = growth(program.process.pid)
+    process = program.process.pid
+    empty = memory("VmRSS", process)
     program.start()
-    return lambda rows: program(**rows), used
+    return lambda rows: program(**rows), empty, process
 
 
 def litert_js(path, setting, threads):
@@ -111,7 +107,7 @@ def litert_js(path, setting, threads):
         ]
         return {"logits": np.array(each, np.float32)}
 
-    return run, lambda: None
+    return run, None
 
 
 def mediapipe(path, setting, threads):
@@ -119,7 +115,7 @@ def mediapipe(path, setting, threads):
     from mediapipe.tasks.python import text
     from mediapipe.tasks.python.core.base_options import BaseOptions
 
-    used = growth()
+    empty = memory("VmRSS")
     options = text.TextClassifierOptions(base_options=BaseOptions(model_asset_path=path))
     classifier = text.TextClassifier.create_from_options(options)
 
@@ -129,24 +125,24 @@ def mediapipe(path, setting, threads):
         odds = [{category.category_name: category.score for category in row} for row in each]
         return {"probabilities": np.array([[row[name] for name in names] for row in odds])}
 
-    return run, used
+    return run, empty
 
 
 def onnx(path, setting, threads):
     import onnxruntime
 
-    used = growth()
+    empty = memory("VmRSS")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options)
     names = [each.name for each in session.get_outputs()]
-    return lambda rows: dict(zip(names, session.run(names, rows), strict=True)), used
+    return lambda rows: dict(zip(names, session.run(names, rows), strict=True)), empty
 
 
 def openvino(path, setting, threads):
     import openvino
 
-    used = growth()
+    empty = memory("VmRSS")
     settings = {"INFERENCE_PRECISION_HINT": setting} if setting else {}
     settings |= {"INFERENCE_NUM_THREADS": threads} if threads else {}
     core = openvino.Core()
@@ -167,7 +163,7 @@ def openvino(path, setting, threads):
         (logits,) = (each for each in outputs.values() if not is_distribution(each))
         return {"logits": logits}
 
-    return run, used
+    return run, empty
 
 
 def is_distribution(values):
@@ -186,7 +182,7 @@ def main():
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     rows = dict(np.load(file))
     expected, texts = rows.pop("expected"), rows.pop("texts").tolist()
-    run, used = globals()[runner](path, setting, threads)
+    run, empty, *process = globals()[runner](path, setting, threads)
     given = {"texts": texts} if runner == "mediapipe" else rows
     outputs = run(given)
     if "logits" in outputs:
@@ -198,7 +194,8 @@ def main():
         start = time.perf_counter()
         run(given)
         times.append(1000 * (time.perf_counter() - start))
-    print(json.dumps([float(difference), statistics.median(times), used()]), flush=True)
+    megabytes = None if empty is None else memory("VmHWM", *process) - empty
+    print(json.dumps([float(difference), statistics.median(times), megabytes]), flush=True)
     os._exit(0)  # Chromium and the programs in C end with their pipes.
 
 
