@@ -86,8 +86,9 @@ def make_model(options):
     if options.model:
         model = AlbertForSequenceClassification.from_pretrained(options.model, num_labels=2)
         return model, AlbertTokenizer.from_pretrained(options.model)
-    config = AlbertConfig.from_size(options.size, id2label={0: "negative", 1: "positive"})
     small = AlbertTokenizer.from_pretrained("small")
+    config = AlbertConfig.from_size(options.size, id2label={0: "negative", 1: "positive"})
+    config = config.replace(vocab_size=max(config.vocab_size, small.vocab_size))
     proto = sentencepiece_model_pb2.ModelProto.FromString(small.model_bytes)
     for number in range(len(proto.pieces), config.vocab_size):
         proto.pieces.add(piece=chr(0xF0000 + number), score=-100)
