@@ -20,7 +20,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         beta_1: decay of the first moment.
         beta_2: decay of the second moment.
         epsilon: added to the root of the second moment.
-        bias_correction: applies Adam's bias correction.
+        bias_correction: divides the moments by their bias, as Adam's authors (arXiv 1412.6980,
+            algorithm 1) and torch do; Keras adds epsilon before it divides.
         exclude: parts of the paths of weights without decay.
         global_clipnorm: largest norm of all gradients together; None turns clipping off.
         rate_factors: factors of the learning rate, by the paths of weights; 1 for other weights.
@@ -78,9 +79,11 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         square = self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient)
         self.assign(momentum, mean)
         self.assign(velocity, square)
-        update = mean / (ops.sqrt(square) + self.epsilon)
         if self.bias_correction:
-            update = update * self._correction(variable.dtype)
+            step = ops.cast(self.iterations + 1, variable.dtype)
+            mean = mean / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
+            square = square / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), step))
+        update = mean / (ops.sqrt(square) + self.epsilon)
         if self._factors[index] != 1:
             rate = rate * self._factors[index]
         if self._included[index]:
@@ -88,14 +91,6 @@ class AlbertAdamW(keras.optimizers.Optimizer):
                 update = update + self.decay * variable
             rate = rate * self.trust_ratio(variable, update)
         self.assign_sub(variable, rate * update)
-
-    def _correction(self, dtype: str) -> Any:
-        """Returns the factor of Adam's bias correction, in Keras' form."""
-        step = ops.cast(self.iterations + 1, dtype)
-        first, second = (
-            1 - ops.power(ops.cast(beta, dtype), step) for beta in (self.beta_1, self.beta_2)
-        )
-        return ops.sqrt(second) / first
 
     def trust_ratio(self, variable: Any, update: Any) -> Any:
         """Returns the factor of an update: 1."""
