@@ -146,6 +146,7 @@ test-servers: $(SERVERS_STAMP)
 bench: $(PEERS_STAMP)
 	$(RUN) benchmarks/peers.py
 	$(RUN) benchmarks/pretraining_step.py
+	$(RUN) benchmarks/startup.py
 
 bench-runtimes: $(PEERS_STAMP) $(BROWSER_STAMP)
 	$(RUN) benchmarks/runtimes.py
