@@ -10,6 +10,7 @@
 # make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
 # make bench          this library beside others: Markdown, JSON and a picture in build/bench; an hour
 # make bench-runtimes base in each runtime that reads an export: a table in Markdown
+# make small-model    pretrains the model in the package anew from BOOKS, a folder of text, in one run
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make test-oldest    the quick tests with the oldest version of each package in requirements.txt
 # make test-pythons   the same with the newest versions, on each installed Python
@@ -23,6 +24,7 @@
 # TRIALS=…            number of random faults of `make test-faults`
 # WORKERS=…           worker processes of the tests; 0 runs them in one process, the fastest on a
 #                     busy machine (TensorFlow starts once)
+# STEPS=…             updates of `make small-model`
 # SECONDS=…           time of `make fuzz`, for all its tests together
 # ALBERT_TF_SEED=…    repeats the drawn models of a run, whose log names its seed
 
@@ -30,11 +32,12 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-web test-servers \
-  test-oldest test-pythons bench bench-runtimes fuzz coverage lint docs dist clean
+  test-oldest test-pythons bench bench-runtimes small-model fuzz coverage lint docs dist clean
 
 WORKERS ?= 2
 TRIALS ?= 200
 SECONDS ?= 300
+STEPS ?= 60000
 PYTHON ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -150,6 +153,9 @@ bench: $(PEERS_STAMP)
 
 bench-runtimes: $(PEERS_STAMP) $(BROWSER_STAMP)
 	$(RUN) benchmarks/runtimes.py
+
+small-model: $(BASE_STAMP)
+	$(RUN) benchmarks/small_model.py --books $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books)) --steps $(STEPS)
 
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
 fuzz: $(DEV_STAMP)

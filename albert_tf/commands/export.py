@@ -285,8 +285,10 @@ def run(options: OPTIONS) -> int:
 
 
 def _print(report: Any, options: OPTIONS) -> int:
-    content = {**report.to_dict(), "output": str(report.path)}
-    print(json.dumps(content) if options.json else report)
+    if options.json:
+        print(json.dumps({**report.to_dict(), "output": str(report.path)}))
+    else:
+        print(report)
     return 0
 
 
