@@ -59,10 +59,21 @@ def _digest(root: Any, index: int) -> bytes:
 
 
 def _described(graph: Any, buffers: list[int]) -> str:
-    """A graph without names, as text: equal for equal graphs."""
+    """A graph without names, as text: equal for equal graphs.
+
+    Tensors are numbered by their first use. The converter's own order also depends on the constants
+    that the rest of the model has.
+    """
     unpacked = schema.SubGraphT.InitFromObj(graph)
     for tensor in unpacked.tensors:
         tensor.buffer = buffers[tensor.buffer]
+    users = [unpacked, *(unpacked.operators or ())]
+    used = [index for each in users for index in (*each.inputs, *each.outputs)]
+    numbers = {old: new for new, old in enumerate(dict.fromkeys([-1, *used]), -1)}
+    unpacked.tensors = [unpacked.tensors[old] for old in numbers if old >= 0]
+    for each in users:
+        each.inputs = [numbers[index] for index in each.inputs]
+        each.outputs = [numbers[index] for index in each.outputs]
     return repr(_plain(unpacked))
 
 

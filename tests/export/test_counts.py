@@ -21,11 +21,11 @@ EXACT = {
     "packed weights, TFLite": 9,
 }
 # May depend on the versions, so each bound is a little above the number that was found: 46, 2,144,
-# 750,540 and 55,009; 147, 54 and 97,750.
+# 777,635 and 55,009; 147, 54 and 97,750.
 AT_MOST = {
     "modules of ours, albert-tf --help": 50,
     "operations, SavedModel": 2180,
-    "bytes of graphs, SavedModel": 770_000,
+    "bytes of graphs, SavedModel": 790_000,
     "bytes of weights, SavedModel": 56_000,
     "operators, TFLite": 150,
     "constants, TFLite": 56,
