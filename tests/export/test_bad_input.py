@@ -251,6 +251,7 @@ def test_ids(runtime, name, answer, classifier, features, logits):
     check(call({key: each[:1] for key, each in features.items()}), ANSWERED, lambda: logits[:1])
 
 
+@pytest.mark.slow  # a megabyte and 10,000 texts; most refusals are those of test_ids
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("runtime", TEXT_RUNTIMES)
 def test_texts(runtime, name, answer, classifier, tokenizer, texts, logits):
