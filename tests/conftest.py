@@ -332,7 +332,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def serve():
+def serve_folder():
     """Returns a function that serves a folder, and gives its address."""
     servers = []
 

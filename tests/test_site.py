@@ -23,9 +23,9 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture
-def open_front_page(browser, serve, site):
+def open_front_page(browser, serve_folder, site):
     """Returns a function from a width and a height to the page, which lists what went wrong."""
-    address = serve(site, {})
+    address = serve_folder(site, {})
 
     def open_page(width, height):
         page = browser.new_page(viewport={"width": width, "height": height})

@@ -51,12 +51,12 @@ def packages():
 
 
 @pytest.fixture(scope="module")
-def open_site(browser, serve):
+def open_site(browser, serve_folder):
     """Returns a function that opens a site, and waits until its model is loaded."""
 
     def open_page(folder, headers=ISOLATION, width=1000):
         page = browser.new_page(viewport={"width": width, "height": 900})
-        address = serve(folder, headers)
+        address = serve_folder(folder, headers)
         page.requested = []
         page.on("request", lambda request: page.requested.append(request.url))
         page.goto(address)
@@ -210,9 +210,9 @@ def small_site(packages, tmp_path_factory):
     return site
 
 
-def test_a_model_that_is_missing(browser, serve, small_site, tmp_path):
+def test_a_model_that_is_missing(browser, serve_folder, small_site, tmp_path):
     shutil.copytree(small_site, tmp_path / "site")
     (tmp_path / "site" / "model" / "settings.json").unlink()
     page = browser.new_page()
-    page.goto(serve(tmp_path / "site", {}))
+    page.goto(serve_folder(tmp_path / "site", {}))
     assert "could not be loaded" in page.wait_for_selector(".error").inner_text()
