@@ -77,12 +77,13 @@ PORTABLE := tests/layers tests/training/test_optimizers.py tests/training/test_s
 
 TEST_PACKAGES := $(shell sed -nE "/^test = /,/^\]/s/^ *\"(.*)\",.*/'\1'/p" pyproject.toml)
 
-# Runs the quick tests on the Python $(1).
+# Runs the quick tests on the Python $(1). Files of the second group take too unlike times to be given
+# to the workers whole.
 define TEST
 failed=0; \
 pytest="$(1) -m pytest -n $(WORKERS) --dist loadfile"; \
 $$pytest -m "$(QUICK)" tests --ignore=tests/engines $(HEAVY:%=--ignore=%) || failed=1; \
-$$pytest -m "$(QUICK)" $(HEAVY) || failed=1; \
+$$pytest --dist worksteal -m "$(QUICK)" $(HEAVY) || failed=1; \
 exit $$failed
 endef
 
