@@ -20,9 +20,13 @@ class UserError(ValueError):
     """
 
 
-def check_extra(extra: str, purpose: str, *packages: str) -> None:
+# What each extra is checked by, in the order of messages.
+_PACKAGES: Final = {"onnx": ("onnx", "onnxruntime", "tf2onnx"), "serving": ("tensorflow_serving",)}
+
+
+def check_extra(extra: str, purpose: str) -> None:
     """Raises UserError where a package of an optional extra isn't installed; loads none."""
-    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    missing = [name for name in _PACKAGES[extra] if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
             f"{purpose} needs the packages of the extra {extra}. Received: no "

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from albert_tf import assets, cli
 from albert_tf.data.pretraining.batches import evaluation_batches
-from albert_tf.data.pretraining.sources import find_records
 
 SMALL = assets.model("small")
 LENGTHS = (64, 128)
@@ -69,7 +68,7 @@ def scores(model, records):
 
     found = AlbertForPreTraining.from_pretrained(model)
     evaluation = Evaluation(found, tf.distribute.get_strategy())
-    sums = evaluation(evaluation_batches(find_records(str(records)), 64))
+    sums = evaluation(evaluation_batches(records, 64))
     return pretraining_means(keras.ops.convert_to_numpy(sums))
 
 

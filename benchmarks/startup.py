@@ -10,16 +10,16 @@ memory.
 """
 
 import argparse
-import importlib.metadata
 import importlib.util
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from runtimes import versions
 
 TEXT = "A quiet delight."
 PACKAGES = ("albert_tf", "tensorflow", "keras", "transformers", "torch")
@@ -111,12 +111,7 @@ def main():
     parser.add_argument("--model", help="directory of a classifier of texts")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    versions = [
-        f"{name} {importlib.metadata.version(name)}"
-        for name in PACKAGES
-        if importlib.util.find_spec(name)
-    ]
-    print(", ".join([*versions, f"Python {platform.python_version()}"]), end="\n\n")
+    print(versions(filter(importlib.util.find_spec, PACKAGES)), end="\n\n")
     with tempfile.TemporaryDirectory() as folder:
         model = options.model or str(Path(folder) / "model")
         if options.model is None:

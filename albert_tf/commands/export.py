@@ -212,9 +212,9 @@ class OPTIONS:
                 f"Received: --name {self.name} --force."
             )
         if self.warmup is not None:
-            check_extra("serving", "warmup", "tensorflow_serving")
+            check_extra("serving", "warmup")
         if self.format == "onnx":
-            check_extra("onnx", "export onnx", "onnx", "onnxruntime", "tf2onnx")
+            check_extra("onnx", "export onnx")
         if self.batch not in (None, "dynamic") and not (self.batch or "").isdecimal():
             raise UserError(f"batch must be a whole number or dynamic. Received: {self.batch!r}.")
 

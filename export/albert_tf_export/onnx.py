@@ -73,7 +73,7 @@ def export_onnx(
             file is removed.
         OSError: it can't be written.
     """
-    check_extra("onnx", "export_onnx", "onnx", "onnxruntime", "tf2onnx")
+    check_extra("onnx", "export_onnx")
     check_choice("quantize", quantize, QUANTIZE)
     max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     pairs = check_options(model, tokenizer, max_length, "loop", None)

@@ -72,7 +72,7 @@ def read_warmup(
         return []
     if ids_only:
         raise UserError("warmup must be left out with ids_only. Received: both.")
-    check_extra("serving", "warmup", "tensorflow_serving")
+    check_extra("serving", "warmup")
     return read_requests(Path(path), (TEXT, TEXT_PAIR) if pairs else (TEXT,), has_choices(model))
 
 
