@@ -48,8 +48,9 @@ GROUPS: Final[dict[str, dict[str, Any]]] = {
     },
 }
 COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.items()}
-# Commands that leave memory to their processes and import TensorFlow only for a vocab.txt.
-LIGHT: Final = (build_vocab, build_data, inspect_data)
+# Commands without TensorFlow: `sizes` only counts, the others leave memory to their processes, and
+# import it for a vocab.txt alone.
+LIGHT: Final = (sizes, build_vocab, build_data, inspect_data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -324,6 +324,17 @@ class AlbertConfig:
         return {**FIXED, **values}
 
 
+def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
+    """Returns the group that each layer applies: `[0, 0, 1, 1]` for 4 layers in 2 groups.
+
+    The formula is transformers', rounding included, because the format on disk is theirs. The
+    original's `int(i / L * G)` gives the same list up to 17 layers and in every published model.
+    """
+    return [
+        int(layer / (num_hidden_layers / num_hidden_groups)) for layer in range(num_hidden_layers)
+    ]
+
+
 _FIELD_NAMES: Final = frozenset(field.name for field in dataclasses.fields(AlbertConfig))
 _LIMITS: Final[dict[str, int]] = {
     field.name: field.metadata["limit"]

@@ -5,7 +5,7 @@
 
 Each case trains three steps with Adam, in float32, in its own process; the peak excludes the memory
 that Keras needs to train a model of a few kilobytes. "kept" is counted in TensorFlow's graph: every
-result of the forward pass that an operation of the backward pass reads. `albert_tf.models.counting`
+result of the forward pass that an operation of the backward pass reads. `albert_tf.counting`
 has the formulas.
 
 --compile allocates and runs nothing, so that every size fits: XLA compiles a step of
@@ -187,7 +187,7 @@ def measured(case, how="--measure", **environment):
 
 def counted(case):
     """Returns the formulas' MB: kept results, and the total."""
-    from albert_tf.models import counting
+    from albert_tf import counting
 
     batch = (case["batch_size"], case["max_length"])
     whole = counting.training_memory(config_of(case), *batch, case["checkpointing"])

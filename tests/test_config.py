@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, group_schedule
 from albert_tf.errors import UserError
 from albert_tf.sizes import SIZES
 
@@ -237,3 +237,16 @@ def test_thresholds_are_written_only_if_set():
     for wrong in ("0.5", [float("nan")], ["0.5"]):
         with pytest.raises(ValueError, match="thresholds must be a list of numbers"):
             AlbertConfig(thresholds=wrong)
+
+
+def test_schedule_of_groups():
+    assert group_schedule(5, 1) == [0] * 5
+    assert group_schedule(4, 2) == [0, 0, 1, 1]
+    assert group_schedule(12, 5) == [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 4]
+
+
+def test_the_schedule_agrees_with_the_original_up_to_17_layers():
+    for layers in range(1, 18):
+        for groups in range(1, layers + 1):
+            original = [int(layer / layers * groups) for layer in range(layers)]
+            assert group_schedule(layers, groups) == original

@@ -20,6 +20,7 @@ ALLOWED = {
     "sizes": set(),
     "config_checks": {"errors"},
     "config": {"config_checks", "errors", "files", "sizes"},
+    "counting": {"config"},
     "layers": {"config"},
     "checkpoints": {"assets", "config", "config_checks", *BASE},
     "models": {"config", "layers", "checkpoints", *BASE},
@@ -47,7 +48,17 @@ DATA_ALLOWED = {
 }
 # Where an import inside a function goes against the arrows: `AlbertConfig.from_pretrained`.
 AGAINST = {"config": {"checkpoints"}}
-TENSORFLOW_FREE = ("config", "sizes", "layers", "models", "checkpoints", "errors", "files", "locks")
+TENSORFLOW_FREE = (
+    "config",
+    "sizes",
+    "counting",
+    "layers",
+    "models",
+    "checkpoints",
+    "errors",
+    "files",
+    "locks",
+)
 
 
 def imports(path: Path, at_import_time: bool = False) -> set[str]:
@@ -109,6 +120,14 @@ def test_importing_what_runs_on_every_backend_needs_no_tensorflow(part):
             for name in imports(path, at_import_time=True)
             if name.split(".")[0] in ("tensorflow", "tensorflow_text")
         }, path
+
+
+def test_counting_needs_no_keras():
+    code = (
+        "import sys, albert_tf.cli; assert albert_tf.cli.main(['sizes', '--model', 'small']) == 0; "
+        "assert not {'keras', 'tensorflow'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 def test_nothing_imports_the_command_line():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from albert_tf import counting
 from albert_tf.commands.text_options import aligned
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
@@ -61,12 +62,6 @@ class OPTIONS:
         check_options(self)
 
 
-def check(options: OPTIONS) -> None:
-    """Reads the configuration."""
-    if options.model is not None:
-        _config(options.model)
-
-
 def run(options: OPTIONS) -> int:
     """Prints a table of sizes and one of memory, or all of it as JSON."""
     if options.model is None:
@@ -111,8 +106,6 @@ def _config(name: str) -> AlbertConfig:
 
 
 def _counts(config: AlbertConfig, options: OPTIONS, length: int) -> dict[str, Any]:
-    from albert_tf.models import counting
-
     parameters = counting.parameters(config)
     training = counting.training_memory(
         config, options.batch_size, length, options.gradient_checkpointing

@@ -3,7 +3,7 @@
 from albert_tf.layers.answer_spans import AnswerSpans
 from albert_tf.layers.attention import SelfAttention, attention_bias
 from albert_tf.layers.embedding import FactorizedEmbedding
-from albert_tf.layers.encoder import AlbertBlock, AlbertEncoder, group_schedule
+from albert_tf.layers.encoder import AlbertBlock, AlbertEncoder
 from albert_tf.layers.feed_forward import FeedForward
 from albert_tf.layers.heads import ClassificationHead, MaskedLMHead, SpanHead, pooler
 
@@ -18,6 +18,5 @@ __all__ = [
     "SelfAttention",
     "SpanHead",
     "attention_bias",
-    "group_schedule",
     "pooler",
 ]

@@ -1,4 +1,4 @@
-"""The shared block, and the schedule by which the encoder applies it."""
+"""The shared block, and the encoder that applies it."""
 
 import functools
 import itertools
@@ -7,21 +7,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, group_schedule
 from albert_tf.layers.attention import SelfAttention, attention_bias
 from albert_tf.layers.common import ConfiguredLayer, Tensor, replayed
 from albert_tf.layers.feed_forward import FeedForward
-
-
-def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
-    """Returns the group that each layer applies: `[0, 0, 1, 1]` for 4 layers in 2 groups.
-
-    The formula is transformers', rounding included, because the format on disk is theirs. The
-    original's `int(i / L * G)` gives the same list up to 17 layers and in every published model.
-    """
-    return [
-        int(layer / (num_hidden_layers / num_hidden_groups)) for layer in range(num_hidden_layers)
-    ]
 
 
 @keras.saving.register_keras_serializable("albert_tf")

@@ -5,7 +5,7 @@ import re
 from typing import TypeVar
 
 from albert_tf.checkpoints import weights
-from albert_tf.layers import group_schedule
+from albert_tf.config import group_schedule
 from albert_tf.models.base import PreTrainedModel
 
 Model = TypeVar("Model", bound=PreTrainedModel)

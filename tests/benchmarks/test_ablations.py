@@ -8,8 +8,8 @@ import types
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.counting import applied_parameters, parameters
 from albert_tf.errors import UserError
-from albert_tf.models.counting import applied_parameters, parameters
 from albert_tf.training.loop import Interrupted
 from benchmarks.ablations import runs
 from benchmarks.ablations.__main__ import main
@@ -287,7 +287,8 @@ def test_an_interruption_says_how_to_resume(monkeypatch, capsys):
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_from_text_to_a_table(tmp_path, tiny_vocabulary, capsys):
+def test_from_text_to_a_table(tmp_path, tiny_vocabulary, capsys, monkeypatch):
+    monkeypatch.setitem(SMALL, "num_hidden_layers", 1)  # saves time
     for name, first in (("a.txt", 0), ("b.txt", 3)):
         texts = (
             " ".join(SENTENCES[(first + number + word) % 8] for word in range(1 + number % 5))

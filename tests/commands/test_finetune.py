@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 
 from albert_tf import cli
 from albert_tf.assets import reviews
+from tests.training.test_finetune import ask_to_stop, at_step
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -152,3 +153,11 @@ def test_the_default_length_fits_the_model(model, tmp_path, capsys):
     arguments = ["finetune", "--task", "sst2", "--data", folder, "--model", model, "--steps", "1"]
     status = cli.main([*map(str, arguments), "--output", str(tmp_path / "other")])
     assert status == 0, capsys.readouterr().err
+
+
+def test_an_interruption(finetune, tmp_path, ctrl_c_enabled):
+    with at_step(1, ask_to_stop):
+        status, output, errors = finetune()
+    assert status == 130 and "The same command resumes there." in output, errors
+    assert not (tmp_path / "model" / "model.safetensors").exists()
+    assert finetune()[0] == 0

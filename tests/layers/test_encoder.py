@@ -5,20 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from albert_tf.layers import AlbertEncoder, group_schedule
-
-
-def test_schedule():
-    assert group_schedule(5, 1) == [0] * 5
-    assert group_schedule(4, 2) == [0, 0, 1, 1]
-    assert group_schedule(12, 5) == [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 4]
-
-
-def test_schedule_agrees_with_the_original_up_to_17_layers():
-    for layers in range(1, 18):
-        for groups in range(1, layers + 1):
-            original = [int(layer / layers * groups) for layer in range(layers)]
-            assert group_schedule(layers, groups) == original
+from albert_tf.layers import AlbertEncoder
 
 
 def test_weights_are_made_once_for_a_group_and_inner_block(small_config):

@@ -8,9 +8,9 @@ import pytest
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.counting import parameters
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining, AlbertModel, unshare
-from albert_tf.models.counting import parameters
 
 L = 4
 

@@ -1,11 +1,7 @@
 import contextlib
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -292,45 +288,6 @@ def test_other_examples_are_refused(data, tmp_path):
 def test_a_loss_of_nan_ends_the_run(data, tmp_path):
     with pytest.raises(UserError, match="The loss must be a number. .* --learning-rate"):
         finetune(options(data, tmp_path / "out", learning_rate=1e38))
-
-
-def command(data, output, *others):
-    arguments = ["--task", "classify", "--data", str(data), "--model", "tiny", "--batch-size", "4"]
-    arguments += ["--epochs", "6", "--vocab-size", "120", "--max-length", "16", "--dropout", "0.2"]
-    arguments += ["--save-steps", "5", "--output", str(output), *others]
-    return [sys.executable, "-m", "albert_tf.cli", "finetune", *arguments]
-
-
-def run(arguments, **others):
-    return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, **others)
-
-
-def written(output):
-    return sorted(output.glob("checkpoints/step-*"))
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_and_then_stopped_ends_as_an_uninterrupted_one(data, tmp_path):
-    uninterrupted = run(command(data, tmp_path / "whole"))
-    assert uninterrupted.returncode == 0, uninterrupted.stderr
-    expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
-    output = tmp_path / "disturbed"
-    saved = []
-    for number, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
-        process = subprocess.Popen(
-            command(data, output), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-        while written(output) == saved and process.poll() is None:
-            time.sleep(0.01)
-        os.kill(process.pid, number)
-        _, stderr = process.communicate()
-        assert process.returncode == status, stderr.decode()
-        assert b"Traceback" not in stderr
-        assert written(output) != saved and not (output / "model.safetensors").exists()
-        saved = written(output)
-    resumed = run(command(data, output))
-    assert resumed.returncode == 0, resumed.stderr
-    assert (output / "model.safetensors").read_bytes() == expected
 
 
 @pytest.mark.usefixtures("without_graphs")

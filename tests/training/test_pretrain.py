@@ -130,39 +130,10 @@ def killed(self, sums):
     if self.step == 7: os.kill(os.getpid(), signal.SIGKILL)
 loop.Loop.after = killed
 """
-KILLED_IN_SAVING_10 = """
-import os, signal
-from albert_tf.training import checkpoints
-save = checkpoints.save_state
-def killed(path, *rest):
-    save(path, *rest)
-    if 'step-00000010' in str(path): os.kill(os.getpid(), signal.SIGKILL)
-checkpoints.save_state = killed
-"""
 RUN = """
 from albert_tf.cli import main
 raise SystemExit(main())
 """
-
-
-@pytest.mark.slow
-def test_a_killed_run_resumes_to_equal_weights(uninterrupted, options, tmp_path):
-    """Kills a run with SIGKILL between two checkpoints and while it writes one."""
-    given = options(tmp_path / "model", ema=0.5)
-    line = command(given)
-    for killed in (KILLED_AFTER_7, KILLED_IN_SAVING_10):
-        done = subprocess.run(
-            [sys.executable, "-c", killed + RUN, *line[3:]], cwd=ROOT, check=False
-        )
-        assert done.returncode == -signal.SIGKILL
-        found = [path.name for path in sorted((tmp_path / "model" / "checkpoints").iterdir())]
-        assert [name for name in found if name.startswith("step-")] == ["step-00000005"]
-    subprocess.run(line, cwd=ROOT, check=True)
-    assert_equal(tmp_path / "model", uninterrupted[1])
-    report = json.loads((tmp_path / "model" / "report.json").read_text())
-    assert report["history"] == uninterrupted[0]["history"]
-    assert report["evaluation"] == uninterrupted[0]["evaluation"]
-    assert not (tmp_path / "model" / "checkpoints").exists()
 
 
 @pytest.mark.slow

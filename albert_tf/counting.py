@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from albert_tf.config import AlbertConfig
-from albert_tf.layers import group_schedule
+from albert_tf.config import AlbertConfig, group_schedule
 
 FLOAT32: Final = 4  # bytes
 

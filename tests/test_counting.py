@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert_tf import models
+from albert_tf import counting, models
 from albert_tf.config import ACTIVATIONS, SHARING, AlbertConfig
-from albert_tf.models import counting
 
 B, T = 3, 50
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "training_memory.py"
