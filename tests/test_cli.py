@@ -140,7 +140,7 @@ def test_errors_are_one_line(capsys, monkeypatch, error, message):
     def fail(options):
         raise error
 
-    monkeypatch.setattr(cli.COMMANDS["sizes"], "check", fail)
+    monkeypatch.setattr(cli.COMMANDS["sizes"], "run", fail)
     assert cli.main(["sizes"]) == 2
     errors = capsys.readouterr().err
     assert message in errors
