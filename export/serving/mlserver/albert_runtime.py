@@ -23,6 +23,7 @@ class AlbertRuntime(MLModel):
 
     async def load(self) -> bool:
         path = await get_model_uri(self._settings)
+        self._may_be_empty = not path.endswith(".tflite")
         name = (self._settings.parameters.extra or {}).get("signature", "text")
         if path.endswith(".tflite"):
             from ai_edge_litert.interpreter import Interpreter
@@ -73,9 +74,9 @@ class AlbertRuntime(MLModel):
         """A request's input in the dtype and with the number of axes of the signature."""
         wanted, axes = self._types[given.name], self._axes[given.name]
         texts = wanted.kind == "O"
-        if texts != (given.datatype == "BYTES"):
+        if given.datatype not in (["BYTES"] if texts else ["INT32", "INT64"]):
             raise InferenceError(
-                f"The datatype of {given.name} must be {'BYTES' if texts else 'INT32'}. "
+                f"The datatype of {given.name} must be {'BYTES' if texts else 'INT32 or INT64'}. "
                 f"Received: {given.datatype}."
             )
         shape, data = list(given.shape), getattr(given.data, "root", given.data)
@@ -91,6 +92,11 @@ class AlbertRuntime(MLModel):
                 f"{given.name} must have {axes} axes and as many values as its shape says, and be "
                 "as long as in the other requests of its batch. "
                 f"Received: the shape {shape} and {values.size} values."
+            )
+        # After an empty input LiteRT may refuse a right one.
+        if not values.size and not self._may_be_empty:
+            raise InferenceError(
+                f"{given.name} must have at least one row, of one id. Received: the shape {shape}."
             )
         return values.reshape(shape)
 
