@@ -67,7 +67,11 @@ def from_batches(generate: Callable[[], Iterator[Any]], example: Any) -> tf.data
     signature = tf.nest.map_structure(
         lambda array: tf.TensorSpec([None] * array.ndim, array.dtype), example
     )
-    return tf.data.Dataset.from_generator(generate, output_signature=signature).prefetch(8)
+    batches = tf.data.Dataset.from_generator(generate, output_signature=signature).prefetch(8)
+    options = tf.data.Options()
+    # Nothing can be tuned, and on one core the end of an iterator waits for it, up to a minute.
+    options.autotune.enabled = False
+    return batches.with_options(options)
 
 
 def filled_size(batch_size: int, multiple: int) -> int:

@@ -50,6 +50,10 @@ def test_a_run_resumes_in_the_middle(data):
             np.testing.assert_array_equal(found["labels"], expected["labels"])
 
 
+def test_the_end_of_an_iterator_waits_for_no_tuner(data):
+    assert training_batches(data, 4, seed=1).options().autotune.enabled is False
+
+
 def test_evaluation_sees_every_row_once_by_length(data):
     batches = evaluation_order(data.lengths, BATCH)
     assert [len(rows) for rows in batches] == [3, 4, 4, 4, 4, 4]

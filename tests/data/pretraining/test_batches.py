@@ -156,6 +156,14 @@ def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic):
             assert set(rows) <= made[epoch]
 
 
+def test_the_end_of_an_iterator_waits_for_no_tuner(static):
+    for batches in (
+        pretraining_batches(static.path, BATCH),
+        evaluation_batches(static.path, BATCH),
+    ):
+        assert batches.options().autotune.enabled is False
+
+
 def test_each_epoch_has_every_record_once_in_another_order(static, whole_static):
     found = numbers(whole_static)
     epochs = [flat(found[start : start + STEPS]) for start in range(0, 3 * STEPS, STEPS)]
