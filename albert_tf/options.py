@@ -145,7 +145,7 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
     Its type is bool, int, float, str, Path, a `Literal` of strings, or a tuple of one of them.
 
     Args:
-        default: required if left out; None if it is found out later.
+        default: required if left out; None if it is computed later.
         help: a noun phrase, to which the help adds the default.
         **details: `range`; `choices`, if no `Literal` names them; `original`, further flags, which
             the help leaves out; `group`, a title in the help; `metavar`, with which a boolean's

@@ -75,7 +75,7 @@ def bake(
 def with_pieces(model: bytes, pieces: Iterable[str]) -> bytes:
     """Returns a baked model with further pieces at its end.
 
-    Each has the score of the likeliest piece, so that it wins against any two others, and texts
+    Each has the score of the most probable piece, so that it wins against any two others, and texts
     without it are read as before. SentencePiece's "user-defined" pieces are less sure to win: they
     get that score once for each byte.
     """
