@@ -1,8 +1,6 @@
 """Formulas agree with models, and with TensorFlow's graphs."""
 
 import dataclasses
-import importlib.util
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,16 +9,14 @@ from albert_tf import counting, models
 from albert_tf.config import ACTIVATIONS, SHARING, AlbertConfig
 
 B, T = 3, 50
-BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "training_memory.py"
 
 
 @pytest.fixture(scope="module")
 def benchmark():
     """The script that counts the arrays that a graph stores for the gradient."""
-    spec = importlib.util.spec_from_file_location("training_memory", BENCHMARK)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    from benchmarks import training_memory
+
+    return training_memory
 
 
 @pytest.fixture
