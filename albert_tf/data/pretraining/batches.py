@@ -216,7 +216,7 @@ def _finished(
     )
     options = tf.data.Options()
     options.deterministic = True
-    # It gains nothing here, and on one core the end of an iterator waits for it, up to a minute.
+    # tf.data's tuner gains nothing here; on one core an iterator's end waits for it up to a minute.
     options.autotune.enabled = False
     # Workers divide the records above. tf.distribute would divide epochs.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
