@@ -69,7 +69,7 @@ def from_batches(generate: Callable[[], Iterator[Any]], example: Any) -> tf.data
     )
     batches = tf.data.Dataset.from_generator(generate, output_signature=signature).prefetch(8)
     options = tf.data.Options()
-    # tf.data's tuner has nothing to tune; on one core an iterator's end waits for it up to a minute.
+    # tf.data's tuner gains nothing here; on one core an iterator's end waits for it up to a minute.
     options.autotune.enabled = False
     return batches.with_options(options)
 
