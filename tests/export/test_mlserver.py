@@ -179,7 +179,21 @@ def in_json(value):
 
 
 KINDS = {"int32": "INT32", "int64": "INT64", "int8": "INT8", "float32": "FP32", "object": "BYTES"}
-ANSWERED = {"10,000 rows", "int64", *TEXTS} - {"int32", "no text", "an unknown text"}
+EMPTY = "input_ids must have at least one row, of one id. Received: "
+IDS_KIND = "The datatype of input_ids must be INT32 or INT64. Received: "
+ALL_IDS = "The inputs must be attention_mask, input_ids, token_type_ids. Received: "
+REFUSED = {
+    **dict.fromkeys(IDS, "The inputs must fit the export. Received: "),
+    **dict.fromkeys(("no rows", "no pieces"), EMPTY),
+    **dict.fromkeys(("float32", "int8", "strings"), IDS_KIND),
+    **dict.fromkeys(("one axis", "three axes"), "input_ids must have 2 axes"),
+    **dict.fromkeys(("no mask", "no input", "an unknown input"), ALL_IDS),
+    "a mask without rows": "attention_mask must have 2 axes",
+    "int32": "The datatype of text must be BYTES. Received: INT32.",
+    "no text": "The inputs must be text. Received: .",
+    "an unknown text": "The inputs must be text. Received: other, text.",
+}
+ANSWERED = {"10,000 rows", "int64"} | TEXTS.keys() - REFUSED.keys()
 
 
 @pytest.mark.parametrize(
@@ -187,17 +201,17 @@ ANSWERED = {"10,000 rows", "int64", *TEXTS} - {"int32", "no text", "an unknown t
 )
 def test_the_table_of_bad_inputs(model, name, server, classifier, tokenizer, logits, texts):
     arrays, _ = {"ids": IDS, "text": TEXTS}[model][name]
+    values = {key: [*map(in_json, each.ravel().tolist())] for key, each in arrays.items()}
     given = {
-        key: (KINDS[str(each.dtype)], list(each.shape), [*map(in_json, each.ravel().tolist())])
-        for key, each in arrays.items()
+        key: (KINDS[str(each.dtype)], list(each.shape), values[key]) for key, each in arrays.items()
     }
-    if model == "text" and "text" in arrays:  # a request in JSON is UTF-8
-        arrays = {**arrays, "text": np.array([*map(in_json, arrays["text"].tolist())], object)}
     status, answer = infer(server, model, **given)
     if name not in ANSWERED:
-        assert status == 400 and "must" in answer and "Received: " in answer
+        assert status == 400 and REFUSED[name] in answer
     else:
         assert status == 200, answer
+        if model == "text":  # invalid UTF-8 can't be sent as JSON
+            arrays = {"text": np.array(values["text"], object)}
         expected = answer_of_keras(arrays, classifier, tokenizer)
         np.testing.assert_allclose(answer["logits"], expected, rtol=0, atol=2e-6)
     status, answer = infer(server, "text", **texts_of(texts[:1]))
