@@ -7,16 +7,9 @@ import pytest
 
 from albert_tf import counting, models
 from albert_tf.config import ACTIVATIONS, SHARING, AlbertConfig
+from benchmarks.training_memory import kept_bytes
 
 B, T = 3, 50
-
-
-@pytest.fixture(scope="module")
-def benchmark():
-    """The script that counts the arrays that a graph stores for the gradient."""
-    from benchmarks import training_memory
-
-    return training_memory
 
 
 @pytest.fixture
@@ -81,7 +74,7 @@ def test_published_sizes(size, parameters, applied):
         ("gelu", 0.1, True),
     ],
 )
-def test_activations_agree_with_the_graph(benchmark, config, act, dropout, checkpointing):
+def test_activations_agree_with_the_graph(config, act, dropout, checkpointing):
     config = dataclasses.replace(
         config,
         hidden_act=act,
@@ -92,7 +85,7 @@ def test_activations_agree_with_the_graph(benchmark, config, act, dropout, check
     )
     model = models.AlbertForTokenClassification(config)
     model.gradient_checkpointing_enable(checkpointing)
-    kept = benchmark.kept_bytes(model, B, T)
+    kept = kept_bytes(model, B, T)
     counted = counting.activations(config, B, T, checkpointing)
     if checkpointing:
         counted -= counting.recomputed(config, B, T)
