@@ -71,7 +71,7 @@ def mapped_batches(
     """Returns the batches of these numbers, which are as `example` but of any shape.
 
     `Dataset.from_generator` would make freed memory return to the system at once, for the rest of
-    the process (TensorFlow's generator_dataset_op.cc): steps on short texts take 1.4 times as long.
+    the process (TensorFlow's generator_dataset_op.cc), and slow down steps on short texts.
     """
     arrays = tf.nest.flatten(example)
 
