@@ -235,7 +235,7 @@ def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
 
     A model's only target comes as an array, several as a dict.
     """
-    epoch, size = count(), steps_per_epoch(len(rows), batch_size)
+    begun, size = count(), steps_per_epoch(len(rows), batch_size)
 
     @lru_cache(maxsize=1)
     def order(epoch: int) -> list[np.ndarray]:
@@ -249,16 +249,16 @@ def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
             return features
         return features, next(iter(labels.values())) if len(labels) == 1 else labels
 
-    def batch_number(number: int) -> Any:
-        return batch(order(number // size)[number % size])
+    def batch_at(number: int) -> Any:
+        epoch, place = divmod(number, size)
+        return batch(order(epoch)[place])
 
     def numbers(_: tf.Tensor) -> tf.data.Dataset:
-        first = tf.numpy_function(lambda: next(epoch) * size, [], tf.int64)
+        first = tf.numpy_function(lambda: next(begun) * size, [], tf.int64)
         return tf.data.Dataset.range(first, first + size)
 
-    found = mapped_batches(
-        tf.data.Dataset.range(1).flat_map(numbers), batch_number, batch(np.array([0]))
-    )
+    each_epoch = tf.data.Dataset.range(1).flat_map(numbers)
+    found = mapped_batches(each_epoch, batch_at, batch(np.array([0])))
     # With an unknown length Keras runs an empty step at the end of each epoch on TensorFlow.
     return found.apply(tf.data.experimental.assert_cardinality(size))
 

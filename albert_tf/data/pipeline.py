@@ -55,18 +55,19 @@ def training_batches(
     def batch(rows: np.ndarray) -> Any:
         return data.batch(rows) if multiple == 1 else _filled(data, rows, size)
 
-    def batch_number(number: int) -> Any:
-        found = batch(order(number // count)[number % count])
+    def batch_at(number: int) -> Any:
+        epoch, place = divmod(number, count)
+        found = batch(order(epoch)[place])
         return found if part[1] == 1 else tf.nest.map_structure(own, found)
 
     def own(array: np.ndarray) -> np.ndarray:
         return np.split(array, part[1])[part[0]]  # after padding: hosts need equal lengths
 
-    return mapped_batches(tf.data.Dataset.counter(start), batch_number, batch(np.array([0])))
+    return mapped_batches(tf.data.Dataset.counter(start), batch_at, batch(np.array([0])))
 
 
 def mapped_batches(
-    numbers: tf.data.Dataset, batch_number: Callable[[int], Any], example: Any
+    numbers: tf.data.Dataset, batch_at: Callable[[int], Any], example: Any
 ) -> tf.data.Dataset:
     """Returns the batches of these numbers, which are as `example` but of any shape.
 
@@ -77,7 +78,7 @@ def mapped_batches(
 
     def batch(number: tf.Tensor) -> Any:
         tensors = tf.numpy_function(
-            lambda number: tf.nest.flatten(batch_number(int(number))),
+            lambda number: tf.nest.flatten(batch_at(int(number))),
             [number],
             [array.dtype for array in arrays],
         )
