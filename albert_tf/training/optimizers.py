@@ -34,8 +34,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     Source: arXiv 1711.05101; google-research/albert, optimization.py, `AdamWeightDecayOptimizer`.
     """
 
-    # TensorFlow's own operation for Adam: 6 of the 46 ms of a step of `small` on short texts less.
-    # Without bias correction updates are the original's to the last bits, as separate operations.
+    # TensorFlow's one operation for Adam shortens steps on short texts (benchmarks/NOTES.md).
+    # Without bias correction separate operations remain: the original's to the last bits.
     fused = keras.backend.backend() == "tensorflow"
 
     def __init__(
