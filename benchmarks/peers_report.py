@@ -21,6 +21,7 @@ def summary(results, config, options):
     peak = max(each for each in peaks if not isinstance(each, str))
     reduced = {
         "inference": lambda rounds: inference(rounds, config, peak, options.shapes),
+        "products": lambda rounds: products_alone(rounds, options.shapes),
         "answers": lambda rounds: answers(rounds, results["answers"][OURS]),
         "tokenizing": lambda rounds: tokenizing(rounds, results["tokenizing"][OURS]),
         "training": lambda rounds: training(rounds, results["training"][OURS]),
@@ -49,6 +50,12 @@ def inference(rounds, config, peak, shapes):
             "added": median(here, "added"),
         }
     return found
+
+
+def products_alone(rounds, shapes):
+    """Returns the milliseconds of each shape by its name."""
+    times = map(statistics.median, zip(*rounds, strict=True))
+    return {f"{batch}x{length}": each for (batch, length), each in zip(shapes, times, strict=True)}
 
 
 def answers(rounds, ours):
@@ -115,6 +122,14 @@ def inference_table(found, shapes):
     return table(heads, rows)
 
 
+def products_table(found, shapes):
+    def cells(each):
+        return [f"{taken:.4g}" for taken in each.values()]
+
+    heads = ["ms of the products alone", *shapes]
+    return table(heads, [row(name, each, len(shapes), cells) for name, each in found.items()])
+
+
 def answers_table(found):
     def cells(each):
         memory = f"{each['peak']:.0f} ({each['added']:.0f})"
@@ -144,15 +159,18 @@ def training_table(found):
 def markdown(report):
     """Returns versions, hardware and a table for each kind."""
     options, medians = report["options"], report["medians"]
+    shapes = [f"{batch} × {length}" for batch, length in options["shapes"]]
     parts = [
         f"{report['versions']}  \n{report['processor']}; {options['threads']} threads, "
         f"{options['rounds']} rounds. A product of two large matrices: "
         f"{medians['product'] / 1e9:.0f} GFLOP/s.\n"
     ]
     if "inference" in medians:
-        shapes = [f"{batch} × {length}" for batch, length in options["shapes"]]
         parts.append(f"## Inference of {options['size']}, rows × pieces\n")
         parts.append(inference_table(medians["inference"], shapes))
+    if "products" in medians:
+        parts.append("## Its matrix products\n")
+        parts.append(products_table(medians["products"], shapes))
     if "answers" in medians:
         parts.append(f"## From {report['texts']} texts to labels, in batches of 32\n")
         parts.append(answers_table(medians["answers"]))

@@ -15,7 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 MATRIX = 2048  # side of the square product
 MEGABYTES = 1  # of text to tokenize
 LEARNING_RATE = 2e-5
-WORKS = ("prepare", "product", "inference", "answers", "tokenizing", "training")
+WORKS = ("prepare", "product", "products", "inference", "answers", "tokenizing", "training")
 KERAS_HUB = dict(zip(NAMES, ("token_ids", "padding_mask", "segment_ids"), strict=True))
 
 
@@ -45,10 +45,11 @@ def prepare(folder, options):
     model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     albert_tf.convert(folder / "model", folder / "keras-hub", format="keras-hub")
-    signature = ids_signature(model, unroll=False, strings=False)
+    signature = ids_signature(model, unroll="last", strings=False)
     saved_model.write([signature], folder / "saved")
+    loop = ids_signature(model, unroll=False, strings=False)
     for precision in ("none", "dynamic"):
-        (folder / f"{precision}.tflite").write_bytes(convert([signature], precision))
+        (folder / f"{precision}.tflite").write_bytes(convert([loop], precision))
         onnx_file = folder / f"{precision}.onnx"
         onnx_export.convert(signature, ("batch", "length"), precision, {}, onnx_file)
     generator = np.random.default_rng(1)
@@ -155,6 +156,57 @@ def product(folder, options):
         multiply()
         times.append(time.perf_counter() - start)
     return 2 * MATRIX**3 / min(times)
+
+
+def products(folder, options):
+    """Returns the milliseconds of all layers' matrix products with biases, at each shape."""
+    config = json.loads((folder / "model" / "config.json").read_text("utf-8"))
+    hidden, inner = config["hidden_size"], config["intermediate_size"]
+    sizes = [(hidden, hidden)] * 4 + [(hidden, inner), (inner, hidden)]
+    generator = np.random.default_rng(1)
+    weights = [generator.normal(0, one**-0.5, (one, two)).astype("float32") for one, two in sizes]
+    biases = [np.zeros(two, "float32") for _, two in sizes]
+    layers = PRODUCTS[options.runner](weights, biases, config["num_hidden_layers"])
+    found = []
+    for batch, length in options.shapes:
+        rows = generator.standard_normal((batch * length, hidden), "float32")
+        found.append(timed(lambda rows=rows: layers(rows), options.seconds))
+    return found
+
+
+def tensorflow_products(weights, biases, count):
+    import tensorflow as tf
+
+    pairs = [(tf.Variable(one), tf.Variable(two)) for one, two in zip(weights, biases, strict=True)]
+
+    @tf.function(reduce_retracing=True)
+    def layers(rows):
+        for weight, bias in pairs * count:
+            rows = tf.nn.bias_add(tf.matmul(rows, weight), bias)
+        return rows
+
+    return lambda rows: layers(tf.constant(rows)).numpy()
+
+
+def torch_products(weights, biases, count):
+    import torch
+
+    pairs = [
+        (torch.from_numpy(one.T.copy()), torch.from_numpy(two))
+        for one, two in zip(weights, biases, strict=True)
+    ]
+
+    def layers(rows):
+        rows = torch.from_numpy(rows)
+        with torch.inference_mode():
+            for weight, bias in pairs * count:
+                rows = torch.nn.functional.linear(rows, weight, bias)
+        return rows.numpy()
+
+    return layers
+
+
+PRODUCTS = {"tensorflow": tensorflow_products, "torch": torch_products}
 
 
 def answers(folder, options):

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import keras
 from keras import ops
@@ -11,6 +11,8 @@ from albert_tf.config import AlbertConfig, group_schedule
 from albert_tf.layers.attention import SelfAttention, attention_bias
 from albert_tf.layers.common import ConfiguredLayer, Tensor, replayed
 from albert_tf.layers.feed_forward import FeedForward
+
+Unroll: TypeAlias = bool | Literal["last"]
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -103,12 +105,13 @@ class AlbertEncoder(ConfiguredLayer):
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
         unroll: False runs each group's visits as a loop of the graph, which is smaller to store and
-            to load.
+            to load; "last" takes the last layer out of the loop for `first_only`, so that its
+            weights have two uses in the graph.
         first_only: compute the last block at the first position alone, where no other is used: a
             fifth of the work of 4 layers. Ignored by `unroll=False`.
     Returns:
         `(hidden_states, attentions)`: every block's `[B, T, H]`, the input first, and every block's
-        `[B, A, T, T]`; with `unroll=False` only the last hidden state, and no attentions; with
+        `[B, A, T, T]`; from a loop only the last hidden state, and no attentions; with
         `first_only` T is 1 in the last one's rows.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
@@ -158,7 +161,7 @@ class AlbertEncoder(ConfiguredLayer):
         self,
         hidden: Tensor,
         attention_mask: Tensor = None,
-        unroll: bool = True,
+        unroll: Unroll = True,
         first_only: bool = False,
         training: bool | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
@@ -168,8 +171,8 @@ class AlbertEncoder(ConfiguredLayer):
         bias = attention_bias(
             attention_mask, keras.backend.result_type(self.compute_dtype, "float32")
         )
-        if not unroll:
-            return [self._looped(hidden, bias, training)], []
+        if unroll is not True:
+            return [self._looped(hidden, bias, first_only and unroll == "last", training)], []
         hidden_states, attentions = [hidden], []
         # With share="all" the same weights at every visit.
         visits = [block for group in self.schedule for block in self.group(group)]
@@ -186,8 +189,11 @@ class AlbertEncoder(ConfiguredLayer):
                 hidden = ops.stop_gradient(hidden)
         return hidden_states, attentions
 
-    def _looped(self, hidden: Tensor, bias: Tensor, training: bool | None) -> Tensor:
-        for group, visits in itertools.groupby(self.schedule):
+    def _looped(
+        self, hidden: Tensor, bias: Tensor, first_only: bool, training: bool | None
+    ) -> Tensor:
+        schedule = self.schedule[:-1] if first_only else self.schedule
+        for group, visits in itertools.groupby(schedule):
             blocks = self.group(group)
 
             def visit(_: Tensor, hidden: Tensor, blocks: list[AlbertBlock] = blocks) -> Tensor:
@@ -197,4 +203,9 @@ class AlbertEncoder(ConfiguredLayer):
 
             count = len(list(visits))
             hidden = visit(0, hidden) if count == 1 else ops.fori_loop(0, count, visit, hidden)
+        if first_only:
+            *blocks, last = self.group(self.schedule[-1])
+            for block in blocks:
+                hidden, _ = block(hidden, bias, training=training)
+            hidden, _ = last(hidden, bias, rows=1, training=training)
         return hidden

@@ -7,6 +7,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import AlbertEncoder, FactorizedEmbedding, pooler
 from albert_tf.layers.common import Tensor
+from albert_tf.layers.encoder import Unroll
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.inputs import ENCODER_INPUTS, check_shapes, named_inputs
 from albert_tf.models.outputs import ModelOutput
@@ -27,8 +28,8 @@ class AlbertModel(PreTrainedModel):
         position_ids: int `[B, T]`; None means 0, 1, ….
         inputs_embeds: float `[B, T, E]`, instead of `input_ids`.
         output_attentions, output_hidden_states: return the results of every block too.
-        unroll: False runs the layers as a loop of the graph, without these results; see
-            `AlbertEncoder`.
+        unroll: False runs the layers as a loop of the graph, without these results, "last" all but
+            the last one if `pooled_only`; see `AlbertEncoder`.
         pooled_only: leave `last_hidden_state` out, which saves most of the last layer's work.
     Returns:
         `ModelOutput` with `last_hidden_state` `[B, T, H]`, `pooler_output` `[B, H]`, and on request
@@ -83,16 +84,16 @@ class AlbertModel(PreTrainedModel):
         inputs_embeds: Tensor = None,
         output_attentions: bool = False,
         output_hidden_states: bool = False,
-        unroll: bool = True,
+        unroll: Unroll = True,
         pooled_only: bool = False,
         training: bool | None = None,
     ) -> ModelOutput:
         arguments = locals()
         inputs = named_inputs({name: arguments[name] for name in ENCODER_INPUTS}, ENCODER_INPUTS)
-        if not unroll and (output_attentions or output_hidden_states):
+        if unroll is not True and (output_attentions or output_hidden_states):
             raise ValueError(
                 "output_attentions and output_hidden_states need unroll=True: a loop "
-                "returns no layer's result. Received unroll=False."
+                f"returns no layer's result. Received unroll={unroll!r}."
             )
         check_shapes(inputs)
         mask = inputs.pop("attention_mask")

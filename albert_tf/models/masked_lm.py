@@ -8,6 +8,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import MaskedLMHead
 from albert_tf.layers.common import Tensor
+from albert_tf.layers.encoder import Unroll
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import TaskModel
 
@@ -56,7 +57,7 @@ class AlbertForMaskedLM(TaskModel):
         labels: Tensor = None,
         output_attentions: bool = False,
         output_hidden_states: bool = False,
-        unroll: bool = True,
+        unroll: Unroll = True,
         training: bool | None = None,
     ) -> ModelOutput:
         inputs, encoded = self._encode(locals())

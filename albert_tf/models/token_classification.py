@@ -8,6 +8,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
+from albert_tf.layers.encoder import Unroll
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import TaskModel
 
@@ -52,7 +53,7 @@ class AlbertForTokenClassification(TaskModel):
         labels: Tensor = None,
         output_attentions: bool = False,
         output_hidden_states: bool = False,
-        unroll: bool = True,
+        unroll: Unroll = True,
         training: bool | None = None,
     ) -> ModelOutput:
         inputs, encoded = self._encode(locals())

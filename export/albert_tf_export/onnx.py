@@ -83,9 +83,9 @@ def export_onnx(
     with written_with_others(Path(path), force, bool(labels)) as (file, others):
         model = in_precision(model, "float32")
         signature = (
-            masked_signature(model, unroll=False, predictions=predictions)
+            masked_signature(model, unroll="last", predictions=predictions)
             if predictions
-            else ids_signature(model, unroll=False, strings=False)
+            else ids_signature(model, unroll="last", strings=False)
         )
         axes = ("batch", "choices", "length") if has_choices(model) else ("batch", "length")
         convert(signature, axes, quantize, {"labels": lines} if labels else {}, file)

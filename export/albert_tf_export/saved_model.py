@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from albert_tf.files import written_atomically
+from albert_tf.layers.encoder import Unroll
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
@@ -136,7 +137,8 @@ def export_saved_model(
     if precision == "bfloat16":
         warn_without_bfloat16()
     with written_atomically(path, force=force, alone=True) as folder:
-        exact, unroll = in_precision(model, "float32"), layers == "unrolled"
+        exact, unrolled = in_precision(model, "float32"), layers == "unrolled"
+        unroll: Unroll = unrolled or "last"
         model, in_words, text = in_precision(model, precision), None, None
         if not ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
@@ -166,7 +168,7 @@ def export_saved_model(
             write_warmup(folder, requests)
         if quantize is not None:
             signature = padded_ids_signature(
-                exact, tokenizer.special, unroll=unroll, length=max_length, strings=False
+                exact, tokenizer.special, unroll=unrolled, length=max_length, strings=False
             )
             (folder / TFLITE).write_bytes(convert_for_serving(signature, quantize))
         differences: dict[str, parity.Difference] = {}
@@ -185,7 +187,7 @@ def export_saved_model(
 
 
 def _signatures(
-    model: PreTrainedModel, tokenizer: BaseTokenizer, text: Signature | None, unroll: bool
+    model: PreTrainedModel, tokenizer: BaseTokenizer, text: Signature | None, unroll: Unroll
 ) -> list[Signature]:
     """Returns all signatures, the one that is `serving_default` first."""
     signatures = [] if text is None else with_examples(model, text)

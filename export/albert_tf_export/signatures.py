@@ -7,6 +7,7 @@ from typing import Final
 import tensorflow as tf
 
 from albert_tf.data import features as schema
+from albert_tf.layers.encoder import Unroll
 from albert_tf.models import AlbertForMultipleChoice, AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.preprocessing import AlbertPreprocessor
@@ -57,7 +58,7 @@ def takes_positions(model: PreTrainedModel) -> bool:
 def ids_signature(
     model: PreTrainedModel,
     *,
-    unroll: bool,
+    unroll: Unroll,
     name: str = IDS,
     batch: int | None = None,
     length: int | None = None,
@@ -76,7 +77,7 @@ def ids_signature(
 def masked_signature(
     model: PreTrainedModel,
     *,
-    unroll: bool,
+    unroll: Unroll,
     name: str = MASKED,
     batch: int | None = None,
     length: int | None = None,
@@ -95,7 +96,7 @@ def padded_ids_signature(
     model: PreTrainedModel,
     special: SpecialTokens,
     *,
-    unroll: bool,
+    unroll: Unroll,
     length: int | None = None,
     strings: bool = True,
 ) -> Signature:
@@ -141,7 +142,7 @@ def _of_features(
     name: str,
     specs: Sequence[tf.TensorSpec],
     model: PreTrainedModel,
-    unroll: bool,
+    unroll: Unroll,
     strings: bool = True,
 ) -> Signature:
     """Takes the model's inputs themselves."""
@@ -198,7 +199,7 @@ def text_signature(
     model: PreTrainedModel,
     preprocessor: AlbertPreprocessor,
     *,
-    unroll: bool,
+    unroll: Unroll,
     pairs: bool = False,
     batch: int | None = None,
     choices: int | None = None,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from albert_tf.layers.answer_spans import BEAM
+from albert_tf.layers.encoder import Unroll
 from albert_tf.models import (
     AlbertForMaskedLM,
     AlbertForMultipleChoice,
@@ -23,7 +24,7 @@ Tensors = dict[str, tf.Tensor]
 
 @functools.singledispatch
 def task_outputs(
-    model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: bool
+    model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: Unroll
 ) -> Tensors:
     """Returns the outputs of an exported model; each task registers its function.
 
@@ -33,20 +34,20 @@ def task_outputs(
         model: a task's model.
         features: `input_ids`, `attention_mask` and `token_type_ids`, int32 `[B, T]`, or
             `[B, C, T]` for multiple choice; the model's other inputs by name.
-        unroll: False runs the layers as a loop of the graph.
+        unroll: False runs the layers as a loop of the graph; see `AlbertEncoder`.
     """
     names = ", ".join(task.__name__ for task in TASKS.values())
     raise TypeError(f"An exported model must be one of {names}. Received: {type(model).__name__}.")
 
 
 @task_outputs.register
-def _(model: AlbertModel, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+def _(model: AlbertModel, features: Mapping[str, tf.Tensor], unroll: Unroll) -> Tensors:
     """`last_hidden_state` `[B, T, H]`, and from a model with a pooler `pooler_output` `[B, H]`."""
     return _outputs(model, features, unroll)
 
 
 @task_outputs.register
-def _(model: AlbertForPreTraining, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+def _(model: AlbertForPreTraining, features: Mapping[str, tf.Tensor], unroll: Unroll) -> Tensors:
     """`prediction_logits` `[B, T, V]`, or `[B, P, V]` with positions.
 
     `sop_logits` and `sop_probabilities` `[B, 2]`: the texts are in order, they are swapped.
@@ -56,14 +57,14 @@ def _(model: AlbertForPreTraining, features: Mapping[str, tf.Tensor], unroll: bo
 
 
 @task_outputs.register
-def _(model: AlbertForMaskedLM, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+def _(model: AlbertForMaskedLM, features: Mapping[str, tf.Tensor], unroll: Unroll) -> Tensors:
     """`logits` `[B, T, V]`, or `[B, P, V]` with positions."""
     return _outputs(model, features, unroll)
 
 
 @task_outputs.register
 def _(
-    model: AlbertForSequenceClassification, features: Mapping[str, tf.Tensor], unroll: bool
+    model: AlbertForSequenceClassification, features: Mapping[str, tf.Tensor], unroll: Unroll
 ) -> Tensors:
     """`logits` `[B, C]`, and for regression the same as `value`. Otherwise:
 
@@ -83,7 +84,7 @@ def _(
 
 @task_outputs.register
 def _(
-    model: AlbertForTokenClassification, features: Mapping[str, tf.Tensor], unroll: bool
+    model: AlbertForTokenClassification, features: Mapping[str, tf.Tensor], unroll: Unroll
 ) -> Tensors:
     """`logits` and `probabilities` `[B, T, C]`, and their names `classes`, string `[B, C]`.
 
@@ -100,7 +101,7 @@ def _(
 
 @task_outputs.register
 def _(
-    model: AlbertForQuestionAnswering, features: Mapping[str, tf.Tensor], unroll: bool
+    model: AlbertForQuestionAnswering, features: Mapping[str, tf.Tensor], unroll: Unroll
 ) -> Tensors:
     """`start_logits` and `end_logits` `[B, T]`, or with `config.answerability`:
 
@@ -115,7 +116,7 @@ def _(
 
 
 @task_outputs.register
-def _(model: AlbertForMultipleChoice, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+def _(model: AlbertForMultipleChoice, features: Mapping[str, tf.Tensor], unroll: Unroll) -> Tensors:
     """`logits` and `probabilities` `[B, C]`."""
     logits = _outputs(model, features, unroll)["logits"]
     return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
@@ -128,7 +129,7 @@ def classes(model: PreTrainedModel) -> Sequence[str]:
     return model.config.labels if isinstance(model, AlbertForTokenClassification) else ()
 
 
-def _outputs(model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: bool) -> Tensors:
+def _outputs(model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: Unroll) -> Tensors:
     outputs = model(dict(features), unroll=unroll, training=False)
     return {
         name: tf.cast(value, tf.float32) if value.dtype.is_floating else value

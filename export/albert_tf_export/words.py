@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 import tensorflow as tf
 
 from albert_tf.errors import UserError
+from albert_tf.layers.encoder import Unroll
 from albert_tf.models import (
     AlbertForMaskedLM,
     AlbertForPreTraining,
@@ -49,7 +50,7 @@ class InWords:
     model: PreTrainedModel
     tokenizer: BaseTokenizer
     preprocessor: AlbertPreprocessor
-    unroll: bool
+    unroll: Unroll
     top_k: int = TOP_K
     pooling: Pooling | None = None
     normalize: bool = False
@@ -74,7 +75,7 @@ def answerer(
     tokenizer: BaseTokenizer,
     preprocessor: AlbertPreprocessor,
     *,
-    unroll: bool,
+    unroll: Unroll,
     pairs: bool = False,
     top_k: int | None = None,
     pooling: Pooling | None = None,

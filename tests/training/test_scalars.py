@@ -28,14 +28,14 @@ def scalars_of(folder, **options):
 
 
 def points(folder, name):
-    """Returns every point on disk, including those that TensorBoard hides."""
+    """Returns every point on disk by its step, including those that TensorBoard hides."""
     found = []
-    for path in sorted(folder.iterdir()):
+    for path in folder.iterdir():
         for event in tf.compat.v1.train.summary_iterator(str(path)):
             for value in event.summary.value:
                 if value.tag == name:
                     found.append((event.step, float(tf.make_ndarray(value.tensor))))
-    return found
+    return sorted(found)  # the tenth writer's file sorts before the ninth's
 
 
 def train(scalars, first, last):
