@@ -105,9 +105,9 @@ def forms(model, layer, ids, texts, folder, limit):
     batch, length = ids["input_ids"].shape
     yield EAGER, lambda: model(ids), 0
     yield "compiled call", *compiled(model, ids)
-    signature = ids_signature(model, unroll=False)
+    signature = ids_signature(model, unroll="last")
     yield "SavedModel, ids", *served(signature, ids, folder / "ids")
-    signature = text_signature(model, layer, unroll=False, max_bytes=limit)
+    signature = text_signature(model, layer, unroll="last", max_bytes=limit)
     yield "SavedModel, text", *served(signature, {"text": texts}, folder / "text")
     fixed = ids_signature(model, unroll=False, batch=batch, length=length)
     yield "TFLite, fixed shape", *lite(fixed, ids, os.cpu_count())

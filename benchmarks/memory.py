@@ -95,8 +95,8 @@ def exports(model, vocabulary, options, folder):
 
     from albert_tf.text.preprocessing import AlbertPreprocessor
 
-    def signatures(form, batch, length):
-        unroll = form == "unrolled"
+    def signatures(form, batch, length, loop=False):
+        unroll = form == "unrolled" or loop
         found = [ids_signature(model, unroll=unroll, batch=batch, length=length)]
         if vocabulary is not None:
             layer = AlbertPreprocessor(vocabulary, options.length)
@@ -113,7 +113,7 @@ def exports(model, vocabulary, options, folder):
     if "saved-model" in options.formats:
         paths = {form: folder / form for form in FORMS}
         for form, path in paths.items():
-            graphs.write(signatures(form, None, None), path)
+            graphs.write(signatures(form, None, None, loop="last"), path)
         yield "SavedModel", paths
 
 

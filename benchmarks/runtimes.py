@@ -123,7 +123,7 @@ def write_files(folder, options, files):
     texts, rows = make_rows(tokenizer, options)
     expected = np.asarray(model(dict(rows), training=False)["logits"])
     np.savez(folder / "rows.npz", **rows, texts=texts, expected=expected)
-    anything = ids_signature(model, unroll=False, strings=False)
+    anything = ids_signature(model, unroll="last", strings=False)
     if "saved" in files:
         saved_model.write([anything], folder / "saved")
     for precision in onnx_export.QUANTIZE:

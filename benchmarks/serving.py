@@ -86,7 +86,7 @@ def exported(size, length, folder):
     config = AlbertConfig.from_size(size, id2label={0: "negative", 1: "positive"})
     model, special = AlbertForSequenceClassification(config), SpecialTokens()
     for precision in ("float32", "bfloat16"):
-        signature = padded_ids_signature(in_precision(model, precision), special, unroll=False)
+        signature = padded_ids_signature(in_precision(model, precision), special, unroll="last")
         write([signature], folder / precision)
     signature = padded_ids_signature(model, special, unroll=False, length=length, strings=False)
     file = folder / FORMS["model.tflite, int8"]

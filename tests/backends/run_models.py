@@ -48,8 +48,9 @@ def answers(folder):
     model = load(folder)
     unlabelled = {name: value for name, value in inputs.items() if name not in model.targets}
     yield from arrays(model(unlabelled, output_hidden_states=True, output_attentions=True))
-    looped = model(inputs, unroll=False)
-    yield from ((f"looped.{name}", value) for name, value in arrays(looped))
+    for form, unroll in {"looped": False, "looped but the last": "last"}.items():
+        looped = model(inputs, unroll=unroll)
+        yield from ((f"{form}.{name}", value) for name, value in arrays(looped))
     if not model.targets:
         return
     for policy in HALVES:

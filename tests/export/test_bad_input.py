@@ -203,7 +203,7 @@ def answer(written, serve, phone, classifier, tmp_path_factory):
         from albert_tf_export.signatures import ids_signature
 
         path = tmp_path_factory.mktemp("onnx") / "model.onnx"
-        signature = ids_signature(classifier, unroll=False, strings=False)
+        signature = ids_signature(classifier, unroll="last", strings=False)
         convert(signature, ("batch", "length"), "none", {}, path)
         return path
 
