@@ -128,7 +128,7 @@ def told(call, before, arrays):
     try:
         return call(**arrays)["logits"]
     except Exception as error:
-        message = str(error).removeprefix("".join(before))
+        message = str(error).removeprefix("".join(before)) or str(error)
         before.append(message)
         return f"{type(error).__name__}: {message}"
 
