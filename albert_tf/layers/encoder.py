@@ -171,7 +171,7 @@ class AlbertEncoder(ConfiguredLayer):
         bias = attention_bias(
             attention_mask, keras.backend.result_type(self.compute_dtype, "float32")
         )
-        if unroll is not True:
+        if unroll in (False, "last"):
             return [self._looped(hidden, bias, first_only and unroll == "last", training)], []
         hidden_states, attentions = [hidden], []
         # With share="all" the same weights at every visit.

@@ -90,7 +90,7 @@ class AlbertModel(PreTrainedModel):
     ) -> ModelOutput:
         arguments = locals()
         inputs = named_inputs({name: arguments[name] for name in ENCODER_INPUTS}, ENCODER_INPUTS)
-        if unroll is not True and (output_attentions or output_hidden_states):
+        if unroll in (False, "last") and (output_attentions or output_hidden_states):
             raise ValueError(
                 "output_attentions and output_hidden_states need unroll=True: a loop "
                 f"returns no layer's result. Received unroll={unroll!r}."
