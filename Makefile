@@ -25,6 +25,7 @@
 # WORKERS=…           worker processes of the tests; 0 runs them in one process, the fastest on a
 #                     busy machine (TensorFlow starts once)
 # STEPS=…             updates of `make small-model`
+# DTYPE_POLICY=…      its precision: mixed_bfloat16 is faster where the processor multiplies in it
 # SECONDS=…           time of `make fuzz`, for all its tests together
 # ALBERT_TF_SEED=…    repeats the drawn models of a run, whose log names its seed
 
@@ -38,6 +39,7 @@ WORKERS ?= 2
 TRIALS ?= 200
 SECONDS ?= 300
 STEPS ?= 60000
+DTYPE_POLICY ?= float32
 PYTHON ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -156,7 +158,7 @@ bench-runtimes: $(PEERS_STAMP) $(BROWSER_STAMP)
 	$(RUN) benchmarks/runtimes.py
 
 small-model: $(BASE_STAMP)
-	$(RUN) benchmarks/small_model.py --books $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books)) --steps $(STEPS)
+	$(RUN) benchmarks/small_model.py --books $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books)) --steps $(STEPS) --dtype-policy $(DTYPE_POLICY)
 
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
 fuzz: $(DEV_STAMP)

@@ -23,7 +23,7 @@ LENGTHS = (64, 128)
 WORDS = "--ngram 1 --masked-lm-prob 0.3"
 TRAINING = (
     "--batch-size 32 --learning-rate 8e-4 --warmup-steps 500 --beta-2 0.99 --ema 0.999 "
-    "--optimizer adamw --bias-correction --schedule usual --jit-compile --eval-steps 5000"
+    "--optimizer adamw --bias-correction --schedule usual --eval-steps 5000"
 )
 
 
@@ -45,12 +45,12 @@ def split(books, folder):
 
 
 def build(folder):
-    """Writes the records that aren't there, in the pieces of `small`."""
+    """Writes the records that aren't complete, in the pieces of `small`."""
     for length in LENGTHS:
         for name in ("books", "held-out"):
             options = WORDS if (name, length) == ("books", 64) else ""
             output = folder / f"{name}-{length}"
-            if not output.exists():
+            if not (output / "manifest.json").exists():
                 run(
                     f"build-data --input {folder}/{name}/*.txt --vocab small "
                     f"--max-seq-length {length} {options} --output {output}"
@@ -79,6 +79,9 @@ def main():
     parser.add_argument("--books", type=Path, required=True)
     parser.add_argument("--output", type=Path, default=Path("build/small-model"))
     parser.add_argument("--steps", type=int, default=60_000)
+    parser.add_argument(
+        "--dtype-policy", default="float32", help="pretrain's; default: %(default)s"
+    )
     options = parser.parse_args()
     folder = options.output
     if not (folder / "held-out").exists():
@@ -88,7 +91,7 @@ def main():
         run(
             f"pretrain --data {folder}/books-64 {folder}/books-128 --weights 2 1 "
             f"--size {SMALL / 'config.json'} --output {folder}/model --steps {options.steps} "
-            f"--eval-data {folder}/held-out-128 {TRAINING}"
+            f"--eval-data {folder}/held-out-128 --dtype-policy {options.dtype_policy} {TRAINING}"
         )
     for model in (folder / "model", SMALL):
         for length in LENGTHS:
