@@ -6,8 +6,8 @@ Both sides start with the same weights and see the same pieces, batch size, lear
 epochs, and both put examples of similar length into a batch. Each run is a process of its own; the
 sides take turns, once for each seed. The time is a run's without imports: reading, tokenizing,
 training, an evaluation after each epoch. albert_tf's tokenizer and metrics serve both sides;
-checkpoints are counted for albert_tf alone. Takes the options of `albert-tf finetune`, too. Needs
-`pip install 'albert_tf[peers]'`.
+checkpoints are counted for albert_tf alone. Takes the options of `albert-tf finetune`, too; with
+`--dtype-policy mixed_bfloat16` both sides train in it. Needs `pip install 'albert_tf[peers]'`.
 """
 
 import argparse
@@ -117,6 +117,7 @@ def theirs(options):
         disable_tqdm=True,
         seed=options.seed,
         use_cpu=True,
+        bf16=options.dtype_policy == "mixed_bfloat16",
     )
     data = [{"row": row, "input_ids": range(size)} for row, size in enumerate(rows.lengths)]
     transformers.Trainer(

@@ -33,8 +33,9 @@ def training_batches(
     batch_size: int,
     seed: int,
     start: int = 0,
-    multiple: int = 1,
+    parts: int = 1,
     part: tuple[int, int] = (0, 1),
+    multiple: int = 1,
 ) -> tf.data.Dataset:
     """Yields batches epoch after epoch, without end, beginning with batch number `start`.
 
@@ -43,17 +44,22 @@ def training_batches(
     labels is 0, so that they count neither in a loss nor in its mean, whatever their labels are.
 
     Args:
-        multiple: number of replicas times micro-batches.
+        parts: number of replicas times micro-batches.
         part: number of this host, from 0, and of all hosts; each yields its part of every batch.
+        multiple: see `length_multiple`.
     """
-    size, count = filled_size(batch_size, multiple), steps_per_epoch(len(data), batch_size)
+    size, count = filled_size(batch_size, parts), steps_per_epoch(len(data), batch_size)
 
     @lru_cache(maxsize=1)
     def order(epoch: int) -> list[np.ndarray]:
         return batch_order(data.lengths, batch_size, seed, epoch)
 
     def batch(rows: np.ndarray) -> Any:
-        return data.batch(rows) if multiple == 1 else _filled(data, rows, size)
+        if parts == 1:
+            return data.batch(rows, multiple)
+        features, labels = data.batch(np.resize(rows, size), multiple)
+        weights = (np.arange(size) < len(rows)).astype("float32")
+        return features, {**labels, SAMPLE_WEIGHT: weights}
 
     def batch_at(number: int) -> Any:
         epoch, place = divmod(number, count)
@@ -92,25 +98,15 @@ def mapped_batches(
     return numbers.map(batch).prefetch(8).with_options(options)
 
 
-def filled_size(batch_size: int, multiple: int) -> int:
-    """Returns the rows of a batch that `multiple` equal parts share."""
-    return -(-batch_size // multiple) * multiple
-
-
-def _filled(data: Rows, rows: np.ndarray, size: int) -> Any:
-    features, labels = data.batch(np.resize(rows, size))
-    weights = (np.arange(size) < len(rows)).astype("float32")
-    return features, {**labels, SAMPLE_WEIGHT: weights}
+def filled_size(batch_size: int, parts: int) -> int:
+    """Returns the rows of a batch that equal parts share."""
+    return -(-batch_size // parts) * parts
 
 
 def evaluation_order(lengths: np.ndarray, batch_size: int) -> list[np.ndarray]:
-    """The rows of each batch of an evaluation: every row once, sorted by length.
-
-    The first batch is the smaller one, so that the second differs from it in both axes: TensorFlow
-    then traces a model of any batch and length, after two batches instead of three.
-    """
+    """The rows of each batch of an evaluation: every row once, sorted by length."""
     order = np.argsort(lengths, kind="stable")
-    return np.split(order, range(len(order) % batch_size or batch_size, len(order), batch_size))
+    return np.split(order, range(batch_size, len(order), batch_size))
 
 
 def steps_per_epoch(examples: int, batch_size: int) -> int:

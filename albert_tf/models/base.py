@@ -132,7 +132,20 @@ class PreTrainedModel(keras.Model):
         return super().predict(as_arrays(x), *args, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
-        return super().predict_on_batch(as_arrays(x))
+        x = as_arrays(x)
+        if self.predict_function is None:
+            self.make_predict_function()
+            if keras.backend.backend() == "tensorflow" and not self.run_eagerly:
+                _trace_for_all_sizes(self.predict_function, x)
+        return super().predict_on_batch(x)
+
+    def predict_step(self, *args: Any) -> Any:
+        backbone = self._backbone()
+        backbone.needs_gradients = False
+        try:
+            return super().predict_step(*args)
+        finally:
+            backbone.needs_gradients = True
 
     def make_train_function(self, force: bool = False) -> Any:
         # Otherwise the first step would make the optimizer's slots, and TensorFlow trace twice.
@@ -343,3 +356,17 @@ def _require_config(cls: type, config: Any) -> None:
             "A model is made from an AlbertConfig: AlbertConfig.from_size(name), or "
             f"{cls.__name__}.from_pretrained(directory). Received: {config!r}."
         )
+
+
+def _trace_for_all_sizes(function: Any, inputs: Any) -> None:
+    """Traces a `predict_function` of TensorFlow for batches of every size and length.
+
+    By itself it would trace the first batch, the first of another length, and the first of
+    another size.
+    """
+    import tensorflow as tf
+
+    specs = tf.nest.map_structure(
+        lambda values: tf.TensorSpec([None] * len(values.shape), values.dtype), inputs
+    )
+    function.get_concrete_function([(specs,)])

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
+from albert_tf.data.tasks.rows import length_multiple
 from albert_tf.errors import UserError
 from albert_tf.pipelines.texts import FEATURES, Window, text_windows
 from albert_tf.text.encoding import pad
@@ -15,7 +16,6 @@ from albert_tf.text.tokenizer import check_fit
 
 Options = TypeVar("Options")
 Outputs = Mapping[str, np.ndarray]
-MULTIPLE: Final = 8  # Rows are padded to multiples of it, so that few graphs are traced.
 SORTED: Final = 16  # Number of batches of a list whose rows are sorted by length together.
 POSITIONS: Final = "masked_lm_positions"
 _NESTED: Final = ("tokenizer_kwargs", "tokenize_kwargs")  # Hugging Face's dicts of options
@@ -111,7 +111,8 @@ class Pipeline(ABC, Generic[Options]):
 
     def _arrays(self, windows: Sequence[Window]) -> dict[str, np.ndarray]:
         """Returns int32 `[B, T]` by name, padded on the right."""
-        length = -(-max(each.length for each in windows) // MULTIPLE) * MULTIPLE
+        multiple = length_multiple(self.model.jit_compile)
+        length = -(-max(each.length for each in windows) // multiple) * multiple
         arrays = dict(
             self.tokenizer.pad(
                 {name: [each.features[name] for each in windows] for name in FEATURES},

@@ -64,7 +64,7 @@ def test_the_end_of_an_iterator_waits_for_no_tuner(data):
 
 def test_evaluation_sees_every_row_once_by_length(data):
     batches = evaluation_order(data.lengths, BATCH)
-    assert [len(rows) for rows in batches] == [3, 4, 4, 4, 4, 4]
+    assert [len(rows) for rows in batches] == [4, 4, 4, 4, 4, 3]
     order = np.concatenate(batches)
     assert sorted(order) == list(range(N))
     assert (np.diff(data.lengths[order]) >= 0).all()
@@ -86,9 +86,9 @@ def test_texts_pairs_and_choices_share_batches_by_length(shape):
 def test_batches_that_several_share_are_filled_up(data):
     """Compares the rows that count with those of one device; hosts share each batch."""
     plain = training_batches(data, BATCH, seed=1).take(7)
-    whole = list(training_batches(data, BATCH, seed=1, multiple=6).take(7))
+    whole = list(training_batches(data, BATCH, seed=1, parts=6).take(7))
     hosts = [
-        training_batches(data, BATCH, seed=1, multiple=6, part=(number, 2)).take(7)
+        training_batches(data, BATCH, seed=1, parts=6, part=(number, 2)).take(7)
         for number in range(2)
     ]
     for (_, expected), (features, labels), *parts in zip(plain, whole, *hosts, strict=True):

@@ -76,6 +76,32 @@ def test_predict_and_save(model, small_features, tmp_path):
     np.testing.assert_array_equal(loaded(small_features).last_hidden_state, expected)
 
 
+def test_predict_returns_every_layer_to_those_who_ask(small_config, small_features):
+    """Without such a request its layers are a loop, which returns the last one alone."""
+
+    class Layers(AlbertModel):
+        def call(self, inputs, training=None):
+            return super().call(inputs, output_hidden_states=True).hidden_states
+
+    model = Layers(small_config)
+    found = model.predict(small_features, verbose=0)
+    for layer, expected in zip(found, model(small_features), strict=True):
+        np.testing.assert_allclose(layer, expected, atol=2e-6)
+
+
+def test_batches_of_all_sizes_are_predicted_by_one_graph(small_config, small_features):
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("JAX compiles each size, torch has no graph")
+    model = AlbertModel(dataclasses.replace(small_config, num_hidden_groups=1))
+    for rows, length in ((2, 7), (2, 5), (1, 3)):
+        batch = {name: values[:rows, :length] for name, values in small_features.items()}
+        found = model.predict_on_batch(batch).last_hidden_state
+        np.testing.assert_allclose(found, model(batch).last_hidden_state, atol=2e-6)
+    assert model.predict_function.experimental_get_tracing_count() == 1
+    (graph,) = model.predict_function._list_all_concrete_functions_for_serialization()
+    assert "While" in {operation.type for operation in graph.graph.get_operations()}
+
+
 def test_weights_file(model, small_config, small_features, tmp_path):
     model.save_weights(tmp_path / "model.weights.h5")
     other = AlbertModel(small_config)

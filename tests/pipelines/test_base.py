@@ -100,8 +100,14 @@ def window(*ids, **more):
     return Window({"input_ids": list(ids), "token_type_ids": [1] * len(ids), **more})
 
 
-def test_batches_are_padded_to_multiples_of_eight_within_the_model(pipe):
+def test_batches_are_padded_to_the_longest_row(pipe):
+    arrays = pipe("feature-extraction")._arrays([window(5, 6, 7), window(*range(1, 10))])
+    assert arrays["input_ids"].shape == (2, 9)
+
+
+def test_for_xla_batches_are_padded_to_multiples_of_eight_within_the_model(pipe, monkeypatch):
     extract = pipe("feature-extraction")
+    monkeypatch.setattr(extract.model, "jit_compile", True)
     arrays = extract._arrays([window(5, 6, 7), window(*range(1, 10))])
     assert {name: array.shape for name, array in arrays.items()} == dict.fromkeys(
         ("input_ids", "token_type_ids", "attention_mask"), (2, 16)
