@@ -14,7 +14,7 @@ from albert_tf.data.tasks.answers import encode_questions
 from albert_tf.data.tasks.choices import choice_rows, segments
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.questions import question_of, trainable
-from albert_tf.data.tasks.rows import Rows, length_multiple
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.tagging import encode_words
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -237,7 +237,7 @@ def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
     A model's only target comes as an array, several as a dict.
     """
     begun, size = count(), steps_per_epoch(len(rows), batch_size)
-    multiple = length_multiple(keras.Model().jit_compile)  # what Keras chooses for a model
+    jit_compile = keras.Model().jit_compile  # what Keras chooses for a model
 
     @lru_cache(maxsize=1)
     def order(epoch: int) -> list[np.ndarray]:
@@ -246,7 +246,7 @@ def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
         return np.split(np.arange(len(rows)), range(batch_size, len(rows), batch_size))
 
     def batch(chosen: np.ndarray) -> Any:
-        features, labels = rows.batch(chosen, multiple)
+        features, labels = rows.batch(chosen, jit_compile)
         if not labels:
             return features
         return features, next(iter(labels.values())) if len(labels) == 1 else labels

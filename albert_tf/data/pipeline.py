@@ -35,7 +35,7 @@ def training_batches(
     start: int = 0,
     parts: int = 1,
     part: tuple[int, int] = (0, 1),
-    multiple: int = 1,
+    jit_compile: bool = False,
 ) -> tf.data.Dataset:
     """Yields batches epoch after epoch, without end, beginning with batch number `start`.
 
@@ -46,7 +46,7 @@ def training_batches(
     Args:
         parts: number of replicas times micro-batches.
         part: number of this host, from 0, and of all hosts; each yields its part of every batch.
-        multiple: see `length_multiple`.
+        jit_compile: whether XLA compiles the step; see `Rows.batch`.
     """
     size, count = filled_size(batch_size, parts), steps_per_epoch(len(data), batch_size)
 
@@ -56,8 +56,8 @@ def training_batches(
 
     def batch(rows: np.ndarray) -> Any:
         if parts == 1:
-            return data.batch(rows, multiple)
-        features, labels = data.batch(np.resize(rows, size), multiple)
+            return data.batch(rows, jit_compile)
+        features, labels = data.batch(np.resize(rows, size), jit_compile)
         weights = (np.arange(size) < len(rows)).astype("float32")
         return features, {**labels, SAMPLE_WEIGHT: weights}
 

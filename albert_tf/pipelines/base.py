@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
-from albert_tf.data.tasks.rows import length_multiple
 from albert_tf.errors import UserError
 from albert_tf.pipelines.texts import FEATURES, Window, text_windows
-from albert_tf.text.encoding import pad
+from albert_tf.text.encoding import pad, padded_length
 from albert_tf.text.tokenizer import check_fit
 
 Options = TypeVar("Options")
@@ -111,8 +110,8 @@ class Pipeline(ABC, Generic[Options]):
 
     def _arrays(self, windows: Sequence[Window]) -> dict[str, np.ndarray]:
         """Returns int32 `[B, T]` by name, padded on the right."""
-        multiple = length_multiple(self.model.jit_compile)
-        length = -(-max(each.length for each in windows) // multiple) * multiple
+        longest = max(each.length for each in windows)
+        length = padded_length(longest, self.model.jit_compile)
         arrays = dict(
             self.tokenizer.pad(
                 {name: [each.features[name] for each in windows] for name in FEATURES},

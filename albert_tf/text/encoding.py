@@ -180,6 +180,14 @@ def pad(row: list[Any], length: int, value: Any, side: str = "right") -> list[An
     return padding + row if side == "left" else row + padding
 
 
+def padded_length(longest: int, jit_compile: bool) -> int:
+    """Returns the length of a batch: that of its longest row, for XLA a multiple of 8.
+
+    XLA compiles anew for each length; TensorFlow's own graphs take any.
+    """
+    return -(-longest // 8) * 8 if jit_compile else longest
+
+
 def pad_rows(
     features: Mapping[str, list[Any]],
     strategy: PaddingStrategy,

@@ -14,7 +14,7 @@ from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order
 from albert_tf.data.tasks.base import Outputs, Task
 from albert_tf.data.tasks.named import task_of
-from albert_tf.data.tasks.rows import Rows, length_multiple
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
@@ -109,9 +109,9 @@ def predictions(
 ) -> list[Any]:
     """Returns a model's prediction for each example; calls `at` with the number of rows done."""
     outputs: list[Outputs] = [{}] * len(rows)
-    done, multiple = 0, length_multiple(model.jit_compile)
+    done = 0
     for batch in evaluation_order(rows.lengths, batch_size):
-        found = model.predict_on_batch(rows.inputs(batch, multiple))
+        found = model.predict_on_batch(rows.inputs(batch, model.jit_compile))
         if any(np.isnan(values).any() for values in found.values()):
             raise UserError(
                 "A model's outputs must be numbers. Received: NaN. Its weights are damaged or its "

@@ -12,7 +12,7 @@ from albert_tf.data.pipeline import filled_size, steps_per_epoch, training_batch
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.named import task_of
-from albert_tf.data.tasks.rows import Rows, length_multiple
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.training import reports, runtime
@@ -172,7 +172,7 @@ def _train(
         loop.step,
         parts,
         part=(here.index, here.count),
-        multiple=length_multiple(options.jit_compile or loop.model.jit_compile),
+        jit_compile=options.jit_compile or loop.model.jit_compile,
     )
     details = {"signature": batches.element_spec, "objective": loss}
     train(loop, options, strategy, batches, filled_size(batch_size, parts), **details)

@@ -6,14 +6,10 @@ from typing import Any, Final
 import numpy as np
 
 from albert_tf.data import features
+from albert_tf.text.encoding import padded_length
 
 IGNORED: Final = -100  # label of a position that doesn't count
 SAMPLE_WEIGHT: Final = "sample_weight"  # name among labels: 0 for a row that doesn't count
-
-
-def length_multiple(jit_compile: bool) -> int:
-    """Returns what a batch's length is rounded up to: XLA compiles each length anew."""
-    return 8 if jit_compile else 1
 
 
 class Rows:
@@ -60,36 +56,36 @@ class Rows:
         return len(self._ids)
 
     def batch(
-        self, rows: np.ndarray, multiple: int = 1
+        self, rows: np.ndarray, jit_compile: bool = False
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Returns features `[B, T]` or `[B, C, T]` padded to the longest row, and labels.
 
-        T is rounded up to a multiple, or to the longest of all rows: the model may have no position
-        beyond it. Padding has the mask 0, and the label -100.
+        With `jit_compile` T is rounded up (`padded_length`), at most to the longest of all rows:
+        the model may have no position beyond it. Padding has the mask 0, and the label -100.
         """
-        length = self._length(rows, multiple) if self.tags else None
+        length = self._length(rows, jit_compile) if self.tags else None
         labels = {
             name: _padded([values[row] for row in rows], IGNORED, length)
             for name, values in self.labels.items()
         }
-        inputs = self.inputs(rows, multiple)
+        inputs = self.inputs(rows, jit_compile)
         return {**inputs, **{name: labels[name] for name in self.label_inputs}}, labels
 
-    def inputs(self, rows: np.ndarray, multiple: int = 1) -> dict[str, np.ndarray]:
+    def inputs(self, rows: np.ndarray, jit_compile: bool = False) -> dict[str, np.ndarray]:
         """Returns the features of `batch` without labels."""
         arrays = {name: [values[row] for row in rows] for name, values in self.arrays.items()}
         arrays.setdefault(
             features.ATTENTION_MASK.name, [np.ones_like(self._ids[row]) for row in rows]
         )
-        length = self._length(rows, multiple)
+        length = self._length(rows, jit_compile)
         return {
             name: _padded(values, self._fills.get(name, 0), length)
             for name, values in arrays.items()
         }
 
-    def _length(self, rows: np.ndarray, multiple: int) -> int:
-        rounded = -(-int(self.lengths[rows].max()) // multiple) * multiple
-        return min(rounded, int(self.lengths.max()))
+    def _length(self, rows: np.ndarray, jit_compile: bool) -> int:
+        length = padded_length(int(self.lengths[rows].max()), jit_compile)
+        return min(length, int(self.lengths.max()))
 
 
 def _label(value: Any) -> np.ndarray:

@@ -1,7 +1,7 @@
 import numpy as np
 
 from albert_tf.data import features
-from albert_tf.data.tasks.rows import Rows, length_multiple
+from albert_tf.data.tasks.rows import Rows
 
 IDS = [[2, 5, 6, 3], [2, 7, 3], [2, *range(4, 13), 3]]
 TYPES = [[0] * len(row) for row in IDS]
@@ -53,7 +53,7 @@ def test_labels_that_the_model_needs_are_features_of_training_alone():
 
 def test_lengths_are_rounded_up_to_the_longest_of_all_rows():
     """A model of 11 positions, say, can't take 16."""
-    data, multiple = rows([4, 0, 1]), length_multiple(jit_compile=True)
-    found = [data.inputs(np.array([row]), multiple)["input_ids"].shape[1] for row in range(3)]
-    assert found == [8, 8, 11]
-    assert data.inputs(np.array([0]))["input_ids"].shape[1] == 4
+    data, each = rows([4, 0, 1]), np.split(np.arange(3), 3)
+    for_xla = [data.inputs(row, jit_compile=True)["input_ids"].shape[1] for row in each]
+    assert for_xla == [8, 8, 11]
+    assert [data.inputs(row)["input_ids"].shape[1] for row in each] == [4, 3, 11]
