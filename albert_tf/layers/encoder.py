@@ -192,20 +192,16 @@ class AlbertEncoder(ConfiguredLayer):
     def _looped(
         self, hidden: Tensor, bias: Tensor, first_only: bool, training: bool | None
     ) -> Tensor:
-        schedule = self.schedule[:-1] if first_only else self.schedule
-        for group, visits in itertools.groupby(schedule):
-            blocks = self.group(group)
-
-            def visit(_: Tensor, hidden: Tensor, blocks: list[AlbertBlock] = blocks) -> Tensor:
-                for block in blocks:
-                    hidden, _ = block(hidden, bias, training=training)
-                return hidden
-
-            count = len(list(visits))
-            hidden = visit(0, hidden) if count == 1 else ops.fori_loop(0, count, visit, hidden)
-        if first_only:
-            *blocks, last = self.group(self.schedule[-1])
+        def visit(blocks: list[AlbertBlock], _: Tensor, hidden: Tensor) -> Tensor:
             for block in blocks:
                 hidden, _ = block(hidden, bias, training=training)
-            hidden, _ = last(hidden, bias, rows=1, training=training)
+            return hidden
+
+        schedule = self.schedule[:-1] if first_only else self.schedule
+        for group, visits in itertools.groupby(schedule):
+            once, count = functools.partial(visit, self.group(group)), len(list(visits))
+            hidden = once(0, hidden) if count == 1 else ops.fori_loop(0, count, once, hidden)
+        if first_only:
+            *blocks, last = self.group(self.schedule[-1])
+            hidden, _ = last(visit(blocks, 0, hidden), bias, rows=1, training=training)
         return hidden
