@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 from memory import memory
-from runtime_runners import NAMES, litert, onnx, openvino, tensorflow
+from peers_products import PRODUCTS
+from peers_trainers import keras_trainer, torch_trainer
+from runtime_runners import KERAS_HUB, NAMES, litert, onnx, openvino, tensorflow
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 MATRIX = 2048  # side of the square product
 MEGABYTES = 1  # of text to tokenize
-LEARNING_RATE = 2e-5
 WORKS = ("prepare", "product", "products", "inference", "answers", "tokenizing", "training")
-KERAS_HUB = dict(zip(NAMES, ("token_ids", "padding_mask", "segment_ids"), strict=True))
 
 
 def prepare(folder, options):
@@ -174,41 +174,6 @@ def products(folder, options):
     return found
 
 
-def tensorflow_products(weights, biases, count):
-    import tensorflow as tf
-
-    pairs = [(tf.Variable(one), tf.Variable(two)) for one, two in zip(weights, biases, strict=True)]
-
-    @tf.function(reduce_retracing=True)
-    def layers(rows):
-        for weight, bias in pairs * count:
-            rows = tf.nn.bias_add(tf.matmul(rows, weight), bias)
-        return rows
-
-    return lambda rows: layers(tf.constant(rows)).numpy()
-
-
-def torch_products(weights, biases, count):
-    import torch
-
-    pairs = [
-        (torch.from_numpy(one.T.copy()), torch.from_numpy(two))
-        for one, two in zip(weights, biases, strict=True)
-    ]
-
-    def layers(rows):
-        rows = torch.from_numpy(rows)
-        with torch.inference_mode():
-            for weight, bias in pairs * count:
-                rows = torch.nn.functional.linear(rows, weight, bias)
-        return rows.numpy()
-
-    return layers
-
-
-PRODUCTS = {"tensorflow": tensorflow_products, "torch": torch_products}
-
-
 def answers(folder, options):
     """Returns texts per second, memory and answers of a pipeline, warmed up by one batch."""
     texts, path = json.loads((folder / "texts.json").read_text("utf-8")), str(folder / "model")
@@ -276,56 +241,6 @@ def training(folder, options):
     taken = timed(step, options.seconds)
     peak = memory("VmHWM")
     return {"milliseconds": taken, "peak": peak, "added": peak - empty, "losses": losses}
-
-
-def keras_trainer(folder, options, rows, labels):
-    import keras
-
-    optimizer = keras.optimizers.AdamW(LEARNING_RATE, weight_decay=0.01, global_clipnorm=1.0)
-    if options.runner == "albert_tf":
-        from albert_tf import AlbertForSequenceClassification
-
-        empty = memory("VmRSS")
-        model = AlbertForSequenceClassification.from_pretrained(folder / "model")
-        model.compile(optimizer)
-    else:
-        import keras_hub
-
-        empty = memory("VmRSS")
-        model = keras_hub.models.AlbertTextClassifier.from_preset(
-            str(folder / "keras-hub"), preprocessor=None
-        )
-        model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-        rows = {name: rows[ours] for ours, name in KERAS_HUB.items()}
-
-    def step():
-        model.reset_metrics()  # the loss is a mean since the last reset
-        return model.train_on_batch(rows, labels, return_dict=True)["loss"]
-
-    return empty, step
-
-
-def torch_trainer(folder, options, rows, labels):
-    import torch
-    import transformers
-
-    empty = memory("VmRSS")
-    model = transformers.AlbertForSequenceClassification.from_pretrained(
-        folder / "model", dtype=torch.float32, attn_implementation="sdpa"
-    ).train()
-    optimizer = torch.optim.AdamW(model.parameters(), LEARNING_RATE, weight_decay=0.01)
-    given = {name: torch.from_numpy(value).long() for name, value in rows.items()}
-    given["labels"] = torch.from_numpy(labels).long()
-
-    def step():
-        loss = model(**given).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.detach()
-
-    return empty, step
 
 
 def shape(text):

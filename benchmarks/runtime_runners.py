@@ -23,6 +23,7 @@ import numpy as np
 from memory import memory
 
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
+KERAS_HUB = dict(zip(NAMES, ("token_ids", "padding_mask", "segment_ids"), strict=True))
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
