@@ -140,6 +140,7 @@ class PreTrainedModel(keras.Model):
         return super().predict_on_batch(x)
 
     def predict_step(self, *args: Any) -> Any:
+        """Does as Keras', and allows the layers to be a loop of the graph."""
         backbone = self._backbone()
         backbone.needs_gradients = False
         try:
