@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, dense, layer_norm
+from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, as_rows, dense, layer_norm
 
 # google-research/albert's value; float16 can represent it, and its exponential is 0 in float32.
 MASKED: Final = -10000.0
@@ -63,9 +63,9 @@ class SelfAttention(ConfiguredLayer):
         self.output_dropout = Dropout(config.hidden_dropout_prob, dtype=self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
-        hidden = (None, None, self.config.hidden_size)
-        for layer in (self.query, self.key, self.value, self.dense, self.layer_norm):
-            layer.build(hidden)
+        for layer in (self.query, self.key, self.value, self.dense):
+            layer.build((None, self.config.hidden_size))
+        self.layer_norm.build((None, None, self.config.hidden_size))
 
     def call(
         self,
@@ -74,31 +74,24 @@ class SelfAttention(ConfiguredLayer):
         rows: int | None = None,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        key, value = (self._heads(layer(hidden)) for layer in (self.key, self.value))
+        key, value = (self._heads(layer, hidden) for layer in (self.key, self.value))
         if rows is not None:
             hidden, bias = hidden[:, :rows], bias[:, :, :rows]
-        query = self._heads(self.query(hidden))
+        query = self._heads(self.query, hidden)
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         # Scaled after the product: with the scale before it, oneDNN's fusion returns an empty
         # tensor inside a graph loop.
         scores = ops.cast(scores, bias.dtype) * self.head_size**-0.5 + bias
         probabilities = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
         attended = ops.matmul(self.attention_dropout(probabilities, training=training), value)
-        projected = self.dense(self._joined(attended))
+        joined = ops.transpose(attended, (0, 2, 1, 3))
+        projected = self.dense(ops.reshape(joined, (-1, self.config.hidden_size)))
+        projected = ops.reshape(projected, ops.shape(hidden))
         hidden = hidden + self.output_dropout(projected, training=training)
         return self.layer_norm(hidden), probabilities
 
-    def _heads(self, hidden: Tensor) -> Tensor:
-        """`[B, T, H]` to `[B, A, T, H/A]`."""
+    def _heads(self, projection: keras.layers.Dense, hidden: Tensor) -> Tensor:
+        """Projects `[B, T, H]` to `[B, A, T, H/A]`."""
         batch, length = ops.shape(hidden)[:2]
-        split = ops.reshape(
-            hidden, (batch, length, self.config.num_attention_heads, self.head_size)
-        )
-        return ops.transpose(split, (0, 2, 1, 3))
-
-    def _joined(self, heads: Tensor) -> Tensor:
-        """`[B, A, T, H/A]` to `[B, T, H]`."""
-        batch, _, length, _ = ops.shape(heads)
-        return ops.reshape(
-            ops.transpose(heads, (0, 2, 1, 3)), (batch, length, self.config.hidden_size)
-        )
+        split = (batch, length, self.config.num_attention_heads, self.head_size)
+        return ops.transpose(ops.reshape(projection(as_rows(hidden)), split), (0, 2, 1, 3))

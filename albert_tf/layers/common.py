@@ -96,9 +96,22 @@ def initializer(config: AlbertConfig) -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
-def dense(units: int, config: AlbertConfig, name: str, dtype: Any) -> keras.layers.Dense:
-    """An affine map of the last axis to `units`."""
-    return keras.layers.Dense(units, kernel_initializer=initializer(config), name=name, dtype=dtype)
+def dense(
+    units: int,
+    config: AlbertConfig,
+    name: str,
+    dtype: Any,
+    activation: Callable[[Tensor], Tensor] | None = None,
+) -> keras.layers.Dense:
+    """An affine map of the last axis to `units`, and the activation of it."""
+    return keras.layers.Dense(
+        units, activation, kernel_initializer=initializer(config), name=name, dtype=dtype
+    )
+
+
+def as_rows(hidden: Tensor) -> Tensor:
+    """`[B, T, H]` to `[B·T, H]`, where TensorFlow fuses a product with its bias and gelu."""
+    return ops.reshape(hidden, (-1, hidden.shape[-1]))
 
 
 def layer_norm(config: AlbertConfig, name: str, dtype: Any) -> keras.layers.LayerNormalization:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.common import (
@@ -10,6 +11,7 @@ from albert_tf.layers.common import (
     ConfiguredLayer,
     Dropout,
     Tensor,
+    as_rows,
     dense,
     layer_norm,
 )
@@ -29,18 +31,20 @@ class FeedForward(ConfiguredLayer):
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         policy = self.dtype_policy
-        self.activation = ACTIVATION_FUNCTIONS[config.hidden_act]
-        self.intermediate = dense(config.intermediate_size, config, "intermediate", policy)
+        activation = ACTIVATION_FUNCTIONS[config.hidden_act]
+        self.intermediate = dense(
+            config.intermediate_size, config, "intermediate", policy, activation
+        )
         self.output_dense = dense(config.hidden_size, config, "output_dense", policy)
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=policy)
         self.layer_norm = layer_norm(config, "layer_norm", policy)
 
     def build(self, input_shape: Any = None) -> None:
-        hidden = (None, None, self.config.hidden_size)
-        self.intermediate.build(hidden)
-        self.output_dense.build((None, None, self.config.intermediate_size))
-        self.layer_norm.build(hidden)
+        self.intermediate.build((None, self.config.hidden_size))
+        self.output_dense.build((None, self.config.intermediate_size))
+        self.layer_norm.build((None, None, self.config.hidden_size))
 
     def call(self, hidden: Tensor, training: bool | None = None) -> Tensor:
-        transformed = self.output_dense(self.activation(self.intermediate(hidden)))
+        transformed = self.output_dense(self.intermediate(as_rows(hidden)))
+        transformed = ops.reshape(transformed, ops.shape(hidden))
         return self.layer_norm(hidden + self.dropout(transformed, training=training))

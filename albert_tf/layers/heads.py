@@ -19,9 +19,7 @@ from albert_tf.layers.ids import checked_ids, rows_at
 
 def pooler(config: AlbertConfig, dtype: Any) -> keras.layers.Dense:
     """BERT's pooler: tanh of an affine map of the first token's `[B, H]`."""
-    layer = dense(config.hidden_size, config, "pooler", dtype)
-    layer.activation = keras.activations.tanh
-    return layer
+    return dense(config.hidden_size, config, "pooler", dtype, ops.tanh)
 
 
 def in_float32(logits: Tensor) -> Tensor:
@@ -82,8 +80,8 @@ class MaskedLMHead(ConfiguredLayer):
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.activation = ACTIVATION_FUNCTIONS[config.hidden_act]
-        self.dense = dense(config.embedding_size, config, "dense", self.dtype_policy)
+        activation = ACTIVATION_FUNCTIONS[config.hidden_act]
+        self.dense = dense(config.embedding_size, config, "dense", self.dtype_policy, activation)
         self.layer_norm = layer_norm(config, "layer_norm", self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
@@ -110,7 +108,7 @@ class MaskedLMHead(ConfiguredLayer):
     def call(self, hidden: Tensor, word_embeddings: Tensor, positions: Tensor = None) -> Tensor:
         if positions is not None:
             hidden = at_positions(hidden, positions)
-        transformed = self.layer_norm(self.activation(self.dense(hidden)))
+        transformed = self.layer_norm(self.dense(hidden))
         logits = ops.matmul(transformed, ops.transpose(word_embeddings))
         return in_float32(logits) + in_float32(self.bias)
 

@@ -19,6 +19,12 @@ from albert_tf.training.sums import COUNT, LOSS, pretraining_means
 B, T, P, V = 6, 9, 3, 31
 STEPS = 4
 NAMES = {AlbertAdamW: "adamw", Lamb: "lamb"}  # in the references
+# Key biases have no true gradient: rounding alone moves them. In float64, ten steps of AdamW move
+# the kernel to 3.7e-5 from the original's: so much is the rounding of its float32.
+ROUNDED = {
+    AlbertAdamW: ("self/key/bias", "cls/predictions/transform/dense/kernel"),
+    Lamb: ("self/key/bias",),
+}
 # Keras' torch backend draws dropout from torch's generator, which a state doesn't contain.
 DROPOUT = 0.0 if keras.backend.backend() == "torch" else 0.2
 
@@ -51,10 +57,7 @@ def in_the_originals_names(model):
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", [Lamb, AlbertAdamW])
 def test_ten_steps_of_the_original(golden, kind):
-    """Compares the loss curve, and every weight after steps 1, 2 and 10.
-
-    Key biases have no true gradient: rounding alone moves them.
-    """
+    """Compares the loss curve, and every weight after steps 1, 2 and 10."""
     model = AlbertForPreTraining.from_pretrained(
         golden / "B_original_tf1" / "c1_base_gelu" / "pretrain",
         hidden_dropout_prob=0.0,
@@ -79,7 +82,7 @@ def test_ten_steps_of_the_original(golden, kind):
         }
         assert found.keys() == expected.keys() and len(found) == 32
         for name, value in expected.items():
-            tolerance = 5e-5 if name.endswith("self/key/bias") else 1e-5
+            tolerance = 5e-5 if name.endswith(ROUNDED[kind]) else 1e-5
             np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance, err_msg=name)
 
 
