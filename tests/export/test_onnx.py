@@ -13,7 +13,9 @@ from albert_tf_export import onnx as onnx_export
 from albert_tf_export.onnx import convert
 from albert_tf_export.signatures import ids_signature
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.models import AlbertForSequenceClassification
 
 TASKS = (
     "encoder",
@@ -60,6 +62,23 @@ def test_outputs_are_those_of_keras(task, exported):
     report = exported(task)
     (difference,) = report.differences.values()
     assert difference.share < 0.03  # 3e-6 of the largest output
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("quantize", ["none", "dynamic"])
+def test_exact_gelu(quantize, onnxruntime, make_classifier, tokenizer, tmp_path):
+    model = make_classifier(hidden_act="gelu")
+    report = export_onnx(model, tokenizer, tmp_path / "gelu.onnx", quantize=quantize)
+    assert report.differences["ids"].share < (0.03 if quantize == "none" else 1)
+
+
+@pytest.mark.peers
+def test_weights_that_were_never_trained(onnxruntime, tokenizer, tmp_path):
+    """Their biases are 0, so that TensorFlow's optimizer removes the additions."""
+    config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size)
+    model = AlbertForSequenceClassification(config)
+    report = export_onnx(model, tokenizer, tmp_path / "untrained.onnx")
+    assert report.differences["ids"].share < 0.03
 
 
 @pytest.mark.peers
