@@ -7,7 +7,7 @@ import pytest
 import safetensors.numpy
 
 from albert_tf import assets, pipeline
-from albert_tf.checkpoints.finder import find, is_bundled
+from albert_tf.checkpoints.finder import find
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.models.auto import load_pretrained
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -45,14 +45,14 @@ def test_a_folder_of_that_name_comes_first(small_config, tmp_path, monkeypatch):
     AlbertForPreTraining(small_config).save_pretrained(tmp_path / "small")
     monkeypatch.chdir(tmp_path)
     assert AlbertForPreTraining.from_pretrained("small").config.vocab_size == 31
-    assert not find("small").bundled and not is_bundled("small")
+    assert not find("small").bundled
 
 
 def test_a_checkpoint_of_that_name_comes_first(tmp_path, monkeypatch):
-    assert find("small").bundled and is_bundled("small")
+    assert find("small").bundled
     (tmp_path / "small.index").touch()
     monkeypatch.chdir(tmp_path)
-    assert find("small").format == "tf1" and not is_bundled("small")
+    assert find("small").format == "tf1"
 
 
 def test_it_fills_masks():

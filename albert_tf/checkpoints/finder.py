@@ -133,21 +133,14 @@ def find(
     path = Path(name_or_path).expanduser() / (hub_options.get("subfolder") or "")
     found = Found(path)
     if not path.is_dir():
-        if is_bundled(name_or_path):
-            found = Found(assets.model(str(name_or_path)), bundled=True)
-        elif prefix := tf_checkpoint.find_prefix(path):
+        if prefix := tf_checkpoint.find_prefix(path):
             return Found(prefix.parent, "tf1", prefix)
+        if str(name_or_path) in assets.MODELS:
+            found = Found(assets.model(str(name_or_path)), bundled=True)
         else:
             repository = hub.Repository(_repository_name(str(name_or_path), path), **hub_options)
             found = Found(_download(repository, weights, tokenizer))
     return _with_format(found) if weights else found
-
-
-def is_bundled(name_or_path: str | os.PathLike[str]) -> bool:
-    """Whether a name is that of a bundled model, and of no directory or checkpoint here."""
-    path = Path(name_or_path)
-    is_here = path.is_dir() or path.with_name(f"{path.name}.index").exists()
-    return str(name_or_path) in assets.MODELS and not is_here
 
 
 def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> AlbertConfig:

@@ -64,9 +64,9 @@ def _trained(options: FinetuningOptions, seed: int, strategy: Any) -> dict[str, 
     Args:
         seed: of weights, order and dropout; `options.seed` splits a single file.
     """
-    recipe = options.plan()
     task = task_of(options)
     training, dev = task.train_and_dev(options.dev_fraction, options.seed)
+    recipe = options.plan()
     keras.utils.set_random_seed(seed)
     with runtime.scope(strategy):
         model, tokenizer = finetuning_model(options, recipe, task, training)

@@ -29,7 +29,7 @@ REMOVED: Final = ".{}.removed"  # a folder while it is removed
 Form = Literal["original", "usual"]  # of a schedule's decay
 _TRAINING: Final = (
     "training (defaults: for GLUE the paper's table 14; for your own data a rate of 2e-5, batches "
-    "of 32, 3 epochs; from random weights 5e-4, 64, 3)"
+    "of 32, 3 epochs; for models narrower than base 3e-4, 16, 5; from random weights 5e-4, 64, 3)"
 )
 DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 _DEVICES: Final = "precision, memory and devices"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from albert_tf.checkpoints import finder
+from albert_tf.config import AlbertConfig
 from albert_tf.data.options import SQUAD
 from albert_tf.sizes import SIZES
 
@@ -62,9 +63,9 @@ TABLE_14: Final[Mapping[str, Recipe]] = {
 OWN_DATA: Final = Recipe(2e-5, 32, 0.0, None, 0.1, max_length=128)
 # The table's rates are too small for random weights; these reach 0.80 on SST-2 in minutes.
 FROM_RANDOM_WEIGHTS: Final = Recipe(5e-4, 64, 0.1, None, 0.1, max_length=128)
-# No task that was tried collapses at these, and at twice the rate or in larger batches some do
-# (docs/results.md).
-BUNDLED: Final = Recipe(3e-4, 16, 0.1, None, 0.1, max_length=128, epochs=5)
+# For models narrower than base, chosen with the bundled one: no task that was tried collapses at
+# these, and at twice the rate or in larger batches some do (docs/results.md).
+SMALL: Final = Recipe(3e-4, 16, 0.1, None, 0.1, max_length=128, epochs=5)
 
 
 def recipe(task: str, model: str) -> Recipe:
@@ -72,13 +73,17 @@ def recipe(task: str, model: str) -> Recipe:
 
     Args:
         task: a key of `TABLE_14`, or another name.
-        model: the option of `finetune`. Table 14 is for published models; random weights and the
-            bundled models need larger rates.
+        model: the option of `finetune`. Table 14 is for models of the published sizes; random
+            weights and smaller models need larger rates.
+    Raises:
+        UserError: there is no such model.
     """
-    row = TABLE_14.get(task, OWN_DATA)
-    if not is_size(model) and not finder.is_bundled(model):
-        return row
-    chosen = FROM_RANDOM_WEIGHTS if is_size(model) else BUNDLED
+    if is_size(model):
+        chosen = FROM_RANDOM_WEIGHTS
+    elif finder.read_config(model).hidden_size < AlbertConfig.from_size("base").hidden_size:
+        chosen = SMALL
+    else:
+        return TABLE_14.get(task, OWN_DATA)
     # Windows of a question have to have room for its context.
     windows = TABLE_14[SQUAD].max_length
     return chosen._replace(max_length=windows) if task.startswith(SQUAD) else chosen

@@ -1,22 +1,30 @@
 import pytest
 
+from albert_tf.config import AlbertConfig
 from albert_tf.data.options import CLASSIFY
 from albert_tf.data.tasks.glue import GLUE
+from albert_tf.errors import UserError
 from albert_tf.training.options import FinetuningOptions
 from albert_tf.training.recipes import (
-    BUNDLED,
     FROM_RANDOM_WEIGHTS,
     OWN_DATA,
+    SMALL,
     TABLE_14,
     recipe,
 )
 
-PUBLISHED = "albert/albert-base-v2"
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A folder with the configuration of a published size; recipes need no weights."""
+    folder = tmp_path_factory.mktemp("base")
+    AlbertConfig.from_size("base").save_pretrained(folder)
+    return str(folder)
 
 
-def test_every_task_of_glue_has_its_row_of_the_table():
+def test_every_task_of_glue_has_its_row_of_the_table(base):
     assert TABLE_14.keys() == {*GLUE, "squad", "squad2", "race"}
-    assert all(recipe(task, PUBLISHED) == TABLE_14[task] for task in GLUE)
+    assert all(recipe(task, base) == TABLE_14[task] for task in GLUE)
 
 
 @pytest.mark.parametrize(
@@ -36,17 +44,21 @@ def test_every_task_of_glue_has_its_row_of_the_table():
         ("race", (2e-5, 32, 0.1, 12000, 1000, 512)),
     ],
 )
-def test_the_paper(task, row):
-    assert recipe(task, PUBLISHED)[:6] == row  # arXiv 1909.11942, table 14
-    assert recipe(task, PUBLISHED).classifier_dropout == 0.1
+def test_the_paper(task, row, base):
+    assert recipe(task, base)[:6] == row  # arXiv 1909.11942, table 14
+    assert recipe(task, base).classifier_dropout == 0.1
 
 
-def plan(**others):
-    given = {"task": "rte", "model": PUBLISHED, "data": ".", "output": "out", **others}
-    return FinetuningOptions(**given).plan()
+@pytest.fixture
+def plan(base):
+    def planned(**others):
+        given = {"task": "rte", "model": base, "data": ".", "output": "out", **others}
+        return FinetuningOptions(**given).plan()
+
+    return planned
 
 
-def test_scaled_steps_see_as_many_examples():
+def test_scaled_steps_see_as_many_examples(plan):
     found = plan(batch_size=8, scale_steps=True)
     assert (found.batch_size, found.steps, found.warmup) == (8, 3200, 800)
     assert plan(batch_size=8).steps == plan(scale_steps=True).steps == 800
@@ -55,21 +67,31 @@ def test_scaled_steps_see_as_many_examples():
     assert (own.steps, own.warmup, own.epochs) == (None, 0.1, 3)
 
 
-def test_dropout_of_encoder_and_classifier():
+def test_dropout_of_encoder_and_classifier(plan):
     assert plan(dropout=0.2, classifier_dropout=0.0)[2::5] == (0.2, 0.0)
 
 
-def test_random_weights_and_bundled_models_have_other_recipes():
-    assert recipe(CLASSIFY, PUBLISHED) == OWN_DATA
+def test_random_weights_have_another_recipe(base):
+    assert recipe(CLASSIFY, base) == OWN_DATA
     for task in (CLASSIFY, "sst2"):
         assert recipe(task, "mini") == recipe(task, "sizes/mine.json") == FROM_RANDOM_WEIGHTS
-        assert recipe(task, "small") == BUNDLED
     assert recipe("squad", "mini") == FROM_RANDOM_WEIGHTS._replace(max_length=384)
-    assert recipe("squad", "small") == BUNDLED._replace(max_length=384)
-    assert OWN_DATA.steps is FROM_RANDOM_WEIGHTS.steps is BUNDLED.steps is None
+    assert OWN_DATA.steps is FROM_RANDOM_WEIGHTS.steps is SMALL.steps is None
 
 
-def test_a_folder_here_comes_before_the_bundled_model(tmp_path, monkeypatch):
+def test_small_models_have_another_recipe_under_any_name(tmp_path):
+    AlbertConfig.from_pretrained("small").save_pretrained(tmp_path)
+    for model in ("small", str(tmp_path)):
+        assert recipe(CLASSIFY, model) == recipe("sst2", model) == SMALL
+        assert recipe("squad", model) == SMALL._replace(max_length=384)
+
+
+def test_a_folder_here_comes_before_the_bundled_model(base, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "small").mkdir()
+    (tmp_path / "small").symlink_to(base)
     assert recipe("sst2", "small") == TABLE_14["sst2"]
+
+
+def test_no_model():
+    with pytest.raises(UserError, match="no-such-folder"):
+        recipe("sst2", "./no-such-folder")
