@@ -14,9 +14,10 @@ from albert_tf.config import AlbertConfig
 Tensor: TypeAlias = Any
 Layer = TypeVar("Layer", bound="ConfiguredLayer")
 
-# Hugging Face's names: "gelu" is the exact form, "gelu_new" the tanh approximation.
+# Hugging Face's names: "gelu" is the exact form, "gelu_new" the tanh approximation. `ops.gelu`'s
+# exact form has an Erfc, which tf2onnx doesn't know.
 ACTIVATION_FUNCTIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
-    "gelu": lambda x: ops.gelu(x, approximate=False),
+    "gelu": lambda x: 0.5 * x * (1.0 + ops.erf(x * 0.5**0.5)),
     "gelu_new": lambda x: ops.gelu(x, approximate=True),
     "relu": ops.relu,
     "silu": ops.silu,

@@ -102,12 +102,6 @@ class PreTrainedModel(keras.Model):
             UserError: Keras can't write the format on this backend.
         """
         backend = keras.backend.backend()
-        if format == "onnx":
-            # tf2onnx 1.17 writes a file whose Reshape fails in ONNX Runtime; a loop is right.
-            raise UserError(
-                "An ONNX file must be made with a loop of layers. Received: format='onnx'. Call "
-                "albert_tf.export_onnx or albert-tf export onnx."
-            )
         if backend == "torch":  # Keras traces no dict of inputs there.
             raise UserError(
                 "model.export must run on TensorFlow or JAX. Received: KERAS_BACKEND=torch. Call "

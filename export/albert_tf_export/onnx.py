@@ -122,9 +122,7 @@ def convert(
 
     inputs = list(signature.inputs)
     function = tf.function(_refusing_negative(signature), input_signature=inputs, autograph=False)
-    made, _ = tf2onnx.convert.from_function(
-        function, input_signature=inputs, opset=OPSET, custom_op_handlers={"Erfc": (_erfc, [])}
-    )
+    made, _ = tf2onnx.convert.from_function(function, input_signature=inputs, opset=OPSET)
     _keep_weights_outside(made.graph)
     if quantize == "none":
         _share_embedding(made.graph)
@@ -160,15 +158,6 @@ def _refusing_negative(signature: Signature) -> Any:
         return signature.function(*largest)
 
     return function
-
-
-def _erfc(graph: Any, node: Any, name: str, arguments: Any) -> None:
-    """Writes 1 - Erf: tf2onnx has no Erfc, of which TensorFlow makes the exact gelu."""
-    outputs = {"shapes": node.output_shapes, "dtypes": node.output_dtypes}
-    graph.remove_node(name)
-    erf = graph.make_node("Erf", node.input, **outputs)
-    one = graph.make_const(f"{name}_one", np.ones((), np.float32))
-    graph.make_node("Sub", [one.output[0], erf.output[0]], outputs=node.output, **outputs)
 
 
 def _keep_weights_outside(graph: Any) -> None:

@@ -73,6 +73,17 @@ def test_exact_gelu(quantize, onnxruntime, make_classifier, tokenizer, tmp_path)
 
 
 @pytest.mark.peers
+@pytest.mark.parametrize("hidden_act", ["gelu", "gelu_new"])
+def test_export_of_keras(hidden_act, make_classifier, session, features, tmp_path):
+    """Its layers are unrolled, and its rows of any number and length."""
+    model = make_classifier(hidden_act=hidden_act)
+    model.export(tmp_path / "keras.onnx", format="onnx", verbose=False)
+    for inputs in (features, {name: value[:1, :6] for name, value in features.items()}):
+        (found,) = session(tmp_path / "keras.onnx").run(None, inputs)
+        np.testing.assert_allclose(found, model(inputs)["logits"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.peers
 def test_weights_that_were_never_trained(onnxruntime, tokenizer, tmp_path):
     """Their biases are 0, so that TensorFlow's optimizer removes the additions."""
     config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size)

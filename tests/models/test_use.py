@@ -333,8 +333,3 @@ def test_export_without_a_signature(task, task_config, tmp_path):
         assert found.keys() == expected.keys()
         for name, value in expected.items():
             np.testing.assert_allclose(found[name], value, atol=1e-5, rtol=0)
-
-
-def test_export_to_onnx_says_the_way(small_config, tmp_path):
-    with pytest.raises(UserError, match="Call albert_tf.export_onnx"):
-        AlbertModel(small_config).export(tmp_path / "model.onnx", format="onnx")
