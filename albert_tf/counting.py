@@ -8,9 +8,9 @@ from albert_tf.config import AlbertConfig, group_schedule
 
 FLOAT32: Final = 4  # bytes
 
-# For each activation function, the number of arrays `[N, I]` that the backward pass reads, its
-# result included; on TensorFlow these functions are compositions.
-ACTIVATION_ARRAYS: Final = {"gelu": 4, "gelu_new": 5, "relu": 1, "silu": 2, "swish": 2, "tanh": 1}
+# For each activation function, the number of arrays `[N, I]` that the backward pass reads: its
+# result, and its input where `layers.functions` or TensorFlow computes the gradient from it.
+ACTIVATION_ARRAYS: Final = {"gelu": 2, "gelu_new": 2, "relu": 1, "silu": 2, "swish": 2, "tanh": 1}
 
 # TensorFlow sums a weight's gradients at the end, or as soon as more than 4 of them, and more than
 # 128 MiB, are waiting.
@@ -81,12 +81,11 @@ def activations(
 ) -> int:
     """Returns the bytes of the forward pass's results that the backward pass reads, in float32.
 
-    With N = B·T pieces, a block has `N · (10·H + 5·I + A·T)` such numbers: of width H its input,
-    query, key, value, the joined heads, two for each layer norm, and the first layer norm's result;
-    5 of width I for "gelu_new" (see `ACTIVATION_ARRAYS`); the attention's probabilities. Dropout
-    adds its results, and masks with a byte for each number. With gradient checkpointing each block
-    has its input, and one block at a time the rest. Heads, and under a thousandth that layer norms
-    add, are left out.
+    With N = B·T pieces, a block has `N · (8·H + 2·I + A·T)` such numbers: of width H its input,
+    query, key, value, the joined heads, both layer norms' inputs, and the first one's result; of
+    width I the activation's input and result (see `ACTIVATION_ARRAYS`); the attention's
+    probabilities. Dropout adds its results, and masks with a byte for each number. With gradient
+    checkpointing each block has its input, and one block at a time the rest. Heads are left out.
     """
     pieces = batch_size * length
     blocks = config.num_hidden_layers * config.inner_group_num
@@ -122,7 +121,7 @@ def _most_waiting(uses: int, size: int) -> int:
 def _block_bytes(config: AlbertConfig, length: int) -> int:
     """Bytes for one piece in one block."""
     attended = config.num_attention_heads * length
-    arrays = 10 * config.hidden_size + attended
+    arrays = 8 * config.hidden_size + attended
     arrays += ACTIVATION_ARRAYS[config.hidden_act] * config.intermediate_size
     masks = 0
     if config.attention_probs_dropout_prob:
@@ -134,6 +133,6 @@ def _block_bytes(config: AlbertConfig, length: int) -> int:
 
 
 def _embedding_bytes(config: AlbertConfig) -> int:
-    """Bytes for one piece: the norm's input, normalised input and result, and the mask."""
+    """Bytes for one piece: the norm's input and result, and the mask."""
     size = config.embedding_size
-    return FLOAT32 * 3 * size + (size if config.hidden_dropout_prob else 0)
+    return FLOAT32 * 2 * size + (size if config.hidden_dropout_prob else 0)

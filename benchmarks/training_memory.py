@@ -28,7 +28,13 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 STEPS = 3
-SAME_TENSOR = {"Reshape", "Identity", "ExpandDims", "Squeeze"}  # views of what they are given
+SAME_TENSOR = {
+    "Reshape",
+    "Identity",
+    "IdentityN",
+    "ExpandDims",
+    "Squeeze",
+}  # views of what they are given
 NOT_KEPT = {"ReadVariableOp", "Const", "Placeholder"}
 
 
@@ -78,7 +84,8 @@ def kept_bytes(model, batch_size, length):
 
     def source(tensor):
         while tensor.op.type in SAME_TENSOR:
-            tensor = tensor.op.inputs[0]
+            number = tensor.value_index if tensor.op.type == "IdentityN" else 0
+            tensor = tensor.op.inputs[number]
         return tensor
 
     def step(ids, labels):

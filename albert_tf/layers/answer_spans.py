@@ -12,8 +12,8 @@ from albert_tf.layers.common import (
     Tensor,
     dense,
     initializer,
-    layer_norm,
 )
+from albert_tf.layers.functions import layer_norm
 from albert_tf.layers.heads import at_positions, in_float32
 
 IMPOSSIBLE: Final = -1e30  # logit of a position where no answer may be; float32

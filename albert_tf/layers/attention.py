@@ -6,7 +6,8 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, as_rows, dense, layer_norm
+from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, as_rows, dense
+from albert_tf.layers.functions import layer_norm
 
 # google-research/albert's value; float16 can represent it, and its exponential is 0 in float32.
 MASKED: Final = -10000.0

@@ -1,8 +1,8 @@
-"""Shared by all layers: the base class, tensors' type, initializer, norm, activations, dropout."""
+"""Shared by all layers: the base class, tensors' type, dropout, affine maps, initializer."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import keras
 from keras import ops
@@ -13,17 +13,6 @@ from albert_tf.config import AlbertConfig
 # have no common base, so that type checkers read it as `Any`; the name is for people.
 Tensor: TypeAlias = Any
 Layer = TypeVar("Layer", bound="ConfiguredLayer")
-
-# Hugging Face's names: "gelu" is the exact form, "gelu_new" the tanh approximation. `ops.gelu`'s
-# exact form has an Erfc, which tf2onnx doesn't know.
-ACTIVATION_FUNCTIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
-    "gelu": lambda x: 0.5 * x * (1.0 + ops.erf(x * 0.5**0.5)),
-    "gelu_new": lambda x: ops.gelu(x, approximate=True),
-    "relu": ops.relu,
-    "silu": ops.silu,
-    "swish": ops.silu,
-    "tanh": ops.tanh,
-}
 
 
 class ConfiguredLayer(keras.layers.Layer):
@@ -113,8 +102,3 @@ def dense(
 def as_rows(hidden: Tensor) -> Tensor:
     """`[B, T, H]` to `[B·T, H]`, where TensorFlow fuses a product with its bias and gelu."""
     return ops.reshape(hidden, (-1, hidden.shape[-1]))
-
-
-def layer_norm(config: AlbertConfig, name: str, dtype: Any) -> keras.layers.LayerNormalization:
-    """Layer norm of the last axis; Keras computes it in float32 under half precision."""
-    return keras.layers.LayerNormalization(epsilon=config.layer_norm_eps, name=name, dtype=dtype)

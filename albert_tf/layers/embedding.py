@@ -12,8 +12,8 @@ from albert_tf.layers.common import (
     Tensor,
     dense,
     initializer,
-    layer_norm,
 )
+from albert_tf.layers.functions import layer_norm
 from albert_tf.layers.ids import LIMITS, checked_ids, rows_at
 
 

@@ -7,14 +7,13 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.common import (
-    ACTIVATION_FUNCTIONS,
     ConfiguredLayer,
     Dropout,
     Tensor,
     as_rows,
     dense,
-    layer_norm,
 )
+from albert_tf.layers.functions import Activation, layer_norm
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -31,7 +30,7 @@ class FeedForward(ConfiguredLayer):
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         policy = self.dtype_policy
-        activation = ACTIVATION_FUNCTIONS[config.hidden_act]
+        activation = Activation(config.hidden_act, dtype=policy)
         self.intermediate = dense(
             config.intermediate_size, config, "intermediate", policy, activation
         )

@@ -7,13 +7,12 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.common import (
-    ACTIVATION_FUNCTIONS,
     ConfiguredLayer,
     Dropout,
     Tensor,
     dense,
-    layer_norm,
 )
+from albert_tf.layers.functions import Activation, layer_norm
 from albert_tf.layers.ids import checked_ids, rows_at
 
 
@@ -80,7 +79,7 @@ class MaskedLMHead(ConfiguredLayer):
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
-        activation = ACTIVATION_FUNCTIONS[config.hidden_act]
+        activation = Activation(config.hidden_act, dtype=self.dtype_policy)
         self.dense = dense(config.embedding_size, config, "dense", self.dtype_policy, activation)
         self.layer_norm = layer_norm(config, "layer_norm", self.dtype_policy)
 

@@ -1,0 +1,142 @@
+"""Activation functions and layer norm, whose gradients read their inputs alone.
+
+Automatic differentiation keeps each array that the gradient of a composition reads, for gelu's tanh
+form five. In training the gradients here keep one, and compute the others again.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.layers.common import Tensor
+
+Elementwise: TypeAlias = Callable[[Tensor], Tensor]
+
+CUBIC: Final = 0.044715  # of gelu's tanh form; Hendrycks and Gimpel, arXiv 1606.08415
+
+
+def _from_input(function: Elementwise, derivative: Elementwise) -> Elementwise:
+    """Returns `function` with a gradient that computes `derivative` from the input.
+
+    The two need different forms: TensorFlow would merge equal operations and keep their results.
+    """
+
+    @ops.custom_gradient
+    def call(x: Tensor) -> tuple[Tensor, Elementwise]:
+        def gradient(upstream: Tensor) -> Tensor:
+            return ops.cast(_wide(upstream) * derivative(_wide(x)), x.dtype)
+
+        return function(x), gradient
+
+    return call
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Casts half precision to float32."""
+    return ops.cast(x, keras.backend.result_type(x.dtype, "float32"))
+
+
+def _gelu(x: Tensor) -> Tensor:
+    """x·Φ(x), without `ops.gelu`'s Erfc, which tf2onnx doesn't know."""
+    return 0.5 * x * (1.0 + ops.erf(x * 0.5**0.5))
+
+
+def _gelu_derivative(x: Tensor) -> Tensor:
+    """Φ(x) + x·φ(x)"""
+    density = ops.exp(-0.5 * ops.square(x)) / math.sqrt(2.0 * math.pi)
+    return 0.5 * ops.erfc(x * -(0.5**0.5)) + x * density
+
+
+def _gelu_new(x: Tensor) -> Tensor:
+    return ops.gelu(x, approximate=True)
+
+
+def _gelu_new_derivative(x: Tensor) -> Tensor:
+    """The tanh form is x·σ(z) with z = √(8/π)·(x + 0.044715·x³); its derivative is σ + x·σ'·z'."""
+    scale, square = math.sqrt(8.0 / math.pi), ops.square(x)
+    gate = ops.sigmoid(scale * x * (1.0 + CUBIC * square))
+    return gate + x * gate * (1.0 - gate) * scale * (1.0 + 3.0 * CUBIC * square)
+
+
+# Hugging Face's names: "gelu" is the exact form, "gelu_new" the tanh approximation.
+ACTIVATION_FUNCTIONS: Final[Mapping[str, Elementwise]] = {
+    "gelu": _gelu,
+    "gelu_new": _gelu_new,
+    "relu": ops.relu,
+    "silu": ops.silu,
+    "swish": ops.silu,
+    "tanh": ops.tanh,
+}
+_IN_TRAINING: Final[Mapping[str, Elementwise]] = {
+    "gelu": _from_input(_gelu, _gelu_derivative),
+    "gelu_new": _from_input(_gelu_new, _gelu_new_derivative),
+}
+
+
+def _differentiates(training: bool | None) -> bool:
+    """Whether a call needs our gradients: torch's own kernels keep no more."""
+    return bool(training) and keras.backend.backend() != "torch"
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class Activation(keras.layers.Layer):
+    """Applies an activation function, for use inside `keras.layers.Dense`.
+
+    Args:
+        function: a key of `ACTIVATION_FUNCTIONS`.
+    """
+
+    def __init__(self, function: str, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.function = function
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "function": self.function}
+
+    def call(self, x: Tensor, training: bool | None = None) -> Tensor:
+        function = ACTIVATION_FUNCTIONS[self.function]
+        if _differentiates(training):
+            function = _IN_TRAINING.get(self.function, function)
+        return function(x)
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class LayerNorm(keras.layers.LayerNormalization):
+    """Keras' layer norm of the last axis, in float32 under half precision.
+
+    Source: arXiv 1607.06450.
+    """
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        if not _differentiates(training):
+            return super().call(inputs)
+        # Copies, because TensorFlow allows no variables inside.
+        normalized = ops.custom_gradient(self._normalized)
+        return normalized(inputs, ops.copy(self.gamma), ops.copy(self.beta))
+
+    def _normalized(self, x: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, Any]:
+        def gradient(upstream: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            upstream, wide = _wide(upstream), _wide(x)
+            mean, variance = ops.moments(wide, -1, keepdims=True)
+            inverse = ops.rsqrt(variance + self.epsilon)
+            normalized = (wide - mean) * inverse
+            scaled = upstream * gamma
+            of_mean = ops.mean(scaled, -1, keepdims=True)
+            of_variance = normalized * ops.mean(scaled * normalized, -1, keepdims=True)
+            rows = tuple(range(len(x.shape) - 1))
+            return (
+                ops.cast(inverse * (scaled - of_mean - of_variance), x.dtype),
+                ops.sum(upstream * normalized, rows),
+                ops.sum(upstream, rows),
+            )
+
+        return ops.layer_normalization(x, gamma, beta, self.axis, self.epsilon), gradient
+
+
+def layer_norm(config: AlbertConfig, name: str, dtype: Any) -> LayerNorm:
+    """Returns a layer norm with the configuration's epsilon."""
+    return LayerNorm(epsilon=config.layer_norm_eps, name=name, dtype=dtype)

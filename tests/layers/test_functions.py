@@ -1,0 +1,107 @@
+"""Gradients are compared with differences of NumPy's values in float64."""
+
+import functools
+import math
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf.layers.functions import ACTIVATION_FUNCTIONS, Activation, layer_norm
+
+STEP = 1e-5
+POINTS = np.linspace(-9.0, 9.0, 361)
+FORMULAS = {
+    "gelu": lambda x: x * np.vectorize(math.erfc)(-x / 2**0.5) / 2,
+    # Hendrycks and Gimpel, arXiv 1606.08415.
+    "gelu_new": lambda x: x * (1 + np.tanh((2 / math.pi) ** 0.5 * (x + 0.044715 * x**3))) / 2,
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+def gradients(function, *arrays):
+    """Returns the gradients of the sum of `function(*arrays)`."""
+    tensors = [ops.convert_to_tensor(array) for array in arrays]
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            total = ops.sum(function(*tensors))
+        return tape.gradient(total, tensors)
+    if keras.backend.backend() == "torch":
+        tensors = [tensor.clone().requires_grad_() for tensor in tensors]
+        ops.sum(function(*tensors)).backward()
+        return [tensor.grad for tensor in tensors]
+    import jax
+
+    places = tuple(range(len(tensors)))
+    return jax.grad(lambda *tensors: ops.sum(function(*tensors)), places)(*tensors)
+
+
+def slopes(function, x):
+    """Returns the derivative of an elementwise NumPy function at float64 `x`."""
+    return (function(x + STEP) - function(x - STEP)) / (2 * STEP)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("gelu", 0.8413447), ("gelu_new", 0.8411920), ("relu", 1), ("silu", 0.7310586)],
+)
+def test_activations_at_one(name, value):
+    """The exact gelu is the normal distribution's integral; BERT's is an approximation of it."""
+    assert float(ACTIVATION_FUNCTIONS[name](ops.ones(()))) == pytest.approx(value, abs=2e-6)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_gradients_of_activations(name, training):
+    activation = functools.partial(Activation(name), training=training)
+    (found,) = gradients(activation, POINTS.astype("float32"))
+    expected = slopes(FORMULAS[name], POINTS)
+    tolerance = 2e-6 if training else 5e-6  # automatic differentiation reads a saturated tanh
+    np.testing.assert_allclose(ops.convert_to_numpy(found), expected, atol=tolerance)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="torch's own gradients")
+@pytest.mark.parametrize("name", ["gelu", "gelu_new"])
+def test_gradients_of_gelu_are_rounded_once_to_half_precision(name):
+    points = ops.convert_to_tensor(POINTS.astype("float32"), "bfloat16")
+    activation = functools.partial(Activation(name, dtype="bfloat16"), training=True)
+    (found,) = gradients(activation, points)
+    assert keras.backend.standardize_dtype(found.dtype) == "bfloat16"
+    points, found = (ops.convert_to_numpy(ops.cast(each, "float32")) for each in (points, found))
+    expected = slopes(FORMULAS[name], points.astype("float64"))
+    np.testing.assert_allclose(found, expected, rtol=2**-8, atol=1e-5)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 5)])
+def test_gradients_of_layer_norm(small_config, shape, training):
+    generator = np.random.default_rng(1)
+    weights = generator.standard_normal(shape)
+    arrays = (generator.normal(2.0, 3.0, shape), *generator.normal(1.0, 0.5, (2, 5)))
+    layer = layer_norm(small_config, "norm", "float32")
+    layer.build(shape)
+
+    def weighted(x, gamma, beta):
+        return layer.stateless_call([gamma, beta], [], x, training=training)[0] * weights.astype(
+            "float32"
+        )
+
+    def total(x, gamma, beta):
+        deviation = np.sqrt(x.var(-1, keepdims=True) + small_config.layer_norm_eps)
+        return (weights * ((x - x.mean(-1, keepdims=True)) / deviation * gamma + beta)).sum()
+
+    found = gradients(weighted, *(array.astype("float32") for array in arrays))
+    for place, gradient in enumerate(found):
+        for index in np.ndindex(arrays[place].shape):
+
+            def moved(values, place=place, index=index):
+                changed = [array.copy() for array in arrays]
+                changed[place][index] = values
+                return total(*changed)
+
+            expected = slopes(moved, arrays[place][index])
+            assert float(gradient[index]) == pytest.approx(expected, abs=1e-5)
