@@ -37,7 +37,9 @@ def run(options: FinetuningOptions) -> int:
     from albert_tf.data.tasks.classification import ONE_CLASS
     from albert_tf.training.finetune import finetune
     from albert_tf.training.loop import Interrupted
+    from albert_tf.training.strategies import share_threads
 
+    share_threads()
     try:
         report = finetune(options)
     except Interrupted:

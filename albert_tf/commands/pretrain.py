@@ -48,7 +48,9 @@ def run(options: PretrainingOptions) -> int:
     """Trains; 130 if interrupted."""
     from albert_tf.training.loop import Interrupted
     from albert_tf.training.pretrain import pretrain
+    from albert_tf.training.strategies import share_threads
 
+    share_threads()
     try:
         report = pretrain(options)
     except Interrupted:

@@ -13,7 +13,7 @@ from albert_tf.layers.common import (
     as_rows,
     dense,
 )
-from albert_tf.layers.functions import Activation, layer_norm
+from albert_tf.layers.functions import activation, layer_norm
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -30,9 +30,9 @@ class FeedForward(ConfiguredLayer):
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         policy = self.dtype_policy
-        activation = Activation(config.hidden_act, dtype=policy)
+        function = activation(config, policy)
         self.intermediate = dense(
-            config.intermediate_size, config, "intermediate", policy, activation
+            config.intermediate_size, config, "intermediate", policy, function
         )
         self.output_dense = dense(config.hidden_size, config, "output_dense", policy)
         self.dropout = Dropout(config.hidden_dropout_prob, dtype=policy)

@@ -84,7 +84,7 @@ def _differentiates(training: bool | None) -> bool:
 
 @keras.saving.register_keras_serializable("albert_tf")
 class Activation(keras.layers.Layer):
-    """Applies an activation function, for use inside `keras.layers.Dense`.
+    """Applies an activation function.
 
     Args:
         function: a key of `ACTIVATION_FUNCTIONS`.
@@ -135,6 +135,12 @@ class LayerNorm(keras.layers.LayerNormalization):
             )
 
         return ops.layer_normalization(x, gamma, beta, self.axis, self.epsilon), gradient
+
+
+def activation(config: AlbertConfig, dtype: Any) -> Elementwise:
+    """Returns the configuration's activation function, for `keras.layers.Dense`."""
+    # The layer itself would not be quantized: Keras skips layers that contain others.
+    return Activation(config.hidden_act, dtype=dtype).__call__
 
 
 def layer_norm(config: AlbertConfig, name: str, dtype: Any) -> LayerNorm:

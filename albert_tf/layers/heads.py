@@ -12,7 +12,7 @@ from albert_tf.layers.common import (
     Tensor,
     dense,
 )
-from albert_tf.layers.functions import Activation, layer_norm
+from albert_tf.layers.functions import activation, layer_norm
 from albert_tf.layers.ids import checked_ids, rows_at
 
 
@@ -79,8 +79,8 @@ class MaskedLMHead(ConfiguredLayer):
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
-        activation = Activation(config.hidden_act, dtype=self.dtype_policy)
-        self.dense = dense(config.embedding_size, config, "dense", self.dtype_policy, activation)
+        function = activation(config, self.dtype_policy)
+        self.dense = dense(config.embedding_size, config, "dense", self.dtype_policy, function)
         self.layer_norm = layer_norm(config, "layer_norm", self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:

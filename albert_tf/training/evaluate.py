@@ -1,10 +1,12 @@
 """Scores a fine-tuned model on labelled examples."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
 from albert_tf import models
@@ -22,6 +24,7 @@ from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.reports import write_predictions
+from albert_tf.training.strategies import side_by_side
 
 
 @accepts_keywords(EvaluationOptions)
@@ -109,9 +112,8 @@ def predictions(
 ) -> list[Any]:
     """Returns a model's prediction for each example; calls `at` with the number of rows done."""
     outputs: list[Outputs] = [{}] * len(rows)
-    done = 0
-    for batch in evaluation_order(rows.lengths, batch_size):
-        found = model.predict_on_batch(rows.inputs(batch, model.jit_compile))
+    done, order = 0, evaluation_order(rows.lengths, batch_size)
+    for batch, found in zip(order, _outputs(model, rows, order), strict=True):
         if any(np.isnan(values).any() for values in found.values()):
             raise UserError(
                 "A model's outputs must be numbers. Received: NaN. Its weights are damaged or its "
@@ -122,3 +124,19 @@ def predictions(
         done += len(batch)
         at(done)
     return task.predictions(examples, rows, outputs, model.config)
+
+
+def _outputs(
+    model: PreTrainedModel, rows: Rows, order: Sequence[np.ndarray]
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the outputs of each batch; TensorFlow computes several batches side by side."""
+
+    def predict(batch: np.ndarray) -> dict[str, np.ndarray]:
+        return model.predict_on_batch(rows.inputs(batch, model.jit_compile))
+
+    if keras.backend.backend() != "tensorflow":
+        yield from map(predict, order)
+        return
+    yield from map(predict, order[:1])  # traces the graph, in one thread
+    with ThreadPoolExecutor(side_by_side()) as pool:
+        yield from pool.map(predict, order[1:])

@@ -9,6 +9,7 @@ import tensorflow as tf
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.training.objective import Objective
 from albert_tf.training.optimizers import build_optimizer, inner
+from albert_tf.training.strategies import side_by_side
 from albert_tf.training.sums import PLAIN, Batch, Sums, batch_loss, counts, sums
 
 FAR: Final = 1_000_000_007  # between replicas' dropout seeds, which Keras draws below 1e9
@@ -56,6 +57,8 @@ class TrainingStep:
         with strategy.scope():
             build_optimizer(model)
         one = strategy.num_replicas_in_sync == 1
+        # XLA parallelizes by itself.
+        self.parts = side_by_side() if one and not jit_compile else 1
         self._run = tf.function(
             self._update if one else self._on_replicas,
             jit_compile=jit_compile if one else None,
@@ -130,9 +133,8 @@ class TrainingStep:
         return tf.ensure_shape(split, [self.micro_batches, size, *values.shape[1:]])
 
     def _gradients(self, batch: Batch, count: tf.Tensor) -> tuple[Sums, list[tf.Tensor]]:
-        features, labels = batch
         with tf.GradientTape() as tape:
-            found = sums(self.model, labels, self.model(features, training=True), self.objective)
+            found = _sums(self.model, batch, self.parts, self.objective, training=True)
             scaled = self.model.optimizer.scale_loss(batch_loss(found, count))
         variables = self.model.trainable_variables
         return found, tape.gradient(
@@ -160,6 +162,7 @@ class Evaluation:
 
     def __init__(self, model: PreTrainedModel, strategy: tf.distribute.Strategy):
         self.model, self.strategy = model, strategy
+        self.parts = side_by_side() if strategy.num_replicas_in_sync == 1 else 1
         self._run = tf.function(self._on_replicas, autograph=False)
 
     def __call__(self, dataset: tf.data.Dataset) -> Sums:
@@ -169,4 +172,22 @@ class Evaluation:
         return self.strategy.reduce("SUM", self.strategy.run(self._sums, (batch,)), axis=None)
 
     def _sums(self, batch: Batch) -> Sums:
-        return sums(self.model, batch[1], self.model(batch[0], training=False))
+        return _sums(self.model, batch, self.parts)
+
+
+def _sums(
+    model: PreTrainedModel,
+    batch: Batch,
+    parts: int,
+    objective: Objective = PLAIN,
+    training: bool = False,
+) -> Sums:
+    """Returns the sums of a batch, whose parts TensorFlow computes side by side.
+
+    Part i has each example whose number is i modulo `parts`, and so about as many pieces.
+    """
+    found = []
+    for number in range(parts):
+        features, labels = tf.nest.map_structure(lambda values, i=number: values[i::parts], batch)
+        found.append(sums(model, labels, model(features, training=training), objective))
+    return tf.add_n(found)

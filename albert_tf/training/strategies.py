@@ -1,5 +1,6 @@
 """The strategies of TensorFlow and JAX that spread training over devices and hosts."""
 
+import contextlib
 import functools
 import json
 import os
@@ -7,8 +8,12 @@ from typing import Any, Final
 
 import keras
 
+from albert_tf.data.jobs.local import cores
 from albert_tf.errors import UserError
 
+# Parts of a batch that TensorFlow computes at the same time on a CPU. One product of a small matrix
+# leaves threads idle; two products, each on half of the threads, don't.
+SIDE_BY_SIDE: Final = 2
 # Either one tells keras.distribution.initialize about several processes.
 JAX_CLUSTER: Final = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
 
@@ -25,6 +30,37 @@ def tensorflow_strategy(name: str) -> Any:
     if name == "mirrored":  # by name, because TF_CONFIG would add other hosts' devices
         return tf.distribute.MirroredStrategy(_local_devices())
     return tf.distribute.get_strategy()
+
+
+def side_by_side() -> int:
+    """Returns the number of parts of a batch that one device of TensorFlow computes in parallel."""
+    import tensorflow as tf
+
+    accelerators = tf.config.list_physical_devices("GPU") + tf.config.list_physical_devices("TPU")
+    return 1 if accelerators else SIDE_BY_SIDE
+
+
+def share_threads() -> None:
+    """Divides the CPU's threads among the parts of a batch, for a process that only trains.
+
+    On two cores a step of `small` takes three quarters of its time then; a single prediction takes
+    up to twice its time. Call it before TensorFlow computes anything: later it has no effect, nor
+    on several hosts, on accelerators, or where the user has set the numbers of threads.
+    """
+    if keras.backend.backend() != "tensorflow" or "TF_CONFIG" in os.environ or side_by_side() == 1:
+        return
+    import tensorflow as tf
+
+    threading = tf.config.threading
+    chosen = (
+        threading.get_intra_op_parallelism_threads(),
+        threading.get_inter_op_parallelism_threads(),
+        *map(os.environ.get, ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")),
+    )
+    if not any(chosen):
+        with contextlib.suppress(RuntimeError):  # TensorFlow has begun
+            threading.set_intra_op_parallelism_threads(max(1, cores() // SIDE_BY_SIDE))
+            threading.set_inter_op_parallelism_threads(SIDE_BY_SIDE)
 
 
 def _best_of_tensorflow() -> str:

@@ -156,6 +156,8 @@ def test_a_loss_by_the_outputs_name(small_config, small_features, y):
 def test_a_quantized_model_is_not_saved_as_one_of_floats(small_config, tmp_path):
     model = AlbertModel(small_config)
     model.quantize("int8")
+    kernels = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.Dense)]
+    assert {layer.quantization_mode for layer in kernels} == {"int8"}
     with pytest.raises(UserError, match="holds floating-point weights. Received: .* int8"):
         model.save_pretrained(tmp_path)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import keras
 import pytest
 
+from albert_tf.data.jobs.local import cores
 from albert_tf.errors import UserError
 from albert_tf.training import runtime
 from albert_tf.training.strategies import JAX_CLUSTER
@@ -186,6 +187,36 @@ def test_all_logical_devices_of_this_host_alone():
 def test_without_a_tpu():
     code = "try: runtime.strategy_for('tpu')\nexcept ValueError as error: print(error)"
     assert "A TPU must be in reach. Received: none (local: " in run(code)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("before", ["", "threading.set_inter_op_parallelism_threads(5)\n"])
+@pytest.mark.parametrize("variables", [{}, {"TF_CONFIG": "{}"}, {"TF_NUM_INTEROP_THREADS": "3"}])
+def test_threads_are_shared_where_nobody_chose_them(before, variables):
+    code = (
+        "import tensorflow as tf\n"
+        "from albert_tf.training.strategies import share_threads\n"
+        f"threading = tf.config.threading\n{before}"
+        "share_threads()\n"
+        "print(threading.get_intra_op_parallelism_threads(),"
+        " threading.get_inter_op_parallelism_threads())"
+    )
+    untouched = f"0 {5 if before else 0}"
+    shared = f"{max(1, cores() // 2)} 2"
+    assert run(code, **variables) == (untouched if before or variables else shared)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_threads_stay_once_tensorflow_computes():
+    code = (
+        "import tensorflow as tf\n"
+        "from albert_tf.training.strategies import share_threads\n"
+        "tf.constant(1.0); share_threads()\n"
+        "print(tf.config.threading.get_inter_op_parallelism_threads())"
+    )
+    assert run(code) == "0"
 
 
 @pytest.mark.tensorflow
