@@ -19,6 +19,10 @@ FORMULAS = {
     "silu": lambda x: x / (1 + np.exp(-x)),
 }
 
+of_ours = pytest.mark.skipif(
+    keras.backend.backend() == "torch", reason="on torch gradients are torch's own"
+)
+
 
 def gradients(function, *arrays):
     """Returns the gradients of the sum of `function(*arrays)`."""
@@ -64,7 +68,7 @@ def test_gradients_of_activations(name, training):
     np.testing.assert_allclose(ops.convert_to_numpy(found), expected, atol=tolerance)
 
 
-@pytest.mark.skipif(keras.backend.backend() == "torch", reason="torch's own gradients")
+@of_ours
 @pytest.mark.parametrize("name", ["gelu", "gelu_new"])
 def test_gradients_of_gelu_are_rounded_once_to_half_precision(name):
     points = ops.convert_to_tensor(POINTS.astype("float32"), "bfloat16")
@@ -76,6 +80,7 @@ def test_gradients_of_gelu_are_rounded_once_to_half_precision(name):
     np.testing.assert_allclose(found, expected, rtol=2**-8, atol=1e-5)
 
 
+@of_ours
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("shape", [(3, 5), (2, 3, 5)])
 def test_gradients_of_layer_norm(small_config, shape, training):
