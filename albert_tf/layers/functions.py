@@ -82,9 +82,8 @@ def _differentiates(training: bool | None) -> bool:
     return bool(training) and keras.backend.backend() != "torch"
 
 
-@keras.saving.register_keras_serializable("albert_tf")
 class Activation(keras.layers.Layer):
-    """Applies an activation function.
+    """An activation function that Keras tells whether a call is for training.
 
     Args:
         function: a key of `ACTIVATION_FUNCTIONS`.
@@ -93,9 +92,6 @@ class Activation(keras.layers.Layer):
     def __init__(self, function: str, **kwargs: Any):
         super().__init__(**kwargs)
         self.function = function
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "function": self.function}
 
     def call(self, x: Tensor, training: bool | None = None) -> Tensor:
         function = ACTIVATION_FUNCTIONS[self.function]
@@ -119,6 +115,8 @@ class LayerNorm(keras.layers.LayerNormalization):
         return normalized(inputs, ops.copy(self.gamma), ops.copy(self.beta))
 
     def _normalized(self, x: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, Any]:
+        """Returns the result, and the function of its gradient."""
+
         def gradient(upstream: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             upstream, wide = _wide(upstream), _wide(x)
             mean, variance = ops.moments(wide, -1, keepdims=True)
