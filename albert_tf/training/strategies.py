@@ -43,9 +43,9 @@ def side_by_side() -> int:
 def share_threads() -> None:
     """Divides the CPU's threads among the parts of a batch, for a process that only trains.
 
-    On two cores a step of `small` takes three quarters of its time then; a single prediction takes
-    up to twice its time. Call it before TensorFlow computes anything: later it has no effect, nor
-    on several hosts, on accelerators, or where the user has set the numbers of threads.
+    On two cores a step of `small` takes three quarters of its time then; predictions one by one
+    take up to 1.7 times theirs. Call it before TensorFlow computes anything: later it has no
+    effect, nor on several hosts, on accelerators, or where the user has set the threads.
     """
     if keras.backend.backend() != "tensorflow" or "TF_CONFIG" in os.environ or side_by_side() == 1:
         return
