@@ -6,12 +6,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.layers.common import (
-    ConfiguredLayer,
-    Dropout,
-    Tensor,
-    dense,
-)
+from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, dense
 from albert_tf.layers.functions import activation, layer_norm
 from albert_tf.layers.ids import checked_ids, rows_at
 
