@@ -2,7 +2,8 @@
 
     make bench                                         # base; about an hour on two cores
     python benchmarks/peers.py [--size large] [--shapes 1x128 8x128] [--threads 1] [--rounds 3]
-                               [--texts dev.tsv] [--only inference] [--output build/bench]
+                               [--texts dev.tsv] [--questions xquad.en.json]
+                               [--only inference] [--output build/bench]
 
 All run the same weights, which are random, on the same inputs and the same cores: the first
 --threads ones of this machine. Each case has a fresh process in each of --rounds rounds, in turns,
@@ -32,6 +33,7 @@ from peers_runners import shape
 from runtimes import json_or_reason, processor, versions
 
 RUNNERS = Path(__file__).with_name("peers_runners.py")
+QUESTIONS = 300
 PACKAGES = (
     *("albert_tf", "tensorflow", "keras", "ai-edge-litert", "keras-hub", "torch", "transformers"),
     *("onnxruntime", "openvino", "numpy"),
@@ -55,6 +57,7 @@ NAMES = {
     "inference": tuple(INFERENCE),
     "products": ("tensorflow", "torch"),
     "answers": ("albert_tf", "transformers"),
+    "questions": ("albert_tf", "transformers"),
     "tokenizing": ("albert_tf", "sentencepiece", "transformers"),
     "training": ("albert_tf", "KerasHub", "transformers"),
 }
@@ -91,11 +94,31 @@ def read_texts(path):
         return [row["sentence"] for row in csv.DictReader(file, delimiter="\t", quoting=3)]
 
 
+def read_questions(path, texts):
+    """Returns at most `QUESTIONS` pairs of question and context, from all over a file of SQuAD's.
+
+    Without a file, the texts are joined to contexts of different lengths.
+    """
+    if path is None:
+        starts = range(0, len(texts), 7)
+        return [("What is it like?", " ".join(texts[one : one + 1 + one % 40])) for one in starts]
+    articles = json.loads(Path(path).read_text("utf-8"))["data"]
+    pairs = [
+        (question["question"], paragraph["context"])
+        for article in articles
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+    ]
+    return pairs[:: -(-len(pairs) // QUESTIONS)]
+
+
 def run(options):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         texts = read_texts(options.texts)
+        pairs = read_questions(options.questions, texts)
         (folder / "texts.json").write_text(json.dumps(texts), "utf-8")
+        (folder / "questions.json").write_text(json.dumps(pairs), "utf-8")
         shapes = [*options.shapes, options.step]
         prepare = argparse.Namespace(**{**vars(options), "shapes": shapes})
         config = json_or_reason(command("prepare", folder, "", prepare))
@@ -108,6 +131,7 @@ def run(options):
         "options": {name: value for name, value in vars(options).items() if name != "output"},
         "config": config,
         "texts": len(texts),
+        "questions": len(pairs),
         "rounds": results,
         "medians": summary(results, config, options),
     }
@@ -119,12 +143,13 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    shapes = ["1x16", "1x128", "8x128", "32x128", "1x512", "8x512"]
+    shapes = ["1x16", "1x128", "8x128", "32x128", "64x128", "1x512", "8x512"]
     kinds = [kind for kind in NAMES if kind != "product"]
     parser.add_argument("--size", default="base", help="name of a size (AlbertConfig.from_size)")
     parser.add_argument("--shapes", nargs="+", default=shapes, metavar="ROWSxPIECES")
     parser.add_argument("--step", type=shape, default="8x128", help="shape of a fine-tuning step")
     parser.add_argument("--texts", default=reviews() / "train.tsv", help="file of texts")
+    parser.add_argument("--questions", help="file in SQuAD's format; default: made of the texts")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3)

@@ -23,6 +23,7 @@ def summary(results, config, options):
         "inference": lambda rounds: inference(rounds, config, peak, options.shapes),
         "products": lambda rounds: products_alone(rounds, options.shapes),
         "answers": lambda rounds: answers(rounds, results["answers"][OURS]),
+        "questions": lambda rounds: questions(rounds, results["questions"][OURS]),
         "tokenizing": lambda rounds: tokenizing(rounds, results["tokenizing"][OURS]),
         "training": lambda rounds: training(rounds, results["training"][OURS]),
     }
@@ -59,11 +60,20 @@ def products_alone(rounds, shapes):
 
 
 def answers(rounds, ours):
-    """Tokenizers differ on some texts, so a few answers may, too."""
     expected = ours[0]["positive"]
     tolerance = OUTPUT * (max(expected) - min(expected))
-    pairs = list(zip(rounds[0]["positive"], expected, strict=True))
-    same = sum(abs(one - other) <= tolerance for one, other in pairs) / len(pairs)
+    pairs = zip(rounds[0]["positive"], expected, strict=True)
+    return rates(rounds, [abs(one - other) <= tolerance for one, other in pairs])
+
+
+def questions(rounds, ours):
+    pairs = zip(rounds[0]["answers"], ours[0]["answers"], strict=True)
+    return rates(rounds, [one == other for one, other in pairs])
+
+
+def rates(rounds, are_same):
+    """Tokenizers differ on some texts, so a few answers may, too."""
+    same = sum(are_same) / len(are_same)
     if same < SAME:
         return f"wrong: {1 - same:.0%} of the answers differ"
     return {**{field: median(rounds, field) for field in ("rate", "peak", "added")}, "same": same}
@@ -130,12 +140,12 @@ def products_table(found, shapes):
     return table(heads, [row(name, each, len(shapes), cells) for name, each in found.items()])
 
 
-def answers_table(found):
+def answers_table(found, unit):
     def cells(each):
         memory = f"{each['peak']:.0f} ({each['added']:.0f})"
         return [f"{each['rate']:.1f}", memory, f"{each['same']:.0%}"]
 
-    heads = ["", "texts/s", "MB (above imports)", "our answers"]
+    heads = ["", f"{unit}/s", "MB (above imports)", "our answers"]
     return table(heads, [row(name, each, 3, cells) for name, each in found.items()])
 
 
@@ -173,7 +183,10 @@ def markdown(report):
         parts.append(products_table(medians["products"], shapes))
     if "answers" in medians:
         parts.append(f"## From {report['texts']} texts to labels, in batches of 32\n")
-        parts.append(answers_table(medians["answers"]))
+        parts.append(answers_table(medians["answers"], "texts"))
+    if "questions" in medians:
+        parts.append(f"## {report['questions']} questions to answers, in batches of 32 windows\n")
+        parts.append(answers_table(medians["questions"], "questions"))
     if "tokenizing" in medians:
         parts.append("## Tokenizing\n")
         parts.append(tokenizing_table(medians["tokenizing"]))

@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 from memory import memory
 from peers_products import PRODUCTS
+from peers_texts import answers, questions, tokenizing
 from peers_trainers import keras_trainer, torch_trainer
 from runtime_runners import KERAS_HUB, NAMES, litert, onnx, openvino, tensorflow
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 MATRIX = 2048  # side of the square product
-MEGABYTES = 1  # of text to tokenize
-WORKS = ("prepare", "product", "products", "inference", "answers", "tokenizing", "training")
 
 
 def prepare(folder, options):
@@ -28,7 +27,12 @@ def prepare(folder, options):
     from albert_tf_export.tflite import convert
 
     import albert_tf
-    from albert_tf import AlbertConfig, AlbertForSequenceClassification, AlbertTokenizer
+    from albert_tf import (
+        AlbertConfig,
+        AlbertForQuestionAnswering,
+        AlbertForSequenceClassification,
+        AlbertTokenizer,
+    )
 
     keras.utils.set_random_seed(1)
     tokenizer = AlbertTokenizer.from_pretrained("small")
@@ -45,6 +49,8 @@ def prepare(folder, options):
     model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     albert_tf.convert(folder / "model", folder / "keras-hub", format="keras-hub")
+    AlbertForQuestionAnswering(config).save_pretrained(folder / "questions")
+    tokenizer.save_pretrained(folder / "questions")
     signature = ids_signature(model, unroll="last", strings=False)
     saved_model.write([signature], folder / "saved")
     loop = ids_signature(model, unroll=False, strings=False)
@@ -174,61 +180,6 @@ def products(folder, options):
     return found
 
 
-def answers(folder, options):
-    """Returns texts per second, memory and answers of a pipeline, warmed up by one batch."""
-    texts, path = json.loads((folder / "texts.json").read_text("utf-8")), str(folder / "model")
-    task = "text-classification"
-    if options.runner == "albert_tf":
-        import albert_tf
-
-        pipeline = albert_tf.pipeline(task, model=path, batch_size=32)
-        options = {"truncation": True}
-    else:
-        import transformers
-
-        pipeline = transformers.pipeline(task, model=path, batch_size=32, device="cpu")
-        options = {"truncation": True, "max_length": 512}
-    empty = memory("VmRSS")
-    pipeline(texts[:32], **options)
-    start = time.perf_counter()
-    answers = pipeline(texts, **options)
-    rate = len(texts) / (time.perf_counter() - start)
-    peak = memory("VmHWM")
-    positive = [
-        each["score"] if each["label"] == "positive" else 1 - each["score"] for each in answers
-    ]
-    return {"rate": rate, "peak": peak, "added": peak - empty, "positive": positive}
-
-
-def tokenizing(folder, options):
-    """Returns megabytes per second of processor time, and the ids of the first texts."""
-    texts, path = json.loads((folder / "texts.json").read_text("utf-8")), folder / "model"
-    if options.runner == "albert_tf":
-        from albert_tf import AlbertTokenizer
-
-        tokenizer = AlbertTokenizer.from_pretrained(path)
-    elif options.runner == "transformers":
-        import transformers
-
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path)
-    else:
-        import sentencepiece
-
-        processor = sentencepiece.SentencePieceProcessor(model_file=str(path / "spiece.model"))
-
-        def tokenizer(texts):
-            encoded = processor.encode(texts, num_threads=1)
-            first, last = processor.piece_to_id(["[CLS]", "[SEP]"])
-            return {"input_ids": [[first, *ids, last] for ids in encoded]}
-
-    ids = [list(map(int, each)) for each in tokenizer(texts)["input_ids"]]
-    size = sum(len(text.encode()) for text in texts) / 1e6
-    again = texts * (int(MEGABYTES / size) + 1)
-    start = time.process_time()
-    tokenizer(again)
-    return {"rate": size * len(again) / len(texts) / (time.process_time() - start), "ids": ids}
-
-
 def training(folder, options):
     """Returns milliseconds and memory of a fine-tuning step, and the losses of the first two."""
     (shape,) = options.shapes
@@ -249,6 +200,12 @@ def shape(text):
     return batch, length
 
 
+WORKS = {
+    work.__name__: work
+    for work in (prepare, product, products, inference, answers, questions, tokenizing, training)
+}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", choices=WORKS)
@@ -261,7 +218,7 @@ def main():
     parser.add_argument("--file")
     parser.add_argument("--form", default="")
     options = parser.parse_args()
-    print(json.dumps(globals()[options.work](options.folder, options)))
+    print(json.dumps(WORKS[options.work](options.folder, options)))
 
 
 if __name__ == "__main__":

@@ -123,6 +123,8 @@ def _metavar(option: Option) -> str:
 
 
 def _help(option: Option) -> str:
-    default = "" if option.default in (None, False, ()) or option.is_required else option.default
-    text = f"{option.help}; default: {str(default).lower() if default is True else default}"
-    return (text if default != "" else option.help).replace("%", "%%")
+    default = option.default if option.is_tuple else (option.default,)
+    if option.is_required or default in ((), (None,), (False,), ("",)):
+        return option.help.replace("%", "%%")
+    shown = " ".join("true" if each is True else str(each) for each in default)
+    return f"{option.help}; default: {shown}".replace("%", "%%")

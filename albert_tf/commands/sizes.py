@@ -45,12 +45,12 @@ class OPTIONS:
     """The options of `albert-tf sizes`."""
 
     model: str | None = option(
-        None, help="model directory, configuration file, hub name or size (default: all sizes)"
+        None, help="model directory, configuration file, hub name or size; default: all sizes"
     )
     batch_size: int = option(32, help="number of rows in a training batch", range=COUNT)
     max_length: int | None = option(
         None,
-        help="number of pieces in a row (default: 128, or the model's limit if that is less)",
+        help="number of pieces in a row; default: 128, or the model's limit if that is less",
         range=COUNT,
     )
     gradient_checkpointing: bool = option(

@@ -109,10 +109,10 @@ class LabelledData:
         "both", help="part of RACE", group=_CHOICES, tasks=("race",)
     )
     context_column: str | None = option(
-        None, help="name of the context's column (default: context)", **_OWN_CHOICES
+        None, help="name of the context's column; default: context", **_OWN_CHOICES
     )
     question_column: str | None = option(
-        None, help="name of the question's column (default: question)", **_OWN_CHOICES
+        None, help="name of the question's column; default: question", **_OWN_CHOICES
     )
     choices_columns: tuple[str, ...] = option(
         ("choices",),
@@ -123,7 +123,7 @@ class LabelledData:
         None, help="name of a column with parts of the data, each with a score", **_OWN_CHOICES
     )
     id_column: str | None = option(
-        None, help="name of a column with ids (default: id)", **_OWN_CHOICES
+        None, help="name of a column with ids; default: id", **_OWN_CHOICES
     )
 
     @property

@@ -31,6 +31,8 @@ def inferred(milliseconds, difference=1e-6):
 
 def test_tables(report):
     answered = {"rate": 18.0, "peak": 900, "added": 200, "positive": [0.25, 0.75]}
+    asked = {"rate": 7.0, "peak": 900, "added": 200, "answers": ["a cat"] * 10}
+    almost, wrong = ["a cat"] * 9 + ["a dog"], ["a cat"] * 8 + ["a dog"] * 2
     trained = {"milliseconds": 3100.0, "peak": 2460, "added": 1900, "losses": [0.7, 0.6]}
     results = {
         "product": {"tensorflow": [2e9, 4e9], "torch": ["ImportError: torch", 3e9]},
@@ -41,9 +43,14 @@ def test_tables(report):
             "KerasHub": [inferred(1.0), "ImportError: keras_hub", inferred(1.0)],
         },
         "answers": {"albert_tf": [answered], "transformers": [{**answered, "positive": [0.5] * 2}]},
+        "questions": {
+            "albert_tf": [asked],
+            "almost": [{**asked, "answers": almost}],
+            "unlike": [{**asked, "answers": wrong}],
+        },
         "training": {"albert_tf": [trained], "KerasHub": [{**trained, "losses": [0.7, 0.7]}]},
     }
-    kinds = ("inference", "answers", "training")
+    kinds = ("inference", "answers", "questions", "training")
     options = argparse.Namespace(only=kinds, shapes=[(1, 7), (5, 7)])
     medians = report.summary(results, CONFIG, options)
     assert medians["product"] == 4e9
@@ -56,6 +63,7 @@ def test_tables(report):
             "versions": "keras 3",
             "processor": "a CPU",
             "texts": 2,
+            "questions": 10,
             "medians": medians,
             "options": {"size": "base", "shapes": options.shapes, "step": (8, 128)}
             | {"threads": 2, "rounds": 3},
@@ -67,3 +75,5 @@ def test_tables(report):
     assert "wrong: losses [0.7, 0.7]" in lines["KerasHub"]
     assert "| ImportError: keras_hub |" in " ".join(shown.split())
     assert "wrong: 100% of the answers differ" in lines["transformers"]
+    assert "90%" in lines["almost"] and "7.0" in lines["almost"]
+    assert "wrong: 20% of the answers differ" in lines["unlike"]

@@ -21,7 +21,7 @@ class Baking:
     low_fat: bool = option(True, help="use of yoghurt", metavar="true|false")
     force: bool = option(False, help="replacement of a burnt cake")
     form: Literal["round", "square"] = option("round", help="form of the cake")
-    layers: tuple[str, ...] = option((), help="fillings")
+    layers: tuple[str, ...] = option(("jam", "cream"), help="fillings")
     wishes: tuple[str, ...] = option((), help="wish of a guest", repeated=True)
 
     def __post_init__(self):
@@ -78,6 +78,7 @@ def test_help_has_one_spelling(parser):
     assert text.startswith("usage: bake CAKE --oven PATH [options]")
     assert "dough: --egg-count N eggs to beat; default: 3" in text
     assert "100 % at most --low-fat [true|false] use of yoghurt; default: true" in text
+    assert "--layers TEXT [TEXT ...] fillings; default: jam cream" in text
     assert "--form {round,square}" in text
     assert not re.search("num.eggs|egg_count|no-?force|kiln", text)
 

@@ -1,0 +1,148 @@
+"""What `peers.py` measures of texts: labels, answers to questions, and pieces."""
+
+import json
+import time
+
+import numpy as np
+from memory import memory
+
+BATCH = 32  # rows of a pipeline's batch
+LENGTH, SHARED = 384, 128  # pieces of a window, and of those that neighbours share
+LONGEST = 15  # pieces of an answer
+MEGABYTES = 1  # of text to tokenize
+
+
+def answers(folder, options):
+    """Returns texts per second, memory and answers of a pipeline, warmed up by one batch."""
+    texts, path = json.loads((folder / "texts.json").read_text("utf-8")), str(folder / "model")
+    task = "text-classification"
+    if options.runner == "albert_tf":
+        import albert_tf
+
+        pipeline = albert_tf.pipeline(task, model=path, batch_size=BATCH)
+        options = {"truncation": True}
+    else:
+        import transformers
+
+        pipeline = transformers.pipeline(task, model=path, batch_size=BATCH, device="cpu")
+        options = {"truncation": True, "max_length": 512}
+    empty = memory("VmRSS")
+    pipeline(texts[:BATCH], **options)
+    start = time.perf_counter()
+    answers = pipeline(texts, **options)
+    rate = len(texts) / (time.perf_counter() - start)
+    peak = memory("VmHWM")
+    positive = [
+        each["score"] if each["label"] == "positive" else 1 - each["score"] for each in answers
+    ]
+    return {"rate": rate, "peak": peak, "added": peak - empty, "positive": positive}
+
+
+def questions(folder, options):
+    """Returns questions per second, memory and answers, warmed up by one batch.
+
+    transformers 5 has no pipeline for questions.
+    """
+    pairs = json.loads((folder / "questions.json").read_text("utf-8"))
+    path = str(folder / "questions")
+    answer = {"albert_tf": our_answers, "transformers": torch_answers}[options.runner](path)
+    empty = memory("VmRSS")
+    answer(pairs[:BATCH])
+    start = time.perf_counter()
+    answers = answer(pairs)
+    rate = len(pairs) / (time.perf_counter() - start)
+    peak = memory("VmHWM")
+    return {"rate": rate, "peak": peak, "added": peak - empty, "answers": answers}
+
+
+def our_answers(path):
+    import albert_tf
+
+    ask = albert_tf.pipeline("question-answering", model=path, batch_size=BATCH)
+    options = {"max_seq_len": LENGTH, "doc_stride": SHARED, "max_answer_len": LONGEST}
+
+    def answer(pairs):
+        asked, contexts = map(list, zip(*pairs, strict=True))
+        found = ask(question=asked, context=contexts, align_to_words=False, **options)
+        return [each["answer"] for each in found]
+
+    return answer
+
+
+def torch_answers(path):
+    """Windows and spans as in transformers' guide, batches in the order given."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    model = transformers.AlbertForQuestionAnswering.from_pretrained(path).eval()
+
+    def answer(pairs):
+        windows = tokenizer(
+            *map(list, zip(*pairs, strict=True)),
+            truncation="only_second",
+            max_length=LENGTH,
+            stride=SHARED,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+        offsets = windows.pop("offset_mapping")
+        samples = windows.pop("overflow_to_sample_mapping")
+        best = [(0.0, "")] * len(pairs)
+        for first in range(0, len(samples), BATCH):
+            rows = {name: each[first : first + BATCH] for name, each in windows.items()}
+            given = tokenizer.pad(rows, return_tensors="pt")
+            with torch.inference_mode():
+                found = model(**given)
+            logits = zip(found.start_logits.numpy(), found.end_logits.numpy(), strict=True)
+            for place, (starts, ends) in enumerate(logits, start=first):
+                context = np.array([part == 1 for part in windows.sequence_ids(place)])
+                score, one, two = best_span(starts, ends, context)
+                text = pairs[samples[place]][1][offsets[place][one][0] : offsets[place][two][1]]
+                best[samples[place]] = max(best[samples[place]], (score, text.strip()))
+        return [text for _, text in best]
+
+    return answer
+
+
+def best_span(starts, ends, context):
+    """Returns the probability of a window's best answer, its start and its end."""
+    possible = context.copy()
+    possible[0] = True  # [CLS] takes part in the softmax, and is no answer
+    chances = []
+    for logits in (starts, ends):
+        odds = np.where(possible, np.exp(logits[: len(possible)] - logits.max()), 0)
+        chances.append(np.where(context, odds / odds.sum(), 0))
+    scores = np.triu(np.outer(*chances))
+    scores -= np.triu(scores, LONGEST)
+    one, two = np.unravel_index(scores.argmax(), scores.shape)
+    return float(scores[one, two]), int(one), int(two)
+
+
+def tokenizing(folder, options):
+    """Returns megabytes per second of processor time, and the ids of the first texts."""
+    texts, path = json.loads((folder / "texts.json").read_text("utf-8")), folder / "model"
+    if options.runner == "albert_tf":
+        from albert_tf import AlbertTokenizer
+
+        tokenizer = AlbertTokenizer.from_pretrained(path)
+    elif options.runner == "transformers":
+        import transformers
+
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    else:
+        import sentencepiece
+
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(path / "spiece.model"))
+
+        def tokenizer(texts):
+            encoded = processor.encode(texts, num_threads=1)
+            first, last = processor.piece_to_id(["[CLS]", "[SEP]"])
+            return {"input_ids": [[first, *ids, last] for ids in encoded]}
+
+    ids = [list(map(int, each)) for each in tokenizer(texts)["input_ids"]]
+    size = sum(len(text.encode()) for text in texts) / 1e6
+    again = texts * (int(MEGABYTES / size) + 1)
+    start = time.process_time()
+    tokenizer(again)
+    return {"rate": size * len(again) / len(texts) / (time.process_time() - start), "ids": ids}
