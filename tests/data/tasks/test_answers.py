@@ -7,7 +7,8 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.answers import Answers, QuestionAnswering, encode_questions
+from albert_tf.data.tasks.answers import Answers, QuestionAnswering
+from albert_tf.data.tasks.question_rows import encode_questions
 from albert_tf.data.tasks.questions import Question, find_answer
 from albert_tf.errors import UserError
 
