@@ -206,7 +206,10 @@ class Task(ABC, Generic[Example, Prediction]):
     ) -> tuple[list[Example], list[Example]]:
         from sklearn import model_selection  # Takes seconds.
 
-        groups = self.groups(examples)
+        groups, strata = self.groups(examples), self.strata(examples)
+        count = max(1, round(dev_fraction * len(examples)))
+        if strata is not None:  # as texts: scikit-learn takes no tuples of unlike lengths
+            strata = list(map(str, strata)) if len(set(strata)) <= count else None
         try:
             if groups is not None:
                 splitter = model_selection.GroupShuffleSplit(
@@ -215,10 +218,7 @@ class Task(ABC, Generic[Example, Prediction]):
                 ((train, dev),) = splitter.split(examples, groups=groups)
                 return [examples[row] for row in train], [examples[row] for row in dev]
             train, dev = model_selection.train_test_split(
-                examples,
-                test_size=max(1, round(dev_fraction * len(examples))),
-                random_state=seed,
-                stratify=self.strata(examples),
+                examples, test_size=count, random_state=seed, stratify=strata
             )
         except ValueError as error:
             raise UserError(

@@ -37,14 +37,14 @@ class Layout(NamedTuple):
     question: str
     choices: tuple[str, ...]
     label: str
-    id: str
-    part: str
+    id: str | None
+    part: str | None
 
 
 # The columns on Hugging Face's hub. RACE's own files are read into the same.
 _LAYOUTS: Final = {
     RACE: Layout("article", "question", ("options",), "answer", "example_id", "part"),
-    SWAG: Layout("sent1", "sent2", tuple(f"ending{end}" for end in range(4)), "label", "", ""),
+    SWAG: Layout("sent1", "sent2", tuple(f"ending{end}" for end in range(4)), "label", None, None),
 }
 
 
@@ -63,7 +63,7 @@ def read_choices(path: Path, options: LabelledData, labelled: bool) -> list[Exam
         options.choices_columns,
         options.label_column,
         options.id_column or "id",
-        options.part_column or "",
+        options.part_column,
     )
     named = (options.context_column, options.question_column, options.id_column)
     columns = [name for name in (*named, options.part_column) if name is not None]
@@ -117,8 +117,8 @@ def _example(row: Row, layout: Layout, labelled: bool) -> Example:
         question,
         tuple(choices),
         _number(label, len(choices), row.place) if label else None,
-        row.optional_text(layout.part),
-        row.optional_text(layout.id),
+        row.optional_text(layout.part) if layout.part else "",
+        row.optional_text(layout.id) if layout.id else "",
         row.place,
     )
 

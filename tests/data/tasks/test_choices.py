@@ -79,6 +79,7 @@ def test_swag(tmp_path):
     (example,) = swag.examples("dev")
     assert example.context == "She sits." and example.question == "She"
     assert example.choices == ("rises.", "barks.", "flies.", "rains.") and example.label == 2
+    assert not example.part  # the first column, the number of the row, has no name
 
 
 def test_own_columns(tmp_path):
@@ -93,6 +94,13 @@ def test_own_columns(tmp_path):
         (1, "easy", ""),
         (2, "", ""),
     ]
+
+
+def test_a_column_without_a_name_is_no_part(tmp_path):
+    path = tmp_path / "all.csv"
+    path.write_text(",context,a,b,label\n0,So it goes.,One.,Two.,B\n")
+    (example,) = task(path, choices_columns=("a", "b")).read(path)
+    assert example.part == ""
 
 
 def test_a_file_without_labels(tmp_path):

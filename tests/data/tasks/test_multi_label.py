@@ -147,3 +147,16 @@ def test_written_predictions(tmp_path):
     lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
     assert [json.loads(line)["labels"] for line in lines] == [["long", "sad"], []]
     assert json.loads(lines[0])["probabilities"] == {"long": 0.9, "sad": 0.8, "warm": 0.1}
+
+
+def test_a_single_file_is_split(tmp_path):
+    """Each set of labels in proportion, unless there are more of them than examples in dev."""
+    sets = [["sad"], ["sad", "warm"], [], ["sad"]]
+    rows = [json.dumps({"text": str(row), "label": sets[row % 4]}) for row in range(80)]
+    path = tmp_path / "all.jsonl"
+    path.write_text("\n".join(rows))
+    train, dev = task(path).train_and_dev(0.1, 1)
+    assert [example.label for example in dev].count(("sad", "warm")) == 2
+    assert [example.label for example in dev].count(("sad",)) == 4
+    assert (len(train), len(dev)) == (72, 8)
+    assert len(task(path).train_and_dev(0.025, 1)[1]) == 2
