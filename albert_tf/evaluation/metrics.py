@@ -46,7 +46,7 @@ def evaluate(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) 
     undefined = [name for name in names if name in _COMPARING and np.ptp(labels) == 0]
     if undefined:
         logger.warning(
-            "%s can't be computed, and is 0: all %d labels are %g. Evaluate more examples.",
+            "No value for %s, so 0 is shown: all %d labels are %g. Evaluate more examples.",
             " and ".join(undefined),
             len(labels),
             labels[0],

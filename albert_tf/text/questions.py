@@ -1,5 +1,6 @@
 """Questions and their contexts to windows: rows with the question and a part of the context."""
 
+import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,6 +15,7 @@ SPECIAL: Final = special_count(True)
 # google-research/albert, run_squad_v1.py and run_squad_v2.py.
 STRIDE: Final = 128  # pieces
 MAX_QUESTION: Final = 64  # pieces
+logger = logging.getLogger(__name__)
 
 
 def question_windows(
@@ -23,6 +25,7 @@ def question_windows(
     length: int,
     stride: int | None = None,
     max_question: int = MAX_QUESTION,
+    places: Sequence[str] = (),
 ) -> list[list[EncodedRow]]:
     """Returns the windows of each question's context, as rows with offsets and words.
 
@@ -34,6 +37,7 @@ def question_windows(
         stride: pieces that neighbouring windows share. Default: 128, but at most half of what a
             window has of the context.
         max_question: pieces to read of a question; at most half a window.
+        places: of the questions, for a warning.
     Raises:
         UserError: the stride is too long for a window.
     """
@@ -41,7 +45,7 @@ def question_windows(
     encoded = _pieces(tokenizer, list(unique))
     longest = question_limit(length, max_question)
     found = []
-    for sample, question in enumerate(_cut(tokenizer, questions, longest)):
+    for sample, question in enumerate(_cut(tokenizer, questions, longest, places)):
         room = length - SPECIAL - len(question.ids)
         shared = max(0, min(STRIDE, room // 2)) if stride is None else stride
         layout = Layout(tokenizer.special, "only_second", length, shared, overflow=True)
@@ -64,10 +68,20 @@ def context_part(row: EncodedRow) -> tuple[int, np.ndarray]:
     return len(question.ids) + SPECIAL - 1, context.offsets
 
 
-def _cut(tokenizer: BaseTokenizer, questions: Sequence[str], longest: int) -> list[Pieces]:
+def _cut(
+    tokenizer: BaseTokenizer, questions: Sequence[str], longest: int, places: Sequence[str]
+) -> list[Pieces]:
     """Returns the pieces of questions; a long one is read up to its piece number `longest`."""
     found = _pieces(tokenizer, questions)
     cut = {row: each for row, each in enumerate(found) if len(each.ids) > longest}
+    if cut:
+        first = next(iter(cut))
+        logger.warning(
+            "%d of %d questions have more than %d pieces and lose their ends; the first: %s. A "
+            "larger limit for questions reads more, up to half a window.",
+            *(len(cut), len(questions), longest),
+            places[first] if places else repr(questions[first][:60]),
+        )
     texts = [questions[row][: int(each.offsets[longest - 1, 1])] for row, each in cut.items()]
     for row, each in zip(cut, _pieces(tokenizer, texts), strict=True):
         found[row] = each

@@ -1,9 +1,10 @@
 """Fine-tunes a model on a task, from files to a model directory."""
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import keras
 
@@ -30,6 +31,9 @@ from albert_tf.training.schedules import WarmupPolynomialDecay
 from albert_tf.training.seeds import finished, train_seeds
 from albert_tf.training.start import finetuning_model
 from albert_tf.training.sums import finetuning_means
+
+FEW: Final = 10  # examples on dev
+logger = logging.getLogger(__name__)
 
 
 @accepts_keywords(FinetuningOptions)
@@ -66,6 +70,12 @@ def _trained(options: FinetuningOptions, seed: int, strategy: Any) -> dict[str, 
     """
     task = task_of(options)
     training, dev = task.train_and_dev(options.dev_fraction, options.seed)
+    if len(dev) < FEW:
+        logger.warning(
+            "dev has %d of the examples in %s: too few to choose the best version by. Give more, "
+            "or a single file with a larger --dev-fraction.",
+            *(len(dev), options.data),
+        )
     recipe = options.plan()
     keras.utils.set_random_seed(seed)
     with runtime.scope(strategy):

@@ -34,9 +34,11 @@ def test_windows_are_the_tokenizers(tiny_tokenizer):
             assert row.sequence_ids[first - 1 : first + 1] == [None, 1]
 
 
-def test_a_long_question_is_cut(tiny_tokenizer):
+def test_a_long_question_is_cut(tiny_tokenizer, caplog):
     long = "who sold the old library on the hill? " * 9
     cut, whole = question_windows(tiny_tokenizer, [long, "who"], [CONTEXT] * 2, 40, max_question=7)
+    (warning,) = caplog.messages
+    assert "1 of 2 questions have more than 7 pieces" in warning and "'who sold the old" in warning
     for row in cut:  # the text of 7 pieces, encoded again
         assert 5 + 2 <= context_part(row)[0] <= 7 + 2
     short = question_windows(tiny_tokenizer, [long], [CONTEXT], 20)[0]

@@ -216,7 +216,7 @@ def test_two_stages(tmp_path):
 
 
 @pytest.mark.usefixtures("without_graphs")
-def test_regression(tmp_path):
+def test_regression(tmp_path, caplog):
     rows = [f'{{"body": "{"good " * (n % 5 + 1)}", "stars": {n % 5}}}' for n in range(40)]
     (tmp_path / "all.jsonl").write_text("\n".join(rows))
     report = finetune(
@@ -227,10 +227,11 @@ def test_regression(tmp_path):
             text_column="body",
             label_column="stars",
             regression=True,
-            dev_fraction=0.25,
+            dev_fraction=0.2,
         )
     )
-    assert report["examples"] == {"train": 30, "dev": 10}
+    assert report["examples"] == {"train": 32, "dev": 8}
+    assert f"dev has 8 of the examples in {tmp_path / 'all.jsonl'}: too few" in caplog.text
     assert {"pearson", "spearman"} <= report["best"].keys()
     model = AlbertForSequenceClassification.from_pretrained(tmp_path / "out")
     assert model.problem_type == "regression"

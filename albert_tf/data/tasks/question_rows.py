@@ -38,6 +38,7 @@ def encode_questions(
         max_length,
         doc_stride,
         max_question_length,
+        [each.place or repr(each.id) for each in questions],
     )
     rows = [row for found in windows for row in found]
     arrays = {
