@@ -168,7 +168,6 @@ class Loop:
             means = self.means(self.progress["since_point"])
             self.progress["history"].append({"step": step, "learning_rate": rate, **means})
             self.progress["since_point"] = 0.0
-            self.progress["stopped"] = self.plan.futile(self.progress["history"])
         if step % WINDOW == 0:
             self._check_window(step)
 
@@ -200,6 +199,7 @@ class Loop:
                     self.checkpoints.save_best(self.model)
                 best = {"evaluation": len(evaluation), "score": leading, **scores}
                 self.progress["best"] = best
+        self.progress["stopped"] = self.plan.futile(self.progress["history"], evaluation)
         for reporter in self.reporters:
             reporter.on_evaluation(self.step, scores)
 

@@ -95,12 +95,19 @@ def test_several_seeds(data, tmp_path, ctrl_c_enabled):
 
 
 def test_a_run_that_learns_nothing_ends_early(data, tmp_path):
-    """Ends at the first epoch of the second half, and publishes the best version."""
-    stuck = {"batch_size": 2, "epochs": 8, "learning_rate": 1e-9}
-    report = finetune(options(data, tmp_path / "out", **stuck))
+    """Ends at the first epoch of the last third, and publishes the best version."""
+    report = finetune(options(data, tmp_path / "out", batch_size=2, epochs=6, learning_rate=0.3))
     assert report["step"] == report["history"][-1]["step"] == 104 and len(report["history"]) == 4
-    assert "is still 0.6" in report["stopped"] and "lower --learning-rate" in report["stopped"]
+    assert "The training loss is still" in report["stopped"]
+    assert "lower --learning-rate" in report["stopped"]
     assert (tmp_path / "out" / "model.safetensors").exists()
+
+
+def test_a_model_whose_predictions_differ_may_learn_late(data, tmp_path):
+    """Goes on to the end, where the loss alone says that it has learned nothing."""
+    report = finetune(options(data, tmp_path / "out", batch_size=2, epochs=4, learning_rate=1e-9))
+    assert report["step"] == 104 and len(report["history"]) == 4
+    assert "is still 0.6" in report["stopped"]
 
 
 def test_changed_losses_frozen_embeddings_and_rates_by_depth(data, tmp_path):

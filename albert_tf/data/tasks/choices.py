@@ -14,8 +14,10 @@ from scipy.special import softmax
 from albert_tf.data import features
 from albert_tf.data.tasks.base import Judged, Outputs, Task
 from albert_tf.data.tasks.choice_files import RACE, SWAG, Example, read_choices
+from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
 
+EVEN: Final = 0.01  # above an equal share: the most that a choice has where none stands out
 # Most pieces of a question with its choice: `max_qa_length` of google-research/albert, run_race.py.
 MAX_QUESTION: Final = 128
 # A blank in RACE's questions: the underscore, and the characters that the original makes one.
@@ -69,13 +71,17 @@ class Choices(Task[Example, np.ndarray]):
     def scores(
         self, examples: Sequence[Example], predictions: Sequence[np.ndarray], config: Any
     ) -> dict[str, float]:
-        """Returns `accuracy`, and where there are parts `accuracy_PART` of each."""
+        """Returns `accuracy`, and where there are parts `accuracy_PART` of each.
+
+        Also `ONE_CLASS` for a model that gives nearly all choices the same chance.
+        """
         right = defaultdict(list)
         for example, found in zip(examples, predictions, strict=True):
             right[example.part].append(int(found.argmax()) == example.label)
         scores = {"accuracy": float(np.mean(np.concatenate(list(right.values()))))}
         parts = {f"accuracy_{part}": float(np.mean(right[part])) for part in sorted(right) if part}
-        return {**scores, **parts}
+        even = np.mean([found.max() < 1 / len(found) + EVEN for found in predictions])
+        return {**scores, **parts, **({ONE_CLASS: 1.0} if even >= NEARLY_ALL else {})}
 
     def write(
         self,

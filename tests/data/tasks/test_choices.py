@@ -209,6 +209,8 @@ def test_scores_by_part(tmp_path):
     scores = given.scores(examples, found, None)
     assert scores == {"accuracy": 1 / 3, "accuracy_easy": 0.5, "accuracy_hard": 0.0}
     assert next(iter(scores)) == "accuracy"
+    even = [np.array([0.5, 0.5]), np.array([0.505, 0.495]), np.array([0.497, 0.503])]
+    assert given.scores(examples, even, None)["one_class"] == 1.0
 
 
 def test_predictions_are_written_and_judged(tmp_path):
