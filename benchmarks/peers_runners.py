@@ -35,7 +35,7 @@ def prepare(folder, options):
     )
 
     keras.utils.set_random_seed(1)
-    tokenizer = AlbertTokenizer.from_pretrained("small")
+    tokenizer = AlbertTokenizer.from_pretrained("small", model_max_length=512)
     none = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob")
     config = AlbertConfig.from_size(
         options.size,

@@ -77,3 +77,6 @@ def test_tables(report):
     assert "wrong: 100% of the answers differ" in lines["transformers"]
     assert "90%" in lines["almost"] and "7.0" in lines["almost"]
     assert "wrong: 20% of the answers differ" in lines["unlike"]
+    failed = {**results, "questions": {"albert_tf": ["no memory"], "almost": [asked]}}
+    found = report.summary(failed, CONFIG, options)["questions"]
+    assert found == {"albert_tf": "no memory", "almost": "no memory"}
