@@ -33,7 +33,6 @@ from peers_runners import shape
 from runtimes import json_or_reason, processor, versions
 
 RUNNERS = Path(__file__).with_name("peers_runners.py")
-QUESTIONS = 300
 PACKAGES = (
     *("albert_tf", "tensorflow", "keras", "ai-edge-litert", "keras-hub", "torch", "transformers"),
     *("onnxruntime", "openvino", "numpy"),
@@ -95,7 +94,7 @@ def read_texts(path):
 
 
 def read_questions(path, texts):
-    """Returns at most `QUESTIONS` pairs of question and context, from all over a file of SQuAD's.
+    """Returns the pairs of question and context of a file in SQuAD's format.
 
     Without a file, the texts are joined to contexts of different lengths.
     """
@@ -103,21 +102,20 @@ def read_questions(path, texts):
         starts = range(0, len(texts), 7)
         return [("What is it like?", " ".join(texts[one : one + 1 + one % 40])) for one in starts]
     articles = json.loads(Path(path).read_text("utf-8"))["data"]
-    pairs = [
+    return [
         (question["question"], paragraph["context"])
         for article in articles
         for paragraph in article["paragraphs"]
         for question in paragraph["qas"]
     ]
-    return pairs[:: -(-len(pairs) // QUESTIONS)]
 
 
 def run(options):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         texts = read_texts(options.texts)
-        pairs = read_questions(options.questions, texts)
         (folder / "texts.json").write_text(json.dumps(texts), "utf-8")
+        pairs = read_questions(options.questions, texts)
         (folder / "questions.json").write_text(json.dumps(pairs), "utf-8")
         shapes = [*options.shapes, options.step]
         prepare = argparse.Namespace(**{**vars(options), "shapes": shapes})
@@ -125,13 +123,14 @@ def run(options):
         if isinstance(config, str):
             sys.exit(f"No files could be made: {config}")
         results = measured(folder, options)
+        asked = json.loads((folder / "questions.json").read_text("utf-8"))
     return {
         "versions": versions(PACKAGES),
         "processor": processor(),
         "options": {name: value for name, value in vars(options).items() if name != "output"},
         "config": config,
         "texts": len(texts),
-        "questions": len(pairs),
+        "questions": len(asked),
         "rounds": results,
         "medians": summary(results, config, options),
     }

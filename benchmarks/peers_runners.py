@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from memory import memory
 from peers_products import PRODUCTS
-from peers_texts import answers, questions, tokenizing
+from peers_texts import answers, keep_same_ids, questions, tokenizing
 from peers_trainers import keras_trainer, torch_trainer
 from runtime_runners import KERAS_HUB, NAMES, litert, onnx, openvino, tensorflow
 
@@ -51,6 +51,7 @@ def prepare(folder, options):
     albert_tf.convert(folder / "model", folder / "keras-hub", format="keras-hub")
     AlbertForQuestionAnswering(config).save_pretrained(folder / "questions")
     tokenizer.save_pretrained(folder / "questions")
+    keep_same_ids(folder, tokenizer)
     signature = ids_signature(model, unroll="last", strings=False)
     saved_model.write([signature], folder / "saved")
     loop = ids_signature(model, unroll=False, strings=False)

@@ -9,6 +9,7 @@ from memory import memory
 BATCH = 32  # rows of a pipeline's batch
 LENGTH, SHARED = 384, 128  # pieces of a window, and of those that neighbours share
 LONGEST = 15  # pieces of an answer
+QUESTIONS = 300
 MEGABYTES = 1  # of text to tokenize
 
 
@@ -36,6 +37,25 @@ def answers(folder, options):
         each["score"] if each["label"] == "positive" else 1 - each["score"] for each in answers
     ]
     return {"rate": rate, "peak": peak, "added": peak - empty, "positive": positive}
+
+
+def keep_same_ids(folder, tokenizer):
+    """Keeps `QUESTIONS` questions whose ids are the same in transformers, from all over the file.
+
+    Others would have other answers: the weights are random.
+    """
+    try:
+        import transformers
+    except ImportError:
+        return
+    path = folder / "questions.json"
+    theirs = transformers.AutoTokenizer.from_pretrained(folder / "questions")
+    first, second = map(list, zip(*json.loads(path.read_text("utf-8")), strict=True))
+    found = [each(first, second)["input_ids"] for each in (tokenizer, theirs)]
+    pairs = zip(*found, strict=True)
+    same = [row for row, (ids, others) in enumerate(pairs) if list(ids) == list(others)]
+    kept = [(first[row], second[row]) for row in same[:: max(1, len(same) // QUESTIONS)]]
+    path.write_text(json.dumps(kept[:QUESTIONS]), "utf-8")
 
 
 def questions(folder, options):
