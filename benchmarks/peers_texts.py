@@ -104,6 +104,7 @@ def torch_answers(path):
             max_length=LENGTH,
             stride=SHARED,
             return_overflowing_tokens=True,
+            return_token_type_ids=True,  # otherwise transformers 5 leaves them out
             return_offsets_mapping=True,
         )
         offsets = windows.pop("offset_mapping")
