@@ -59,7 +59,7 @@ def keep_same_ids(folder, tokenizer):
 
 
 def questions(folder, options):
-    """Returns questions per second, memory and answers, warmed up by one batch.
+    """Returns questions per second, memory and scores of the answers, warmed up by one batch.
 
     transformers 5 has no pipeline for questions.
     """
@@ -84,13 +84,13 @@ def our_answers(path):
     def answer(pairs):
         asked, contexts = map(list, zip(*pairs, strict=True))
         found = ask(question=asked, context=contexts, align_to_words=False, **options)
-        return [each["answer"] for each in found]
+        return [each["score"] for each in found]
 
     return answer
 
 
 def torch_answers(path):
-    """Windows and spans as in transformers' guide, batches in the order given."""
+    """Windows and scores of spans as in transformers' guide, batches in the order given."""
     import torch
     import transformers
 
@@ -105,11 +105,9 @@ def torch_answers(path):
             stride=SHARED,
             return_overflowing_tokens=True,
             return_token_type_ids=True,  # otherwise transformers 5 leaves them out
-            return_offsets_mapping=True,
         )
-        offsets = windows.pop("offset_mapping")
         samples = windows.pop("overflow_to_sample_mapping")
-        best = [(0.0, "")] * len(pairs)
+        best = [0.0] * len(pairs)
         for first in range(0, len(samples), BATCH):
             rows = {name: each[first : first + BATCH] for name, each in windows.items()}
             given = tokenizer.pad(rows, return_tensors="pt")
@@ -118,16 +116,14 @@ def torch_answers(path):
             logits = zip(found.start_logits.numpy(), found.end_logits.numpy(), strict=True)
             for place, (starts, ends) in enumerate(logits, start=first):
                 context = np.array([part == 1 for part in windows.sequence_ids(place)])
-                score, one, two = best_span(starts, ends, context)
-                text = pairs[samples[place]][1][offsets[place][one][0] : offsets[place][two][1]]
-                best[samples[place]] = max(best[samples[place]], (score, text.strip()))
-        return [text for _, text in best]
+                best[samples[place]] = max(best[samples[place]], best_span(starts, ends, context))
+        return best
 
     return answer
 
 
 def best_span(starts, ends, context):
-    """Returns the probability of a window's best answer, its start and its end."""
+    """Returns the probability of a window's best answer."""
     possible = context.copy()
     possible[0] = True  # [CLS] takes part in the softmax, and is no answer
     chances = []
@@ -135,9 +131,7 @@ def best_span(starts, ends, context):
         odds = np.where(possible, np.exp(logits[: len(possible)] - logits.max()), 0)
         chances.append(np.where(context, odds / odds.sum(), 0))
     scores = np.triu(np.outer(*chances))
-    scores -= np.triu(scores, LONGEST)
-    one, two = np.unravel_index(scores.argmax(), scores.shape)
-    return float(scores[one, two]), int(one), int(two)
+    return float((scores - np.triu(scores, LONGEST)).max())
 
 
 def tokenizing(folder, options):
