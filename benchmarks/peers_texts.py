@@ -104,7 +104,6 @@ def torch_answers(path):
             max_length=LENGTH,
             stride=SHARED,
             return_overflowing_tokens=True,
-            return_token_type_ids=True,  # otherwise transformers 5 leaves them out
         )
         samples = windows.pop("overflow_to_sample_mapping")
         best = [0.0] * len(pairs)

@@ -259,7 +259,9 @@ class BaseTokenizer(TokenConversions, ABC):
 
     def save_pretrained(self, save_directory: str | os.PathLike[str]) -> tuple[str, ...]:
         """Writes the vocabulary, `tokenizer_config.json` and `special_tokens_map.json`."""
-        settings = {"tokenizer_class": self.hub_class, **self.settings}
+        # Without the names transformers 5 leaves token_type_ids out, and pairs lose their segments.
+        names = list(self.model_input_names)
+        settings = {"tokenizer_class": self.hub_class, "model_input_names": names, **self.settings}
         files = json_files(settings, self.special_tokens_map)
         return write_tokenizer(save_directory, {self.vocab_name: self.model_bytes, **files})
 

@@ -35,7 +35,6 @@ def theirs(ours, tmp_path_factory):
 
 
 def same(ours, theirs, *texts, **options):
-    options = {"return_token_type_ids": True, **options}
     one, other = ours(*texts, **options), theirs(*texts, **options)
     return {name: one[name] for name in other} == dict(other)
 
