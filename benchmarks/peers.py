@@ -101,13 +101,10 @@ def read_questions(path, texts):
     if path is None:
         starts = range(0, len(texts), 7)
         return [("What is it like?", " ".join(texts[one : one + 1 + one % 40])) for one in starts]
-    articles = json.loads(Path(path).read_text("utf-8"))["data"]
-    return [
-        (question["question"], paragraph["context"])
-        for article in articles
-        for paragraph in article["paragraphs"]
-        for question in paragraph["qas"]
-    ]
+    from albert_tf.data.tasks import questions
+
+    found = questions.read_questions(Path(path), labelled=False)
+    return [(each.question, each.context) for each in found]
 
 
 def run(options):

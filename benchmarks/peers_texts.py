@@ -1,4 +1,4 @@
-"""What `peers.py` measures of texts: labels, answers to questions, and pieces."""
+"""Measures text classification, question answering and tokenization for `peers.py`."""
 
 import json
 import time
@@ -13,8 +13,19 @@ QUESTIONS = 300
 MEGABYTES = 1  # of text to tokenize
 
 
+def rated(call, items):
+    """Returns what a call finds in all items, and its rate and memory, warmed up by one batch."""
+    empty = memory("VmRSS")
+    call(items[:BATCH])
+    start = time.perf_counter()
+    found = call(items)
+    rate = len(items) / (time.perf_counter() - start)
+    peak = memory("VmHWM")
+    return found, {"rate": rate, "peak": peak, "added": peak - empty}
+
+
 def answers(folder, options):
-    """Returns texts per second, memory and answers of a pipeline, warmed up by one batch."""
+    """Returns texts per second, memory and answers of a pipeline."""
     texts, path = json.loads((folder / "texts.json").read_text("utf-8")), str(folder / "model")
     task = "text-classification"
     if options.runner == "albert_tf":
@@ -27,16 +38,11 @@ def answers(folder, options):
 
         pipeline = transformers.pipeline(task, model=path, batch_size=BATCH, device="cpu")
         options = {"truncation": True, "max_length": 512}
-    empty = memory("VmRSS")
-    pipeline(texts[:BATCH], **options)
-    start = time.perf_counter()
-    answers = pipeline(texts, **options)
-    rate = len(texts) / (time.perf_counter() - start)
-    peak = memory("VmHWM")
+    found, figures = rated(lambda texts: pipeline(texts, **options), texts)
     positive = [
-        each["score"] if each["label"] == "positive" else 1 - each["score"] for each in answers
+        each["score"] if each["label"] == "positive" else 1 - each["score"] for each in found
     ]
-    return {"rate": rate, "peak": peak, "added": peak - empty, "positive": positive}
+    return {**figures, "positive": positive}
 
 
 def keep_same_ids(folder, tokenizer):
@@ -59,20 +65,15 @@ def keep_same_ids(folder, tokenizer):
 
 
 def questions(folder, options):
-    """Returns questions per second, memory and scores of the answers, warmed up by one batch.
+    """Returns questions per second, memory and scores of the answers.
 
     transformers 5 has no pipeline for questions.
     """
     pairs = json.loads((folder / "questions.json").read_text("utf-8"))
     path = str(folder / "questions")
     answer = {"albert_tf": our_answers, "transformers": torch_answers}[options.runner](path)
-    empty = memory("VmRSS")
-    answer(pairs[:BATCH])
-    start = time.perf_counter()
-    answers = answer(pairs)
-    rate = len(pairs) / (time.perf_counter() - start)
-    peak = memory("VmHWM")
-    return {"rate": rate, "peak": peak, "added": peak - empty, "answers": answers}
+    scores, figures = rated(answer, pairs)
+    return {**figures, "answers": scores}
 
 
 def our_answers(path):
@@ -90,9 +91,11 @@ def our_answers(path):
 
 
 def torch_answers(path):
-    """Windows and scores of spans as in transformers' guide, batches in the order given."""
+    """Windows as in transformers' guide, in batches of the order given; our scores of spans."""
     import torch
     import transformers
+
+    from albert_tf.text.spans import best_spans
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     model = transformers.AlbertForQuestionAnswering.from_pretrained(path).eval()
@@ -115,22 +118,12 @@ def torch_answers(path):
             logits = zip(found.start_logits.numpy(), found.end_logits.numpy(), strict=True)
             for place, (starts, ends) in enumerate(logits, start=first):
                 context = np.array([part == 1 for part in windows.sequence_ids(place)])
-                best[samples[place]] = max(best[samples[place]], best_span(starts, ends, context))
+                length = len(context)
+                (span,), _ = best_spans(starts[:length], ends[:length], context, 1, LONGEST)
+                best[samples[place]] = max(best[samples[place]], span.score)
         return best
 
     return answer
-
-
-def best_span(starts, ends, context):
-    """Returns the probability of a window's best answer."""
-    possible = context.copy()
-    possible[0] = True  # [CLS] takes part in the softmax, and is no answer
-    chances = []
-    for logits in (starts, ends):
-        odds = np.where(possible, np.exp(logits[: len(possible)] - logits.max()), 0)
-        chances.append(np.where(context, odds / odds.sum(), 0))
-    scores = np.triu(np.outer(*chances))
-    return float((scores - np.triu(scores, LONGEST)).max())
 
 
 def tokenizing(folder, options):

@@ -68,8 +68,11 @@ class Row(NamedTuple):
             raise UserError(f"{name!r} must not be empty. Received: {self.place}.")
         return written
 
-    def optional_text(self, name: str | int) -> str:
-        """Returns a value as text; "" if the row has no such column, or it is blank."""
+    def optional_text(self, name: str | int | None) -> str:
+        """Returns a value as text; "" if the row has no such column, or it is blank.
+
+        None names no column.
+        """
         return _written(self.fields.get(name))
 
     def items(self, name: str | int) -> list[Any]:

@@ -32,7 +32,7 @@ def in_torch(inputs):
 
 
 def assert_alike(ours, theirs, inputs):
-    """Compares in float64, where rounding is no excuse: in float32 some draws differ by 3e-5."""
+    """Compares in float64: in float32 rounding alone makes some draws differ by 3e-5."""
     found = ours(inputs, output_hidden_states=True, output_attentions=True)
     with torch.no_grad():
         expected = theirs(**in_torch(inputs), output_hidden_states=True, output_attentions=True)

@@ -117,8 +117,8 @@ def _example(row: Row, layout: Layout, labelled: bool) -> Example:
         question,
         tuple(choices),
         _number(label, len(choices), row.place) if label else None,
-        row.optional_text(layout.part) if layout.part else "",
-        row.optional_text(layout.id) if layout.id else "",
+        row.optional_text(layout.part),
+        row.optional_text(layout.id),
         row.place,
     )
 

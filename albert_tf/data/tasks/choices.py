@@ -17,7 +17,7 @@ from albert_tf.data.tasks.choice_files import RACE, SWAG, Example, read_choices
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
 
-EVEN: Final = 0.01  # above an equal share: the most that a choice has where none stands out
+EVEN: Final = 0.01  # a choice must exceed an equal share by this much to count as preferred
 # Most pieces of a question with its choice: `max_qa_length` of google-research/albert, run_race.py.
 MAX_QUESTION: Final = 128
 # A blank in RACE's questions: the underscore, and the characters that the original makes one.
@@ -73,7 +73,7 @@ class Choices(Task[Example, np.ndarray]):
     ) -> dict[str, float]:
         """Returns `accuracy`, and where there are parts `accuracy_PART` of each.
 
-        Also `ONE_CLASS` for a model that gives nearly all choices the same chance.
+        Adds `ONE_CLASS` if the model prefers no choice in `NEARLY_ALL` examples or more.
         """
         right = defaultdict(list)
         for example, found in zip(examples, predictions, strict=True):
@@ -81,7 +81,8 @@ class Choices(Task[Example, np.ndarray]):
         scores = {"accuracy": float(np.mean(np.concatenate(list(right.values()))))}
         parts = {f"accuracy_{part}": float(np.mean(right[part])) for part in sorted(right) if part}
         even = np.mean([found.max() < 1 / len(found) + EVEN for found in predictions])
-        return {**scores, **parts, **({ONE_CLASS: 1.0} if even >= NEARLY_ALL else {})}
+        flag = {ONE_CLASS: 1.0} if even >= NEARLY_ALL else {}
+        return {**scores, **parts, **flag}
 
     def write(
         self,

@@ -38,7 +38,7 @@ def encode_questions(
         max_length,
         doc_stride,
         max_question_length,
-        [each.place or repr(each.id) for each in questions],
+        [each.source for each in questions],
     )
     rows = [row for found in windows for row in found]
     arrays = {
@@ -103,5 +103,5 @@ def _log_unmarked(questions: Sequence[Question], marks: Sequence[Any], max_lengt
             len(lost),
             len(questions),
             max_length,
-            lost[0].place or lost[0].id,
+            lost[0].source,
         )

@@ -40,6 +40,11 @@ class Question(NamedTuple):
     article: str = ""
     place: str = ""
 
+    @property
+    def source(self) -> str:
+        """The place in a file, or else the id."""
+        return self.place or self.id
+
 
 def read_questions(path: Path, labelled: bool, skip_bad_rows: bool = False) -> list[Question]:
     """Reads a file of SQuAD 1.1 or 2.0.
@@ -92,7 +97,7 @@ def trainable(questions: Sequence[Question]) -> list[Question]:
     if not kept:
         raise UserError(
             "Training needs questions with an answer in their context. Received: none among "
-            f"{len(questions)}; the first is {questions[0].place or questions[0].id!r}."
+            f"{len(questions)}; the first is {questions[0].source!r}."
         )
     if len(kept) < len(questions):
         lost = next(each for each in questions if not (each.span or each.is_impossible))
@@ -102,7 +107,7 @@ def trainable(questions: Sequence[Question]) -> list[Question]:
             len(questions) - len(kept),
             len(questions),
             lost.golds[0] if lost.golds else "",
-            lost.place or lost.id,
+            lost.source,
         )
     return kept
 
