@@ -314,9 +314,8 @@ class AlbertConfig:
         for key, unset in _OMITTED.items():
             if values[key] == unset:
                 del values[key]
-        if (
-            self.share != "all"
-        ):  # so that transformers, which implements "all" alone, finds every layer
+        if self.share != "all":
+            # transformers implements "all" alone, and so finds every layer.
             values |= {
                 "num_hidden_groups": self.stored_groups,
                 "shared_groups": self.num_hidden_groups,

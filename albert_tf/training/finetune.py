@@ -54,28 +54,35 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
     """
 
     def job(strategy: Any) -> dict[str, Any]:
+        task = task_of(options)
+        training, dev = task.train_and_dev(options.dev_fraction, options.seed)
+        if len(dev) < FEW:
+            logger.warning(
+                "dev has %d of the examples in %s: too few to choose the best version by. Give "
+                "more, or a single file with a larger --dev-fraction.",
+                *(len(dev), options.data),
+            )
+        run = partial(_trained, task=task, training=training, dev=dev, strategy=strategy)
         if options.seeds == 1:
-            return _trained(options, options.seed, strategy)
-        one = partial(_trained, strategy=strategy)
-        return train_seeds(options, one, runtime.is_chief(strategy))
+            return run(options, options.seed)
+        return train_seeds(options, run, runtime.is_chief(strategy))
 
     return on_devices(options, job)
 
 
-def _trained(options: FinetuningOptions, seed: int, strategy: Any) -> dict[str, Any]:
+def _trained(
+    options: FinetuningOptions,
+    seed: int,
+    task: Task[Any, Any],
+    training: Sequence[Any],
+    dev: Sequence[Any],
+    strategy: Any,
+) -> dict[str, Any]:
     """Resumes or begins a run on this host, and returns its report.
 
     Args:
         seed: of weights, order and dropout; `options.seed` splits a single file.
     """
-    task = task_of(options)
-    training, dev = task.train_and_dev(options.dev_fraction, options.seed)
-    if len(dev) < FEW:
-        logger.warning(
-            "dev has %d of the examples in %s: too few to choose the best version by. Give more, "
-            "or a single file with a larger --dev-fraction.",
-            *(len(dev), options.data),
-        )
     recipe = options.plan()
     keras.utils.set_random_seed(seed)
     with runtime.scope(strategy):

@@ -25,7 +25,7 @@ EXACT = {
     "packed weights, TFLite": 9,
 }
 # May depend on the versions, so each bound is a little above the number that was found: 47, 2,464,
-# 890,414 and 55,009; 103, 54 and 87,974.
+# 890,414 and 55,009; 103, 54 and 87,974; 68,832.
 AT_MOST = {
     "modules of ours, albert-tf --help": 50,
     "operations, SavedModel": 2500,
@@ -34,6 +34,7 @@ AT_MOST = {
     "operators, TFLite": 105,
     "constants, TFLite": 56,
     "bytes, TFLite": 90_000,
+    "bytes of the arena, TFLite": 75_000,
 }
 
 # Prints operations of the graph that TensorFlow's optimizer makes, with oneDNN on any processor.
@@ -67,6 +68,29 @@ def added(before):
     others = {name.partition(".")[0] for name in names - ours} - sys.stdlib_module_names
     return len(ours), len({name for name in others if not name.startswith("_")})
 before = set(sys.modules)
+"""
+
+# Prints the bytes that a call adds to the C library's heap: LiteRT doesn't say how large its arena
+# is. Without XNNPACK, whose packed weights would count, and whose packing depends on the processor.
+ARENA = """
+import ctypes, sys
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+class Heap(ctypes.Structure):
+    names = "arena ordblks smblks hblks mapped usmblks fsmblks used fordblks keepcost"
+    _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
+look = ctypes.CDLL(None).mallinfo2
+look.restype = Heap
+def allocated():
+    heap = look()
+    return heap.used + heap.mapped
+kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+interpreter = Interpreter(sys.argv[1], num_threads=1, experimental_op_resolver_type=kernels)
+run = interpreter.get_signature_runner()
+inputs = {name: np.ones((1, 16), np.int32) for name in run.get_input_details()}
+before = allocated()
+run(**inputs)
+print(allocated() - before)
 """
 
 
@@ -138,6 +162,7 @@ def of_tflite(file):
             each.data is not None and len(each.data) > 0 for each in model.buffers
         ),
         "bytes, TFLite": len(content),
+        "bytes of the arena, TFLite": counted(ARENA, file)[0],
     }
 
 

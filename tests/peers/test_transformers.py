@@ -14,8 +14,7 @@ transformers = pytest.importorskip(
 )
 pytestmark = pytest.mark.peers
 MODELS = [name for name in models.__all__ if name.startswith("Albert")]
-TOLERANCE = 2e-5  # of gradients in float32
-EXACT = 1e-9  # of outputs in float64
+TOLERANCE = 1e-7  # in float64; TensorFlow rounds gelu_new's 0.044715 to float32
 WORDS = "albert.embeddings.word_embeddings.weight"
 
 
@@ -41,7 +40,7 @@ def assert_alike(ours, theirs, inputs):
         several = isinstance(values, tuple)
         pairs = zip(values, expected[name], strict=True) if several else [(values, expected[name])]
         for one, other in pairs:
-            np.testing.assert_allclose(one, other.numpy(), atol=EXACT, rtol=0, err_msg=name)
+            np.testing.assert_allclose(one, other.numpy(), atol=TOLERANCE, rtol=0, err_msg=name)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -79,7 +78,8 @@ def test_gradients(name, drawn_config, drawn_inputs, scrambled, tmp_path):
     """One step of gradient descent at rate 1 moves every weight by its gradient."""
     ours = scrambled(getattr(models, name)(drawn_config))
     ours.save_pretrained(tmp_path)
-    theirs, inputs = loaded_by_transformers(name, tmp_path), drawn_inputs(name)
+    ours = type(ours).from_pretrained(tmp_path, dtype="float64")
+    theirs, inputs = loaded_by_transformers(name, tmp_path).double(), drawn_inputs(name)
     theirs(**in_torch(inputs)).loss.backward()
     before = extract(ours)
     ours.compile(keras.optimizers.SGD(1.0), run_eagerly=True)
@@ -95,7 +95,7 @@ def test_gradients(name, drawn_config, drawn_inputs, scrambled, tmp_path):
         if WORDS in same:  # torch doesn't train the padding's row
             expected[ours.config.pad_token_id] = moved(WORDS)[ours.config.pad_token_id]
         for key in same:
-            np.testing.assert_allclose(moved(key), expected, atol=TOLERANCE, rtol=1e-4, err_msg=key)
+            np.testing.assert_allclose(moved(key), expected, atol=TOLERANCE, rtol=0, err_msg=key)
 
 
 def names_of_each_variable(model):
