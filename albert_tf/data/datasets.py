@@ -1,6 +1,6 @@
 """Datasets for `fit`: raw columns in, padded batches out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -54,15 +54,14 @@ def classification_dataset(
         >>> model.compile("adam")
         >>> history = model.fit(dataset, verbose=0)
     """
-    check_columns(texts=texts, labels=labels, text_pairs=text_pairs)
+    texts, labels, text_pairs = columns(texts=texts, labels=labels, text_pairs=text_pairs)
     if labels is not None and np.asarray(labels).dtype.kind not in "iufb":
         raise UserError(
             "labels must be numbers: classes, scores, or 0 and 1 for several labels. Received: "
             f"{labels[0]!r:.80}. config.label2id has the number of each label."
         )
-    pairs = None if text_pairs is None else list(text_pairs)
     length = max_length or tokenizer.model_max_length
-    return epochs(encode_texts(list(texts), pairs, labels, tokenizer, length), batch_size, seed)
+    return epochs(encode_texts(texts, text_pairs, labels, tokenizer, length), batch_size, seed)
 
 
 def question_answering_dataset(
@@ -104,7 +103,7 @@ def question_answering_dataset(
         >>> model.compile("adam", metrics=[ExactMatch()])
         >>> history = model.fit(dataset, verbose=0)
     """
-    check_columns(questions=questions, contexts=contexts, answers=answers)
+    questions, contexts, answers = columns(questions=questions, contexts=contexts, answers=answers)
     given = [
         question_of(
             question, contexts[row], None if answers is None else answers[row], f"number {row}"
@@ -152,7 +151,7 @@ def token_classification_dataset(
         >>> model.compile("adam")
         >>> history = model.fit(dataset, verbose=0)
     """
-    check_columns(words=words, tags=tags)
+    words, tags = columns(words=words, tags=tags)
     for sentence, given in zip(words, words if tags is None else tags, strict=True):
         if isinstance(sentence, str) or len(sentence) != len(given):
             raise UserError(
@@ -212,7 +211,9 @@ def multiple_choice_dataset(
         >>> model.compile("adam")
         >>> history = model.fit(dataset, verbose=0)
     """
-    check_columns(contexts=contexts, choices=choices, labels=labels, questions=questions)
+    contexts, choices, labels, questions = columns(
+        contexts=contexts, choices=choices, labels=labels, questions=questions
+    )
     for number, each in enumerate(choices):
         label = None if labels is None else labels[number]
         if len(each) < 2 or isinstance(each, str) or not (label is None or 0 <= label < len(each)):
@@ -265,11 +266,17 @@ def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
     return found.apply(tf.data.experimental.assert_cardinality(size))
 
 
-def check_columns(**columns: Sequence[Any] | None) -> None:
-    """Refuses columns of unlike lengths, and empty ones."""
-    lengths = {name: len(values) for name, values in columns.items() if values is not None}
+def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:
+    """Returns columns as lists, since a pandas Series is indexed by its labels; None stays.
+
+    Raises:
+        UserError: they have unlike lengths, or are empty.
+    """
+    lists = {name: None if values is None else list(values) for name, values in given.items()}
+    lengths = {name: len(values) for name, values in lists.items() if values is not None}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         raise UserError(
             "The columns must have one value for each example. Received: "
             f"{', '.join(f'{number} {name}' for name, number in lengths.items())}."
         )
+    return tuple(lists.values())

@@ -2,6 +2,7 @@ from itertools import chain
 
 import keras
 import numpy as np
+import pandas
 import pytest
 
 from albert_tf import EntityF1, ExactMatch, MatthewsCorrelation
@@ -81,6 +82,38 @@ def test_wrong_columns(tiny_tokenizer):
         classification_dataset(tiny_tokenizer, [])
     with pytest.raises(UserError, match="labels must be numbers: .* Received: 'good'"):
         classification_dataset(tiny_tokenizer, TEXTS, ["good"] * 11)
+
+
+def test_columns_of_a_shuffled_data_frame(tiny_tokenizer):
+    frame = pandas.DataFrame(
+        {
+            "word": ["old", "square", "hill"],
+            "context": ["the old", "the old square", "a hill"],
+            "choices": [["old", "hill"], ["square", "hill"], ["hill", "old"]],
+            "words": [["the", "old"], ["old", "square"], ["a", "hill"]],
+            "label": [0, 1, 0],
+        }
+    )
+    frame["answer"] = [
+        {"text": [word], "answer_start": [context.find(word)]}
+        for word, context in zip(frame["word"], frame["context"], strict=True)
+    ]
+    frame["tags"] = [[number, 0] for number in frame["label"]]
+    shuffled, batch = frame.loc[[2, 0, 1]], {"batch_size": 3, "seed": 1}
+    for make, names in (
+        (classification_dataset, ("context", "label", "word")),
+        (question_answering_dataset, ("word", "context", "answer")),
+        (token_classification_dataset, ("words", "tags")),
+        (multiple_choice_dataset, ("context", "choices", "label", "word")),
+    ):
+        ones, others = (
+            next(iter(make(tiny_tokenizer, *columns, **batch)))
+            for columns in (
+                [shuffled[name] for name in names],
+                [shuffled[name].tolist() for name in names],
+            )
+        )
+        keras.tree.map_structure(np.testing.assert_array_equal, ones, others)
 
 
 CONTEXT = "the old square on a hill, the old square. " * 3
