@@ -250,3 +250,28 @@ def test_models_made_again(load, features):
         again.compile(keras.optimizers.Adam(1e-2), run_eagerly=True)
         again.fit(features, LABELS, verbose=0)
     np.testing.assert_array_equal(logits(model, features), expected)
+
+
+def test_low_rank_adapters(load, features, tmp_path):
+    """Adapters train in place of the encoder's weights, and are saved as a part of them."""
+    model = load()
+    before = model.get_weights()
+    model.albert.trainable = False
+    for block in model.albert.encoder.blocks:
+        block.attention.query.trainable = True
+        block.attention.query.enable_lora(rank=2)
+    model.compile(keras.optimizers.Adam(3e-2))
+    losses = model.fit(features, LABELS, epochs=4, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    model.save_pretrained(tmp_path / "merged")
+    model.save(tmp_path / "model.keras")
+    merged = AlbertForSequenceClassification.from_pretrained(tmp_path / "merged")
+    for again in (merged, keras.models.load_model(tmp_path / "model.keras")):
+        np.testing.assert_allclose(logits(again, features), logits(model, features), atol=1e-6)
+    changed = [
+        variable.path.split("/", 1)[1]
+        for variable, value in zip(merged.weights, before, strict=True)
+        if variable.path.startswith("albert") and np.abs(variable.numpy() - value).max() > 1e-6
+    ]
+    query = "encoder/group_0_block_0/attention/query"
+    assert changed == [f"{query}/kernel", f"{query}/bias"]
