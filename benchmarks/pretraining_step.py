@@ -9,7 +9,8 @@ and gradients clipped to norm 1: forward, backward, update. Each has its own pro
 turns. "albert" computes logits at the masked positions only, as the original does; transformers'
 model computes them at every position, as "albert-all" does here. "-xla" compiles with XLA, which
 JAX always does; "-lamb" updates with LAMB. torch uses `scaled_dot_product_attention`;
-"torch-compiled" is `torch.compile` of the same model.
+"torch-compiled" is `torch.compile` of the same model. With --forward a step is the forward pass
+and its losses alone.
 
 "of peak" is the rate of the matrix products, relative to one product of two square matrices in the
 same library and dtype. Memory is the process' on CPU and the device's on a GPU: the peak, and the
@@ -76,7 +77,7 @@ def products(config, rows, length, predicted):
 
 
 class Contender:
-    """A process that trains when it is told to."""
+    """A process that trains on demand."""
 
     def __init__(self, name, arguments):
         self.name, self.answers = name, []
@@ -104,7 +105,8 @@ class Contender:
         seconds, last = statistics.median(timed), self.answers[-1]
         rows, length = options.batch_size, options.max_length
         predicted = rows * (length if everywhere(self.name) else round(PREDICTED * length))
-        share = products(config, rows, length, predicted) / seconds / last["ceiling"]
+        flops = products(config, rows, length, predicted) / (3 if options.forward else 1)
+        share = flops / seconds / last["ceiling"]
         return (
             f"{self.name:16}"
             + "".join(f"{1000 * each:10.1f}" for each in (seconds, min(timed), max(timed)))
@@ -166,6 +168,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=8, help="default: %(default)s")
     parser.add_argument("--max-length", type=int, default=128, help="default: %(default)s")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--forward", action="store_true", help="no backward pass, no update")
     parser.add_argument("--rounds", type=int, default=9, help="turns; default: %(default)s")
     parser.add_argument("--steps", type=int, default=1, help="of a turn; default: %(default)s")
     parser.add_argument("--matrix", type=int, default=2048, help="side; default: %(default)s")

@@ -60,7 +60,8 @@ def keras_model(options):
     dtype = "mixed_bfloat16" if options.dtype == "bfloat16" else "float32"
     model = AlbertForPreTraining.from_pretrained(options.weights, dtype=dtype)
     optimizer = Lamb if "lamb" in options.contender else AlbertAdamW
-    model.compile(optimizer(LEARNING_RATE, bias_correction=True))
+    compiled = "auto" if BACKEND == "jax" else "xla" in options.contender
+    model.compile(optimizer(LEARNING_RATE, bias_correction=True), jit_compile=compiled)
     return model
 
 
@@ -73,6 +74,14 @@ def albert_trainer(options, features, labels):
     from albert_tf.training.sums import pretraining_means
 
     model = keras_model(options)
+
+    def evaluate(count):
+        for _ in range(count):
+            loss = model.test_on_batch(features, labels)
+        return float(loss)
+
+    if options.forward:
+        return evaluate
     step = TrainingStep(model, strategy_for("none"), jit_compile="xla" in options.contender)
     batch = keras.tree.map_structure(keras.ops.convert_to_tensor, (features, labels))
 
@@ -100,17 +109,26 @@ def torch_trainer(options, features, labels):
         for name, value in {**features, **labels}.items()
     }
 
+    def passed():
+        with torch.autocast(device, torch.bfloat16, enabled=options.dtype == "bfloat16"):
+            return run(**batch).loss
+
     def train(count):
         for _ in range(count):
-            with torch.autocast(device, torch.bfloat16, enabled=options.dtype == "bfloat16"):
-                loss = run(**batch).loss
+            loss = passed()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
         return float(loss.detach())  # waits for the device
 
-    return train
+    def evaluate(count):
+        with torch.inference_mode():
+            for _ in range(count):
+                loss = passed()
+        return float(loss)
+
+    return evaluate if options.forward else train
 
 
 def everywhere(contender):
@@ -173,7 +191,7 @@ def peak_memory(name):
 
 
 def work(options):
-    """Trains whenever a line with a number of steps comes; answers each with a line of JSON."""
+    """Takes as many steps as each line of input says, and answers with a line of JSON."""
     name = library(options.contender)
     flops = ceiling(options)
     before = peak_memory(name)
