@@ -124,6 +124,19 @@ def test_a_file_of_scores_is_split(finetune, tmp_path):
     assert finetune(*options)[0] == 0
 
 
+def test_several_seeds(finetune, tmp_path):
+    status, output, errors = finetune("--seeds", 2, "--seed", 3)
+    assert status == 0, errors
+    report = json.loads((tmp_path / "model" / "report.json").read_text())
+    found, best = report["seeds"], report["settings"]["seed"]
+    scores = [run["accuracy"] for run in found["runs"]]
+    assert best == 3 + scores.index(max(scores))
+    median, low, high = (sum(scores) / 2, min(scores), max(scores))
+    assert f"accuracy over 2 seeds: median {median:.4f}, {low:.4f} to {high:.4f}.\n" in output
+    assert f"The model is that of seed {best}.\nBest on dev, after epoch 1: accuracy" in output
+    assert ("The model has not learned" in output) == ("one_class" in report["best"])
+
+
 def test_a_long_document(finetune, tmp_path):
     rows = "a b\tx\nc d\ty\n" * 4
     folder = data(tmp_path / "data", f"{rows}{'word ' * 6_000}\tx\n", rows)
