@@ -11,7 +11,7 @@ import numpy as np
 from memory import memory
 from peers_products import PRODUCTS
 from peers_texts import answers, keep_same_ids, questions, tokenizing
-from peers_trainers import keras_trainer, torch_trainer
+from peers_trainers import command_trainer, keras_trainer, torch_trainer
 from runtime_runners import KERAS_HUB, NAMES, litert, onnx, openvino, tensorflow
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -187,7 +187,8 @@ def training(folder, options):
     rows = dict(np.load(folder / "{}x{}.npz".format(*shape)))
     del rows["expected"]
     labels = np.arange(shape[0], dtype="int32") % 2
-    trainer = torch_trainer if options.runner == "transformers" else keras_trainer
+    others = {"transformers": torch_trainer, "albert_tf, finetune": command_trainer}
+    trainer = others.get(options.runner, keras_trainer)
     empty, step = trainer(folder, options, rows, labels)
     losses = [float(step()) for _ in range(2)]
     taken = timed(step, options.seconds)

@@ -36,6 +36,30 @@ def keras_trainer(folder, options, rows, labels):
     return empty, step
 
 
+def command_trainer(folder, options, rows, labels):
+    """The step of `albert-tf finetune`: two halves of the batch side by side."""
+    import keras
+
+    from albert_tf import AlbertForSequenceClassification
+    from albert_tf.training.optimizers import AlbertAdamW
+    from albert_tf.training.runtime import strategy_for
+    from albert_tf.training.steps import TrainingStep
+    from albert_tf.training.strategies import share_threads
+    from albert_tf.training.sums import finetuning_means
+
+    share_threads()
+    empty = memory("VmRSS")
+    model = AlbertForSequenceClassification.from_pretrained(folder / "model")
+    model.compile(AlbertAdamW(LEARNING_RATE, bias_correction=True))
+    update = TrainingStep(model, strategy_for("none"))
+    batch = keras.tree.map_structure(keras.ops.convert_to_tensor, (rows, {"labels": labels}))
+
+    def step():
+        return finetuning_means(update(batch), has_accuracy=True)["loss"]
+
+    return empty, step
+
+
 def torch_trainer(folder, options, rows, labels):
     import torch
     import transformers
