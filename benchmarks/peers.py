@@ -15,8 +15,8 @@ line whose float32 outputs differ by more than 0.01 shows no figures.
 A percentage is the rate of the matrix products, relative to one of two 2048 × 2048 matrices in
 float32, by TensorFlow or torch in the same run, whichever is faster. "products" shows what the
 model's products with their biases take alone in both libraries, the least that a model in them can
-take. A fine-tuning step is Keras' `train_on_batch`, or with "finetune" that of `albert-tf finetune`.
-MB are the peak of the process, and the part of it above its imports. Prints Markdown, and writes it
+take. A fine-tuning step is Keras' `train_on_batch`, or that of the command `albert-tf finetune`. MB
+are the peak of the process, and the part of it above its imports. Prints Markdown, and writes it
 with a JSON of every figure and a picture to --output. Needs `pip install 'albert_tf[peers]'`.
 """
 
