@@ -315,7 +315,7 @@ class AlbertConfig:
             if values[key] == unset:
                 del values[key]
         if self.share != "all":
-            # transformers implements "all" alone, and so finds every layer.
+            # Lets transformers, which implements "all" alone, find every layer.
             values |= {
                 "num_hidden_groups": self.stored_groups,
                 "shared_groups": self.num_hidden_groups,

@@ -66,7 +66,7 @@ def keras_model(options):
 
 
 def albert_trainer(options, features, labels):
-    """Trains as `albert-tf pretrain` does, on any backend."""
+    """Trains as `albert-tf pretrain` does, on any backend; evaluates as Keras does."""
     import keras
 
     from albert_tf.training.runtime import strategy_for
