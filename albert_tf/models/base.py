@@ -11,7 +11,8 @@ import keras
 from albert_tf.checkpoints import finder, hub, hugging_face, weights
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.layers import FactorizedEmbedding
+from albert_tf.layers.common import ShapesFromCall
+from albert_tf.layers.embedding import WordEmbeddings
 from albert_tf.layers.ids import checked_ids
 from albert_tf.models import losses
 from albert_tf.models.card import CARD, model_card
@@ -22,6 +23,7 @@ from albert_tf.models.inputs import (
     as_arrays,
     length_of,
     refuse_lists,
+    refuse_strings,
     without_foreign,
 )
 from albert_tf.models.resizing import resize_vocabulary
@@ -32,7 +34,7 @@ Model = TypeVar("Model", bound="PreTrainedModel")
 _DETECTED: Final = ("from_pt", "from_tf", "from_flax", "use_safetensors")
 
 
-class PreTrainedModel(keras.Model):
+class PreTrainedModel(ShapesFromCall, keras.Model):
     """A Keras model with an `AlbertConfig` and a directory format; built by its constructor.
 
     Attributes:
@@ -48,6 +50,7 @@ class PreTrainedModel(keras.Model):
     task_inputs: tuple[str, ...] = ()
     keeps_labels: bool = True
     input_rank: int = 2
+    takes_ids = True
     # Keras would trace it for SavedModels, with ids in float32; `export` declares what they have.
     _default_save_signature = None
     built: bool
@@ -66,6 +69,7 @@ class PreTrainedModel(keras.Model):
         if isinstance(given.get("input_ids"), dict):
             given |= given.pop("input_ids")
         refuse_lists(given)
+        refuse_strings(given)
         self._check_labels(given, given)
         with checked_ids(self.config, given, length_of(given)):
             return super().__call__(*args, **kwargs)
@@ -152,16 +156,16 @@ class PreTrainedModel(keras.Model):
         """The `AlbertModel`: a task's, or the model itself. No property: saving walks those."""
         return getattr(self, "albert", self)
 
-    def get_input_embeddings(self) -> FactorizedEmbedding:
-        """Returns the layer with the word table, which is its `weight`."""
-        return self._backbone().embedding
+    def get_input_embeddings(self) -> WordEmbeddings:
+        """Returns the layer that makes `inputs_embeds` of ids; the word table is its `weight`."""
+        return WordEmbeddings(self._backbone().embedding)
 
     def num_parameters(self, only_trainable: bool = False) -> int:
         """Returns the number of parameters."""
         weights = self.trainable_weights if only_trainable else self.weights
         return sum(math.prod(weight.shape) for weight in weights)
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None) -> FactorizedEmbedding:
+    def resize_token_embeddings(self, new_num_tokens: int | None = None) -> WordEmbeddings:
         """Gives the vocabulary another size, as after `tokenizer.add_tokens`.
 
         Words that remain keep their weights; new ones are initialized. The configuration, the
@@ -170,7 +174,7 @@ class PreTrainedModel(keras.Model):
         Args:
             new_num_tokens: V, for example `len(tokenizer)`; None changes nothing.
         Returns:
-            The layer with the word table.
+            That of `get_input_embeddings`.
         Raises:
             UserError: the optimizer has state already: call `compile` again first.
         """
