@@ -27,8 +27,7 @@ class TextClassificationOptions(TextOptions):
     Attributes:
         top_k: number of labels, best first; None for all; "best" for the best one without a list.
         function_to_apply: function from logits to scores: "softmax", "sigmoid" or "none". Default:
-            "none" for regression, "sigmoid" for multi-label models and for a single label,
-            otherwise "softmax".
+            "none" for regression, "sigmoid" for multi-label models, otherwise "softmax".
     """
 
     top_k: int | str | None = BEST
@@ -93,8 +92,5 @@ class TextClassificationPipeline(Pipeline[TextClassificationOptions]):
     def _function(self, options: TextClassificationOptions) -> str:
         if options.function_to_apply not in (None, "default"):
             return str(options.function_to_apply)
-        config = self.model.config
-        if config.problem_type == "regression":
-            return "none"
-        is_single = config.num_labels == 1 or config.problem_type == "multi_label_classification"
-        return "sigmoid" if is_single else "softmax"
+        functions = {"regression": "none", "multi_label_classification": "sigmoid"}
+        return functions.get(self.model.problem_type, "softmax")
