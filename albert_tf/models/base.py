@@ -43,7 +43,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         keeps_labels: False drops the configuration's labels from a model whose head always has two
             outputs: transformers would make as many outputs as there are labels.
         input_rank: number of axes of `input_ids`.
-        fresh_parts: parts that `from_pretrained` found no weights for.
+        fresh_parts: parts that `from_pretrained` found no weights for. Clear the list after
+            training them in a way of your own.
     """
 
     targets: Mapping[str, str] = {}
@@ -159,6 +160,15 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     def get_input_embeddings(self) -> WordEmbeddings:
         """Returns the layer that makes `inputs_embeds` of ids; the word table is its `weight`."""
         return WordEmbeddings(self._backbone().embedding)
+
+    def untrained_parts(self) -> list[str]:
+        """Returns `fresh_parts`, or none of them if an optimizer has trained the model since.
+
+        Another way of training can't be seen: `model.fresh_parts.clear()` says so.
+        """
+        optimizer = getattr(self, "optimizer", None)
+        is_trained = optimizer is not None and int(optimizer.iterations) > 0
+        return [] if is_trained else list(self.fresh_parts)
 
     def num_parameters(self, only_trainable: bool = False) -> int:
         """Returns the number of parameters."""

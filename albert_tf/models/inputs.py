@@ -43,7 +43,8 @@ def without_foreign(
     """Drops transformers' arguments that change nothing here; refuses other values of them."""
     for name, (same, way_out) in foreign.items():
         value = arguments.get(name)
-        if value is not None and value is not same:
+        is_same = value is same or (isinstance(value, str) and value == same)
+        if value is not None and not is_same:
             raise UserError(
                 f"{name} must be {same} or left out. Received: {name}={value!r}. {way_out}"
             )

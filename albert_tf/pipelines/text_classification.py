@@ -1,7 +1,7 @@
 """Labels for texts and pairs of texts."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -71,6 +71,13 @@ class TextClassificationPipeline(Pipeline[TextClassificationOptions]):
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         found = super().__call__(inputs, batch_size=batch_size, **options)
         return [found] if isinstance(inputs, str) and "top_k" not in options else found
+
+    def _chosen(self, options: Mapping[str, Any]) -> TextClassificationOptions:
+        given = dict(options)
+        every = given.pop("return_all_scores", None)  # top_k's name in transformers before 4.20
+        if every is not None:
+            given.setdefault("top_k", None if every else BEST)
+        return super()._chosen(given)
 
     def example(self, given: Any, options: TextClassificationOptions) -> Texts:
         return as_texts(given)
