@@ -6,7 +6,6 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
 from albert_tf.layers.common import (
     ConfiguredLayer,
     Dropout,
@@ -137,7 +136,7 @@ class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
         return self.embedding.word_embeddings
 
     def get_config(self) -> dict[str, Any]:
-        raise UserError(
+        raise ValueError(
             "A functional model can't be saved with a layer of get_input_embeddings: loaded again, "
             "the layer and its model would have two tables. Save with save_weights, and make the "
             "model again before load_weights."

@@ -178,7 +178,7 @@ def test_embeddings_of_ids_in_a_functional_model(small_config, small_features, t
     expected = model(small_features["input_ids"]).logits
     np.testing.assert_allclose(whole(small_features["input_ids"]), expected, atol=1e-6)
     assert len(whole.weights) == len(model.weights)
-    with pytest.raises(UserError, match="can't be saved with a layer of get_input_embeddings"):
+    with pytest.raises(ValueError, match="can't be saved with a layer of get_input_embeddings"):
         whole.save(tmp_path / "model.keras")
 
 
