@@ -3,8 +3,6 @@
 import os
 from typing import Any, Final
 
-import keras
-
 from albert_tf.checkpoints import finder, hugging_face
 from albert_tf.errors import UserError
 from albert_tf.models.albert import AlbertModel
@@ -26,8 +24,6 @@ TASKS: Final[dict[str, type[PreTrainedModel]]] = {
     "multiple-choice": AlbertForMultipleChoice,
 }
 _CLASSES: Final = {each.__name__: each for each in TASKS.values()}
-# Keras' .h5 files have the names without the package.
-keras.saving.get_custom_objects().update(_CLASSES)
 
 
 def load_pretrained(

@@ -62,6 +62,11 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         self.config = config if self.keeps_labels else config.replace(id2label=None)
         self.fresh_parts: list[str] = []
 
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("albert_tf."):  # Keras' .h5 files name no package
+            keras.saving.get_custom_objects()[cls.__name__] = cls
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         kwargs = self._arrays(without_foreign(kwargs, CALL))
         if args and isinstance(args[0], Mapping):  # Keras doesn't know a tokenizer's result

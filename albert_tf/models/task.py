@@ -335,12 +335,13 @@ class TaskModel(PreTrainedModel):
 
 
 def _expanded(weights: Inputs, outputs: Inputs) -> Inputs:
-    """Returns weights of examples `[B]` as `[B, 1, …]`: Keras would multiply another axis."""
+    """Returns weights of examples `[B]` as those of every label: Keras would take another axis."""
     expanded = dict(weights)
     for name, weight in weights.items():
         missing = len(outputs[name].shape) - 1 - len(getattr(weight, "shape", ()))
         if weight is not None and missing > 0:
-            expanded[name] = ops.reshape(weight, (*ops.shape(weight), *[1] * missing))
+            ones = ops.ones_like(outputs[name][..., 0])
+            expanded[name] = losses.per_example(weight, ones) * ones
     return expanded
 
 

@@ -81,9 +81,7 @@ def test_what_a_configuration_may_say_of_the_model(saved, tmp_path, named):
 
 def test_a_model_that_was_trained_since(saved, tokenizer):
     found = AlbertForSequenceClassification.from_pretrained(saved("fill-mask"))
-    message = (
-        r"newly initialized classifier, pooler, and no .*model.fresh_parts.clear\(\) says"
-    )
+    message = r"newly initialized classifier, pooler, and no .*model.fresh_parts.clear\(\) says"
     with pytest.warns(UserWarning, match=message):
         made = pipeline("text-classification", found, tokenizer)
     with warnings.catch_warnings(action="error", category=UserWarning):
