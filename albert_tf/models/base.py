@@ -75,10 +75,14 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         if isinstance(given.get("input_ids"), dict):
             given |= given.pop("input_ids")
         refuse_lists(given)
-        refuse_strings(given)
+        refuse_strings({name: given[name] for name in self._known_inputs if name in given})
         self._check_labels(given, given)
         with checked_ids(self.config, given, length_of(given)):
             return super().__call__(*args, **kwargs)
+
+    @property
+    def _known_inputs(self) -> tuple[str, ...]:
+        return (*ENCODER_INPUTS, *self.task_inputs, *self.targets)
 
     def _arrays(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a call's inputs, with labels that are lists as arrays."""

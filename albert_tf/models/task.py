@@ -52,10 +52,6 @@ class TaskModel(PreTrainedModel):
         )
         self.built = True
 
-    @property
-    def _known_inputs(self) -> tuple[str, ...]:
-        return (*ENCODER_INPUTS, *self.task_inputs, *self.targets)
-
     def _add(self, head: type[keras.layers.Layer], name: str, **options: Any) -> Any:
         """Makes a head's layer and builds it."""
         layer = head(config=self.config, name=name, dtype=self.dtype_policy, **options)
