@@ -1,3 +1,4 @@
+import contextlib
 import doctest
 import json
 import shutil
@@ -79,12 +80,19 @@ def test_what_a_configuration_may_say_of_the_model(saved, tmp_path, named):
     assert pipeline("text-classification", folder)("the cat")
 
 
+@contextlib.contextmanager
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        yield
+
+
 def test_a_model_that_was_trained_since(saved, tokenizer):
     found = AlbertForSequenceClassification.from_pretrained(saved("fill-mask"))
     message = r"newly initialized classifier, pooler, and no .*model.fresh_parts.clear\(\) says"
     with pytest.warns(UserWarning, match=message):
         made = pipeline("text-classification", found, tokenizer)
-    with warnings.catch_warnings(action="error", category=UserWarning):
+    with no_warnings():
         assert made("the cat")  # warned once
         pipeline("feature-extraction", found, tokenizer)  # which needs no head
     with pytest.raises(
@@ -95,7 +103,7 @@ def test_a_model_that_was_trained_since(saved, tokenizer):
     with pytest.warns(UserWarning, match=message):
         pipeline("text-classification", found, tokenizer)
     found.fit({"input_ids": np.array([[2, 7, 3], [2, 8, 3]])}, np.array([0, 1]), verbose=0)
-    with warnings.catch_warnings(action="error", category=UserWarning):
+    with no_warnings():
         assert pipeline("text-classification", found, tokenizer)("the cat")
         assert pipeline("feature-extraction", found, tokenizer, pooling="pooler")("the cat")
 
@@ -108,7 +116,7 @@ def test_a_model_that_its_user_says_is_trained(saved, tokenizer, tmp_path):
     found.load_weights(tmp_path / "model.weights.h5")
     found.fresh_parts.clear()
     trained.fresh_parts.clear()
-    with warnings.catch_warnings(action="error", category=UserWarning):
+    with no_warnings():
         one, other = (pipeline("text-classification", each, tokenizer) for each in (found, trained))
         assert one("the cat") == other("the cat")
 
