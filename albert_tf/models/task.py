@@ -172,7 +172,8 @@ class TaskModel(PreTrainedModel):
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(kwargs.get("validation_data"), tuple | list):
             features, labels, *weights = kwargs["validation_data"]
-            kwargs["validation_data"] = (*self._examples(features, labels), *weights)
+            examples = self._examples(features, labels)
+            kwargs["validation_data"] = (*examples, *map(as_arrays, weights))
         return super().fit(*self._examples(x, y, kwargs), *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:

@@ -450,7 +450,10 @@ def test_labels_in_forms_of_lists(small_config, small_features, form):
     assert model.evaluate(small_features, form(LABELS), verbose=0) == expected
     assert model.test_on_batch(small_features, form(LABELS)) == pytest.approx(expected, rel=1e-6)
     history = model.fit(
-        small_features, form(LABELS), validation_data=(small_features, form(LABELS)), verbose=0
+        small_features,
+        form(LABELS),
+        validation_data=(small_features, form(LABELS), [1.0, 2.0]),
+        verbose=0,
     )
     assert history.history.keys() == {"loss", "val_loss"}
 
