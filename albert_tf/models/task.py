@@ -138,7 +138,12 @@ class TaskModel(PreTrainedModel):
         if not type(self).compile.__module__.startswith("albert_tf."):
             super().compile_from_config(config)  # warns that a subclass has its own `compile`
             return
-        self.compile(**keras.saving.deserialize_keras_object(config))
+        try:
+            self.compile(**keras.saving.deserialize_keras_object(config))
+        except UserError as error:  # of a file that an earlier version wrote
+            raise UserError(
+                f"{error} Load the file with keras.models.load_model(path, compile=False)."
+            ) from error
         self.optimizer.build(self.trainable_variables)
 
     def _by_output(self, given: Any) -> Any:

@@ -426,6 +426,17 @@ def test_losses_and_metrics_that_are_refused(small_config, options, message):
         model.compile("sgd", **options)
 
 
+def test_a_file_with_a_loss_that_is_refused(small_config, tmp_path):
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    loss = keras.losses.SparseCategoricalCrossentropy()
+    model._compile_config.config["loss"] = loss  # as an earlier version wrote it
+    model.save(tmp_path / "model.keras")
+    with pytest.raises(UserError, match=r"from_logits=True.*load_model\(path, compile=False\)"):
+        keras.models.load_model(tmp_path / "model.keras")
+    assert not keras.models.load_model(tmp_path / "model.keras", compile=False).compiled
+
+
 def test_losses_in_the_order_of_outputs(small_config, small_features):
     """A list is in the outputs' order, start and end, and not in that of the alphabet."""
     model = AlbertForQuestionAnswering(small_config)
