@@ -22,7 +22,7 @@ from albert_tf_export.options import (
     in_precision,
     warn_without_bfloat16,
 )
-from albert_tf_export.samples import Case, numeric, sample
+from albert_tf_export.samples import Case, check_tokens, numeric, sample
 from albert_tf_export.serving import (
     check_limit,
     limited,
@@ -173,6 +173,8 @@ def export_saved_model(
             (folder / TFLITE).write_bytes(convert_for_serving(signature, quantize))
         differences: dict[str, parity.Difference] = {}
         if check:
+            if text is not None:
+                check_tokens(tokenizer)
             keras = None if in_words is None else replace(in_words, model=exact, unroll=True)
             cases = sample(exact, tokenizer, max_length, pairs, in_words=keras)
             cases[PADDED_IDS] = _padded(cases[IDS], max_length, tokenizer.special.pad_id)
