@@ -1,6 +1,7 @@
 """Exports SavedModels, for TensorFlow Serving and other hosts."""
 
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -136,6 +137,12 @@ def export_saved_model(
     requests = read_warmup(warmup, model, pairs, ids_only)
     if precision == "bfloat16":
         warn_without_bfloat16()
+    if parity.GLOB & set(Path(path).resolve().as_posix()):
+        warnings.warn(
+            "TensorFlow loads no SavedModel from a path with *, ?, [ or a backslash. Received: "
+            f"{path}. Rename the folder before you load it.",
+            stacklevel=2,
+        )
     with written_atomically(path, force=force, alone=True) as folder:
         exact, unrolled = in_precision(model, "float32"), layers == "unrolled"
         unroll: Unroll = unrolled or "last"
