@@ -52,8 +52,6 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     keeps_labels: bool = True
     input_rank: int = 2
     takes_ids = True
-    # Keras would trace it for SavedModels, with ids in float32; `export` declares what they have.
-    _default_save_signature = None
     built: bool
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
@@ -128,6 +126,31 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
                 shapes = dict.fromkeys(input_signature[0], shape)
                 kwargs.setdefault("jax2tf_kwargs", {"polymorphic_shapes": [shapes]})
         super().export(filepath, format, verbose, input_signature, **kwargs)
+
+    @property
+    def _default_save_signature(self) -> Any:
+        """The `serving_default` of `tf.saved_model.save`: the inputs of `export`, float32 out.
+
+        Keras would declare ids as float32.
+        """
+        if keras.backend.backend() != "tensorflow":
+            return None
+        import tensorflow as tf
+
+        inputs = {
+            name: tf.TensorSpec(spec.shape, spec.dtype, name)
+            for name, spec in self._input_specs().items()
+        }
+
+        @tf.function(input_signature=[inputs], autograph=False)
+        def serving_default(inputs: dict[str, Any]) -> dict[str, Any]:
+            outputs = self(inputs, training=False)
+            return {
+                name: tf.cast(value, tf.float32) if value.dtype.is_floating else value
+                for name, value in outputs.items()
+            }
+
+        return serving_default
 
     def _input_specs(self) -> dict[str, keras.InputSpec]:
         """The inputs that every export has."""

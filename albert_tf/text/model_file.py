@@ -128,10 +128,10 @@ def parse_model(content: bytes, origin: str) -> ModelProto:
             f"bytes that aren't one (another kind of file, cut short or damaged: {error}). "
             "Download or copy spiece.model again."
         ) from error
-    if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM:
+    if problem := _unreadable(proto):
         raise UserError(
-            f"An ALBERT vocabulary must be a unigram model. Received: {origin}, a model of another "
-            "type. Make one with train_vocabulary."
+            "An ALBERT vocabulary must be one that Python, TensorFlow's graphs and phones read in "
+            f"the same way. Received: {origin}, {problem}. Make one with train_vocabulary."
         )
     first = pieces[: len(SPECIAL_TOKENS)]
     if first != SPECIAL_TOKENS:
@@ -141,6 +141,27 @@ def parse_model(content: bytes, origin: str) -> ModelProto:
             "an ALBERT checkpoint, or make one with train_vocabulary."
         )
     return proto
+
+
+def _unreadable(proto: ModelProto) -> str | None:
+    """Returns what tensorflow-text's FastSentencepieceTokenizer reads otherwise, or not at all.
+
+    It knows unigram models alone, ignores `byte_fallback` and `treat_whitespace_as_suffix` without
+    an error, treats leading spaces otherwise without `add_dummy_prefix`, and refuses unused pieces.
+    `decode` applies no denormalizer.
+    """
+    trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
+    unused = next((piece.piece for piece in proto.pieces if piece.type == piece.UNUSED), None)
+    problems = {
+        "a model of another type than unigram": trainer.model_type != trainer.UNIGRAM,
+        "trained with byte_fallback": trainer.byte_fallback,
+        "trained with treat_whitespace_as_suffix": trainer.treat_whitespace_as_suffix,
+        "trained without add_dummy_prefix": not normalizer.add_dummy_prefix,
+        "trained without escape_whitespaces": not normalizer.escape_whitespaces,
+        f"with unused pieces, such as {unused!r}": unused is not None,
+        "with a denormalizer": bool(proto.denormalizer_spec.precompiled_charsmap),
+    }
+    return next((problem for problem, is_there in problems.items() if is_there), None)
 
 
 def split_rules(charsmap: bytes) -> tuple[np.ndarray, bytes]:

@@ -69,7 +69,8 @@ def compile_rules(model: bytes, normalization: Normalization) -> bytes:
     """
     sentencepiece.set_min_log_level(1)  # Otherwise it prints the size of every table.
     own = _normalizer(model_proto=model)
-    keys = {key for key, _ in own.Decompile()}
+    has_rules = bool(ModelProto.FromString(model).normalizer_spec.precompiled_charsmap)
+    keys = {key for key, _ in own.Decompile()} if has_rules else set()  # "identity" has none
     singles = _assigned_characters()
     keys |= singles | _closed_syllables({each: normalization(each) for each in singles})
     if normalization.quotes == "huggingface":

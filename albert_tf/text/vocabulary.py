@@ -106,6 +106,11 @@ def _bake(content: bytes, options: Baked) -> bytes:
     proto.normalizer_spec.name = str(options)
     if options.digit_comma == "original":
         demote_digit_comma(proto)
+    # SentencePiece finds user-defined pieces in a text, and so would a text's "[SEP]" be one; the
+    # operator of graphs doesn't.
+    for piece in proto.pieces[: len(SPECIAL_TOKENS)]:
+        if piece.type != piece.UNKNOWN:
+            piece.type = piece.CONTROL
     return proto.SerializeToString()
 
 
