@@ -35,7 +35,7 @@ Quotes = Literal["original", "huggingface"]
 MARK: Final = "albert_tf/1"
 _RECORD: Final = re.compile(
     f"{MARK};sha256=([0-9a-f]{{64}});lower_case=([01]);keep_accents=([01])"
-    ";digit_comma=(original|plain);quotes=(original|huggingface)"
+    ";digit_comma=(original|plain);quotes=(original|huggingface)(;turkish_i=1)?"
 )
 LEAF: Final = 1 << 31  # Marks a value among the cells of a Darts trie.
 
@@ -46,7 +46,7 @@ class Baked:
 
     Attributes:
         sha256: digest, in hexadecimal, of the model file that was baked.
-        lower_case, keep_accents, digit_comma, quotes: the options of `bake`.
+        lower_case, keep_accents, digit_comma, quotes, turkish_i: the options of `bake`.
     """
 
     sha256: str
@@ -54,10 +54,12 @@ class Baked:
     keep_accents: bool
     digit_comma: DigitComma
     quotes: Quotes
+    turkish_i: bool = False
 
     def __str__(self) -> str:
         flags = f"lower_case={int(self.lower_case)};keep_accents={int(self.keep_accents)}"
         choices = f"digit_comma={self.digit_comma};quotes={self.quotes}"
+        choices += ";turkish_i=1" * self.turkish_i
         return f"{MARK};sha256={self.sha256};{flags};{choices}"
 
     @classmethod
@@ -72,8 +74,9 @@ class Baked:
                 f"The name of a baked vocabulary's rules must be as `bake` wrote it. Received: "
                 f"{name[:99]!r}. Download or copy spiece.model again."
             )
-        sha256, lower_case, keep_accents, digit_comma, quotes = found.groups()
-        return cls(sha256, lower_case == "1", keep_accents == "1", digit_comma, quotes)  # type: ignore[arg-type]
+        sha256, lower_case, keep_accents, digit_comma, quotes, turkish_i = found.groups()
+        flags = lower_case == "1", keep_accents == "1"
+        return cls(sha256, *flags, digit_comma, quotes, turkish_i is not None)  # type: ignore[arg-type]
 
 
 def describe(model: Source, *, origin: str | None = None) -> Baked | None:
