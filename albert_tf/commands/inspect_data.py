@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.commands.text_options import aligned
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, listed
 from albert_tf.options import NOT_NEGATIVE, check_options, option
 
 SUMMARY = "show examples for pretraining, and their statistics"
@@ -99,7 +99,7 @@ def _decoded(files: list[Path]) -> Iterator[Mapping[str, Sequence[Any]]]:
             if not example.keys() & {"masked_lm_positions", "segment_a"}:
                 raise UserError(
                     "Records must be examples for pretraining: with masked_lm_positions, or with "
-                    f"segment_a. Received: {path} with {', '.join(example) or 'no features'}."
+                    f"segment_a. Received: {path} with {listed(example) or 'no features'}."
                 )
             yield example
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, TextIO, TypeVar
 
 from albert_tf.data import hub
-from albert_tf.errors import UserError, listed
+from albert_tf.errors import UserError, listed, short_repr
 
 TEXT_FORMATS: Final = (".tsv", ".csv", ".jsonl", ".tsv.gz", ".csv.gz", ".jsonl.gz")
 FORMATS: Final = (*TEXT_FORMATS, hub.PARQUET)
@@ -84,7 +84,7 @@ class Row(NamedTuple):
         self.require([name])
         if not isinstance(self.fields[name], list):
             raise UserError(
-                f"{name!r} must be a list. Received: {self.fields[name]!r:.60}, {self.place}."
+                f"{name!r} must be a list. Received: {short_repr(self.fields[name])}, {self.place}."
             )
         return self.fields[name]
 
@@ -285,7 +285,7 @@ def json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             except (ValueError, RecursionError) as error:
                 raise UserError(
                     f"{path}, line {number}, must be JSON: {error}. Received: "
-                    f"{line.strip()!r:.60}. If it was cut, copy the file again."
+                    f"{short_repr(line.strip())}. If it was cut, copy the file again."
                 ) from error
             if not isinstance(row, dict):
                 raise UserError(

@@ -10,7 +10,7 @@ import keras
 
 from albert_tf.checkpoints import finder, hub, hugging_face, weights
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.layers import FactorizedEmbedding
 from albert_tf.layers.ids import checked_ids
 from albert_tf.models import losses
@@ -349,7 +349,7 @@ def _require_config(cls: type, config: Any) -> None:
     if not isinstance(config, AlbertConfig):
         raise TypeError(
             "A model is made from an AlbertConfig: AlbertConfig.from_size(name), or "
-            f"{cls.__name__}.from_pretrained(directory). Received: {config!r}."
+            f"{cls.__name__}.from_pretrained(directory). Received: {short_repr(config)}."
         )
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.layers.common import Tensor
 
 # The first arguments of every model's call, in their order.
@@ -44,7 +44,8 @@ def without_foreign(
         value = arguments.get(name)
         if value is not None and value is not same:
             raise UserError(
-                f"{name} must be {same} or left out. Received: {name}={value!r}. {way_out}"
+                f"{name} must be {same} or left out. Received: "
+                f"{name}={short_repr(value)}. {way_out}"
             )
     return {name: value for name, value in arguments.items() if name not in foreign}
 
@@ -130,7 +131,7 @@ def as_arrays(values: Any, name: str = "y") -> Any:
         return values
     if isinstance(values[0], str):
         raise UserError(
-            f"Inputs and labels must be numbers. Received: {values[0]!r}, … as {name}. "
+            f"Inputs and labels must be numbers. Received: {short_repr(values[0])}, … as {name}. "
             "config.label2id has the number of each label; a tokenizer makes ids of texts."
         )
     try:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from albert_tf.data import hub
 from albert_tf.data.readers import made
-from albert_tf.errors import UserError, listed
+from albert_tf.errors import UserError, listed, short_repr
 
 _LAYOUT: Final = (
     'SQuAD\'s layout is {"data": [{"title", "paragraphs": [{"context", "qas": [{"id", "question", '
@@ -62,7 +62,7 @@ def read_questions(path: Path, labelled: bool, skip_bad_rows: bool = False) -> l
         question = _question(*nodes, labelled)
         if question.id in places:
             raise UserError(
-                f"Every id must be of one question. Received: {question.id!r}, "
+                f"Every id must be of one question. Received: {short_repr(question.id)}, "
                 f"{places[question.id]} and {question.place}."
             )
         places[question.id] = question.place
@@ -145,7 +145,7 @@ class _Node(NamedTuple):
         found = self.value.get(name, default) if isinstance(self.value, dict) else None
         if type(found) is not kind or (isinstance(found, str) and not found.strip()):
             keys = listed(map(repr, self.value)) if isinstance(self.value, dict) else "no object"
-            what = f"with {keys}" if found is None else f"with {found!r:.60}"
+            what = f"with {keys}" if found is None else f"with {short_repr(found)}"
             rule = f"{_KINDS[kind]}{' that is not empty' if kind is str else ''}"
             raise UserError(f"{name!r} must be {rule}. Received: {self.place}, {what}. {_LAYOUT}")
         return found
