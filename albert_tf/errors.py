@@ -78,10 +78,15 @@ class _Short(reprlib.Repr):
 _SHORT: Final = _Short()
 
 
+def escaped(text: object) -> str:
+    """Returns text as a person may read it: a stranger's label can neither move a terminal's
+    cursor nor end a line."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+
+
 def one_line(text: str) -> str:
     """Returns text fit for a terminal: on one line, controls escaped, the middle cut if long."""
-    line = re.sub(r"\s*[\r\n]+\s*", " ", text.strip())
-    line = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
+    line = escaped(re.sub(r"\s*[\r\n]+\s*", " ", text.strip()))
     if len(line) <= LONGEST:
         return line
     cut = f" … ({len(line) - LONGEST:,} characters) … "

@@ -1,4 +1,4 @@
-from albert_tf.errors import LONGEST, MOST, SHORT, listed, one_line, short_repr
+from albert_tf.errors import LONGEST, MOST, SHORT, escaped, listed, one_line, short_repr
 
 
 def test_names_are_listed_up_to_a_number():
@@ -38,3 +38,9 @@ def test_a_long_line_is_cut_in_the_middle():
     assert line.endswith("xxx end")
     assert " … (95,010 characters) … " in line
     assert len(line) < LONGEST + 50
+
+
+def test_a_label_stays_in_its_place():
+    assert escaped("one\ttwo\n\x1b[2J\u2028\u202eeno") == r"one\ttwo\n\x1b[2J\u2028\u202eeno"
+    assert escaped(0.5) == "0.5"
+    assert escaped("naïve 漢 שלום") == "naïve 漢 שלום"
