@@ -1,6 +1,5 @@
 """Questions with their contexts and answers, from SQuAD's JSON."""
 
-import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf.data import hub
-from albert_tf.data.readers import made
+from albert_tf.data.readers import made, read_value
 from albert_tf.errors import UserError, listed, short_repr
 
 _LAYOUT: Final = (
@@ -16,6 +15,8 @@ _LAYOUT: Final = (
     '"answers": [{"text", "answer_start"}]}]}]}]}.'
 )
 _KINDS: Final = {str: "a text", int: "a whole number", list: "a list", bool: "true or false"}
+# Bytes of a whole file. SQuAD 2.0 has 42 MB; in memory JSON takes some ten times as much.
+LARGEST: Final = 2**29
 logger = logging.getLogger(__name__)
 
 
@@ -181,16 +182,20 @@ def _hub_nodes(row: tuple[str, dict[str, Any]]) -> tuple[str, _Node, _Node]:
 def _document(path: Path) -> Any:
     if not path.is_file():
         raise UserError(f"Questions must be in a file. Received: {path}, which isn't one.")
+    if (size := path.stat().st_size) > LARGEST:
+        raise UserError(
+            f"A file of questions must have {LARGEST:,} bytes at most. Received: {path}, {size:,}. "
+            "Divide it into several."
+        )
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(
             f"A file of questions must be UTF-8. Received: {path}, with the byte "
             f"{error.object[error.start]:#04x} at {error.start:,}. Convert it: iconv -f latin1 "
             "-t utf-8."
         ) from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} must be JSON: {error}. Is the file cut off?") from error
+    return read_value(text, str(path))
 
 
 def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Question:
