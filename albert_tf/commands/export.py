@@ -119,8 +119,8 @@ class OPTIONS:
         help="vector of a text that saved-model returns from an encoder; default: the states of "
         "all pieces",
     )
-    normalize: bool = option(False, help="length of 1 for these vectors")
-    ids_only: bool = option(False, help="signature of ids alone, without tensorflow-text")
+    normalize: bool | None = option(None, help="length of 1 for these vectors")
+    ids_only: bool | None = option(None, help="signature of ids alone, without tensorflow-text")
     pairs: bool | None = option(
         None, help="strings in pairs; for questions and choices they always are"
     )
@@ -191,11 +191,13 @@ class OPTIONS:
     def __post_init__(self) -> None:
         check_options(self)
         for name, formats in FORMATS.items():
-            if self.format not in formats and (value := getattr(self, name)):
-                given = f"--{name.replace('_', '-')}"
+            value = getattr(self, name)
+            if self.format not in formats and value not in (None, ()):
+                flag = f"--{'no-' * (value is False)}{name.replace('_', '-')}"
+                given = flag if isinstance(value, bool) else f"{flag} {value}"
                 raise UserError(
-                    f"{given} goes with {' and '.join(formats)}. Received: export {self.format} "
-                    f"{given} {value}. Leave it out."
+                    f"{flag} goes with {' and '.join(formats)}. Received: export {self.format} "
+                    f"{given}. Leave it out."
                 )
         for name in ("eval_task", "max_drop"):
             if self.eval_data is None and getattr(self, name) is not None:

@@ -16,7 +16,7 @@ EXAMPLES = """examples:
   albert-tf inspect-data tf_examples.tfrecord --vocab spiece.model --examples 10 --skip 500
 
 A piece to predict is shown as {piece → input}, where the input is [MASK], another piece or itself.
-Records of --mode dynamic are masked when they are read, and have no such marks. Files of the
+Records of --mode dynamic are masked anew in each epoch; here as in one of them. Files of the
 original's create_pretraining_data.py are shown too; they need --vocab.
 """
 
@@ -49,7 +49,8 @@ def run(options: OPTIONS) -> int:
 
     files = _files(options.input)
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab or _folder(options.input))
-    records = itertools.islice(_decoded(files), options.skip, None)
+    decoded = itertools.islice(_decoded(files), options.skip, None)
+    records = _masked(decoded, _folder(options.input), tokenizer)
     shown = list(itertools.islice(records, options.examples))
     readable = [_readable(example, tokenizer) for example in shown]
     rest = itertools.islice(records, max(0, options.limit - len(shown)))
@@ -104,15 +105,35 @@ def _decoded(files: list[Path]) -> Iterator[Mapping[str, Sequence[Any]]]:
             yield example
 
 
+def _masked(
+    examples: Iterator[Mapping[str, Sequence[Any]]], folder: Path, tokenizer: Any
+) -> Iterator[Mapping[str, Sequence[Any]]]:
+    """Masks records of dynamic mode by the options in the manifest, where there is one."""
+    from albert_tf.data.pretraining.examples import BATCH, masked_as_read
+    from albert_tf.data.pretraining.options import ExampleOptions
+    from albert_tf.data.pretraining.records import MANIFEST
+    from albert_tf.data.pretraining.words import word_table
+
+    path = folder / MANIFEST
+    if not path.is_file():
+        yield from examples
+        return
+    settings = json.loads(path.read_text(encoding="utf-8"))["settings"]
+    options = ExampleOptions.from_dict(settings["examples"])
+    if options.mode == "static":
+        yield from examples
+        return
+    table = word_table(tokenizer)
+    while batch := list(itertools.islice(examples, BATCH)):
+        _check_ids(batch, tokenizer)
+        yield from masked_as_read(batch, table, options)
+
+
 def _readable(example: Mapping[str, Sequence[Any]], tokenizer: Any) -> dict[str, Any]:
     """An example as pieces, those to predict marked."""
     from albert_tf.data.pretraining.statistics import is_masked, label_name
 
-    if max(max(values, default=0) for values in _ids(example)) >= tokenizer.vocab_size:
-        raise UserError(
-            "Records must fit the vocabulary. Received: an id beyond its "
-            f"{tokenizer.vocab_size} pieces. Give the one they were written with as --vocab."
-        )
+    _check_ids([example], tokenizer)
     pieces = tokenizer.convert_ids_to_tokens
     if is_masked(example):
         first, second = _marked(example, pieces)
@@ -121,6 +142,15 @@ def _readable(example: Mapping[str, Sequence[Any]], tokenizer: Any) -> dict[str,
     count = len(first) + len(second) + (0 if is_masked(example) else 3)
     label = label_name(example["next_sentence_labels"][0])
     return {"label": label, "pieces": count, "segment_a": first, "segment_b": second}
+
+
+def _check_ids(examples: Sequence[Mapping[str, Sequence[Any]]], tokenizer: Any) -> None:
+    largest = max(max(ids, default=0) for example in examples for ids in _ids(example))
+    if largest >= tokenizer.vocab_size:
+        raise UserError(
+            "Records must fit the vocabulary. Received: an id beyond its "
+            f"{tokenizer.vocab_size} pieces. Give the one they were written with as --vocab."
+        )
 
 
 def _ids(example: Mapping[str, Sequence[Any]]) -> list[Sequence[int]]:

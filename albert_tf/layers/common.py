@@ -1,7 +1,7 @@
 """Shared by all layers: the base class, tensors' type, dropout, affine maps, initializer."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import keras
@@ -15,7 +15,33 @@ Tensor: TypeAlias = Any
 Layer = TypeVar("Layer", bound="ConfiguredLayer")
 
 
-class ConfiguredLayer(keras.layers.Layer):
+class ShapesFromCall:
+    """Mixin: derives the shapes of outputs from `call`, as `keras.layers.TimeDistributed` asks."""
+
+    takes_ids = False  # whether the inputs are int32
+
+    def compute_output_shape(self, *input_shapes: Any) -> Any:
+        """Returns the shapes of the outputs, in their structure.
+
+        Args:
+            *input_shapes: the shape of each input, or a dict of them, as `call` takes its inputs.
+        """
+        dtype = "int32" if self.takes_ids else "float32"
+        inputs = [
+            {name: keras.KerasTensor(each, dtype) for name, each in shape.items()}
+            if isinstance(shape, Mapping)
+            else keras.KerasTensor(shape, dtype)
+            for shape in input_shapes
+        ]
+        outputs = self.compute_output_spec(*inputs)
+        return keras.tree.map_structure(lambda output: output.shape, outputs)
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        # Keras' layers would ask `compute_output_shape`.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+
+class ConfiguredLayer(ShapesFromCall, keras.layers.Layer):
     """A layer made from an `AlbertConfig`, which is saved with it.
 
     Args:

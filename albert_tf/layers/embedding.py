@@ -9,6 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers.common import (
     ConfiguredLayer,
     Dropout,
+    ShapesFromCall,
     Tensor,
     dense,
     initializer,
@@ -34,6 +35,8 @@ class FactorizedEmbedding(ConfiguredLayer):
             eager calls), or a rank is wrong.
     Source: ALBERT, arXiv 1909.11942, section 3.1.
     """
+
+    takes_ids = True
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -105,6 +108,46 @@ class FactorizedEmbedding(ConfiguredLayer):
     def _table(self, name: str, rows: int) -> keras.Variable:
         shape = (rows, self.config.embedding_size)
         return self.add_weight(name=name, shape=shape, initializer=initializer(self.config))
+
+
+class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
+    """Looks ids up in the word table of a `FactorizedEmbedding`, and does no more.
+
+    Its weights, and whether they train, are the embedding's.
+
+    Args:
+        embedding: the layer with the table.
+    Call arguments:
+        input_ids: int `[B, T]`, or of any shape, each in `[0, vocab_size)`.
+    Returns:
+        `[B, T, E]`, which models take as `inputs_embeds`.
+    """
+
+    takes_ids = True
+
+    def __init__(self, embedding: FactorizedEmbedding):
+        super().__init__(name="word_embeddings", dtype=embedding.dtype_policy)
+        self.embedding = embedding
+        self.built = True
+
+    @property
+    def weight(self) -> keras.Variable:
+        """The word table `[V, E]`."""
+        return self.embedding.word_embeddings
+
+    def get_config(self) -> dict[str, Any]:
+        raise ValueError(
+            "A functional model can't be saved with a layer of get_input_embeddings: loaded again, "
+            "the layer and its model would have two tables. Save with save_weights, and make the "
+            "model again before load_weights."
+        )
+
+    def __call__(self, input_ids: Tensor, **kwargs: Any) -> Tensor:
+        with checked_ids(self.embedding.config, {"input_ids": input_ids}):
+            return super().__call__(input_ids, **kwargs)
+
+    def call(self, input_ids: Tensor) -> Tensor:
+        return rows_at(ops.multiply(self.weight, 1.0), ops.cast(input_ids, "int32"))
 
 
 def lookup(table: Tensor, ids: Tensor, argument: str) -> Tensor:

@@ -9,14 +9,14 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig, group_schedule
 from albert_tf.layers.attention import SelfAttention, attention_bias
-from albert_tf.layers.common import ConfiguredLayer, Tensor, replayed
+from albert_tf.layers.common import ConfiguredLayer, ShapesFromCall, Tensor, replayed
 from albert_tf.layers.feed_forward import FeedForward
 
 Unroll: TypeAlias = bool | Literal["last"]
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class AlbertBlock(keras.layers.Layer):
+class AlbertBlock(ShapesFromCall, keras.layers.Layer):
     """Applies attention, then the feed-forward network.
 
     Args:

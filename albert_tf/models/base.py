@@ -11,7 +11,8 @@ import keras
 from albert_tf.checkpoints import finder, hub, hugging_face, weights
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
-from albert_tf.layers import FactorizedEmbedding
+from albert_tf.layers.common import ShapesFromCall
+from albert_tf.layers.embedding import WordEmbeddings
 from albert_tf.layers.ids import checked_ids
 from albert_tf.models import losses
 from albert_tf.models.card import CARD, model_card
@@ -22,6 +23,7 @@ from albert_tf.models.inputs import (
     as_arrays,
     length_of,
     refuse_lists,
+    refuse_strings,
     without_foreign,
 )
 from albert_tf.models.resizing import resize_vocabulary
@@ -32,7 +34,7 @@ Model = TypeVar("Model", bound="PreTrainedModel")
 _DETECTED: Final = ("from_pt", "from_tf", "from_flax", "use_safetensors")
 
 
-class PreTrainedModel(keras.Model):
+class PreTrainedModel(ShapesFromCall, keras.Model):
     """A Keras model with an `AlbertConfig` and a directory format; built by its constructor.
 
     Attributes:
@@ -41,15 +43,15 @@ class PreTrainedModel(keras.Model):
         keeps_labels: False drops the configuration's labels from a model whose head always has two
             outputs: transformers would make as many outputs as there are labels.
         input_rank: number of axes of `input_ids`.
-        fresh_parts: parts that `from_pretrained` found no weights for.
+        fresh_parts: parts that `from_pretrained` found no weights for. Clear the list after
+            training them in a way of your own.
     """
 
     targets: Mapping[str, str] = {}
     task_inputs: tuple[str, ...] = ()
     keeps_labels: bool = True
     input_rank: int = 2
-    # Keras would trace it for SavedModels, with ids in float32; `export` declares what they have.
-    _default_save_signature = None
+    takes_ids = True
     built: bool
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
@@ -57,6 +59,11 @@ class PreTrainedModel(keras.Model):
         super().__init__(**kwargs)
         self.config = config if self.keeps_labels else config.replace(id2label=None)
         self.fresh_parts: list[str] = []
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("albert_tf."):  # Keras' .h5 files name no package
+            keras.saving.get_custom_objects()[cls.__name__] = cls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         kwargs = self._arrays(without_foreign(kwargs, CALL))
@@ -66,9 +73,14 @@ class PreTrainedModel(keras.Model):
         if isinstance(given.get("input_ids"), dict):
             given |= given.pop("input_ids")
         refuse_lists(given)
+        refuse_strings({name: given[name] for name in self._known_inputs if name in given})
         self._check_labels(given, given)
         with checked_ids(self.config, given, length_of(given)):
             return super().__call__(*args, **kwargs)
+
+    @property
+    def _known_inputs(self) -> tuple[str, ...]:
+        return (*ENCODER_INPUTS, *self.task_inputs, *self.targets)
 
     def _arrays(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a call's inputs, with labels that are lists as arrays."""
@@ -115,6 +127,31 @@ class PreTrainedModel(keras.Model):
                 kwargs.setdefault("jax2tf_kwargs", {"polymorphic_shapes": [shapes]})
         super().export(filepath, format, verbose, input_signature, **kwargs)
 
+    @property
+    def _default_save_signature(self) -> Any:
+        """The `serving_default` of `tf.saved_model.save`: the inputs of `export`, float32 out.
+
+        Keras would declare ids as float32.
+        """
+        if keras.backend.backend() != "tensorflow":
+            return None
+        import tensorflow as tf
+
+        inputs = {
+            name: tf.TensorSpec(spec.shape, spec.dtype, name)
+            for name, spec in self._input_specs().items()
+        }
+
+        @tf.function(input_signature=[inputs], autograph=False)
+        def serving_default(inputs: dict[str, Any]) -> dict[str, Any]:
+            outputs = self(inputs, training=False)
+            return {
+                name: tf.cast(value, tf.float32) if value.dtype.is_floating else value
+                for name, value in outputs.items()
+            }
+
+        return serving_default
+
     def _input_specs(self) -> dict[str, keras.InputSpec]:
         """The inputs that every export has."""
         return {
@@ -152,16 +189,25 @@ class PreTrainedModel(keras.Model):
         """The `AlbertModel`: a task's, or the model itself. No property: saving walks those."""
         return getattr(self, "albert", self)
 
-    def get_input_embeddings(self) -> FactorizedEmbedding:
-        """Returns the layer with the word table, which is its `weight`."""
-        return self._backbone().embedding
+    def get_input_embeddings(self) -> WordEmbeddings:
+        """Returns the layer that makes `inputs_embeds` of ids; the word table is its `weight`."""
+        return WordEmbeddings(self._backbone().embedding)
+
+    def untrained_parts(self) -> list[str]:
+        """Returns `fresh_parts`, or none of them if an optimizer has trained the model since.
+
+        Another way of training can't be seen: `model.fresh_parts.clear()` says so.
+        """
+        optimizer = getattr(self, "optimizer", None)
+        is_trained = optimizer is not None and int(optimizer.iterations) > 0
+        return [] if is_trained else list(self.fresh_parts)
 
     def num_parameters(self, only_trainable: bool = False) -> int:
         """Returns the number of parameters."""
         weights = self.trainable_weights if only_trainable else self.weights
         return sum(math.prod(weight.shape) for weight in weights)
 
-    def resize_token_embeddings(self, new_num_tokens: int | None = None) -> FactorizedEmbedding:
+    def resize_token_embeddings(self, new_num_tokens: int | None = None) -> WordEmbeddings:
         """Gives the vocabulary another size, as after `tokenizer.add_tokens`.
 
         Words that remain keep their weights; new ones are initialized. The configuration, the
@@ -170,7 +216,7 @@ class PreTrainedModel(keras.Model):
         Args:
             new_num_tokens: V, for example `len(tokenizer)`; None changes nothing.
         Returns:
-            The layer with the word table.
+            That of `get_input_embeddings`.
         Raises:
             UserError: the optimizer has state already: call `compile` again first.
         """

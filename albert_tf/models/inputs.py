@@ -1,6 +1,7 @@
 """Checks and converts the inputs of a model's call."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Number
 from typing import Any, Final
 
 import numpy as np
@@ -42,7 +43,8 @@ def without_foreign(
     """Drops transformers' arguments that change nothing here; refuses other values of them."""
     for name, (same, way_out) in foreign.items():
         value = arguments.get(name)
-        if value is not None and value is not same:
+        is_same = value is same or (isinstance(value, str) and value == same)
+        if value is not None and not is_same:
             raise UserError(
                 f"{name} must be {same} or left out. Received: "
                 f"{name}={short_repr(value)}. {way_out}"
@@ -100,12 +102,33 @@ def _agree(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
     )
 
 
-def refuse_unknown(inputs: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    """Refuses names that aren't a model's inputs."""
-    if unknown := inputs.keys() - set(known):
+def refuse_unknown(given: Mapping[str, Any], known: tuple[str, ...], what: str = "inputs") -> None:
+    """Refuses names that aren't a model's inputs, or labels."""
+    if unknown := given.keys() - set(known):
         raise ValueError(
-            f"A model's inputs are {', '.join(known)}. Received also: {', '.join(sorted(unknown))}."
+            f"A model's {what} are {', '.join(known)}. Received also: {', '.join(sorted(unknown))}."
         )
+
+
+def refuse_strings(inputs: Mapping[str, Any]) -> None:
+    """Refuses arrays and tensors of strings."""
+    for name, values in inputs.items():
+        if _kind(values) not in ("string", "str", "object"):
+            continue
+        first = np.ravel(values)[:1].tolist() if isinstance(values, np.ndarray | str) else ["…"]
+        raise UserError(
+            f"Inputs and labels must be numbers. Received: {first[0]!r:.60}, … as {name}. "
+            "config.label2id has the number of each label; a tokenizer makes ids of texts."
+        )
+
+
+def _kind(values: Any) -> str:
+    if isinstance(values, str):
+        return "str"
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return "object" if dtype.kind in "OUS" else dtype.name
+    return str(getattr(dtype, "name", dtype))
 
 
 def refuse_lists(inputs: Mapping[str, Any]) -> None:
@@ -120,27 +143,26 @@ def refuse_lists(inputs: Mapping[str, Any]) -> None:
 def as_arrays(values: Any, name: str = "y") -> Any:
     """Returns a tokenizer's result as a dict of arrays, and lists of numbers as arrays.
 
-    Keras would take every number of a list for an input. Other data stays as it is.
+    Keras would take every number of a list for an input. Other data stays as it is; strings are
+    refused.
     """
     if isinstance(values, Mapping):
         return {
             name: as_arrays(list(value) if isinstance(value, tuple) else value, name)
             for name, value in values.items()
         }
-    if not isinstance(values, list) or not values or hasattr(values[0], "shape"):
-        return values
-    if isinstance(values[0], str):
-        raise UserError(
-            f"Inputs and labels must be numbers. Received: {short_repr(values[0])}, … as {name}. "
-            "config.label2id has the number of each label; a tokenizer makes ids of texts."
-        )
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        how = "with tokenizer(texts, padding=True)" if name in ENCODER_INPUTS else "with -100"
-        raise UserError(
-            f"{name} must have rows of one length. Received: rows of several. Pad them {how}."
-        ) from error
+    if isinstance(values, tuple | list) and values and not len(getattr(values[0], "shape", ())):
+        if isinstance(values, tuple) and not isinstance(values[0], Number | str | np.generic):
+            return values
+        try:
+            values = np.asarray(values)
+        except ValueError as error:
+            how = "with tokenizer(texts, padding=True)" if name in ENCODER_INPUTS else "with -100"
+            raise UserError(
+                f"{name} must have rows of one length. Received: rows of several. Pad them {how}."
+            ) from error
+    refuse_strings({name: values})
+    return values
 
 
 def length_of(inputs: Mapping[str, Tensor]) -> int | None:

@@ -51,6 +51,8 @@ def _mean(term: Term, sample_weight: Any) -> Any:
 def per_example(weights: Any, values: Any) -> Any:
     """Returns weights `[B]`, or of more axes, in the dtype of `values` `[B, …]` and of its rank."""
     factor = ops.cast(weights, values.dtype)
+    if len(factor.shape) > len(values.shape):  # an axis of 1 at the end
+        return ops.reshape(factor, ops.shape(values))
     shape = (*ops.shape(factor), *[1] * (len(values.shape) - len(factor.shape)))
     return ops.reshape(factor, shape)
 

@@ -1,7 +1,6 @@
 """ALBERT that finds an answer in a text, as in SQuAD 1.1 and 2.0."""
 
 import dataclasses
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
 from albert_tf.layers import AnswerSpans, SpanHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
@@ -101,19 +101,37 @@ class AlbertForQuestionAnswering(TaskModel):
             outputs = {"start_logits": start_logits, "end_logits": end_logits}
         return self._output(outputs, inputs, encoded)
 
-    def compile(self, *args: Any, **options: Any) -> None:
-        given = inspect.signature(keras.Model.compile).bind(self, *args, **options).arguments
-        metrics = given.get("metrics")
-        self._both_at_once = isinstance(metrics, list | tuple) and not any(
-            isinstance(each, list | tuple) for each in metrics
-        )
-        super().compile(*args, **options)
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        *args: Any,
+        **options: Any,
+    ) -> None:
+        super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, *args, **options)
+        given = [each for each in (metrics, weighted_metrics) if each is not None]
+        self._both_at_once = bool(given) and all(map(_is_flat, given))
+
+    def _metrics_by_output(self, metrics: Any) -> Any:
+        return metrics if _is_flat(metrics) else super()._metrics_by_output(metrics)
+
+    def _probability_function(self, output: str | None) -> str | None:
+        return "sigmoid" if output == "cls_logits" else "softmax"
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
         if not self._both_at_once:
             return super().compute_metrics(x, y, y_pred, sample_weight)
+        if isinstance(sample_weight, Mapping | tuple | list):
+            raise UserError(
+                "A list of metrics compares both positions at once, so that sample_weight must be "
+                "one array. Received: one for each label. Give metrics as a dict by output, or one "
+                "array."
+            )
         names = ("start_positions", "end_positions")
         labels = self._labels(x, y)
         positions = [ops.reshape(ops.cast(labels[name], "int32"), (-1,)) for name in names]
@@ -143,6 +161,13 @@ class AlbertForQuestionAnswering(TaskModel):
                 )
             )
         return terms
+
+
+def _is_flat(metrics: Any) -> bool:
+    """Whether metrics are a list of metrics, none of which is for one position."""
+    return isinstance(metrics, list | tuple) and not any(
+        isinstance(each, list | tuple) for each in metrics
+    )
 
 
 def _no_answer(inputs: Inputs, shape: Tensor) -> Tensor:

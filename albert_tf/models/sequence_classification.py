@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
@@ -24,6 +25,8 @@ _LOSSES: Final[Mapping[str, Callable[[Tensor, Tensor], losses.Term]]] = {
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForSequenceClassification(TaskModel):
     """Gives a sequence one label, several labels, or a number, as `config.problem_type` says.
+
+    A model with one label and no `problem_type` is for regression, and its configuration says so.
 
     `compile(optimizer)` is enough to `fit`: the loss is cross-entropy (int labels `[B]`), sigmoid
     cross-entropy (several labels, 0 or 1, `[B, num_labels]`), or the squared error (regression,
@@ -53,6 +56,8 @@ class AlbertForSequenceClassification(TaskModel):
     pooled = pooled_only = True
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
+        if isinstance(config, AlbertConfig) and config.num_labels == 1:
+            config = _with_problem_type(config)
         super().__init__(config, **kwargs)
         self.classifier = self._add(ClassificationHead, "classifier", units=config.num_labels)
 
@@ -77,6 +82,23 @@ class AlbertForSequenceClassification(TaskModel):
         single = self.problem_type == "single_label_classification"
         return {"labels": self.config.num_labels} if single else {}
 
+    def _loss_of_logits(self, loss: Any) -> Any:
+        found = super()._loss_of_logits(loss)
+        if (
+            self.problem_type == "regression"
+            and "from_logits" in getattr(found, "get_config", dict)()
+        ):
+            raise UserError(
+                "A model for regression can't be trained with a loss of classes. Received: "
+                f"{type(found).__name__}. A model with one label is for regression, unless it is "
+                "made with problem_type='multi_label_classification'."
+            )
+        return found
+
+    def _probability_function(self, output: str | None) -> str | None:
+        functions = {"regression": None, "multi_label_classification": "sigmoid"}
+        return functions.get(self.problem_type, "softmax")
+
     def loss_terms(
         self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
     ) -> list[losses.Term]:
@@ -92,7 +114,17 @@ class AlbertForSequenceClassification(TaskModel):
 
     @property
     def problem_type(self) -> str:
-        """`config.problem_type`; if unset, regression for one label, else single-label."""
-        return self.config.problem_type or (
-            "regression" if self.config.num_labels == 1 else "single_label_classification"
+        """`config.problem_type`; if unset, "single_label_classification"."""
+        return self.config.problem_type or "single_label_classification"
+
+
+def _with_problem_type(config: AlbertConfig) -> AlbertConfig:
+    """Returns the configuration of a model with one label: regression, unless it says otherwise."""
+    if config.problem_type == "single_label_classification":
+        raise UserError(
+            "A model with one label has problem_type 'regression', or "
+            "'multi_label_classification' if the label may be absent. Received: "
+            "'single_label_classification', by which its probability would always be 1. "
+            "Give problem_type or num_labels to from_pretrained."
         )
+    return config.replace(problem_type=config.problem_type or "regression")

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import keras
+import numpy as np
+from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
@@ -11,7 +13,14 @@ from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
 from albert_tf.models.albert import AlbertModel
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.models.inputs import ENCODER_INPUTS, as_arrays, named_inputs, refuse_unknown
+from albert_tf.models.compiling import loss_of_logits, metric_of_logits
+from albert_tf.models.inputs import (
+    ENCODER_INPUTS,
+    as_arrays,
+    named_inputs,
+    refuse_strings,
+    refuse_unknown,
+)
 from albert_tf.models.outputs import ModelOutput
 
 Inputs = dict[str, Tensor]
@@ -23,8 +32,9 @@ class TaskModel(PreTrainedModel):
     """An `AlbertModel` at `self.albert`, and a head.
 
     A subclass declares `targets` and `task_inputs`, makes its head, and defines `call` and
-    `loss_terms`. Labels may come among the features or as `y`. A loss and metrics given to
+    `loss_terms`. Each label may come among the features or in `y`. A loss and metrics given to
     `compile` receive the output that the label is compared with, or with several labels a dict.
+    Names of Keras' losses and metrics mean those that read logits.
 
     Attributes:
         pooled: whether the encoder has a pooler.
@@ -33,6 +43,7 @@ class TaskModel(PreTrainedModel):
 
     pooled: bool = False
     pooled_only: bool = False
+    _measured: frozenset[str] = frozenset()  # outputs with metrics of their own
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -40,10 +51,6 @@ class TaskModel(PreTrainedModel):
             self.config, add_pooling_layer=self.pooled, name="albert", dtype=self.dtype_policy
         )
         self.built = True
-
-    @property
-    def _known_inputs(self) -> tuple[str, ...]:
-        return (*ENCODER_INPUTS, *self.task_inputs, *self.targets)
 
     def _add(self, head: type[keras.layers.Layer], name: str, **options: Any) -> Any:
         """Makes a head's layer and builds it."""
@@ -87,30 +94,112 @@ class TaskModel(PreTrainedModel):
             for name, label in labels.items()
         ]
 
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        *args: Any,
+        **options: Any,
+    ) -> None:
+        loss = self._by_output(loss)
+        metrics, weighted_metrics = map(self._metrics_by_output, (metrics, weighted_metrics))
+        if isinstance(loss, list | tuple) and len(loss) != 1:
+            raise UserError(
+                "loss must be one loss, or one for each output: "
+                f"{', '.join(self.targets.values())}. Received: a list of {len(loss)}."
+            )
+        self._measured = frozenset(
+            name
+            for each in (metrics, weighted_metrics)
+            if isinstance(each, Mapping)
+            for name in each
+        )
+        self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps earlier ones
+        super().compile(
+            optimizer,
+            keras.tree.map_structure(self._loss_of_logits, loss),
+            self._by_output(loss_weights),
+            self._metrics_of_logits(metrics),
+            self._metrics_of_logits(weighted_metrics),
+            *args,
+            **options,
+        )
+
+    def get_compile_config(self) -> Any:
+        config = super().get_compile_config()
+        if config and "optimizer" not in config:  # Keras removes it when it writes an .h5 file
+            config["optimizer"] = keras.saving.serialize_keras_object(self.optimizer)
+        return config
+
+    def compile_from_config(self, config: Any) -> None:
+        if not type(self).compile.__module__.startswith("albert_tf."):
+            super().compile_from_config(config)  # warns that a subclass has its own `compile`
+            return
+        try:
+            self.compile(**keras.saving.deserialize_keras_object(config))
+        except UserError as error:  # of a file that an earlier version wrote
+            raise UserError(
+                f"{error} Load the file with keras.models.load_model(path, compile=False)."
+            ) from error
+        self.optimizer.build(self.trainable_variables)
+
+    def _by_output(self, given: Any) -> Any:
+        """Returns a dict by output of what `compile` receives for each output, or each label."""
+        if isinstance(given, Mapping):
+            return {self.targets.get(name, name): each for name, each in given.items()}
+        if isinstance(given, list | tuple) and len(given) == len(self.targets) > 1:
+            return dict(zip(self.targets.values(), given, strict=True))
+        return given
+
+    def _metrics_by_output(self, metrics: Any) -> Any:
+        return self._by_output(metrics)
+
+    def _loss_of_logits(self, loss: Any) -> Any:
+        return None if loss is None else loss_of_logits(loss)
+
+    def _metrics_of_logits(self, metrics: Any, output: str | None = None) -> Any:
+        """Returns metrics as `compile` receives them, each as one that reads logits."""
+        if metrics is None:
+            return None
+        if isinstance(metrics, Mapping):
+            return {name: self._metrics_of_logits(each, name) for name, each in metrics.items()}
+        if isinstance(metrics, list | tuple):
+            return [self._metrics_of_logits(each, output) for each in metrics]
+        return metric_of_logits(metrics, self._probability_function(output))
+
+    def _probability_function(self, output: str | None) -> str | None:
+        """The function that turns an output's logits into probabilities."""
+        return "softmax"
+
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(kwargs.get("validation_data"), tuple | list):
             features, labels, *weights = kwargs["validation_data"]
-            kwargs["validation_data"] = (*self._examples(features, labels), *weights)
+            examples = self._examples(features, labels)
+            kwargs["validation_data"] = (*examples, *map(as_arrays, weights))
         return super().fit(*self._examples(x, y, kwargs), *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         return super().evaluate(*self._examples(x, y, kwargs), *args, **kwargs)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return super().train_on_batch(*self._examples(x, y), *args, **kwargs)
+        return super().train_on_batch(*self._examples(x, y, kwargs), *args, **kwargs)
 
     def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return super().test_on_batch(*self._examples(x, y), *args, **kwargs)
+        return super().test_on_batch(*self._examples(x, y, kwargs), *args, **kwargs)
 
-    def _examples(
-        self, x: Any, y: Any, options: Mapping[str, Any] | None = None
-    ) -> tuple[Any, ...]:
-        """Returns features and labels as Keras reads them.
+    def _examples(self, x: Any, y: Any, options: dict[str, Any] | None = None) -> tuple[Any, ...]:
+        """Returns features and labels as Keras reads them; converts `sample_weight` in `options`.
 
         Refuses unknown names and labels before tracing, and weights that Keras drops where `y` is
         None.
         """
-        x, y, options = as_arrays(x), as_arrays(y), options or {}
+        x, options = as_arrays(x, "x"), {} if options is None else options
+        y = self._label_arrays(y, x)
+        if options.get("sample_weight") is not None:
+            options["sample_weight"] = as_arrays(options["sample_weight"], "sample_weight")
         if not isinstance(x, Mapping):
             return x, y
         refuse_unknown(x, self._known_inputs)
@@ -122,9 +211,26 @@ class TaskModel(PreTrainedModel):
         if weights and y is None:
             raise ValueError(
                 f"{' and '.join(weights)} need labels as `y`: Keras drops weights without it. "
-                "Received: labels among the features. Give them as `y` (too)."
+                "Received: labels among the features. Give them as `y`."
             )
         return x, y
+
+    def _label_arrays(self, y: Any, x: Any) -> Any:
+        """Returns `y` as Keras reads it: as an array, or as one for each label."""
+        if isinstance(y, list | tuple) and len(y) == len(self.targets) > 1 and np.ndim(y[0]):
+            return tuple(map(as_arrays, y))
+        y = as_arrays(y)
+        if not isinstance(y, list | tuple) or not y:
+            return y
+        rows = next(iter(x.values()), None) if isinstance(x, Mapping) else x
+        if len(self.targets) == 1 and not (len(y) == 1 and _length(y[0]) == _length(rows)):
+            return np.stack([ops.convert_to_numpy(row) for row in y])
+        if len(self.targets) == 1:
+            return y[0]
+        raise UserError(
+            f"y must have an array for each of {', '.join(self.targets)}, or be a dict with their "
+            f"names. Received: a list of {len(y)}."
+        )
 
     def compute_loss(
         self,
@@ -141,52 +247,110 @@ class TaskModel(PreTrainedModel):
                 "model(features, labels=labels).loss computes it."
             )
         labels = self._labels(x, y)
-        if self.loss is not None:
-            return super().compute_loss(x, *self._compared(labels, y_pred), sample_weight, training)
         if not labels:
+            subject = "The model's own loss" if self.loss is None else "The loss"
             raise ValueError(
-                f"The model's own loss needs {' or '.join(self.targets)}, as `y` or among the "
-                "features. Received none: fit(features, labels)."
+                f"{subject} needs {' or '.join(self.targets)}, as `y` or among the features. "
+                "Received none: fit(features, labels)."
             )
         weights = self._sample_weights(labels, sample_weight)
-        loss = losses.total(self.loss_terms(labels, y_pred), weights) + sum(self.losses)
+        if self.loss is not None:
+            return super().compute_loss(x, *self._compared(labels, y_pred, weights), training)
+        terms = self.loss_terms(labels, y_pred)
+        loss = losses.total(terms, list(weights.values()) if weights else None)
+        loss = loss + sum(self.losses)
         return loss / _replicas()
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
-        compared = self._compared(self._labels(x, y), y_pred)
-        return super().compute_metrics(x, *compared, sample_weight)
+        labels = self._labels(x, y)
+        outputs = {self.targets[name] for name in labels}
+        if missing := [name for name in self._measured if name not in outputs]:
+            raise UserError(
+                f"The metrics of {', '.join(missing)} need its labels. Received: "
+                f"{', '.join(labels) or 'no labels'}."
+            )
+        weights = self._sample_weights(labels, sample_weight)
+        return super().compute_metrics(x, *self._compared(labels, y_pred, weights))
 
     def _labels(self, x: Any, y: Any) -> Inputs:
-        """Returns labels by name, from `y` in any of its forms or from the features.
+        """Returns labels by name, each from the features or from `y` in any of its forms.
 
         In a dict they have their own names, or, as for Keras' losses, those of the outputs.
         """
         if y is None:
-            y = x if isinstance(x, Mapping) else {}
+            y = {}
         elif not isinstance(y, Mapping):
-            y = dict(zip(self.targets, y if isinstance(y, tuple | list) else (y,), strict=False))
-        given = {name: y.get(name, y.get(output)) for name, output in self.targets.items()}
-        return {name: label for name, label in given.items() if label is not None}
+            y = y if isinstance(y, tuple | list) else (y,)
+            y = dict(zip(self.targets, y, strict=False))
+        refuse_unknown(y, (*self.targets, *self.targets.values()), "labels")
+        features = x if isinstance(x, Mapping) else {}
+        labels = {}
+        for name, output in self.targets.items():
+            given = [features.get(name), y.get(name), y.get(output)]
+            given = [label for label in given if label is not None]
+            if len(given) > 1:
+                raise UserError(
+                    "Each label must be given once: among the features or in `y`. Received: "
+                    f"{name} twice. Where `y` isn't a dict, it is {', '.join(self.targets)}, in "
+                    "this order."
+                )
+            if given:
+                labels[name] = given[0]
+        refuse_strings(labels)
+        return labels
 
-    def _sample_weights(self, labels: Mapping[str, Any], weights: Any) -> list[Any] | None:
-        """Returns weights for each label; Keras passes them in the form of `y`."""
+    def _sample_weights(self, labels: Inputs, weights: Any) -> Inputs | None:
+        """Returns the weights of each label, if any; Keras passes them in the form of `y`.
+
+        A label among the features has those of the first label in `y`.
+        """
         if weights is None:
             return None
         if isinstance(weights, tuple | list):
             weights = dict(zip(self.targets, weights, strict=False))
-        if isinstance(weights, Mapping):
-            return [weights.get(name, weights.get(self.targets[name])) for name in labels]
-        return [weights] * len(labels)
+        if not isinstance(weights, Mapping):
+            return dict.fromkeys(labels, weights)
+        refuse_unknown(weights, (*self.targets, *self.targets.values()), "labels")
+        named = {name: weights.get(name, weights.get(self.targets[name])) for name in labels}
+        first = next(iter(weights.values()), None)
+        return {name: first if weight is None else weight for name, weight in named.items()}
 
-    def _compared(self, labels: Inputs, outputs: Inputs) -> tuple[Any, Any]:
-        """Returns labels and outputs as a loss or metric given to `compile` receives them."""
-        named = {self.targets[name]: label for name, label in labels.items()}
+    def _compared(
+        self, labels: Inputs, outputs: Inputs, weights: Inputs | None
+    ) -> tuple[Any, Any, Any]:
+        """Returns labels, outputs and weights as what is given to `compile` receives them.
+
+        By output, or the only ones alone, unless losses have names.
+        """
+        found = {name: outputs[self.targets[name]] for name in labels}
+        forms = [labels, found, weights and _expanded(weights, found)]
         if len(self.targets) == 1 and not isinstance(self.loss, Mapping):
-            (output,) = self.targets.values()
-            return named.get(output), outputs[output]
-        return named, {name: outputs[name] for name in named}
+            label, output, weight = (each and next(iter(each.values())) for each in forms)
+        else:
+            label, output, weight = (
+                each and {self.targets[name]: value for name, value in each.items()}
+                for each in forms
+            )
+        return label, output, weight
+
+
+def _expanded(weights: Inputs, outputs: Inputs) -> Inputs:
+    """Returns weights of examples `[B]` as those of every label: Keras would take another axis."""
+    expanded = dict(weights)
+    for name, weight in weights.items():
+        missing = len(outputs[name].shape) - 1 - len(getattr(weight, "shape", ()))
+        if weight is not None and missing > 0:
+            ones = ops.ones_like(outputs[name][..., 0])
+            expanded[name] = losses.per_example(weight, ones) * ones
+    return expanded
+
+
+def _length(values: Any) -> Any:
+    """Number of rows, or None where it isn't known."""
+    shape = getattr(values, "shape", None)
+    return shape[0] if shape else None
 
 
 def _replicas() -> int:

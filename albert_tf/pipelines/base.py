@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+import keras
 import numpy as np
 
 from albert_tf.errors import UserError, short_repr
+from albert_tf.models.inputs import without_foreign
 from albert_tf.pipelines.texts import FEATURES, Window, text_windows
 from albert_tf.text.encoding import pad, padded_length
 from albert_tf.text.tokenizer import check_fit
@@ -18,6 +20,28 @@ Outputs = Mapping[str, np.ndarray]
 SORTED: Final = 16  # Number of batches of a list whose rows are sorted by length together.
 POSITIONS: Final = "masked_lm_positions"
 _NESTED: Final = ("tokenizer_kwargs", "tokenize_kwargs")  # Hugging Face's dicts of options
+_ALIASES: Final = {"topk": "top_k"}
+_WITHOUT_EFFECT: Final = ("use_fast", "num_workers")  # Results are the same with any value.
+_ON_DEVICE: Final = "Make and call the pipeline within keras.device('cpu:0'), or another device."
+_OF_MODEL: Final = "Give a model instead of a name: {}."
+# Other arguments of transformers' pipelines: the value that changes nothing, and the way out.
+_FOREIGN: Final = {
+    "device": (None, _ON_DEVICE),
+    "device_map": (None, _ON_DEVICE),
+    "framework": (
+        {"tensorflow": "tf", "torch": "pt", "jax": "flax"}.get(keras.backend.backend()),
+        "Set KERAS_BACKEND before the first import.",
+    ),
+    "dtype": (None, _OF_MODEL.format("from_pretrained(name, dtype='mixed_float16')")),
+    "torch_dtype": (None, _OF_MODEL.format("from_pretrained(name, dtype='mixed_float16')")),
+    "model_kwargs": (None, _OF_MODEL.format("from_pretrained(name, **options)")),
+    "config": (None, _OF_MODEL.format("from_pretrained(name, config=config)")),
+    "trust_remote_code": (False, "No code is loaded."),
+    "binary_output": (False, "Results are lists and dicts."),
+    "feature_extractor": (None, "A pipeline reads texts alone."),
+    "image_processor": (None, "A pipeline reads texts alone."),
+    "processor": (None, "A pipeline reads texts alone."),
+}
 
 
 class Pipeline(ABC, Generic[Options]):
@@ -129,7 +153,11 @@ class Pipeline(ABC, Generic[Options]):
 
     def _chosen(self, options: Mapping[str, Any]) -> Options:
         """Returns the pipeline's options, overridden by those of a call."""
-        given = dict(options)
+        given = {
+            _ALIASES.get(name, name): value
+            for name, value in without_foreign(options, _FOREIGN).items()
+            if name not in _WITHOUT_EFFECT
+        }
         for name in _NESTED:
             given |= given.pop(name, None) or {}
         known = [field.name for field in dataclasses.fields(self.options)]  # type: ignore[arg-type]

@@ -65,19 +65,17 @@ def tokens(pieces: Iterable[Piece], labels: Sequence[str]) -> list[dict[str, Any
 def entities(
     pieces: Sequence[Piece], labels: Sequence[str], strategy: str, text: str
 ) -> list[dict[str, Any]]:
-    """Groups neighbours of one kind to entities.
+    """Groups neighbours of one kind to entities, which share no character.
 
     Args:
-        strategy: "simple" uses each piece's own label. The others give all pieces of a word one
+        strategy: "simple" uses each piece's own label; pieces of one character, as of "½", have the
+            label of their mean scores. The others give all pieces of a word one
             label: "first" its first piece's, "average" the label of their mean scores, "max" the
             label of the piece with the highest score.
     """
-    if strategy == "simple":
-        units = [[piece] for piece in pieces]
-        scores = [piece.scores for piece in pieces]
-    else:
-        units = words(pieces)
-        scores = [_WORD_SCORES[strategy](unit) for unit in units]
+    is_simple = strategy == "simple"
+    units = _units(pieces) if is_simple else words(pieces)
+    scores = [_WORD_SCORES["average" if is_simple else strategy](unit) for unit in units]
     tagged = [
         Tagged(labels[int(each.argmax())], float(each.max()), unit[0].start, unit[-1].end)
         for unit, each in zip(units, scores, strict=True)
@@ -87,10 +85,17 @@ def entities(
 
 
 def words(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """Returns the pieces of each word."""
+    """Returns the pieces of each word; those of one character are never apart."""
+    return _units(pieces, lambda piece: piece.continues)
+
+
+def _units(
+    pieces: Iterable[Piece], joins: Callable[[Piece], bool] = lambda piece: False
+) -> list[list[Piece]]:
+    """Returns runs of pieces, where a piece joins the one before, or shares a character with it."""
     found: list[list[Piece]] = []
     for piece in pieces:
-        if piece.continues and found:
+        if found and (joins(piece) or piece.start < found[-1][-1].end):
             found[-1].append(piece)
         else:
             found.append([piece])

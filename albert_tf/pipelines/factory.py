@@ -1,6 +1,7 @@
 """`pipeline(task, model)`: finds a task by name, and loads its model from files."""
 
 import os
+import warnings
 from typing import Any, Final
 
 from albert_tf.checkpoints.finder import find, split_hub_options
@@ -34,7 +35,6 @@ TASKS: Final[dict[str, tuple[type[Pipeline[Any]], type[PreTrainedModel]]]] = {
     "sentence-order": (SentenceOrderPipeline, AlbertForPreTraining),
 }
 ALIASES: Final = {"sentiment-analysis": "text-classification", "ner": "token-classification"}
-_OPTIONAL: Final = {"pooler": (AlbertModel,)}  # Parts that these models can do without.
 
 
 def pipeline(
@@ -62,10 +62,12 @@ def pipeline(
         tokenizer: a tokenizer or a directory. Default: the tokenizer beside the model.
         batch_size: number of rows in a batch.
         **options: options of the task, see its class in `albert_tf.pipelines`; and `revision`,
-            `token`, `cache_dir`, `local_files_only` for the hub.
+            `token`, `cache_dir`, `local_files_only` for the hub. Old names of transformers'
+            (`return_all_scores`, `grouped_entities`) keep their meaning; `device` and others that
+            have none here are refused.
     Raises:
-        UserError: there is no such task or model, the model was not trained for the task, or the
-            tokenizer isn't the model's.
+        UserError: there is no such task or model, the model's files have no head for the task, or
+            the tokenizer isn't the model's.
         TypeError: the task has no such option.
     """
     name = ALIASES.get(task, task)
@@ -75,6 +77,7 @@ def pipeline(
         )
     hub_options, options = split_hub_options(options)
     kind, model_class = TASKS[name]
+    is_read = isinstance(model, str | os.PathLike)
     if isinstance(model, str | os.PathLike):
         tokenizer = model if tokenizer is None else tokenizer
         found = find(model, **hub_options)
@@ -88,17 +91,23 @@ def pipeline(
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = AlbertTokenizer.from_pretrained(tokenizer, **hub_options)
     made = kind(model, tokenizer, batch_size, **options)
-    _refuse_fresh_heads(name, model)
+    _check_head(name, model, is_read)
     return made
 
 
-def _refuse_fresh_heads(task: str, model: PreTrainedModel) -> None:
-    """Refuses a model with an untrained head."""
-    fresh = [part for part in model.fresh_parts if not isinstance(model, _OPTIONAL.get(part, ()))]
-    optimizer = getattr(model, "optimizer", None)
-    if fresh and not (optimizer is not None and int(optimizer.iterations) > 0):
+def _check_head(task: str, model: PreTrainedModel, is_read: bool) -> None:
+    """Refuses a model whose files lack its head; warns of one that no optimizer has trained."""
+    if task == "feature-extraction" or not (fresh := model.untrained_parts()):
+        return
+    rule = f"The model of {task!r} must have been trained for it. Received: "
+    if is_read:
         raise UserError(
-            f"The model of {task!r} must have been trained for it. Received: a checkpoint without "
-            f"{', '.join(fresh)}, so its results would be random. Fine-tune it first, or use "
-            "another checkpoint."
+            f"{rule}a checkpoint without {', '.join(fresh)}, so its results would be random. "
+            "Fine-tune it first, or use another checkpoint."
         )
+    warnings.warn(
+        f"{rule}newly initialized {', '.join(fresh)}, and no optimizer that trained them: results "
+        "are random, unless you loaded weights or trained in a loop of your own. "
+        "model.fresh_parts.clear() says that you did.",
+        stacklevel=3,
+    )

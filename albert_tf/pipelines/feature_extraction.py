@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.pipelines.base import Outputs, Pipeline
 from albert_tf.pipelines.texts import TextOptions, Texts, Window, as_text
@@ -61,12 +60,15 @@ class FeatureExtractionPipeline(Pipeline[FeatureExtractionOptions]):
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
         super().__init__(getattr(model, "albert", model), tokenizer, batch_size, **options)
+        self._whole = model
 
     def example(self, given: Any, options: FeatureExtractionOptions) -> Texts:
-        if options.pooling == "pooler" and not _has_pooler(self.model):
+        if options.pooling == "pooler" and (
+            self.model.pooler is None or "pooler" in self._whole.untrained_parts()
+        ):
             raise UserError(
                 "pooling='pooler' needs a checkpoint with a pooler. Received: one without. "
-                "Use pooling='mean' or 'cls'."
+                "Use pooling='mean' or 'cls'; model.fresh_parts.clear() says that you trained it."
             )
         return Texts(as_text(given))
 
@@ -89,10 +91,6 @@ class FeatureExtractionPipeline(Pipeline[FeatureExtractionOptions]):
             features = _joined(states, options.stride or 0)
             features = features[None] if options.pooling is None else features.mean(axis=0)
         return features if options.return_tensors else features.tolist()
-
-
-def _has_pooler(model: AlbertModel) -> bool:
-    return model.pooler is not None and "pooler" not in model.fresh_parts
 
 
 def _joined(windows: Sequence[np.ndarray], stride: int) -> np.ndarray:

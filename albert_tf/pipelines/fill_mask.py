@@ -44,7 +44,8 @@ class FillMaskOptions(TextOptions):
 class FillMaskPipeline(Pipeline[FillMaskOptions]):
     """Returns `[{"score": …, "token": …, "token_str": …, "sequence": …}]` for a text with `[MASK]`.
 
-    Several masks give a list of such lists; each mask is filled independently. A long text is not
+    Several masks give a list of such lists; each mask is filled independently. A list of one text
+    gives what the text does, as in transformers. A long text is not
     truncated unless `truncation` is set: each mask is filled from the window around it, and
     "sequence" is the whole text.
 
@@ -61,6 +62,10 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
     task = "fill-mask"
     models = (AlbertForMaskedLM, AlbertForPreTraining)
     options_type = FillMaskOptions
+
+    def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
+        found = super().__call__(inputs, batch_size=batch_size, **options)
+        return found[0] if isinstance(inputs, list) and len(inputs) == 1 else found
 
     def example(self, given: Any, options: FillMaskOptions) -> list[int]:
         """Returns the ids of a text, special tokens included."""

@@ -1,7 +1,7 @@
 """Labels for texts and pairs of texts."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -27,8 +27,7 @@ class TextClassificationOptions(TextOptions):
     Attributes:
         top_k: number of labels, best first; None for all; "best" for the best one without a list.
         function_to_apply: function from logits to scores: "softmax", "sigmoid" or "none". Default:
-            "none" for regression, "sigmoid" for multi-label models and for a single label,
-            otherwise "softmax".
+            "none" for regression, "sigmoid" for multi-label models, otherwise "softmax".
     """
 
     top_k: int | str | None = BEST
@@ -73,6 +72,13 @@ class TextClassificationPipeline(Pipeline[TextClassificationOptions]):
         found = super().__call__(inputs, batch_size=batch_size, **options)
         return [found] if isinstance(inputs, str) and "top_k" not in options else found
 
+    def _chosen(self, options: Mapping[str, Any]) -> TextClassificationOptions:
+        given = dict(options)
+        every = given.pop("return_all_scores", None)  # top_k's name in transformers before 4.20
+        if every is not None:
+            given.setdefault("top_k", None if every else BEST)
+        return super()._chosen(given)
+
     def example(self, given: Any, options: TextClassificationOptions) -> Texts:
         return as_texts(given)
 
@@ -93,8 +99,5 @@ class TextClassificationPipeline(Pipeline[TextClassificationOptions]):
     def _function(self, options: TextClassificationOptions) -> str:
         if options.function_to_apply not in (None, "default"):
             return str(options.function_to_apply)
-        config = self.model.config
-        if config.problem_type == "regression":
-            return "none"
-        is_single = config.num_labels == 1 or config.problem_type == "multi_label_classification"
-        return "sigmoid" if is_single else "softmax"
+        functions = {"regression": "none", "multi_label_classification": "sigmoid"}
+        return functions.get(self.model.problem_type, "softmax")

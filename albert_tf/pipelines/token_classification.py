@@ -148,7 +148,14 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
         return without_overlaps(wanted) if len(windows) > 1 else wanted
 
     def _chosen(self, options: Mapping[str, Any]) -> TokenClassificationOptions:
-        chosen = super()._chosen(options)
+        given = dict(options)
+        # Names of the strategy in transformers before 5.
+        is_grouped = given.pop("grouped_entities", None)
+        is_first = given.pop("ignore_subwords", None)
+        if is_grouped is not None or is_first is not None:
+            strategy = ("first" if is_first else "simple") if is_grouped else "none"
+            given.setdefault("aggregation_strategy", strategy)
+        chosen = super()._chosen(given)
         length = row_length(chosen.max_length, self.max_length)
         if chosen.stride is not None and chosen.stride >= length - SPECIAL:
             raise UserError(

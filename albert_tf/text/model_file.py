@@ -35,7 +35,7 @@ Quotes = Literal["original", "huggingface"]
 MARK: Final = "albert_tf/1"
 _RECORD: Final = re.compile(
     f"{MARK};sha256=([0-9a-f]{{64}});lower_case=([01]);keep_accents=([01])"
-    ";digit_comma=(original|plain);quotes=(original|huggingface)"
+    ";digit_comma=(original|plain);quotes=(original|huggingface)(;turkish_i=1)?"
 )
 LEAF: Final = 1 << 31  # Marks a value among the cells of a Darts trie.
 
@@ -46,7 +46,7 @@ class Baked:
 
     Attributes:
         sha256: digest, in hexadecimal, of the model file that was baked.
-        lower_case, keep_accents, digit_comma, quotes: the options of `bake`.
+        lower_case, keep_accents, digit_comma, quotes, turkish_i: the options of `bake`.
     """
 
     sha256: str
@@ -54,10 +54,12 @@ class Baked:
     keep_accents: bool
     digit_comma: DigitComma
     quotes: Quotes
+    turkish_i: bool = False
 
     def __str__(self) -> str:
         flags = f"lower_case={int(self.lower_case)};keep_accents={int(self.keep_accents)}"
         choices = f"digit_comma={self.digit_comma};quotes={self.quotes}"
+        choices += ";turkish_i=1" * self.turkish_i
         return f"{MARK};sha256={self.sha256};{flags};{choices}"
 
     @classmethod
@@ -72,8 +74,9 @@ class Baked:
                 f"The name of a baked vocabulary's rules must be as `bake` wrote it. Received: "
                 f"{name[:99]!r}. Download or copy spiece.model again."
             )
-        sha256, lower_case, keep_accents, digit_comma, quotes = found.groups()
-        return cls(sha256, lower_case == "1", keep_accents == "1", digit_comma, quotes)  # type: ignore[arg-type]
+        sha256, lower_case, keep_accents, digit_comma, quotes, turkish_i = found.groups()
+        flags = lower_case == "1", keep_accents == "1"
+        return cls(sha256, *flags, digit_comma, quotes, turkish_i is not None)  # type: ignore[arg-type]
 
 
 def describe(model: Source, *, origin: str | None = None) -> Baked | None:
@@ -128,10 +131,10 @@ def parse_model(content: bytes, origin: str) -> ModelProto:
             f"bytes that aren't one (another kind of file, cut short or damaged: {error}). "
             "Download or copy spiece.model again."
         ) from error
-    if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM:
+    if problem := _unreadable(proto):
         raise UserError(
-            f"An ALBERT vocabulary must be a unigram model. Received: {origin}, a model of another "
-            "type. Make one with train_vocabulary."
+            "An ALBERT vocabulary must be one that Python, TensorFlow's graphs and phones read in "
+            f"the same way. Received: {origin}, {problem}. Make one with train_vocabulary."
         )
     first = pieces[: len(SPECIAL_TOKENS)]
     if first != SPECIAL_TOKENS:
@@ -141,6 +144,27 @@ def parse_model(content: bytes, origin: str) -> ModelProto:
             "an ALBERT checkpoint, or make one with train_vocabulary."
         )
     return proto
+
+
+def _unreadable(proto: ModelProto) -> str | None:
+    """Returns what tensorflow-text's FastSentencepieceTokenizer reads otherwise, or not at all.
+
+    It knows unigram models alone, ignores `byte_fallback` and `treat_whitespace_as_suffix` without
+    an error, treats leading spaces otherwise without `add_dummy_prefix`, and refuses unused pieces.
+    `decode` applies no denormalizer.
+    """
+    trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
+    unused = next((piece.piece for piece in proto.pieces if piece.type == piece.UNUSED), None)
+    problems = {
+        "a model of another type than unigram": trainer.model_type != trainer.UNIGRAM,
+        "trained with byte_fallback": trainer.byte_fallback,
+        "trained with treat_whitespace_as_suffix": trainer.treat_whitespace_as_suffix,
+        "trained without add_dummy_prefix": not normalizer.add_dummy_prefix,
+        "trained without escape_whitespaces": not normalizer.escape_whitespaces,
+        f"with unused pieces, such as {unused!r}": unused is not None,
+        "with a denormalizer": bool(proto.denormalizer_spec.precompiled_charsmap),
+    }
+    return next((problem for problem, is_there in problems.items() if is_there), None)
 
 
 def split_rules(charsmap: bytes) -> tuple[np.ndarray, bytes]:

@@ -36,21 +36,28 @@ class Normalization:
 
     Attributes:
         lower_case: lower-case the text (uncased models).
-        keep_accents: leave out NFKD and the dropping of combining characters.
+        keep_accents: compose letters and accents (NFC) instead of NFKD and the dropping of
+            combining characters.
         quotes: "original" leaves pairs of grave accents and of apostrophes alone, as
             google-research/albert does; "huggingface" turns each pair into `"`.
+        turkish_i: lower-case I to ı and İ to i, as Turkish and Azerbaijani do.
     """
 
     lower_case: bool = True
     keep_accents: bool = False
     quotes: Quotes = "original"
+    turkish_i: bool = False
 
     def __call__(self, text: str) -> str:
         """Applies the steps in Python; each white space becomes a space, uncollapsed."""
         text = "".join(" " if character.isspace() else character for character in text)
         if self.quotes == "huggingface":
             text = text.replace("``", '"').replace("''", '"')
-        if not self.keep_accents:
+        if self.turkish_i and self.lower_case:
+            text = text.replace("İ", "i").replace("I\u0307", "i").replace("I", "ı")
+        if self.keep_accents:
+            text = unicodedata.normalize("NFC", text)
+        else:
             text = unicodedata.normalize("NFKD", text)
             text = "".join(c for c in text if not unicodedata.combining(c))
         return lower(text) if self.lower_case else text
@@ -69,11 +76,16 @@ def compile_rules(model: bytes, normalization: Normalization) -> bytes:
     """
     sentencepiece.set_min_log_level(1)  # Otherwise it prints the size of every table.
     own = _normalizer(model_proto=model)
-    keys = {key for key, _ in own.Decompile()}
+    has_rules = bool(ModelProto.FromString(model).normalizer_spec.precompiled_charsmap)
+    keys = {key for key, _ in own.Decompile()} if has_rules else set()  # "identity" has none
     singles = _assigned_characters()
     keys |= singles | _closed_syllables({each: normalization(each) for each in singles})
+    if normalization.keep_accents:
+        keys |= _compositions(singles)
     if normalization.quotes == "huggingface":
         keys.update(("``", "''"))
+    if normalization.turkish_i:
+        keys.add("I\u0307")
     rules = [(key, own.Normalize(normalization(key))) for key in sorted(keys)]
     joined = _normalizer(norm_map=[(key, value) for key, value in rules if key != value])
     spec = NormalizerSpec()
@@ -85,6 +97,16 @@ def _assigned_characters() -> set[str]:
     """Returns every character that is assigned in this Python's Unicode."""
     characters = map(chr, range(1, sys.maxunicode + 1))
     return {each for each in characters if unicodedata.category(each) not in UNASSIGNED}
+
+
+def _compositions(characters: set[str]) -> set[str]:
+    """Returns each letter and accent that Unicode composes, such as ơ and a dot below to ợ.
+
+    SentencePiece's own rules compose a letter with all of its accents alone.
+    """
+    canonical = (unicodedata.normalize("NFD", each) for each in characters)
+    pairs = (unicodedata.normalize("NFC", each[:-1]) + each[-1] for each in canonical)
+    return {pair for pair in pairs if len(pair) == 2}
 
 
 def _closed_syllables(normalized: dict[str, str]) -> set[str]:

@@ -36,6 +36,7 @@ def bake(
     keep_accents: bool = False,
     digit_comma: DigitComma = "original",
     quotes: Quotes = "original",
+    turkish_i: bool = False,
     origin: str | None = None,
 ) -> bytes:
     """Returns a SentencePiece model that normalizes raw text itself.
@@ -50,6 +51,7 @@ def bake(
             search as the model was trained.
         quotes: "huggingface" reads a pair of grave accents or of apostrophes as `"`; "original"
             leaves them alone.
+        turkish_i: lower-case I to ı and İ to i, as Turkish and Azerbaijani do.
         origin: name for the model in messages, when `source` is bytes.
     Returns:
         The serialized model. `model_file.describe` returns the options baked into it.
@@ -69,7 +71,7 @@ def bake(
             f"({already}). Use it as it is, or bake the source model (sha256 {already.sha256})."
         )
     digest = hashlib.sha256(content).hexdigest()
-    return _bake(content, Baked(digest, lower_case, keep_accents, digit_comma, quotes))
+    return _bake(content, Baked(digest, lower_case, keep_accents, digit_comma, quotes, turkish_i))
 
 
 def with_pieces(model: bytes, pieces: Iterable[str]) -> bytes:
@@ -99,13 +101,20 @@ def bake_file(
 @functools.lru_cache(maxsize=8)
 def _bake(content: bytes, options: Baked) -> bytes:
     proto = parse_model(content, "the model")
-    normalization = Normalization(options.lower_case, options.keep_accents, options.quotes)
+    normalization = Normalization(
+        options.lower_case, options.keep_accents, options.quotes, options.turkish_i
+    )
     own = proto.normalizer_spec.precompiled_charsmap
     proto.normalizer_spec.precompiled_charsmap = _joined_rules(own, normalization)
     proto.normalizer_spec.remove_extra_whitespaces = True
     proto.normalizer_spec.name = str(options)
     if options.digit_comma == "original":
         demote_digit_comma(proto)
+    # SentencePiece finds user-defined pieces in a text, and so would a text's "[SEP]" be one; the
+    # operator of graphs doesn't.
+    for piece in proto.pieces[: len(SPECIAL_TOKENS)]:
+        if piece.type != piece.UNKNOWN:
+            piece.type = piece.CONTROL
     return proto.SerializeToString()
 
 
@@ -125,6 +134,7 @@ def train_vocabulary(
     keep_accents: bool = False,
     digit_comma: DigitComma = "original",
     quotes: Quotes = "original",
+    turkish_i: bool = False,
     character_coverage: float = CHARACTER_COVERAGE,
     seed_sentencepiece_size: int = 1_000_000,
     max_sentences: int = 10_000_000,
@@ -147,6 +157,7 @@ def train_vocabulary(
         keep_accents: option of `vocabulary.bake`.
         digit_comma: option of `vocabulary.bake`.
         quotes: option of `vocabulary.bake`.
+        turkish_i: option of `vocabulary.bake`.
         character_coverage: share of the text whose characters get a piece.
         seed_sentencepiece_size: number of candidate pieces that training starts from.
         max_sentences: number of lines, drawn at random, to keep in memory; 0 for all.
@@ -157,7 +168,7 @@ def train_vocabulary(
     Raises:
         UserError: there is no text, or vocab_size is too small for the text's characters.
     """
-    normalization = Normalization(lower_case, keep_accents, quotes)
+    normalization = Normalization(lower_case, keep_accents, quotes, turkish_i)
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -191,4 +202,5 @@ def train_vocabulary(
         keep_accents=keep_accents,
         digit_comma=digit_comma,
         quotes=quotes,
+        turkish_i=turkish_i,
     )

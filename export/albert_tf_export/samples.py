@@ -1,5 +1,7 @@
 """Sample inputs for each signature of an export, with the outputs of Keras."""
 
+import itertools
+import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -9,7 +11,13 @@ import tensorflow as tf
 from albert_tf.layers.answer_spans import BEAM
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.model_file import ModelProto
+from albert_tf.text.normalization import ends_in_digit_comma
+from albert_tf.text.rows import special_count
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf_export.comparison import ParityError
 from albert_tf_export.signatures import (
     CLASSIFY,
     IDS,
@@ -34,6 +42,10 @@ TEXTS: Final = (
     "A NUL inside\0 and at the end\0",
     "slow",
 )
+# Characters of one to four bytes of UTF-8, few of which any vocabulary has.
+RARE: Final = "~^`|\x7f¤ÞßЖ܀日ᚠ‱ﷺ\ufffd🦕𝔞\U000e0041"
+MOST_ROWS: Final = 4  # of texts that are made from the vocabulary
+CLOSE: Final = 1e-3  # between sums of scores in float32, which are a tie then
 NAMES: Final = ("input_ids", "token_type_ids")
 Row = Mapping[str, Any]
 
@@ -76,7 +88,7 @@ def sample(
     Returns:
         A case for each signature that an export of the model may have.
     """
-    texts = _texts(max_length, pairs, choices if has_choices(model) else None)
+    texts = _texts(tokenizer, max_length, pairs, choices if has_choices(model) else None)
     ids = [_encoded(tokenizer, row, max_length) for row in texts]
     features = [_features(tokenizer, row, has_choices(model)) for row in ids]
     pieces = [each["input_ids"].shape[-1] for each in features]
@@ -138,8 +150,93 @@ def numeric(case: Case, names: Sequence[str] = ()) -> Case:
     return case._replace(expected=expected)
 
 
-def _texts(max_length: int, pairs: bool, choices: int | None) -> list[Row]:
-    first = [*TEXTS, "on and on " * max_length]
+def check_tokens(tokenizer: BaseTokenizer) -> None:
+    """Compares the ids of Python with those of the graph's operator.
+
+    The texts are every token of the vocabulary, alone, in capitals, with decomposed accents and
+    beside the next one; what `vocabulary_texts` has; and `RARE` characters. Two segmentations of
+    the same score count as equal: the order of a float32 sum decides between them.
+
+    Raises:
+        ParityError: a text has other ids in the graph.
+    """
+    if not isinstance(tokenizer, AlbertTokenizer):  # Python calls the graph's operators.
+        return
+    tokens = [token.replace(SPACE, " ") for token in tokenizer.get_vocab()]
+    texts = [
+        *tokens,
+        *map(str.upper, tokens),
+        *(unicodedata.normalize("NFD", token).title() for token in tokens),
+        *(first + second for first, second in itertools.pairwise(tokens)),
+        *(f"a{character}b {character}" for character in RARE),
+        *_probes(tokenizer),
+        *TEXTS,
+    ]
+    ours = tokenizer.encode_plain(texts)
+    theirs = tokenizer.in_graph().tokenize(tf.constant([text.encode() for text in texts]))
+    pieces = ModelProto.FromString(tokenizer.model_bytes).pieces
+    scores = np.array([piece.score for piece in pieces])
+    for text, wanted, found in zip(texts, ours, theirs.numpy().tolist(), strict=True):
+        if wanted.tolist() == list(found):
+            continue
+        python, graph = map(tokenizer.convert_ids_to_tokens, (wanted.tolist(), list(found)))
+        is_tie = abs(scores[wanted].sum() - scores[found].sum()) < CLOSE
+        if is_tie and "".join(python) == "".join(graph) and tokenizer.unk_token not in python:
+            continue
+        raise ParityError(
+            "The graph must read texts as Python does. Received: "
+            f"{text!r}, in Python {' '.join(python)!r}, in the graph {' '.join(graph)!r}. Report "
+            "the vocabulary as a bug; with ids_only=True the export takes ids alone."
+        )
+
+
+def vocabulary_texts(tokenizer: BaseTokenizer, room: int) -> list[str]:
+    """Returns texts of at most `room` tokens, made from the kinds of tokens of a vocabulary."""
+    rows, left = [""], room
+    for probe in _probes(tokenizer):
+        size = len(tokenizer(probe, add_special_tokens=False, split_special_tokens=True).input_ids)
+        if size > left:
+            rows, left = [*rows, ""], room
+        if size <= left:
+            rows[-1] += f" {probe}"
+            left -= size
+    return [row for row in rows if row][:MOST_ROWS]
+
+
+def _probes(tokenizer: BaseTokenizer) -> list[str]:
+    """Returns a text for each kind of token, of character and of script in a vocabulary."""
+    tokens = [token for token in tokenizer.get_vocab() if token not in tokenizer.all_special_tokens]
+    kinds = dict(zip(map(_kind, reversed(tokens)), reversed(tokens), strict=True))
+    plain = [token.replace(SPACE, " ").strip() for token in kinds.values()]
+    unknown: dict[int, str] = {}
+    for character in RARE:
+        ids = tokenizer(character, add_special_tokens=False).input_ids
+        if tokenizer.unk_token_id in ids:
+            unknown.setdefault(len(character.encode()), character)
+    return [
+        *unknown.values(),
+        " ".join(tokenizer.all_special_tokens),
+        *filter(None, plain),
+        *(token.upper() for token in plain if token.upper() != token),
+        *(unicodedata.normalize("NFD", token) for token in plain if not token.isascii()),
+    ]
+
+
+def _kind(token: str) -> tuple[object, ...]:
+    """Returns what makes tokens differ to a runtime: the place in a word, and the characters."""
+    text = token.lstrip(SPACE)
+    first = text[:1] or SPACE
+    script = unicodedata.name(first, "").split(" ")[0] if first.isalpha() else ""
+    category = unicodedata.category(first)
+    return token.startswith(SPACE), len(text) > 1, script, category, ends_in_digit_comma(token)
+
+
+def _texts(
+    tokenizer: BaseTokenizer, max_length: int, pairs: bool, choices: int | None
+) -> list[Row]:
+    is_pair = pairs or choices is not None
+    room = (max_length - special_count(is_pair)) // (1 + is_pair)
+    first = [*TEXTS, *vocabulary_texts(tokenizer, room), "on and on " * max_length]
     second = [*first[1:], first[0]]
     if choices is not None:
         turned = [[*second[at:], *second[:at]] for at in range(choices)]

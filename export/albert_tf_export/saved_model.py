@@ -1,6 +1,7 @@
 """Exports SavedModels, for TensorFlow Serving and other hosts."""
 
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ from albert_tf_export.options import (
     in_precision,
     warn_without_bfloat16,
 )
-from albert_tf_export.samples import Case, numeric, sample
+from albert_tf_export.samples import Case, check_tokens, numeric, sample
 from albert_tf_export.serving import (
     check_limit,
     limited,
@@ -136,6 +137,12 @@ def export_saved_model(
     requests = read_warmup(warmup, model, pairs, ids_only)
     if precision == "bfloat16":
         warn_without_bfloat16()
+    if parity.GLOB & set(Path(path).resolve().as_posix()):
+        warnings.warn(
+            "TensorFlow loads no SavedModel from a path with *, ?, [ or a backslash. Received: "
+            f"{path}. Rename the folder before you load it.",
+            stacklevel=2,
+        )
     with written_atomically(path, force=force, alone=True) as folder:
         exact, unrolled = in_precision(model, "float32"), layers == "unrolled"
         unroll: Unroll = unrolled or "last"
@@ -173,6 +180,8 @@ def export_saved_model(
             (folder / TFLITE).write_bytes(convert_for_serving(signature, quantize))
         differences: dict[str, parity.Difference] = {}
         if check:
+            if text is not None:
+                check_tokens(tokenizer)
             keras = None if in_words is None else replace(in_words, model=exact, unroll=True)
             cases = sample(exact, tokenizer, max_length, pairs, in_words=keras)
             cases[PADDED_IDS] = _padded(cases[IDS], max_length, tokenizer.special.pad_id)

@@ -26,7 +26,7 @@ from albert_tf_export.options import (
     check_shapes,
     in_precision,
 )
-from albert_tf_export.samples import numeric, sample
+from albert_tf_export.samples import check_tokens, numeric, sample
 from albert_tf_export.signatures import (
     IDS,
     MASKED,
@@ -161,6 +161,8 @@ def export_tflite(
             others[LABELS].write_text(lines, encoding="utf-8")
         differences: Mapping[str, parity.Difference] = {}
         if check:
+            if not ids_only:
+                check_tokens(tokenizer)
             cases = {
                 length: sample(model, tokenizer, length, pairs, choices, predictions or 1)
                 for length in {max_length, *lengths}

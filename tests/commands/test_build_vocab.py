@@ -17,6 +17,8 @@ from albert_tf.text.model_file import describe
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 
+LANGUAGES = Path(__file__).resolve().parents[1] / "languages"
+
 
 def build(*words):
     return build_vocab.run(cli._parsed(["build-vocab", *map(str, words)])[1])
@@ -61,10 +63,8 @@ def corpus(tmp_path):
 
 def test_a_vocabulary(corpus, tmp_path, capsys):
     output = tmp_path / "new" / "spiece.model"
-    found = build(
-        "--input", corpus, "--text-field", "body", "--vocab-size", 120, "--output", output
-    )
-    assert found == 0
+    words = ("--input", corpus, "--text-field", "body", "--vocab-size", 120, "--output", output)
+    assert build(*words, "--accents", "drop") == 0
     vocabulary = pieces(output)
     assert len(vocabulary) == 120
     assert vocabulary[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
@@ -73,10 +73,64 @@ def test_a_vocabulary(corpus, tmp_path, capsys):
     assert (baked.lower_case, baked.keep_accents) == (True, False)
     tokenizer = AlbertTokenizer(output)
     assert tokenizer.tokenize("ORLÉANS") == tokenizer.tokenize("orleans")
-    read, sampled, made = capsys.readouterr().out.splitlines()
+    read, sampled, accents, case, made = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"read     3 files, 1\d,\d{3} bytes of text", read)
     assert re.fullmatch(r"sampled  300 passages, 1\d,\d{3} bytes", sampled)
+    assert accents == "accents  dropped, which changes 13.56% of the words and merges 0.00%"
+    assert case == "case     lower-cased, which changes 25.00% of the words and merges 0.00%"
     assert re.fullmatch(r"made     .*spiece.model, 120 pieces, sha256 [0-9a-f]{12}", made)
+
+
+ACCENTS = {
+    "vi": "88.58% of the words and merges 10.86% (thực, thức, thúc; có, cơ; tự, tư, từ)",
+    "ja": "5.00% of the words and merges 2.35% (て, で; か, が; は, ば, ぱ)",
+    "ru": "7.70% of the words and merges 0.13% (отношении, отношений; территории, территорий)",
+    "hi": "27.03% of the words and merges 0.15% (क़ानून, कानून)",
+}
+
+
+@pytest.mark.parametrize("language", sorted(ACCENTS))
+def test_accents_are_kept_where_words_have_them(tmp_path, capsys, language):
+    text, output = LANGUAGES / f"{language}.txt", tmp_path / "spiece.model"
+    words = ("--input", text, "--language", language, "--vocab-size", 600, "--output", output)
+    build(*words)
+    _, _, accents, *_ = capsys.readouterr().out.splitlines()
+    assert accents == f"accents  kept; dropping them changes {ACCENTS[language]}"
+    assert describe(output).keep_accents
+    build(*words, "--accents", "drop", "--force")
+    _, _, accents, *_ = capsys.readouterr().out.splitlines()
+    assert accents == f"accents  dropped, which changes {ACCENTS[language]}"
+    assert not describe(output).keep_accents
+
+
+def test_accents_are_dropped_where_they_are_rare(tmp_path):
+    (tmp_path / "a.txt").write_text("The café was open on a cold and rainy morning.\n" * 50)
+    (tmp_path / "b.txt").write_text("A dog barked at the man who came home late.\n" * 3000)
+    output = tmp_path / "spiece.model"
+    for inputs, kept in ((["a.txt"], True), (["a.txt", "b.txt"], False)):
+        files = [tmp_path / name for name in inputs]
+        build("--vocab-size", 60, "--output", output, "--force", "--input", *files)
+        assert describe(output).keep_accents is kept
+
+
+def test_turkish_letters(tmp_path):
+    output = tmp_path / "spiece.model"
+    words = ("--input", LANGUAGES / "tr.txt", "--vocab-size", 600, "--output", output)
+    for language, expected in (("tr", "ısparta istanbul"), ("en", "isparta i̇stanbul")):
+        build(*words, "--language", language, "--force")
+        tokenizer = AlbertTokenizer(output)
+        ids = tokenizer("ISPARTA İSTANBUL", add_special_tokens=False)["input_ids"]
+        assert tokenizer.decode(ids) == expected
+        decomposed = tokenizer("ISPARTA I\u0307STANBUL", add_special_tokens=False)["input_ids"]
+        assert decomposed == ids
+    build(*words, "--language", "tr", "--cased", "--force")
+    assert not describe(output).turkish_i
+
+
+def test_accents_are_kept_or_dropped(tmp_path):
+    words = ("--input", LANGUAGES / "ru.txt", "--output", tmp_path / "spiece.model")
+    with pytest.raises(UserError, match="Received: --keep-accents and --accents drop"):
+        build(*words, "--keep-accents", "--accents", "drop")
 
 
 def test_cased_with_accents(corpus, tmp_path):
@@ -106,7 +160,7 @@ def test_the_same_seed_gives_the_same_bytes(corpus, tmp_path):
 def test_a_sample_is_drawn(corpus, tmp_path, capsys):
     output = tmp_path / "spiece.model"
     build("--input", corpus / "a.txt", "--sample-bytes", 3000, "--output", output)
-    _, sampled, made = capsys.readouterr().out.splitlines()
+    _, sampled, _, _, made = capsys.readouterr().out.splitlines()
     size = int(sampled.split()[3].replace(",", ""))
     assert 2500 < size <= 3000
     made_pieces = int(made.split()[-4].replace(",", ""))

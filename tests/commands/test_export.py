@@ -9,6 +9,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.commands import export
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
 from albert_tf.models.auto import TASKS
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -221,6 +222,28 @@ def test_options_that_are_refused(run, tmp_path, arguments, message):
     status, _, errors = run(*arguments, "--model", "small", "--output", tmp_path / "a")
     assert (status, errors.count("\n")) == (2, 1)
     assert message in errors
+
+
+VALUES = {
+    **dict.fromkeys(("max_length", "top_k", "choices", "predictions"), (7,)),
+    **dict.fromkeys(("fixed", "ids_only", "pairs", "normalize"), (True, False)),
+    **{"max_bytes": (2048,), "max_batch": (3,), "lengths": ((16,),), "batch": ("1", "dynamic")},
+    **{"name": ("a",), "warmup": ("w.txt",), "eval_data": ("d",), "node_modules": ("n",)},
+    **{"pooling": ("cls",), "layers": ("loop",), "quantize": ("none",), "precision": ("float32",)},
+    **{"host": ("mediapipe",), "eval_task": ("sst2",), "max_drop": (0, 0.5)},
+}
+
+
+@pytest.mark.parametrize("name", export.FORMATS)
+def test_an_option_that_a_format_lacks(name):
+    """Also where its value is false or 0."""
+    formats = {"saved-model", "tflite", "onnx", "web"} - set(export.FORMATS[name])
+    assert formats or name == "quantize"
+    for kind in formats:
+        for value in VALUES[name]:
+            given = f"--{'no-' * (value is False)}{name.replace('_', '-')}"
+            with pytest.raises(UserError, match=f"{given} goes with .*Received: export {kind} --"):
+                export.OPTIONS(format=kind, model="small", output="out", **{name: value})
 
 
 @pytest.mark.parametrize("name", ["saved-model", "tflite"])

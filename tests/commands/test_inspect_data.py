@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import asdict
 
 import pytest
 
@@ -80,6 +81,29 @@ def test_dynamic_examples(run, folder):
     assert output.startswith("record 2: in order, ")
     assert "→" not in output
     assert "replaced" not in output
+
+
+def test_dynamic_examples_are_masked_as_in_an_epoch(run, folder, tiny_tokenizer):
+    """The manifest beside them has the options."""
+    path = folder("dynamic")
+    settings = {"examples": asdict(ExampleOptions(max_seq_length=40))}
+    (path / "manifest.json").write_text(json.dumps({"settings": settings, "shards": []}))
+    report = json.loads(run(path, "--json", "--examples", 20)[1])
+    for example in report["examples"]:
+        shown = example["segment_a"] + example["segment_b"]
+        assert example["pieces"] == len(shown) <= 40
+        marked = [piece for piece in shown if "→" in piece]
+        assert len(marked) == max(1, round(0.15 * len(shown)))
+    numbers = report["statistics"]
+    assert numbers["predicted"] == pytest.approx(0.15, abs=0.01)
+    assert numbers["replaced"]["mask"] == pytest.approx(0.8, abs=0.08)
+    assert sum(numbers["words_per_run"].values()) == pytest.approx(1)
+    assert numbers["words_per_run"]["1"] > numbers["words_per_run"]["2"] > 0.1
+    # The masked text is the one that is shown without masks.
+    before = [piece[1:-1].split(" → ")[0] if "→" in piece else piece for piece in shown]
+    (path / "manifest.json").unlink()
+    plain = json.loads(run(path, "--json", "--examples", 20)[1])["examples"][-1]
+    assert before == ["[CLS]", *plain["segment_a"], "[SEP]", *plain["segment_b"], "[SEP]"]
 
 
 def test_the_original_s_file(run, golden, published_vocabulary):

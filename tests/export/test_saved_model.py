@@ -6,6 +6,7 @@ from albert_tf_export import ParityError, export_saved_model, parity
 from albert_tf_export.options import in_precision
 
 from albert_tf.errors import UserError
+from albert_tf.models.auto import TASKS
 
 LABELS = ["bad", "naïve", "good"]
 
@@ -223,3 +224,34 @@ def test_parent_that_is_a_file(classifier, tokenizer, tmp_path):
     (tmp_path / "parent").write_text("a file")
     with pytest.raises(OSError, match="parent"):
         export_saved_model(classifier, tokenizer, tmp_path / "parent" / "1")
+
+
+@pytest.mark.parametrize("task", [*TASKS, "answerability"])
+def test_tensorflow_s_own_save_declares_ids(make_model, task, tmp_path):
+    """Not float32, as Keras would; and outputs in float32 under any policy."""
+    model = make_model(task, "mixed_bfloat16")
+    tf.saved_model.save(model, str(tmp_path))
+    _, served = signatures(str(tmp_path))
+    shape = (2, 3, 7) if task == "multiple-choice" else (2, 7)
+    ids = np.random.default_rng(3).integers(5, 100, shape).astype("int32")
+    inputs = {"input_ids": ids, "attention_mask": ids * 0 + 1, "token_type_ids": ids % 2}
+    answer = served["serving_default"](**{name: tf.constant(inputs[name]) for name in inputs})
+    expected = model(inputs)
+    assert set(answer) == set(expected)
+    for name, value in answer.items():
+        assert value.dtype == tf.float32 or expected[name].dtype == value.dtype
+        wanted = tf.cast(expected[name], value.dtype)
+        np.testing.assert_allclose(value, wanted, rtol=0, atol=0.05, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["a[1]", "b\\c", "d*"])
+def test_a_folder_that_tensorflow_takes_for_a_pattern(classifier, tokenizer, tmp_path, name):
+    path = tmp_path / name / "1"
+    with pytest.warns(
+        UserWarning, match="loads no SavedModel from a path with .*Rename the folder"
+    ):
+        report = export_saved_model(classifier, tokenizer, path, ids_only=True)
+    assert report.differences["ids"].value < 1e-5
+    path.parent.rename(tmp_path / "plain")
+    _, served = signatures(str(tmp_path / "plain" / "1"))
+    assert "ids" in served

@@ -10,6 +10,7 @@ from albert_tf_export.parity import report
 
 from albert_tf.cli import main
 from albert_tf.errors import UserError
+from albert_tf.pipelines import TextClassificationPipeline
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 LOCK = json.loads((web.PAGE / web.LOCK).read_text())["packages"]
@@ -150,3 +151,18 @@ def test_the_command_line(
     )
     assert main(["export", "tflite", *given[2:]]) == 2
     assert "--node-modules goes with web. Received: export tflite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("fields", "scores"),
+    [
+        ({"id2label": {0: "stars"}}, "none"),
+        ({"id2label": {0: "spam"}, "problem_type": "multi_label_classification"}, "sigmoid"),
+        ({}, "softmax"),
+    ],
+)
+def test_scores_are_the_pipelines(make_classifier, tokenizer, fields, scores):
+    model = make_classifier(**fields)
+    assert web._settings(model, tokenizer, pairs=False)["scores"] == scores
+    made = TextClassificationPipeline(model, tokenizer)
+    assert made._function(made.options) == scores

@@ -1,12 +1,14 @@
 """Rules for every task's model."""
 
 import dataclasses
+import itertools
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
+from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
 
 # TensorFlow and torch save the tracing of a short run; JAX would compile every operation.
@@ -49,14 +51,62 @@ def test_labels_as_y_give_the_same_loss(task, task_model):
         )
 
 
+def split(task, names):
+    """Returns the task's examples with the labels of these names among the features."""
+    features = {name: label for name, label in task.labels.items() if name in names}
+    rest = {name: label for name, label in task.labels.items() if name not in names}
+    return {**task.inputs, **features}, rest
+
+
+def places(task):
+    """Every share of the labels that may stand among the features, and not all of them."""
+    needed = ["start_positions"] if task.config.get("answerability") else []
+    free = [name for name in task.labels if name not in needed]
+    for count in range(len(free)):
+        for names in itertools.combinations(free, count):
+            yield [*needed, *names]
+
+
+@pytest.mark.parametrize("loss", [None, "by name"])
+def test_labels_in_either_place(task, task_model, loss):
+    if loss is not None:
+        if task.config.get("answerability"):
+            pytest.skip("one of its outputs is no class")
+        loss = "sparse_categorical_crossentropy"
+    task_model.compile("sgd", loss=loss, run_eagerly=EAGERLY)
+    spread = [split(task, names) for names in places(task)]
+    losses = [task_model.evaluate(*each, batch_size=4, verbose=0) for each in spread]
+    losses += [task_model.test_on_batch(*each) for each in spread]
+    losses.append(task_model.evaluate({**task.inputs, **task.labels}, batch_size=4, verbose=0))
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        for each in (*spread, ({**task.inputs, **task.labels},)):
+            dataset = tf.data.Dataset.from_tensors(each if len(each) > 1 else each[0])
+            losses.append(task_model.evaluate(dataset, verbose=0))
+    terms = 1 if loss is None or "start_positions" not in task.labels else 2  # Keras adds up
+    direct = float(task_model(task.inputs, **task.labels)["loss"])
+    losses = [np.ravel(each)[0] for each in losses]  # Keras also lists each output's
+    assert losses == pytest.approx([terms * direct] * len(losses), rel=1e-5)
+
+
+def test_a_label_in_both_places(task, task_model):
+    task_model.compile("sgd", run_eagerly=EAGERLY)
+    names = list(task.labels)
+    for fit in (task_model.fit, task_model.evaluate, task_model.train_on_batch):
+        with pytest.raises(UserError, match=f"given once.* Received: {names[-1]} twice"):
+            fit({**task.inputs, **task.labels}, {names[-1]: task.labels[names[-1]]})
+    with pytest.raises(ValueError, match="labels are labels|labels are start.*Received also: sop"):
+        task_model.evaluate(task.inputs, {**task.labels, "sop": task.labels[names[0]]})
+
+
 def test_sample_weight_scales_each_example(task, task_model):
     task_model.compile("sgd", run_eagerly=EAGERLY)
     examples = {**task.inputs, **task.labels}
 
     def loss(weights):  # Keras drops weights that come without `y`
         return task_model.evaluate(
-            examples,
-            task.labels,
+            *split(task, next(places(task))),
             sample_weight=np.array(weights, "float32"),
             batch_size=4,
             verbose=0,
@@ -170,6 +220,51 @@ def test_metrics_receive_the_compared_outputs(task, task_model):
         expected = (outputs[name].argmax(axis=-1) == label).mean()
         key = accuracy if len(names) == 1 else f"{name}_{accuracy}"
         assert results[key] == pytest.approx(expected, abs=1e-6)
+
+
+def test_weights_and_metrics_by_label(task, task_model):
+    """Weights and metrics are dicts, by label or by output, or in the order of the labels."""
+    if task.config.get("answerability"):
+        pytest.skip("takes its labels among the features")
+    names, loss = list(task_model.targets.values()), "sparse_categorical_crossentropy"
+    generator = np.random.default_rng(4)
+    weights = {name: generator.random(4).astype("float32") for name in task.labels}
+    outputs = arrays(task_model(task.inputs))
+    expected = {}
+    for (label, values), name in zip(task.labels.items(), names, strict=True):
+        right = (outputs[name].argmax(axis=-1) == values).reshape(4, -1).astype("float32")
+        known = (values != -100).reshape(4, -1) * weights[label][:, None]
+        expected[name] = (right * known).sum() / known.sum()
+    task_model.compile("sgd", run_eagerly=EAGERLY)
+    own = task_model.evaluate(task.inputs, task.labels, sample_weight=weights, verbose=0)
+    single = len(names) == 1
+
+    def in_order(values):
+        return next(iter(values.values())) if single else tuple(values.values())
+
+    def by_output(values):
+        return dict(zip(names, values.values(), strict=True))
+
+    for metrics, form in (
+        ({name: ["accuracy"] for name in names}, dict),
+        (dict.fromkeys(task.labels, "accuracy"), by_output),
+        ([["accuracy"]] * len(names), in_order),
+    ):
+        task_model.compile(
+            "sgd", loss=[loss] * len(names), weighted_metrics=metrics, run_eagerly=EAGERLY
+        )
+        results = task_model.evaluate(
+            task.inputs,
+            form(task.labels),
+            sample_weight=form(weights),
+            verbose=0,
+            return_dict=True,
+        )
+        scale = 2 if "start_positions" in task.labels else 1
+        assert results["loss"] == pytest.approx(scale * own, rel=1e-5)
+        for name, value in expected.items():
+            key = "accuracy" if single else f"{name}_accuracy"
+            assert results[key] == pytest.approx(value, abs=1e-6)
 
 
 def test_training_without_labels_is_refused(task, task_model):

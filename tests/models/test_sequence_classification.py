@@ -1,10 +1,12 @@
 import dataclasses
+import json
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
+from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 
 N = 24
@@ -60,6 +62,37 @@ def test_regression(small_config, small_features, scrambled, shape):
     outputs = model(small_features, labels=targets.reshape(shape))
     expected = np.mean((np.asarray(outputs.logits)[:, 0] - targets) ** 2)
     assert float(outputs.loss) == pytest.approx(expected, rel=1e-5)
+
+
+def test_one_label_is_regression_everywhere(small_config, small_features, scrambled, tmp_path):
+    """Loss, probabilities, the saved configuration and the model that is loaded agree."""
+    config = small_config.replace(num_labels=1)
+    model = scrambled(AlbertForSequenceClassification(config))
+    assert model.config.problem_type == model.problem_type == "regression"
+    logits = model(small_features).logits
+    assert model.probabilities(logits) is logits
+    model.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["problem_type"] == "regression"
+    assert AlbertForSequenceClassification.from_pretrained(tmp_path).config == model.config
+    with pytest.raises(UserError, match="can't be trained with a loss of classes.*multi_label"):
+        model.compile("sgd", loss="binary_crossentropy")
+    with pytest.raises(UserError, match="one label has problem_type 'regression', or 'multi_labe"):
+        AlbertForSequenceClassification.from_pretrained(
+            tmp_path, problem_type="single_label_classification"
+        )
+
+
+def test_one_label_that_may_be_absent(small_config, small_features, scrambled):
+    config = small_config.replace(num_labels=1, problem_type="multi_label_classification")
+    model = scrambled(AlbertForSequenceClassification(config))
+    labels = np.array([1, 0])
+    own = float(model(small_features, labels=labels).loss)
+    metrics = ["accuracy", "binary_accuracy"]
+    model.compile("sgd", loss="binary_crossentropy", metrics=metrics, run_eagerly=EAGERLY)
+    logits = np.asarray(model(small_features).logits)[:, 0]
+    right = ((logits > 0) == labels).mean()
+    found = model.evaluate(small_features, labels, verbose=0)
+    assert found == pytest.approx([own, right, right], rel=1e-5)
 
 
 def test_several_labels(small_config, small_features, scrambled):

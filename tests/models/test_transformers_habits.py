@@ -128,7 +128,7 @@ def test_another_vocabulary(small_config, small_features, scrambled, tmp_path, c
     features = {**small_features, "input_ids": small_features["input_ids"] % shared}
     before = arrays(model(features))
     layer = model.resize_token_embeddings(size)
-    assert layer is model.get_input_embeddings()
+    assert layer.weight is model.get_input_embeddings().weight
     np.testing.assert_array_equal(ops.convert_to_numpy(layer.weight)[:shared], table)
     np.testing.assert_array_equal(ops.convert_to_numpy(model.predictions.bias)[:shared], bias)
     after = arrays(model(features))
@@ -152,6 +152,34 @@ def test_another_vocabulary(small_config, small_features, scrambled, tmp_path, c
         found = arrays(again(features))
         for name in after:
             np.testing.assert_array_equal(found[name], after[name])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_embeddings_of_ids(small_config, small_features, dtype):
+    """`get_input_embeddings()(ids)` is what `inputs_embeds` takes, also where E = H."""
+    for config in (small_config, small_config.replace(embedding_size=20)):
+        model = AlbertForSequenceClassification(config, dtype=dtype)
+        inputs = dict(small_features)
+        layer = model.get_input_embeddings()
+        embeds = layer(inputs.pop("input_ids"))
+        assert embeds.shape == (2, 7, config.embedding_size)
+        assert layer.compute_output_shape((2, 7)) == embeds.shape
+        found = model(inputs_embeds=embeds, **inputs).logits
+        np.testing.assert_array_equal(found, model(small_features).logits)
+    with pytest.raises(ValueError, match=r"input_ids must lie in \[0, vocab_size\)"):
+        layer(np.array([[V]]))
+
+
+def test_embeddings_of_ids_in_a_functional_model(small_config, small_features, tmp_path):
+    model = AlbertForSequenceClassification(small_config)
+    ids = keras.Input((None,), dtype="int32")
+    logits = model(inputs_embeds=model.get_input_embeddings()(ids)).logits
+    whole = keras.Model(ids, logits)
+    expected = model(small_features["input_ids"]).logits
+    np.testing.assert_allclose(whole(small_features["input_ids"]), expected, atol=1e-6)
+    assert len(whole.weights) == len(model.weights)
+    with pytest.raises(ValueError, match="can't be saved with a layer of get_input_embeddings"):
+        whole.save(tmp_path / "model.keras")
 
 
 def test_another_vocabulary_before_and_after_training(small_config, small_features):

@@ -1,7 +1,9 @@
 """Models in Keras' ways: frozen, cloned, functional, quantized, with other losses."""
 
+import copy
 import dataclasses
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -13,10 +15,13 @@ import numpy as np
 import pytest
 from keras import ops
 
+from albert_tf import layers
 from albert_tf.errors import UserError
 from albert_tf.models import (
     AlbertForMaskedLM,
+    AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
+    AlbertForTokenClassification,
     AlbertModel,
     losses,
     unshare,
@@ -111,7 +116,8 @@ def test_weights_need_labels_as_y(small_config, small_features):
         model.fit(examples, sample_weight=np.zeros(2), verbose=0)
     with pytest.raises(ValueError, match="class_weight need labels as `y`"):
         model.fit(examples, class_weight={0: 1.0}, verbose=0)
-    assert model.evaluate(examples, LABELS, sample_weight=np.zeros(2), verbose=0) == 0.0
+    assert model.evaluate(small_features, LABELS, sample_weight=np.zeros(2), verbose=0) == 0.0
+    assert model.evaluate(small_features, LABELS, sample_weight=[0.0, 0.0], verbose=0) == 0.0
 
 
 def test_a_refused_fit_leaves_the_model_as_it_was(small_config, small_features):
@@ -335,3 +341,231 @@ def test_export_without_a_signature(task, task_config, tmp_path):
         assert found.keys() == expected.keys()
         for name, value in expected.items():
             np.testing.assert_allclose(found[name], value, atol=1e-5, rtol=0)
+
+
+NAMED = ["sparse_categorical_crossentropy", "SparseCategoricalCrossentropy"]
+NAMED.append(keras.losses.sparse_categorical_crossentropy)
+
+
+@pytest.mark.parametrize("loss", NAMED)
+def test_a_loss_by_name_reads_logits(small_config, small_features, scrambled, tmp_path, loss):
+    model = scrambled(AlbertForSequenceClassification(small_config))
+    expected = float(model(small_features, labels=LABELS).loss)
+    model.compile("sgd", loss=loss, metrics=["sparse_categorical_crossentropy"], run_eagerly=True)
+    assert model.evaluate(small_features, LABELS, verbose=0) == pytest.approx(
+        [expected] * 2, rel=1e-5
+    )
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    found = loaded.evaluate(small_features, LABELS, verbose=0)
+    assert found == pytest.approx([expected] * 2, rel=1e-5)
+
+
+def test_a_loss_by_name_ignores_what_the_models_own_does(small_config, small_features, scrambled):
+    model = scrambled(AlbertForTokenClassification(small_config))
+    labels = np.where(small_features["attention_mask"], small_features["input_ids"] % 3, -100)
+    labels[:, 0] = -100
+    expected = float(model(small_features, labels=labels).loss)
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"], run_eagerly=True)
+    loss, accuracy = model.evaluate(small_features, labels, verbose=0)
+    assert loss == pytest.approx(expected, rel=1e-5)
+    best = ops.convert_to_numpy(model(small_features).logits).argmax(axis=-1)
+    assert accuracy == pytest.approx((best == labels)[labels != -100].mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["binary_crossentropy", "bce", "binary_focal_crossentropy"])
+def test_losses_and_metrics_of_several_labels(
+    small_config, small_features, scrambled, tmp_path, loss
+):
+    config = small_config.replace(problem_type="multi_label_classification")
+    model = scrambled(AlbertForSequenceClassification(config))
+    labels = np.array([[1, 0, 1], [0, 0, 1]], "float32")
+    logits = ops.convert_to_numpy(model(small_features).logits)
+    right = (logits > 0) == labels
+    probabilities = 1 / (1 + np.exp(-logits))
+    area = keras.metrics.AUC()
+    area.update_state(labels, probabilities)
+    expected = {
+        "loss": float(ops.mean(keras.losses.get(loss)(labels, probabilities))),
+        "accuracy": right.mean(),
+        "binary_accuracy": right.mean(),
+        "auc": float(area.result()),
+        "precision": labels[logits > 0].mean(),
+        "found": (logits > 0)[labels == 1].mean(),
+    }
+    metrics = ["accuracy", "binary_accuracy", "auc", "precision"]
+    metrics.append(keras.metrics.Recall(name="found"))
+    model.compile("sgd", loss=loss, metrics=metrics, run_eagerly=True)
+    results = model.evaluate(small_features, labels, verbose=0, return_dict=True)
+    assert results == pytest.approx(expected, rel=1e-4)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    again = loaded.evaluate(small_features, labels, verbose=0, return_dict=True)
+    assert again == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"loss": keras.losses.SparseCategoricalCrossentropy()},
+            r"from_logits=False. Write keras.losses.SparseCategoricalCrossentropy\(from_logits=Tru",
+        ),
+        (
+            {"metrics": [keras.metrics.SparseCategoricalCrossentropy()]},
+            r"Write keras.metrics.SparseCategoricalCrossentropy\(from_logits=True\)",
+        ),
+        ({"loss": "crossentropy"}, "The kind of cross-entropy must be named"),
+        ({"loss": "kl_divergence"}, "KLDivergence reads probabilities. Write the loss as a functi"),
+        ({"loss": ["mse", "mse"]}, "one loss, or one for each output: logits.*a list of 2"),
+    ],
+)
+def test_losses_and_metrics_that_are_refused(small_config, options, message):
+    model = AlbertForSequenceClassification(small_config)
+    with pytest.raises(UserError, match=message):
+        model.compile("sgd", **options)
+
+
+def test_a_file_with_a_loss_that_is_refused(small_config, tmp_path):
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    loss = keras.losses.SparseCategoricalCrossentropy()
+    model._compile_config.config["loss"] = loss  # as an earlier version wrote it
+    model.save(tmp_path / "model.keras")
+    with pytest.raises(UserError, match=r"from_logits=True.*load_model\(path, compile=False\)"):
+        keras.models.load_model(tmp_path / "model.keras")
+    assert not keras.models.load_model(tmp_path / "model.keras", compile=False).compiled
+
+
+def test_losses_in_the_order_of_outputs(small_config, small_features):
+    """A list is in the outputs' order, start and end, and not in that of the alphabet."""
+    model = AlbertForQuestionAnswering(small_config)
+    y = (np.array([1, 2]), np.array([3, 4]))
+    one, other = (
+        float(model(small_features, **{name: values}).loss)
+        for name, values in (("start_positions", y[0]), ("end_positions", y[1]))
+    )
+    loss = "sparse_categorical_crossentropy"
+    model.compile("sgd", loss=[loss, loss], loss_weights=[1.0, 0.0], run_eagerly=True)
+    found = model.evaluate(small_features, y, verbose=0, return_dict=True)["loss"]
+    assert found == pytest.approx(2 * one, rel=1e-5) and found != pytest.approx(2 * other, rel=1e-3)
+    model.compile("sgd", run_eagerly=True)  # the model's own again
+    assert model.evaluate(small_features, y, verbose=0) == pytest.approx(one + other, rel=1e-5)
+
+
+@pytest.mark.parametrize("form", [list, tuple, lambda labels: [labels], np.ndarray.tolist])
+def test_labels_in_forms_of_lists(small_config, small_features, form):
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd", run_eagerly=True)
+    expected = model.evaluate(small_features, LABELS, verbose=0)
+    assert model.evaluate(small_features, form(LABELS), verbose=0) == expected
+    assert model.test_on_batch(small_features, form(LABELS)) == pytest.approx(expected, rel=1e-6)
+    history = model.fit(
+        small_features,
+        form(LABELS),
+        validation_data=(small_features, form(LABELS), [1.0, 2.0]),
+        verbose=0,
+    )
+    assert history.history.keys() == {"loss", "val_loss"}
+
+
+def test_labels_of_pieces_as_a_list_of_rows(small_config, small_features):
+    model = AlbertForTokenClassification(small_config)
+    model.compile("sgd", run_eagerly=True)
+    rows = small_features["input_ids"] % 3
+    expected = model.evaluate(small_features, rows, verbose=0)
+    assert model.evaluate(small_features, list(rows), verbose=0) == expected
+    pair = AlbertForQuestionAnswering(small_config)
+    pair.compile("sgd", run_eagerly=True)
+    with pytest.raises(UserError, match="an array for each of start_positions, end_posi.*of 3"):
+        pair.evaluate(small_features, [LABELS] * 3)
+
+
+def test_strings_are_refused(small_config, small_features):
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd", run_eagerly=True)
+    names, texts = ["no", "yes"], ["A quiet film.", "Dull."]
+    message = "must be numbers. Received: '{}.*label2id has the number.*a tokenizer makes ids"
+    for labels in (names, np.array(names), np.array(names, object), tuple(names)):
+        with pytest.raises(UserError, match=message.format("no', … as y")):
+            model.fit(small_features, labels, verbose=0)
+    for features in (texts, np.array(texts), np.array(texts, object)):
+        with pytest.raises(UserError, match=message.format("A quiet film.', … as x")):
+            model.fit(features, LABELS, verbose=0)
+    with pytest.raises(UserError, match=message.format("Dull.', … as input_ids")):
+        model("Dull.")
+
+
+@pytest.mark.tensorflow
+def test_strings_of_a_dataset_are_refused(small_config, small_features):
+    import tensorflow as tf
+
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd")
+    names = np.array(["no", "yes"])
+    for examples, name in (((small_features, names), "labels"), ((names, LABELS), "input_ids")):
+        with pytest.raises(UserError, match=f"must be numbers. Received: '…', … as {name}"):
+            model.fit(tf.data.Dataset.from_tensors(examples), verbose=0)
+
+
+def test_weights_of_one_column(small_config, small_features):
+    model = AlbertForSequenceClassification(small_config)
+    weights = np.array([0.5, 2.0])
+    for options in ({}, {"loss": "sparse_categorical_crossentropy"}):
+        model.compile("sgd", weighted_metrics=["accuracy"], run_eagerly=True, **options)
+        row, column = (
+            model.evaluate(small_features, LABELS, sample_weight=each, verbose=0)
+            for each in (weights, weights[:, None])
+        )
+        assert column == pytest.approx(row, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "task", ["pretraining", "question answering", "answerability"], indirect=True
+)
+def test_h5_files(task, task_model, tmp_path):
+    """Keras' older format loads too, and leaves the model as it was."""
+    task_model.compile(keras.optimizers.Adam(1e-4))
+    task_model.save(tmp_path / "model.h5")
+    again = keras.models.load_model(tmp_path / "model.h5")
+    expected = task_model(task.inputs)
+    for name, value in again(task.inputs).items():
+        np.testing.assert_array_equal(value, expected[name])
+    for model in (again, task_model):
+        model.save(tmp_path / "model.keras")
+        optimizer = keras.models.load_model(tmp_path / "model.keras").optimizer
+        assert isinstance(optimizer, keras.optimizers.Adam)
+        assert float(optimizer.learning_rate) == pytest.approx(1e-4)
+
+
+def test_copies(small_config, small_features):
+    """`copy.deepcopy` and pickle keep weights and what was given to `compile`."""
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+    expected = model.evaluate(small_features, LABELS, verbose=0)
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert again.evaluate(small_features, LABELS, verbose=0) == pytest.approx(
+            expected, rel=1e-6
+        )
+
+
+def test_layers_for_each_time_step(small_config):
+    """`TimeDistributed` asks layers for the shapes of their outputs."""
+    hidden = keras.Input((3, 7, 20))
+    ids = keras.Input((3, 7), dtype="int32")
+    encoder = AlbertModel(small_config)
+    single = keras.Input((7,), dtype="int32")
+    pooled = keras.Model(single, encoder(single)["pooler_output"])
+    for layer, inputs, shape in (
+        (layers.FactorizedEmbedding(small_config), ids, (None, 3, 7, 20)),
+        (encoder.get_input_embeddings(), ids, (None, 3, 7, 6)),
+        (layers.FeedForward(small_config), hidden, (None, 3, 7, 20)),
+        (layers.ClassificationHead(small_config, units=4), hidden, (None, 3, 7, 4)),
+        (pooled, ids, (None, 3, 20)),
+    ):
+        assert keras.layers.TimeDistributed(layer)(inputs).shape == shape
+    assert encoder.compute_output_shape((2, 7)) == {
+        "last_hidden_state": (2, 7, 20),
+        "pooler_output": (2, 20),
+    }
+    assert layers.SpanHead(small_config).compute_output_shape((2, 7, 20)) == ((2, 7), (2, 7))

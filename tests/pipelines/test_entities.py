@@ -1,6 +1,8 @@
 """Grouping as Hugging Face documents it: (A, B-TAG) (B, I-TAG) (C, I-TAG) (D, B-TAG2) (E, B-TAG2)
 makes ABC, D and E."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,29 @@ def test_entities(pieces, strategy, expected):
         assert one[:2] == other[:2]
         assert one[2] == pytest.approx(other[2])
     assert entities([], LABELS, strategy, "") == []
+
+
+@pytest.mark.parametrize("strategy", ["simple", "first", "max", "average"])
+def test_pieces_of_one_character_stay_together(strategy):
+    """Three pieces are made of "½"; as a word of its own, the unknown one would split it."""
+    pieces = [
+        piece("▁anna", 0, 4, 1, False, _1=1.0),
+        piece("1", 4, 5, 2, True, _1=0.4, _3=0.6),
+        piece("<unk>", 4, 5, 3, False, _3=1.0),
+        piece("2", 4, 5, 4, True, _2=1.0),
+        piece("smith", 5, 10, 5, True, _1=0.1, _2=0.9),
+    ]
+    found = entities(pieces, LABELS, strategy, "anna½smith")
+    assert all(one["end"] <= other["start"] for one, other in itertools.pairwise(found))
+    if strategy == "simple":
+        assert [one[:2] for one in spans(found)] == [
+            ("PER", "anna"),
+            ("LOC", "½"),
+            ("PER", "smith"),
+        ]
+        assert found[1]["score"] == pytest.approx(1.6 / 3)
+    else:
+        assert [one["word"] for one in found] == ["anna½smith"]
 
 
 def test_entities_of_single_words(pieces):

@@ -1,6 +1,8 @@
+import contextlib
 import doctest
 import json
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -78,15 +80,45 @@ def test_what_a_configuration_may_say_of_the_model(saved, tmp_path, named):
     assert pipeline("text-classification", folder)("the cat")
 
 
+@contextlib.contextmanager
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        yield
+
+
 def test_a_model_that_was_trained_since(saved, tokenizer):
     found = AlbertForSequenceClassification.from_pretrained(saved("fill-mask"))
-    with pytest.raises(UserError, match="without classifier, pooler, so its results would"):
-        pipeline("text-classification", found, tokenizer)
+    message = r"newly initialized classifier, pooler, and no .*model.fresh_parts.clear\(\) says"
+    with pytest.warns(UserWarning, match=message):
+        made = pipeline("text-classification", found, tokenizer)
+    with no_warnings():
+        assert made("the cat")  # warned once
+        pipeline("feature-extraction", found, tokenizer)  # which needs no head
+    with pytest.raises(
+        UserError, match=r"without.* Use pooling='mean' or 'cls'; model.fresh_parts"
+    ):
+        pipeline("feature-extraction", found, tokenizer, pooling="pooler")("the cat")
     found.compile("adam")
-    with pytest.raises(UserError, match="Fine-tune it first"):
+    with pytest.warns(UserWarning, match=message):
         pipeline("text-classification", found, tokenizer)
     found.fit({"input_ids": np.array([[2, 7, 3], [2, 8, 3]])}, np.array([0, 1]), verbose=0)
-    assert pipeline("text-classification", found, tokenizer)("the cat")
+    with no_warnings():
+        assert pipeline("text-classification", found, tokenizer)("the cat")
+        assert pipeline("feature-extraction", found, tokenizer, pooling="pooler")("the cat")
+
+
+def test_a_model_that_its_user_says_is_trained(saved, tokenizer, tmp_path):
+    """Weights from a file, a loop or a functional model leave no trace in the model."""
+    load = AlbertForSequenceClassification.from_pretrained
+    trained, found = load(saved("fill-mask")), load(saved("fill-mask"))
+    trained.save_weights(tmp_path / "model.weights.h5")
+    found.load_weights(tmp_path / "model.weights.h5")
+    found.fresh_parts.clear()
+    trained.fresh_parts.clear()
+    with no_warnings():
+        one, other = (pipeline("text-classification", each, tokenizer) for each in (found, trained))
+        assert one("the cat") == other("the cat")
 
 
 def test_a_tokenizer_of_its_own(saved, model, tokenizer):
@@ -120,6 +152,61 @@ def test_options_reach_the_task(saved):
     assert pipeline("fill-mask", saved("fill-mask"), top_k=3, batch_size=5).options.top_k == 3
     with pytest.raises(TypeError, match="Received: colour"):
         pipeline("fill-mask", saved("fill-mask"), colour="red")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"use_fast": True},
+        {"use_fast": False},
+        {"num_workers": 2},
+        {"framework": "tf"},
+        {"device": None},
+        {"trust_remote_code": False},
+    ],
+    ids=str,
+)
+def test_arguments_of_transformers_that_change_nothing(saved, option):
+    made = pipeline("fill-mask", saved("fill-mask"), **option)
+    assert made.options == pipeline("fill-mask", saved("fill-mask")).options
+
+
+@pytest.mark.parametrize(
+    ("option", "way_out"),
+    [
+        (
+            {"device": -1},
+            r"device must be None .*Received: device=-1. Make .*keras.device\('cpu:0'",
+        ),
+        ({"device_map": "auto"}, r"within keras.device"),
+        ({"framework": "np"}, "Received: framework='np'. Set KERAS_BACKEND"),
+        ({"torch_dtype": "float16"}, "Give a model instead of a name: from_pretrained.*dtype='mi"),
+        ({"model_kwargs": {"num_labels": 3}}, "Give a model instead of a name"),
+        ({"trust_remote_code": True}, "No code is loaded"),
+    ],
+    ids=str,
+)
+def test_arguments_of_transformers_that_say_what_to_do(saved, option, way_out):
+    with pytest.raises(UserError, match=way_out):
+        pipeline("fill-mask", saved("fill-mask"), **option)
+
+
+def test_old_names_of_options(saved):
+    fill = pipeline("fill-mask", saved("fill-mask"), topk=2)
+    assert fill("the [MASK]") == fill("the [MASK]", top_k=2)
+    classify = pipeline("text-classification", saved("text-classification"))
+    every = classify("the cat", top_k=None)
+    assert classify("the cat", return_all_scores=True) == [every]  # nested as it was
+    assert classify(["the cat"], return_all_scores=True) == [every]
+    assert classify("the cat", return_all_scores=False) == every[:1]
+    tag = pipeline("ner", saved("token-classification"), ignore_labels=[])
+    for old, strategy in (
+        ({"grouped_entities": True}, "simple"),
+        ({"grouped_entities": False}, "none"),
+        ({"grouped_entities": True, "ignore_subwords": True}, "first"),
+    ):
+        assert tag("ada lives", **old) == tag("ada lives", aggregation_strategy=strategy)
 
 
 @pytest.mark.tensorflow

@@ -136,6 +136,8 @@ def test_what_becomes_of_the_logits(config, scrambled, tokenizer, tmp_path, labe
     "inputs",
     [
         "the [MASK] sat on a mat",
+        ["the [MASK] sat on a mat"],
+        ["the [MASK] sat on a [MASK]."],
         ["the [MASK] sat", "a dog [MASK]!"],
         "the [MASK] sat on a [MASK].",
         ["the [MASK] sat on a [MASK]", "a [MASK]"],

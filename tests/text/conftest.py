@@ -13,6 +13,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import bake
 from albert_tf.text.wordpiece.rules import Rules
 from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+from tests.conftest import SENTENCES
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -32,6 +33,27 @@ PIECES = [
 WORDS = (
     "the old library on a hill in 1999, sold 20,000 books at 7:45 for £3.50 (or €4) - nearly free."
 )
+
+
+@pytest.fixture
+def train_sentencepiece():
+    """Returns a function from options of SentencePiece's trainer to a model as it was trained."""
+
+    def train(sentences=None, **options):
+        sentences = sentences or [*SENTENCES * 3, *map(str.lower, SENTENCES * 9)]
+        model = io.BytesIO()
+        settings = {
+            **{"vocab_size": 200, "hard_vocab_limit": False, "minloglevel": 3},
+            **{"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1},
+            "control_symbols": ["[CLS]", "[SEP]", "[MASK]"],
+            **options,
+        }
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences), model_writer=model, **settings
+        )
+        return model.getvalue()
+
+    return train
 
 
 @pytest.fixture(scope="session")

@@ -334,3 +334,41 @@ def test_odd_bytes(tokenizer, graph_ids, tflite_ids):
     assert tflite_ids(tokenizer.model_bytes, ODD_BYTES) == wanted
     escaped = [text.decode("utf-8", "surrogateescape") for text in ODD_BYTES]
     assert python_ids(tokenizer, escaped) == wanted
+
+
+HARD = [
+    *("Everyone has the right", "日本 🦕 naïve", "[SEP] here [MASK]", "a  b   c", " lead trail "),
+    *("xyzzy é ñ 5,000 1,", "<unk> <pad> [CLS]", "ALL human BEINGS", "▁under▁score", "ﬁ ½ ∑"),
+    *('(a) "b" - c. – £ €', "\u200b zero\u00ad", "tab\tnew\nline", "<0x41> <0x0A>", "", "مرحبا"),
+]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"control_symbols": [], "user_defined_symbols": ["[CLS]", "[SEP]", "[MASK]"]},
+        {"normalization_rule_name": "identity"},
+        {"normalization_rule_name": "nmt_nfkc_cf"},
+        {"remove_extra_whitespaces": False, "allow_whitespace_only_pieces": True},
+        {"split_by_whitespace": False, "split_digits": True},
+        {"bos_id": 5, "eos_id": 6, "unk_surface": " ?? "},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_models_trained_in_other_ways(train_sentencepiece, options, lower_case):
+    tokenizer = AlbertTokenizer(
+        train_sentencepiece(**options), lower_case, split_special_tokens=True
+    )
+    graph = tokenizer.in_graph().tokenize(HARD).to_list()
+    ids = python_ids(tokenizer, HARD)
+    assert ids == graph
+    written_out = ids[HARD.index("[SEP] here [MASK]")]
+    assert not set(written_out) & {2, 3, 4}, "special tokens in a text are plain text"
+    assert len(written_out) > 5
+
+
+def test_a_model_without_rules_keeps_ligatures(train_sentencepiece):
+    model = train_sentencepiece(normalization_rule_name="identity", sentences=["a ﬁne ﬁg"] * 9)
+    tokenizer = AlbertTokenizer(model, keep_accents=True)
+    assert tokenizer.decode(tokenizer("A ﬁne ﬁG", add_special_tokens=False).input_ids) == "a ﬁne ﬁg"

@@ -9,7 +9,7 @@ import sentencepiece
 from albert_tf.errors import UserError
 from albert_tf.text.model_file import LEAF, Baked, ModelProto, describe, split_rules
 from albert_tf.text.normalization import best_score, ends_in_digit_comma
-from albert_tf.text.tokenizer import ensure_baked
+from albert_tf.text.tokenizer import AlbertTokenizer, ensure_baked
 from albert_tf.text.vocabulary import bake, bake_file, train_vocabulary
 
 TEXTS = ["The Café opened in 1999, with 20,000 guests.", "Ünder the bridge, a boat waits."] * 4
@@ -120,11 +120,47 @@ def test_a_piece_that_is_no_text(unbaked):
         bake(content)
 
 
-def test_another_type_of_model(unbaked):
-    proto = ModelProto.FromString(unbaked)
-    proto.trainer_spec.model_type = proto.trainer_spec.BPE
-    with pytest.raises(UserError, match="must be a unigram model"):
-        bake(proto.SerializeToString())
+UNREADABLE = {
+    "trained with byte_fallback": {"byte_fallback": True, "vocab_size": 400},
+    "trained with treat_whitespace_as_suffix": {"treat_whitespace_as_suffix": True},
+    "trained without add_dummy_prefix": {"add_dummy_prefix": False},
+    "a model of another type than unigram": {"model_type": "bpe"},
+}
+
+
+@pytest.mark.parametrize("problem", UNREADABLE)
+def test_a_model_that_graphs_read_otherwise(train_sentencepiece, problem):
+    model = train_sentencepiece(**UNREADABLE[problem])
+    with pytest.raises(UserError, match=f"read in the same way. Received: .*, {problem}. Make one"):
+        AlbertTokenizer(model)
+
+
+def unused(proto):
+    proto.pieces[20].type = proto.pieces[20].UNUSED
+
+
+def denormalizer(proto):
+    proto.denormalizer_spec.CopyFrom(proto.normalizer_spec)
+
+
+def unescaped(proto):
+    proto.normalizer_spec.escape_whitespaces = False
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (unused, "with unused pieces, such as '.+'"),
+        (denormalizer, "with a denormalizer"),
+        (unescaped, "trained without escape_whitespaces"),
+    ],
+)
+@pytest.mark.parametrize("is_baked", [False, True])
+def test_what_graphs_refuse_or_decoding_leaves_out(unbaked, change, problem, is_baked):
+    proto = ModelProto.FromString(bake(unbaked) if is_baked else unbaked)
+    change(proto)
+    with pytest.raises(UserError, match=f"Received: .*, {problem}. Make one"):
+        AlbertTokenizer(proto.SerializeToString())
 
 
 def test_a_damaged_record(unbaked):

@@ -23,7 +23,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import TOKENIZER_CONFIG
 
-FORMAT: Final = 3  # increases whenever the same job would write other bytes
+FORMAT: Final = 4  # increases whenever the same job would write other bytes
 SHARD_BYTES: Final = 8 << 20  # a process needs about 10 times as much memory
 # A small corpus gets smaller shards: enough of them for the reader to mix, and for all workers.
 FEW_SHARDS: Final = 48
@@ -80,10 +80,12 @@ class Job:
         files = dict(self.tokenizer)
         config = json.loads(files.pop(TOKENIZER_CONFIG))
         digests = {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}
+        rule = json.loads(files[WORDS])["rule"]
         return {
             "format": FORMAT,
             "inputs": {file.name: file.size for file in self.inputs},
             "tokenizer": {**config, **digests},
+            "words": rule,
             "examples": asdict(self.examples),
             "corpus": {**asdict(self.corpus), "sentence_splitter": self.splitter},
             "shard_bytes": self.shard_bytes,

@@ -1,8 +1,8 @@
 """Documents to records: the same function on one machine and on every engine."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from albert_tf.data.pretraining.masking import Masked, Unmasked, as_rows, mask
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs, Passages, make_pairs, swapped
 from albert_tf.data.pretraining.records import encode, encode_rows
-from albert_tf.data.pretraining.words import word_table
+from albert_tf.data.pretraining.words import WordTable, word_table
 from albert_tf.text.base_tokenizer import BaseTokenizer
 
 BATCH: Final = 512  # rows that are masked side by side; the result doesn't depend on it
@@ -82,10 +82,33 @@ class ExampleMaker:
     def _masked(self, pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[bytes]:
         if self.options.pair_task == "sop":
             pairs = swapped(pairs)
-        rows = as_rows(pairs, ids, self.table, self.options.max_seq_length)
-        masked = mask(rows, pairs.keys, self.table, self.options)
-        counts["masked"] += int(masked.counts.sum())
-        return encode_rows(static_features(rows, masked, pairs.labels, self.table.starts))
+        features = masked_features(pairs, ids, self.table, self.options)
+        counts["masked"] += int(features["masked_lm_weights"].sum())
+        return encode_rows(features)
+
+
+def masked_features(
+    pairs: Pairs, ids: np.ndarray, table: WordTable, options: ExampleOptions
+) -> dict[str, np.ndarray]:
+    """Masks pairs; returns the features of their records in static mode."""
+    rows = as_rows(pairs, ids, table, options.max_seq_length)
+    masked = mask(rows, pairs.keys, table, options)
+    return static_features(rows, masked, pairs.labels, table.starts)
+
+
+def masked_as_read(
+    examples: Sequence[Mapping[str, Sequence[int]]], table: WordTable, options: ExampleOptions
+) -> list[dict[str, list[Any]]]:
+    """Masks decoded records of dynamic mode as an epoch of training may; their order stays."""
+    sizes = [len(each[name]) for each in examples for name in ("segment_a", "segment_b")]
+    bounds = np.stack([np.cumsum([0, *sizes[:-1]]), np.cumsum(sizes)], axis=1)
+    ids = [np.array(each[name]) for each in examples for name in ("segment_a", "segment_b")]
+    labels = np.array([each["next_sentence_labels"][0] for each in examples])
+    keys = draws.child(options.random_seed, np.arange(len(examples)))
+    pairs = Pairs(keys, bounds[::2], bounds[1::2], labels)
+    columns = masked_features(pairs, np.concatenate(ids).astype(np.int32), table, options)
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def as_passages(

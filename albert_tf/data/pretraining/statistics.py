@@ -28,13 +28,15 @@ def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
         give away, 0.5 by chance.
         For masked examples also `padding`: share of all positions; `predictions`: mean number;
         `predicted`: share of all pieces; `replaced`: share of predicted pieces that became `mask`,
-        `random`, or were `kept`; `runs`: distribution of the lengths of predicted runs.
+        `random`, or were `kept`; `runs`: distribution of the lengths of predicted runs, in pieces;
+        `words_per_run`: the same in words, if the records have `token_boundary`.
     """
     lengths: list[int] = []
     longer: list[int] = []  # pieces of the first segment, minus those of the second
     labels: list[int] = []
     replaced: Counter[str] = Counter()
     runs: Counter[int] = Counter()
+    words: Counter[int] = Counter()
     places = 0
     for example in examples:
         first, second = _segment_lengths(example)
@@ -47,7 +49,10 @@ def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
         positions = predicted_positions(example)
         for position, label in zip(positions, example["masked_lm_ids"], strict=False):
             replaced[_fate(example["input_ids"][position], label, mask_id)] += 1
-        runs.update(_runs(positions))
+        found = _runs(positions)
+        runs.update(map(len, found))
+        if begins := example.get("token_boundary"):
+            words.update(1 + sum(begins[position] for position in run[1:]) for run in found)
     if not lengths:
         return {"examples": 0}
     counts = Counter(labels)
@@ -70,6 +75,10 @@ def statistics(examples: Iterable[Example], mask_id: int) -> dict[str, Any]:
             },
             "runs": {length: runs[length] / runs.total() for length in sorted(runs)},
         }
+        if words:
+            result["words_per_run"] = {
+                count: words[count] / words.total() for count in sorted(words)
+            }
     return result
 
 
@@ -114,9 +123,9 @@ def _fate(piece: int, label: int, mask_id: int) -> str:
     return "kept" if piece == label else "random"
 
 
-def _runs(positions: Sequence[int]) -> list[int]:
+def _runs(positions: Sequence[int]) -> list[np.ndarray]:
     breaks = np.flatnonzero(np.diff(positions) > 1) + 1
-    return [len(run) for run in np.split(np.asarray(positions), breaks) if len(run)]
+    return [run for run in np.split(np.asarray(positions), breaks) if len(run)]
 
 
 def label_name(label: int) -> str:

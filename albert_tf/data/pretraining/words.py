@@ -2,13 +2,20 @@
 
 import base64
 import string
+import unicodedata
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.scripts import is_unspaced
+from albert_tf.text.tokenizer import AlbertTokenizer
 
+WordRule = Literal["original", "spaces", "wordpiece"]
+# SHA-256 of the spiece.model of all published English models.
+PUBLISHED: Final = "fefb02b667a6c5c2fe27602d28e5fb3428f66ab89c7d6f388e7c8d44a02d0336"
 # The original leaves these three out: a piece with one of them begins a word.
 _PUNCTUATION: Final = frozenset(string.punctuation) - frozenset("'<=>")
 _CONTINUING: Final = frozenset(string.ascii_letters) | _PUNCTUATION
@@ -22,6 +29,7 @@ class WordTable(NamedTuple):
         starts: bool `[V]`, pieces that always begin a word.
         random_ids: int32 `[K]`, pieces that may replace another: all but the special ones.
         pad_id, classify_id, separate_id, mask_id: ids of the special pieces.
+        rule: how words were found; see `word_starts`.
     """
 
     starts: np.ndarray
@@ -30,14 +38,15 @@ class WordTable(NamedTuple):
     classify_id: int
     separate_id: int
     mask_id: int
+    rule: WordRule = "original"
 
     def as_json(self) -> dict[str, Any]:
         """The table as JSON: booleans as bits in base64."""
         is_random = np.isin(np.arange(len(self.starts)), self.random_ids)
         bits = (np.packbits(each).tobytes() for each in (self.starts, is_random))
         starts, random = (base64.b64encode(each).decode() for each in bits)
-        ids = {name: getattr(self, name) for name in self._fields[2:]}
-        return {"vocab_size": len(self.starts), "starts": starts, "random": random, **ids}
+        rest = {name: getattr(self, name) for name in self._fields[2:]}
+        return {"vocab_size": len(self.starts), "starts": starts, "random": random, **rest}
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "WordTable":
@@ -48,33 +57,58 @@ class WordTable(NamedTuple):
             ).astype(bool)
             for name in ("starts", "random")
         )
-        ids = (found[name] for name in cls._fields[2:])
-        return cls(starts, np.flatnonzero(is_random).astype(np.int32), *ids)
+        rest = {name: found[name] for name in cls._fields[2:] if name in found}
+        return cls(starts, np.flatnonzero(is_random).astype(np.int32), **rest)
 
 
 def word_table(tokenizer: BaseTokenizer) -> WordTable:
     """The table of a tokenizer's vocabulary."""
     pieces = tokenizer.convert_ids_to_tokens(range(tokenizer.vocab_size))
-    special = set(tokenizer.all_special_ids)
+    rule = word_rule(tokenizer)
+    special = np.isin(np.arange(len(pieces)), tokenizer.all_special_ids)
+    starts = word_starts(pieces, rule)
+    starts[tokenizer.unk_token_id] = True
     return WordTable(
-        starts=word_starts(pieces),
-        random_ids=np.array([i for i in range(len(pieces)) if i not in special], np.int32),
+        starts=starts,
+        random_ids=np.flatnonzero(~special).astype(np.int32),
         pad_id=tokenizer.pad_token_id,
         classify_id=tokenizer.cls_token_id,
         separate_id=tokenizer.sep_token_id,
         mask_id=tokenizer.mask_token_id,
+        rule=rule,
     )
 
 
-def word_starts(pieces: Sequence[str]) -> np.ndarray:
+def word_rule(tokenizer: BaseTokenizer) -> WordRule:
+    """The rule of `word_starts` for a vocabulary: the original's for the published one alone."""
+    if not isinstance(tokenizer, AlbertTokenizer):
+        return "wordpiece"
+    return "original" if tokenizer.baked.sha256 == PUBLISHED else "spaces"
+
+
+def word_starts(pieces: Sequence[str], rule: WordRule) -> np.ndarray:
     """bool `[V]`: the pieces that begin a word.
 
-    In a SentencePiece vocabulary a piece continues a word if it consists of a-z and punctuation,
-    with at least one letter: the original's rule, by which every number is a word. In a WordPiece
-    vocabulary it does if it begins with `##`.
+    Args:
+        rule: "spaces": those after a space, those of punctuation, and in a script without spaces
+            all that don't begin with a mark on the letter before. "original": all but those that
+            consist of a-z and punctuation, with at least one letter, so that every number, and
+            every piece with another letter, is a word. "wordpiece": all that don't begin with `##`.
     """
-    if any(piece.startswith(_WORDPIECE_CONTINUES) for piece in pieces):
-        return np.array([not piece.startswith(_WORDPIECE_CONTINUES) for piece in pieces])
-    return np.array(
-        [piece in _PUNCTUATION or not _CONTINUING.issuperset(piece) for piece in pieces]
-    )
+    begins = {"spaces": _after_space, "original": _as_original, "wordpiece": _no_continuation}
+    return np.array([begins[rule](piece) for piece in pieces])
+
+
+def _after_space(piece: str) -> bool:
+    first, *_ = kinds = [unicodedata.category(character)[0] for character in piece]
+    if piece.startswith(SPACE) or (is_unspaced(piece[0]) and first != "M"):
+        return True
+    return not set(kinds) & {"L", "M", "N"}
+
+
+def _as_original(piece: str) -> bool:
+    return piece in _PUNCTUATION or not _CONTINUING.issuperset(piece)
+
+
+def _no_continuation(piece: str) -> bool:
+    return not piece.startswith(_WORDPIECE_CONTINUES)

@@ -179,7 +179,7 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
     scores = "softmax"  # as the pipeline chooses
     if config.problem_type == "regression":
         scores = "none"
-    elif config.problem_type == "multi_label_classification" or config.num_labels == 1:
+    elif config.problem_type == "multi_label_classification":
         scores = "sigmoid"
     return {
         "labels": list(config.labels) if is_classifier else [],

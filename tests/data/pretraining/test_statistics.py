@@ -126,6 +126,23 @@ def test_numbers_of_masked_examples():
     }
 
 
+def test_words_in_a_run():
+    """The last run begins amid a word, as a second segment may."""
+    example = {
+        "input_ids": [2, 4, 4, 4, 4, 8, 3, 4, 4, 3],
+        "input_mask": [1] * 10,
+        "token_boundary": [1, 1, 0, 1, 0, 1, 1, 0, 1, 1],
+        "segment_ids": [0] * 7 + [1] * 3,
+        "masked_lm_positions": [1, 2, 3, 4, 7, 8],
+        "masked_lm_ids": [6, 9, 7, 8, 9, 9],
+        "masked_lm_weights": [1.0] * 6,
+        "next_sentence_labels": [1],
+    }
+    one_word = example | {"masked_lm_weights": [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]}
+    found = statistics([example, one_word, one_word], mask_id=4)
+    assert found["words_per_run"] == {1: 0.5, 2: 0.5}
+
+
 def test_numbers_of_segments():
     example = {"segment_a": [9, 9], "segment_b": [7], "next_sentence_labels": [-100]}
     assert statistics([example], mask_id=4) == {

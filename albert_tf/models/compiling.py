@@ -1,0 +1,199 @@
+"""Losses and metrics given to `compile`, for models whose outputs are logits."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import keras
+from keras import ops
+
+from albert_tf.errors import UserError
+from albert_tf.models.losses import IGNORED, per_example
+
+_FROM_LOGITS: Final = (
+    keras.losses.SparseCategoricalCrossentropy,
+    keras.losses.CategoricalCrossentropy,
+    keras.losses.CategoricalFocalCrossentropy,
+    keras.losses.BinaryCrossentropy,
+    keras.losses.BinaryFocalCrossentropy,
+    keras.metrics.SparseCategoricalCrossentropy,
+    keras.metrics.CategoricalCrossentropy,
+    keras.metrics.BinaryCrossentropy,
+)
+# The functions among Keras' losses, and the class that does the same.
+_CLASSES: Final[Mapping[Any, Any]] = {
+    getattr(keras.losses, name): getattr(keras.losses, kind)
+    for name, kind in {
+        "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
+        "categorical_crossentropy": "CategoricalCrossentropy",
+        "categorical_focal_crossentropy": "CategoricalFocalCrossentropy",
+        "binary_crossentropy": "BinaryCrossentropy",
+        "binary_focal_crossentropy": "BinaryFocalCrossentropy",
+        "categorical_generalized_cross_entropy": "CategoricalGeneralizedCrossEntropy",
+        "kl_divergence": "KLDivergence",
+        "dice": "Dice",
+        "tversky": "Tversky",
+    }.items()
+}
+_LOSSES_OF_PROBABILITIES: Final = tuple(
+    getattr(keras.losses, name)
+    for name in ("CategoricalGeneralizedCrossEntropy", "KLDivergence", "Dice", "Tversky")
+)
+_METRICS_OF_PROBABILITIES: Final = tuple(
+    getattr(keras.metrics, name)
+    for name in (
+        "AUC",
+        "BinaryAccuracy",
+        "BinaryIoU",
+        "F1Score",
+        "FBetaScore",
+        "FalseNegatives",
+        "FalsePositives",
+        "KLDivergence",
+        "Precision",
+        "PrecisionAtRecall",
+        "Recall",
+        "RecallAtPrecision",
+        "SensitivityAtSpecificity",
+        "SpecificityAtSensitivity",
+        "TrueNegatives",
+        "TruePositives",
+    )
+)
+
+
+def loss_of_logits(loss: Any) -> Any:
+    """Returns a loss given to `compile` as one that reads logits.
+
+    A name, and a function of Keras', say only which loss it is: they get `from_logits=True`, and
+    label -100 is ignored as in the model's own loss. An object that says `from_logits=False` is
+    refused, as are losses that read probabilities alone.
+    """
+    if isinstance(loss, str) and loss.lower() in ("crossentropy", "ce"):
+        raise UserError(
+            "The kind of cross-entropy must be named: 'sparse_categorical_crossentropy' for "
+            "numbers of classes, 'categorical_crossentropy' for one-hot labels, "
+            f"'binary_crossentropy' for several labels. Received: {loss!r}."
+        )
+    is_object = isinstance(loss, keras.losses.Loss)
+    found = keras.losses.get(loss) if isinstance(loss, str) else loss
+    if not isinstance(found, keras.losses.Loss) and callable(found) and found in _CLASSES:
+        found = _CLASSES[found]()
+    if type(found) in _LOSSES_OF_PROBABILITIES:
+        raise UserError(
+            f"The model's outputs are logits, and {type(found).__name__} reads probabilities. "
+            "Write the loss as a function: lambda labels, logits: "
+            "loss(labels, keras.ops.softmax(logits))."
+        )
+    return _from_logits(found, is_object, "losses")
+
+
+def metric_of_logits(metric: Any, function: str | None) -> Any:
+    """Returns a metric given to `compile` as one that reads logits.
+
+    Args:
+        metric: a name, a function or an object.
+        function: "softmax" or "sigmoid", which turns the output into probabilities, for metrics
+            that read those; None where the output isn't logits.
+    """
+    if function is None:
+        return metric
+    if isinstance(metric, str) and metric.lower() in ("accuracy", "acc"):
+        return LogitsAccuracy(function == "sigmoid", name=metric)
+    found = keras.metrics.get(metric) if isinstance(metric, str) else metric
+    if callable(found) and not isinstance(found, keras.metrics.Metric) and found in _CLASSES:
+        kind = getattr(keras.metrics, _CLASSES[found].__name__, None)
+        found = found if kind is None else kind()
+    if isinstance(metric, str) and isinstance(found, keras.metrics.Metric):
+        found.name = metric
+    if type(found) in _METRICS_OF_PROBABILITIES:
+        takes_logits = found.get_config().get("from_logits", False)  # an AUC may
+        return found if takes_logits else OfProbabilities(found, function)
+    return _from_logits(found, isinstance(metric, keras.metrics.Metric), "metrics")
+
+
+def _from_logits(found: Any, is_object: bool, module: str) -> Any:
+    """Returns a loss or metric with `from_logits=True`, and refuses an object without it."""
+    if type(found) not in _FROM_LOGITS:
+        return found
+    config, kind = found.get_config(), type(found)
+    if config["from_logits"]:
+        return found
+    if is_object:
+        raise UserError(
+            f"The model's outputs are logits. Received: {kind.__name__} with from_logits=False. "
+            f"Write keras.{module}.{kind.__name__}(from_logits=True)."
+        )
+    config["from_logits"] = True
+    if "ignore_class" in config:
+        config["ignore_class"] = IGNORED
+    return kind.from_config(config)
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class LogitsAccuracy(keras.metrics.Mean):
+    """Share of right predictions, which "accuracy" means; labels of -100 are ignored.
+
+    Args:
+        is_binary: compare each logit with a label of 0 or 1, instead of the class with the highest.
+        name: as in `keras.metrics.Metric`.
+        dtype: as in `keras.metrics.Metric`.
+    Call arguments:
+        y_true: numbers of classes `[B, …]`, or one-hot `[B, …, C]`; with `is_binary` 0 or 1.
+        y_pred: logits `[B, …, C]`.
+    """
+
+    def __init__(self, is_binary: bool = False, name: str = "accuracy", dtype: Any = None):
+        super().__init__(name=name, dtype=dtype)
+        self.is_binary = is_binary
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        labels = ops.convert_to_tensor(y_true)
+        if self.is_binary:
+            labels, found = ops.reshape(labels, ops.shape(y_pred)), y_pred > 0
+        else:
+            if len(labels.shape) == len(y_pred.shape):
+                labels = labels[..., 0] if labels.shape[-1] == 1 else ops.argmax(labels, axis=-1)
+            found = ops.argmax(y_pred, axis=-1)
+        labels = ops.cast(labels, "int32")
+        right = ops.cast(ops.equal(labels, ops.cast(found, "int32")), self.dtype)
+        weights = ops.cast(ops.not_equal(labels, IGNORED), self.dtype)
+        if sample_weight is not None:
+            weights = weights * per_example(sample_weight, weights)
+        super().update_state(right, weights)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "is_binary": self.is_binary}
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class OfProbabilities(keras.metrics.Metric):
+    """A metric that reads probabilities, applied to logits.
+
+    Args:
+        metric: such as `keras.metrics.Precision`.
+        function: "softmax" or "sigmoid".
+        name: default: the metric's.
+        dtype: as in `keras.metrics.Metric`.
+    """
+
+    def __init__(self, metric: Any, function: str, name: str | None = None, dtype: Any = None):
+        super().__init__(name=name or metric.name, dtype=dtype)
+        self.metric, self.function = metric, function
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        probabilities = getattr(ops, self.function)(y_pred)
+        self.metric.update_state(y_true, probabilities, sample_weight=sample_weight)
+
+    def result(self) -> Any:
+        return self.metric.result()
+
+    def reset_state(self) -> None:
+        self.metric.reset_state()
+
+    def get_config(self) -> dict[str, Any]:
+        metric = keras.saving.serialize_keras_object(self.metric)
+        return {**super().get_config(), "metric": metric, "function": self.function}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "OfProbabilities":
+        return cls(**{**config, "metric": keras.saving.deserialize_keras_object(config["metric"])})

@@ -1,0 +1,103 @@
+"""Words in any script, and which of them a normalization makes the same."""
+
+import re
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from typing import Final, NamedTuple
+
+# Scripts without spaces between words, by the beginning of their characters' Unicode names.
+_UNSPACED: Final = (
+    *("CJK ", "BOPOMOFO", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "YI "),
+    *("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI ", "NEW TAI ", "JAVANESE", "BALINESE"),
+)
+
+
+class Loss(NamedTuple):
+    """What a normalization takes from the words of a text.
+
+    Attributes:
+        changed: share of the words that it changes, in `[0, 1]`.
+        merged: share of the words that it turns into a more frequent one.
+        examples: words it makes the same, the most frequent first, for the largest groups.
+    """
+
+    changed: float
+    merged: float
+    examples: tuple[tuple[str, ...], ...]
+
+
+@lru_cache(maxsize=1 << 16)
+def is_unspaced(character: str) -> bool:
+    """Returns whether a character is of a script that has no spaces between words."""
+    return unicodedata.name(character, "").startswith(_UNSPACED)
+
+
+def words(text: str) -> Iterator[str]:
+    """Yields the words of a text: letters, digits and the marks on them.
+
+    In a script without spaces, each letter with its marks counts as a word.
+    """
+    return (match.group() for match in _word().finditer(text))
+
+
+def loss(
+    counts: Mapping[str, int],
+    before: Callable[[str], str],
+    after: Callable[[str], str],
+    examples: int = 3,
+) -> Loss:
+    """Measures which words `after` changes, and which it makes the same that `before` keeps apart.
+
+    Args:
+        counts: frequency of each word.
+        before, after: normalizations.
+        examples: number of groups to return, each with its three most frequent words.
+    """
+    distinct: Counter[str] = Counter()
+    for word, count in counts.items():
+        distinct[_composed(before(word))] += count
+    changed = 0
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for word, count in distinct.items():
+        new = _composed(after(word))
+        changed += count * (new != word)
+        groups.setdefault(new, []).append((-count, word))
+    merged = []
+    for group in groups.values():
+        _, *others = ordered = sorted(group)
+        if others:
+            merged.append((sum(count for count, _ in others), [word for _, word in ordered[:3]]))
+    merged.sort()
+    total = distinct.total() or 1
+    lost = -sum(count for count, _ in merged)
+    return Loss(
+        changed / total, lost / total, tuple(tuple(group) for _, group in merged[:examples])
+    )
+
+
+def _composed(word: str) -> str:
+    """Applies what SentencePiece's own rules do to every text."""
+    return unicodedata.normalize("NFKC", word)
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    characters = [chr(point) for point in range(sys.maxunicode + 1)]
+    marks = _class(each for each in characters if unicodedata.category(each)[0] == "M")
+    unspaced = _class(each for each in characters if each.isalpha() and is_unspaced(each))
+    letter = rf"[^\W_{unspaced}]"
+    return re.compile(rf"[{unspaced}][{marks}]*|{letter}(?:{letter}|[{marks}])*")
+
+
+def _class(characters: Iterable[str]) -> str:
+    """Returns the ranges of characters, in order, for a class of a regular expression."""
+    ranges: list[list[str]] = []
+    for each in characters:
+        if ranges and ord(each) == ord(ranges[-1][1]) + 1:
+            ranges[-1][1] = each
+        else:
+            ranges.append([each, each])
+    return "".join(f"{first}-{last}" for first, last in ranges)
