@@ -26,6 +26,7 @@ from albert_tf.commands import (
 )
 from albert_tf.commands.parsing import add_options, parsed_options
 from albert_tf.commands.progress import signs_of_life
+from albert_tf.commands.streams import can_flush, drop, streams
 from albert_tf.errors import UserError, one_line
 from albert_tf.quiet import import_tensorflow
 
@@ -56,6 +57,19 @@ LIGHT: Final = (sizes, build_vocab, build_data, inspect_data)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, 2 for a user's mistake, 130 for Ctrl-C."""
     try:
+        with streams():
+            return _run(arguments)
+    except BrokenPipeError:  # The reader of our output closed it.
+        drop(sys.stdout, sys.stderr)
+        return 0
+    except OSError as error:
+        if not can_flush(sys.stdout):
+            drop(sys.stdout)
+        return _failed(_in_words(error))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
         command, options = _parsed(arguments)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         if command not in LIGHT:
@@ -63,9 +77,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             import_tensorflow()
         with signs_of_life(command):
             return int(command.run(options))
-    except BrokenPipeError:  # The reader of our output closed it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except UserError as error:
         return _failed(str(error))
     except MemoryError as error:
@@ -73,8 +84,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"The command must fit into memory. Received: {str(error) or 'no memory left'}. Give a "
             "smaller --batch-size or --max-length, or less input."
         )
-    except OSError as error:
-        return _failed(_in_words(error))
     except KeyboardInterrupt:
         print("\nalbert-tf: stopped.", file=sys.stderr)
         return 130

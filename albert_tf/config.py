@@ -23,7 +23,7 @@ from albert_tf.config_checks import (
     require_count,
     unnamed_labels,
 )
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_json, write_json
 from albert_tf.sizes import SIZES
 
@@ -66,7 +66,7 @@ def _as_in_transformers(cls: Config) -> Config:
 
     def refuse(self: Any, name: str, value: Any) -> None:
         raise dataclasses.FrozenInstanceError(
-            f"A configuration can't be changed. Received: {name}={value!r}. Give it to "
+            f"A configuration can't be changed. Received: {name}={short_repr(value)}. Give it to "
             f"from_pretrained, or make another one: model.config = config.replace({name}=…)."
         )
 

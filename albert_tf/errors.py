@@ -2,11 +2,13 @@
 
 import importlib.util
 import re
+import reprlib
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 MOST: Final = 20  # names in a message
 LONGEST: Final = 2000  # characters of a line
+SHORT: Final = 80  # characters of a value in a message
 # C0 and C1, which move a terminal's cursor; line ends; marks that reorder text; lone surrogates.
 _CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -35,16 +37,56 @@ def check_extra(extra: str, purpose: str) -> None:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Joins names with commas; counts those after the first `MOST`."""
+    """Joins names with commas; counts those after the first `MOST`, or `LONGEST / 2` characters."""
     every = [str(name) for name in names]
-    more = len(every) - MOST
-    return ", ".join(every) if more <= 0 else f"{', '.join(every[:MOST])} and {more:,} more"
+    shown, room = [], LONGEST // 2
+    for name in every[:MOST]:
+        shown.append(name if len(name) <= room else f"{name[:room]}…")
+        room -= len(name) + 2
+        if room <= 0:
+            break
+    more = len(every) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+
+
+def short_repr(value: Any) -> str:
+    """Returns the beginning of `repr(value)`, without making the rest of it.
+
+    A few bytes of YAML, or of nested lists, can stand for gigabytes of text.
+    """
+    text = _SHORT.repr(value)
+    return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
+
+
+class _Short(reprlib.Repr):
+    """Repr of a few items, a few levels deep."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother, self.fillvalue = 3, SHORT, SHORT, "…"
+
+    def repr_str(self, x: str, level: int) -> str:
+        return repr(x[:SHORT])
+
+    def repr_bytes(self, x: bytes, level: int) -> str:
+        return repr(x[:SHORT])
+
+    def repr_int(self, x: int, level: int) -> str:  # Python refuses to print 4,300 digits.
+        return repr(x) if abs(x) < 10**SHORT else f"a number of {x.bit_length():,} bits"
+
+
+_SHORT: Final = _Short()
+
+
+def escaped(text: object) -> str:
+    """Returns text as a person may read it: a stranger's label can neither move a terminal's
+    cursor nor end a line."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
 
 
 def one_line(text: str) -> str:
     """Returns text fit for a terminal: on one line, controls escaped, the middle cut if long."""
-    line = re.sub(r"\s*[\r\n]+\s*", " ", text.strip())
-    line = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
+    line = escaped(re.sub(r"\s*[\r\n]+\s*", " ", text.strip()))
     if len(line) <= LONGEST:
         return line
     cut = f" … ({len(line) - LONGEST:,} characters) … "

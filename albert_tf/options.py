@@ -15,7 +15,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.files import written_atomically
 
 Options = TypeVar("Options")
@@ -110,20 +110,20 @@ class Option(NamedTuple):
     def _one(self, value: Any) -> Any:
         try:
             result = _convert(self.kind, value)
-        except (TypeError, ValueError, KeyError):
+        except (TypeError, ValueError, KeyError, OverflowError):
             raise UserError(
-                f"{self.name} must be {_NAMES[self.kind]}. Received: {value!r:.80}."
+                f"{self.name} must be {_NAMES[self.kind]}. Received: {short_repr(value)}."
             ) from None
         text = str(value) if self.kind in (str, Path) else "0"
         if "\0" in text or not (text or self.may_be_empty):
             raise UserError(
                 f"{self.name} must be text without zero bytes, and not empty. "
-                f"Received: {value!r:.80}."
+                f"Received: {short_repr(value)}."
             )
         if self.choices and result not in self.choices:
             *others, last = self.choices
             rule = f"{', '.join(others)} or {last}" if others else last
-            raise UserError(f"{self.name} must be {rule}. Received: {value!r}.")
+            raise UserError(f"{self.name} must be {rule}. Received: {short_repr(value)}.")
         if self.range is not None:
             self._check_range(result)
         return result
@@ -136,7 +136,7 @@ class Option(NamedTuple):
             if is_bounded or value <= largest:
                 return
             rule = f"{largest:,} or less"
-        raise UserError(f"{self.name} must be {rule}. Received: {value!s:.60}.")
+        raise UserError(f"{self.name} must be {rule}. Received: {short_repr(value)}.")
 
 
 def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> Any:
@@ -235,6 +235,8 @@ def _kind(hint: Any) -> dict[str, Any]:
 
 def _convert(kind: Any, value: Any) -> Any:
     if kind is bool:
+        if isinstance(value, list | tuple | dict):  # whose text may be endless
+            raise TypeError
         return value if isinstance(value, bool) else _TRUTHS[str(value).lower()]
     if kind is int and not isinstance(value, str):
         return operator.index(value)

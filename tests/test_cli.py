@@ -1,5 +1,6 @@
 import errno
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 from albert_tf import cli
+from albert_tf.commands.streams import streams
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.options import declared
@@ -198,3 +200,54 @@ def test_nothing_but_our_lines_is_on_stderr(tmp_path):
     environment = {name: os.environ[name] for name in os.environ if name != "TF_CPP_MIN_LOG_LEVEL"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "status"), [("sizes", 0), ("--help", 0), ("sizes --model none", 2)]
+)
+@pytest.mark.parametrize("end", ["| true", ">&-", ">&- 2>&- <&-"])
+def test_a_closed_output_ends_quietly(line, status, end):
+    command = f"{sys.executable} -m albert_tf.cli {line} {end}"
+    script = f"{command}; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert (done.stderr == "") == (status == 0 or "2>&-" in end)
+
+
+def test_a_full_disk_is_told_in_one_line():
+    command = f"{sys.executable} -m albert_tf.cli sizes > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    expected = "albert-tf: error: The disk must have room. Received: No space left on device."
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(expected)
+
+
+def test_what_the_output_lacks_is_escaped(monkeypatch):
+    """Lines of text get backslashes, JSON its own escapes: it means the same."""
+    from albert_tf.commands.text_options import print_json, print_row
+
+    for encoding in ("ascii", "latin-1", "utf-8"):
+        out = io.TextIOWrapper(io.BytesIO(), encoding)
+        monkeypatch.setattr(sys, "stdout", out)
+        with streams():
+            print_row(["▁naïve", 1])
+            print_json({"text": "▁naïve \udce9"})
+        text, line = out.buffer.getvalue().decode(encoding).splitlines()
+        assert json.loads(line) == {"text": "▁naïve \ufffd"}
+        shown = "▁naïve" if encoding == "utf-8" else "▁naïve".encode(encoding, "backslashreplace")
+        assert text == (shown if isinstance(shown, str) else shown.decode(encoding)) + "\t1"
+
+
+def test_warnings_and_logs_are_one_line_each():
+    code = """
+import logging, warnings
+from albert_tf.commands.streams import streams
+with streams():
+    warnings.warn("red \\x1b[31m,\\nnext")
+    logging.getLogger("albert_tf").warning("label %s", "red \\x1b[31m,\\nnext")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.splitlines() == [
+        r"UserWarning: red \x1b[31m, next",
+        r"label red \x1b[31m, next",
+    ]

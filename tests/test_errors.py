@@ -1,10 +1,28 @@
-from albert_tf.errors import LONGEST, MOST, listed, one_line
+from albert_tf.errors import LONGEST, MOST, SHORT, escaped, listed, one_line, short_repr
 
 
 def test_names_are_listed_up_to_a_number():
     assert listed(["a", 2]) == "a, 2"
     assert listed(range(MOST)).endswith(f"{MOST - 2}, {MOST - 1}")
     assert listed(range(99_998)).endswith(f", {MOST - 1} and 99,978 more")
+
+
+def test_long_names_are_cut_and_counted():
+    long = "x" * 900
+    assert listed([long, long, "y"]) == f"{long}, {'x' * 98}… and 1 more"
+    assert listed(["z" * 9_000]) == "z" * (LONGEST // 2) + "…"
+
+
+def test_a_value_is_shown_by_its_beginning():
+    for value in ("plum", "it's", 12, -0.5, None, [1, "two"], {"a": (1,)}, b"\x00"):
+        assert short_repr(value) == repr(value)
+    assert short_repr("x" * 10**6) == "'" + "x" * (SHORT - 2) + "…"
+    assert short_repr(list(range(10**6))) == "[0, 1, 2, 3, 4, 5, …]"
+    assert short_repr(-(16**5_000)) == "a number of 20,001 bits"
+    copies = ["lol"]
+    for _ in range(40):
+        copies = [copies] * 9
+    assert short_repr(copies).startswith("[[[[…], […], […],")
 
 
 def test_a_line_has_no_control_codes():
@@ -20,3 +38,9 @@ def test_a_long_line_is_cut_in_the_middle():
     assert line.endswith("xxx end")
     assert " … (95,010 characters) … " in line
     assert len(line) < LONGEST + 50
+
+
+def test_a_label_stays_in_its_place():
+    assert escaped("one\ttwo\n\x1b[2J\u2028\u202eeno") == r"one\ttwo\n\x1b[2J\u2028\u202eeno"
+    assert escaped(0.5) == "0.5"
+    assert escaped("naïve 漢 שלום") == "naïve 漢 שלום"

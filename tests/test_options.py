@@ -55,6 +55,14 @@ def test_wrong_values(name, value, message):
         Baking(**{"cake": "plum", name: value})
 
 
+@pytest.mark.parametrize("name", ["eggs", "sugar", "cake", "vegan", "form"])
+def test_a_number_too_long_to_print(name):
+    with pytest.raises(
+        UserError, match=rf"^{name} must be .* Received: a number of 20,001 bits\.$"
+    ):
+        Baking(**{"cake": "plum", name: 16**5_000})
+
+
 @pytest.mark.parametrize(
     ("range", "text", "inside", "outside"),
     [

@@ -109,9 +109,17 @@ def _questions(options: OPTIONS) -> Iterator[dict[str, Any]]:
         return _rows(options.input)
     context = options.context
     if options.context_file is not None:
+        from albert_tf.data.corpus.lines import LONGEST_LINE
         from albert_tf.data.corpus.reading import text_lines
 
-        content = b"".join(text_lines(options.context_file))
+        content = bytearray()
+        for line in text_lines(options.context_file):
+            content += line
+            if len(content) > LONGEST_LINE:
+                raise UserError(
+                    f"A context must have {LONGEST_LINE:,} bytes at most. Received: "
+                    f"{options.context_file}. Give a part of it."
+                )
         context = content.decode(errors="surrogateescape")
     return iter([{"question": question, "context": context} for question in options.question])
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from albert_tf.commands.parsing import read_yaml
 from albert_tf.commands.text_options import check_model
 from albert_tf.data.options import TASKS as EVALUATED
 from albert_tf.data.options import LabelledData
@@ -299,11 +300,7 @@ def _labelled(options: OPTIONS) -> LabelledData | None:
     if options.eval_data is None:
         return None
     file = Path(options.model).expanduser() / FILE
-    saved: dict[str, Any] = {}
-    if file.is_file():
-        import yaml
-
-        saved = yaml.safe_load(file.read_text(encoding="utf-8"))
+    saved = read_yaml(file) if file.is_file() else {}
     if options.eval_task not in (None, saved.get("task")):
         saved = {"task": options.eval_task}
     if not saved.get("task"):

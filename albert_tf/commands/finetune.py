@@ -3,6 +3,7 @@
 from typing import Any
 
 from albert_tf.commands.text_options import check_model
+from albert_tf.errors import escaped
 from albert_tf.training.options import FinetuningOptions, check_output
 
 SUMMARY = "fine-tune a model: classes, numbers, tags, choices, questions"
@@ -49,7 +50,7 @@ def run(options: FinetuningOptions) -> int:
     best = {name: f"{value:.4f}" for name, value in report["best"].items() if name not in _PLACE}
     if best.pop(ONE_CLASS, None):
         print("The model has not learned: nearly all its predictions on dev are alike.")
-    scores = ", ".join(f"{name} {value}" for name, value in best.items())
+    scores = ", ".join(f"{escaped(name)} {value}" for name, value in best.items())
     if options.seeds > 1:
         _print_seeds(report)
     elif report["stopped"]:
@@ -66,7 +67,7 @@ def _print_seeds(report: dict[str, Any]) -> None:
             print(f"Seed {run['seed']}: {run['stopped']}")
     for name in report["metrics"]:
         low, median, high = (f"{found[each][name]:.4f}" for each in ("min", "median", "max"))
-        print(f"{name} over {len(found['runs'])} seeds: median {median}, {low} to {high}.")
+        print(f"{escaped(name)} over {len(found['runs'])} seeds: median {median}, {low} to {high}.")
     print(f"The model is that of seed {report['settings']['seed']}.")
 
 

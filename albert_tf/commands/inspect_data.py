@@ -1,14 +1,13 @@
 """`albert-tf inspect-data`"""
 
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.commands.text_options import aligned
-from albert_tf.errors import UserError
+from albert_tf.commands.text_options import aligned, print_json
+from albert_tf.errors import UserError, escaped, listed
 from albert_tf.options import NOT_NEGATIVE, check_options, option
 
 SUMMARY = "show examples for pretraining, and their statistics"
@@ -57,11 +56,12 @@ def run(options: OPTIONS) -> int:
     rest = itertools.islice(records, max(0, options.limit - len(shown)))
     numbers = statistics(itertools.chain(shown, rest), tokenizer.mask_token_id)
     if options.json:
-        print(json.dumps({"examples": readable, "statistics": numbers}, ensure_ascii=False))
+        print_json({"examples": readable, "statistics": numbers})
         return 0
     for number, example in enumerate(readable, start=options.skip):
         print(f"record {number}: {example['label']}, {example['pieces']} pieces")
-        print(f"  A  {' '.join(example['segment_a'])}\n  B  {' '.join(example['segment_b'])}\n")
+        first, second = (escaped(" ".join(example[f"segment_{name}"])) for name in "ab")
+        print(f"  A  {first}\n  B  {second}\n")
     print(_listing(numbers))
     return 0
 
@@ -100,7 +100,7 @@ def _decoded(files: list[Path]) -> Iterator[Mapping[str, Sequence[Any]]]:
             if not example.keys() & {"masked_lm_positions", "segment_a"}:
                 raise UserError(
                     "Records must be examples for pretraining: with masked_lm_positions, or with "
-                    f"segment_a. Received: {path} with {', '.join(example) or 'no features'}."
+                    f"segment_a. Received: {path} with {listed(example) or 'no features'}."
                 )
             yield example
 

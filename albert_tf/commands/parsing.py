@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.options import FILE, Option, Options, declared
 
 _METAVARS: Final = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
@@ -52,29 +52,50 @@ def read_options(cls: type[Any], path: Path) -> dict[str, Any]:
     Raises:
         UserError: not a mapping in YAML, or a name that isn't an option.
     """
-    import yaml
-
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{path} must be YAML. Received: {reason}.") from error
-    if not isinstance(found, Mapping):
-        raise UserError(f"{path} must have a line `option: value` each. Received: {found!r:.60}.")
     names = {
         flag.lstrip("-").replace("-", "_"): name
         for name, option in declared(cls).items()
         for flag in (name, *_flags(option))
     }
     values = {}
-    for key, value in found.items():
-        spelled = str(key).replace("-", "_")
+    for key, value in read_yaml(path).items():
+        name = key if isinstance(key, str) else short_repr(key)
+        spelled = name.replace("-", "_")
         if spelled not in names:
             near = difflib.get_close_matches(spelled, names, n=1)
             hint = f" Did you mean {names[near[0]]}?" if near else ""
-            raise UserError(f"{path} must have this command's options. Received: {key}.{hint}")
+            raise UserError(f"{path} must have this command's options. Received: {name}.{hint}")
         values[names[spelled]] = value
     return values
+
+
+def read_yaml(path: Path) -> Mapping[Any, Any]:
+    """Reads a mapping in YAML from a file of anyone's.
+
+    Raises:
+        UserError: another type, not YAML, or a value that its type refuses, such as the date
+            2001-99-99.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """A loader without merges (`<<`): copies of copies would fill the memory."""
+
+        def flatten_mapping(self, node: Any) -> None:
+            pass
+
+    try:
+        found = yaml.load(path.read_text(encoding="utf-8"), Loader)
+    except OSError:
+        raise
+    except Exception as error:  # YAML's constructors raise whatever Python's types do.
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} must be YAML. Received: {reason}.") from error
+    if not isinstance(found, Mapping):
+        raise UserError(
+            f"{path} must have a line `option: value` each. Received: {short_repr(found)}."
+        )
+    return found
 
 
 def _add(group: Any, option: Option) -> None:

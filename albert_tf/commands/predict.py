@@ -16,6 +16,7 @@ from albert_tf.commands.text_options import (
     load,
     print_json,
     print_results,
+    print_row,
     texts,
     with_inputs,
 )
@@ -132,7 +133,7 @@ def run(options: OPTIONS) -> int:
             named = {"labels": chosen} if has_several else {"label": chosen[0]}
             print_json({"text": text, **named, "probabilities": odds})
         else:
-            print("\t".join(f"{name}\t{odds[name]:.4f}" for name in chosen))
+            print_row(cell for name in chosen for cell in (name, f"{odds[name]:.4f}"))
     return 0
 
 

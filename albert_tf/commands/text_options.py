@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from albert_tf.commands.progress import count
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, escaped
 from albert_tf.options import COUNT, check_options, option
 
 Given = TypeVar("Given")
@@ -109,8 +109,13 @@ def print_results(results: Iterable[tuple[dict[str, Any], Sequence[Block]]], as_
                 print()
             is_first = False
             for columns in block:
-                print(printable("\t".join(map(str, columns))))
+                print_row(columns)
     return 0
+
+
+def print_row(columns: Iterable[object]) -> None:
+    """Prints columns with tabs between them; a tab or line end within a column is escaped."""
+    print("\t".join(map(escaped, columns)))
 
 
 def aligned(rows: Iterable[Sequence[object]], numbers: bool = False) -> str:
@@ -119,7 +124,7 @@ def aligned(rows: Iterable[Sequence[object]], numbers: bool = False) -> str:
     Args:
         numbers: columns after the first one end at the same place; otherwise they begin there.
     """
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[escaped(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for first, *others in cells:
@@ -135,8 +140,10 @@ def printable(text: str) -> str:
 
 
 def print_json(row: dict[str, Any]) -> None:
-    """Prints a row as JSON on one line."""
-    print(printable(json.dumps(row, ensure_ascii=False)))
+    """Prints a row as JSON on one line; in ASCII where the output can't have more."""
+    line = printable(json.dumps(row, ensure_ascii=False))
+    takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    print(line if takes_all else json.dumps(json.loads(line)))
 
 
 def lines(path: str) -> Iterator[str]:

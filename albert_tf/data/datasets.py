@@ -16,7 +16,7 @@ from albert_tf.data.tasks.question_rows import encode_questions
 from albert_tf.data.tasks.questions import question_of, trainable
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.word_rows import encode_words
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.questions import MAX_QUESTION
 
@@ -58,7 +58,7 @@ def classification_dataset(
     if labels is not None and np.asarray(labels).dtype.kind not in "iufb":
         raise UserError(
             "labels must be numbers: classes, scores, or 0 and 1 for several labels. Received: "
-            f"{labels[0]!r:.80}. config.label2id has the number of each label."
+            f"{short_repr(labels[0])}. config.label2id has the number of each label."
         )
     length = max_length or tokenizer.model_max_length
     return epochs(encode_texts(texts, text_pairs, labels, tokenizer, length), batch_size, seed)
@@ -156,15 +156,15 @@ def token_classification_dataset(
         if isinstance(sentence, str) or len(sentence) != len(given):
             raise UserError(
                 "Each sentence must be a list of words, with a tag for each. Received: "
-                f"{sentence!r:.60} and {given!r:.60}."
+                f"{short_repr(sentence)} and {short_repr(given)}."
             )
     if (
         tags is not None
         and np.concatenate([np.asarray(row) for row in tags]).dtype.kind not in "iu"
     ):
         raise UserError(
-            f"tags must be numbers of classes. Received: {tags[0]!r:.80}. config.label2id has the "
-            "number of each label."
+            f"tags must be numbers of classes. Received: {short_repr(tags[0])}. "
+            "config.label2id has the number of each label."
         )
     rows = encode_words(words, tags, tokenizer, max_length or tokenizer.model_max_length)
     if tags is None:
@@ -219,7 +219,7 @@ def multiple_choice_dataset(
         if len(each) < 2 or isinstance(each, str) or not (label is None or 0 <= label < len(each)):
             raise UserError(
                 "Every example must have two choices or more, and the number of one as its label. "
-                f"Received: example {number} with {each!r:.80} and the label {label}."
+                f"Received: example {number} with {short_repr(each)} and the label {label}."
             )
     asked = questions or [""] * len(contexts)
     pairs = list(map(segments, contexts, asked, choices))

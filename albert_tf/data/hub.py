@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from albert_tf.errors import UserError, listed
+from albert_tf.errors import UserError, listed, short_repr
 
 PREFIX: Final = "hub:"
 PARQUET: Final = ".parquet"
@@ -146,6 +146,6 @@ def _name(value: Any, names: Sequence[str], place: str) -> str | None:
         return None
     if not 0 <= value < len(names):
         raise UserError(
-            f"A class must be a number of {listed(names)}. Received: {value!r}, {place}."
+            f"A class must be a number of {listed(names)}. Received: {short_repr(value)}, {place}."
         )
     return names[value]

@@ -10,14 +10,15 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, TextIO, TypeVar
+from typing import IO, Any, Final, NamedTuple, TypeVar
 
 from albert_tf.data import hub
-from albert_tf.errors import UserError, listed
+from albert_tf.data.corpus.lines import LONGEST_LINE, bounded_lines
+from albert_tf.errors import UserError, escaped, listed, short_repr
 
 TEXT_FORMATS: Final = (".tsv", ".csv", ".jsonl", ".tsv.gz", ".csv.gz", ".jsonl.gz")
 FORMATS: Final = (*TEXT_FORMATS, hub.PARQUET)
-csv.field_size_limit(2**31 - 1)  # a text may be a whole book; the default is 131,072 characters
+csv.field_size_limit(LONGEST_LINE)  # a text may be a whole book; the default is 131,072
 BAD_WIDTH: Final = None  # key of a row with more or fewer fields than the header
 logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
@@ -84,7 +85,7 @@ class Row(NamedTuple):
         self.require([name])
         if not isinstance(self.fields[name], list):
             raise UserError(
-                f"{name!r} must be a list. Received: {self.fields[name]!r:.60}, {self.place}."
+                f"{name!r} must be a list. Received: {short_repr(self.fields[name])}, {self.place}."
             )
         return self.fields[name]
 
@@ -207,11 +208,16 @@ def _check_width(row: Row) -> None:
 
 
 @contextlib.contextmanager
-def opened(path: Path, newline: str | None = None) -> Iterator[TextIO]:
-    """Opens a file of UTF-8, compressed if its name ends in `.gz`."""
+def opened(path: Path, newline: str | None = None) -> Iterator[Iterator[str]]:
+    """Opens a file of UTF-8, compressed if its name ends in `.gz`, to read its lines.
+
+    Raises:
+        UserError: it isn't UTF-8, its compression is damaged, or a line is longer than
+            `LONGEST_LINE`.
+    """
     try:
         with _bytes(path) as binary, io.TextIOWrapper(binary, "utf-8-sig", newline=newline) as file:
-            yield file
+            yield bounded_lines(file, path)
     except UnicodeDecodeError as error:
         raise UserError(
             f"A file of examples must be UTF-8. Received: {path}, line {_bad_line(path)}, with the "
@@ -230,7 +236,7 @@ def _bytes(path: Path) -> IO[bytes]:
 def _bad_line(path: Path) -> int:
     """The number of the first line that isn't UTF-8."""
     with _bytes(path) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(bounded_lines(file, path), start=1):
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError:
@@ -280,15 +286,35 @@ def json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise UserError(
-                    f"{path}, line {number}, must be JSON: {error}. Received: "
-                    f"{line.strip()!r:.60}. If it was cut, copy the file again."
-                ) from error
+            row = read_value(line, f"{path}, line {number},")
             if not isinstance(row, dict):
                 raise UserError(
                     f"{path}, line {number}, must be a JSON object. Received: {type(row).__name__}."
                 )
             yield number, row
+
+
+def read_value(text: str, place: str) -> Any:
+    """Reads a value of JSON.
+
+    Args:
+        place: of the text, for the message.
+    Raises:
+        UserError: it isn't JSON, or has half a surrogate pair, which no file of text can hold.
+    """
+    try:
+        value = json.loads(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = escaped(error.object[error.start])
+        raise UserError(
+            f"{place} must be text of whole characters. Received: {half}, half a surrogate pair. "
+            "Correct it, or leave it out."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{place} must be JSON: {error}. Received: {short_repr(text.strip())}. If it was cut, "
+            "copy the file again."
+        ) from error
+    return value

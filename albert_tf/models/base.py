@@ -10,7 +10,7 @@ import keras
 
 from albert_tf.checkpoints import finder, hub, hugging_face, weights
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.layers.common import ShapesFromCall
 from albert_tf.layers.embedding import WordEmbeddings
 from albert_tf.layers.ids import checked_ids
@@ -395,7 +395,7 @@ def _require_config(cls: type, config: Any) -> None:
     if not isinstance(config, AlbertConfig):
         raise TypeError(
             "A model is made from an AlbertConfig: AlbertConfig.from_size(name), or "
-            f"{cls.__name__}.from_pretrained(directory). Received: {config!r}."
+            f"{cls.__name__}.from_pretrained(directory). Received: {short_repr(config)}."
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.layers.common import Tensor
 
 # The first arguments of every model's call, in their order.
@@ -46,7 +46,8 @@ def without_foreign(
         is_same = value is same or (isinstance(value, str) and value == same)
         if value is not None and not is_same:
             raise UserError(
-                f"{name} must be {same} or left out. Received: {name}={value!r}. {way_out}"
+                f"{name} must be {same} or left out. Received: "
+                f"{name}={short_repr(value)}. {way_out}"
             )
     return {name: value for name, value in arguments.items() if name not in foreign}
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import keras
 import numpy as np
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.models.inputs import without_foreign
 from albert_tf.pipelines.texts import FEATURES, Window, text_windows
 from albert_tf.text.encoding import pad, padded_length
@@ -91,7 +91,7 @@ class Pipeline(ABC, Generic[Options]):
             return self._stream(inputs, chosen, size, size)
         raise TypeError(
             f"{self.task!r} takes an example, a list of them, or an iterable. "
-            f"Received: {inputs!r} of type {type(inputs).__name__}."
+            f"Received: {short_repr(inputs)} of type {type(inputs).__name__}."
         )
 
     @abstractmethod

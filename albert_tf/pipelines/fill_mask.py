@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
 from albert_tf.pipelines.base import POSITIONS, Outputs, Pipeline
 from albert_tf.pipelines.texts import FEATURES, TextOptions, Window, as_text, row_length
@@ -183,7 +183,7 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
                 )
             return int(target)
         if not isinstance(target, str):
-            raise TypeError(f"A target must be a piece or its id. Received: {target!r}.")
+            raise TypeError(f"A target must be a piece or its id. Received: {short_repr(target)}.")
         token = tokenizer.convert_tokens_to_ids(target)
         start = SPACE + target
         if token == tokenizer.unk_token_id and target != tokenizer.unk_token:
@@ -192,7 +192,7 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
             if not ids or tokenizer.unk_token_id in ids[:1] or ids[0] == self._space_id():
                 raise UserError(
                     "A target must be a piece of the vocabulary, or begin with one. "
-                    f"Received: {target!r}."
+                    f"Received: {short_repr(target)}."
                 )
             token = ids[0]
             logger.warning(

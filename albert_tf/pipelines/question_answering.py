@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from scipy.special import expit
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.models import AlbertForQuestionAnswering
 from albert_tf.pipelines.base import Outputs, Pipeline
 from albert_tf.pipelines.texts import FEATURES, Window, as_text, row_length
@@ -110,7 +110,8 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
             given = dict(zip(Question._fields, given, strict=True))
         if not isinstance(given, Mapping):
             raise TypeError(
-                f"A question must be a dict with question and context. Received: {given!r}."
+                f"A question must be a dict with question and context. "
+                f"Received: {short_repr(given)}."
             )
         parts = []
         for name in Question._fields:
@@ -121,7 +122,7 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
                 )
             parts.append(as_text(given[name], f"A {name}"))
             if not parts[-1].strip():
-                raise UserError(f"A {name} must not be empty. Received: {parts[-1]!r}.")
+                raise UserError(f"A {name} must not be empty. Received: {short_repr(parts[-1])}.")
         return Question(*parts)
 
     def encode(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.text.rows import special_count
 
 FEATURES: Final = ("input_ids", "token_type_ids")
@@ -87,7 +87,7 @@ def as_text(value: Any, name: str = "A text") -> str:
         value = value.decode("utf-8", "surrogateescape")
     if not isinstance(value, str):
         raise TypeError(
-            f"{name} must be a str. Received: {given!r} of type {type(given).__name__}."
+            f"{name} must be a str. Received: {short_repr(given)} of type {type(given).__name__}."
         )
     return value
 
@@ -109,7 +109,7 @@ def as_texts(example: Any) -> Texts:
     if isinstance(example, list) or (isinstance(example, tuple) and len(example) != 2):
         raise TypeError(
             "A pair of texts must be a tuple of two, or a dict with text and text_pair. "
-            f"Received: {example!r}."
+            f"Received: {short_repr(example)}."
         )
     if not isinstance(example, tuple):
         return Texts(as_text(example))

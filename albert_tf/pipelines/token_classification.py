@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from scipy.special import softmax
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.models import AlbertForTokenClassification
 from albert_tf.pipelines.base import Outputs, Pipeline
 from albert_tf.pipelines.entities import STRATEGIES, Piece, entities, tokens, without_overlaps
@@ -96,7 +96,7 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
         if not isinstance(given, list | tuple):
             raise TypeError(
                 "With is_split_into_words=True a text must be a list of words. "
-                f"Received: {given!r}."
+                f"Received: {short_repr(given)}."
             )
         words = [as_text(word, "A word") for word in given]
         lengths = (len(word) + len(options.delimiter) for word in words)

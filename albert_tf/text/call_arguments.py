@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.text.segmenter import Text
 
 PaddingStrategy = Literal["longest", "max_length", "do_not_pad"]
@@ -41,7 +41,7 @@ def truncation_strategy(truncation: bool | str) -> TruncationStrategy:
 def _strategy(name: str, value: Any, known: Mapping[Any, Strategy]) -> Strategy:
     if value not in known:
         raise ValueError(
-            f"{name} must be one of {', '.join(map(repr, known))}. Received: {value!r}."
+            f"{name} must be one of {', '.join(map(repr, known))}. Received: {short_repr(value)}."
         )
     return known[value]
 
@@ -93,7 +93,7 @@ def _words(words: Any) -> list[Text]:
     if isinstance(words, str | bytes):
         raise TypeError(
             "With is_split_into_words=True a text must be a list of words. "
-            f"Received: {words!r}. Split it, or leave is_split_into_words out."
+            f"Received: {short_repr(words)}. Split it, or leave is_split_into_words out."
         )
     return _listed("text", words)
 
@@ -101,7 +101,7 @@ def _words(words: Any) -> list[Text]:
 def _listed(name: str, texts: Any) -> list[Any]:
     if isinstance(texts, str | bytes | Mapping) or not hasattr(texts, "__iter__"):
         raise TypeError(
-            f"{name} must be a text or a list of texts. Received: {texts!r} of type "
+            f"{name} must be a text or a list of texts. Received: {short_repr(texts)} of type "
             f"{type(texts).__name__}."
         )
     return list(texts)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.model_file import describe
 from albert_tf.text.rows import longest_first, special_count
@@ -196,7 +196,7 @@ def _listed(texts: Any) -> Sequence[str | bytes]:
         return texts
     raise ValueError(
         "Texts must be a tensor, an array or a list of strings, of shape [B]. "
-        f"Received: {texts!r}. Put a single text in a list; a tuple is a pair of batches."
+        f"Received: {short_repr(texts)}. Put a single text in a list; a tuple is a pair of batches."
     )
 
 

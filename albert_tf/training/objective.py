@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.data.tasks.rows import IGNORED, Rows
-from albert_tf.errors import UserError, listed
+from albert_tf.errors import UserError, listed, short_repr
 
 BALANCED: Final = "balanced"
 _WITH_CLASSES: Final = ("AlbertForSequenceClassification", "AlbertForTokenClassification")
@@ -115,7 +115,7 @@ def _given_weights(given: Sequence[str], labels: Sequence[str]) -> list[float] |
         if label not in weights or not 0 <= weight < float("inf"):
             raise UserError(
                 f"--class-weights must be {BALANCED}, or LABEL=WEIGHT each, with labels of "
-                f"{listed(labels)}. Received: {each!r:.80}."
+                f"{listed(labels)}. Received: {short_repr(each)}."
             )
         weights[label] = weight
     return list(weights.values())

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from albert_tf.data.jobs.progress import SECONDS_A_LINE, new_bar
 from albert_tf.data.tasks.classification import ONE_CLASS
+from albert_tf.errors import escaped
 from albert_tf.training.sums import Sums
 
 SECONDS_ON_A_TERMINAL: Final = 5.0  # between new numbers; the bar itself moves with each step
@@ -115,7 +116,7 @@ def in_words(values: Mapping[str, float]) -> str:
         if name in _FORMATS:
             shown.append(_FORMATS[name].format(value))
         elif name not in _UNSHOWN:
-            shown.append(f"{name} {value:.4f}")
+            shown.append(f"{escaped(name)} {value:.4f}")
     return ", ".join(shown)
 
 

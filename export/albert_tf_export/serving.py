@@ -95,7 +95,7 @@ def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[s
     for number, line in enumerate(lines, 1):
         try:
             request = json.loads(line) if line.startswith("{") else {TEXT: line}
-        except ValueError:
+        except (ValueError, RecursionError):
             request = {}
         if request.keys() != set(names) or not all(
             _is_text(value, nested) for value in request.values()

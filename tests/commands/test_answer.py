@@ -57,3 +57,11 @@ def test_mistakes(ask, tmp_path, arguments, message):
     status, output, errors = ask("answer", *(each.format(tmp=tmp_path) for each in arguments))
     assert (status, output, errors.count("\n")) == (2, "", 1)
     assert message.format(tmp=tmp_path) in errors
+
+
+def test_a_context_has_a_limit(ask, tmp_path):
+    (tmp_path / "context.txt").write_text("a line\n" * 2_400_000)
+    given = ("--question", "Who?", "--context-file", tmp_path / "context.txt")
+    status, output, errors = ask("answer", *given)
+    assert (status, output) == (2, "")
+    assert "A context must have 16,777,216 bytes at most. Received: " in errors

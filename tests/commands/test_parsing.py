@@ -1,6 +1,7 @@
 import argparse
 import dataclasses
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -111,12 +112,31 @@ def test_a_saved_file_is_accepted_back(parse, tmp_path):
         ("salt and pepper: 5", "Received: salt and pepper.$"),
         ("plum", "must have a line `option: value` each. Received: 'plum'."),
         ("a: [", "must be YAML. Received: while parsing"),
+        ("sugar: 2001-99-99", "must be YAML. Received: month must be in 1..12."),
+        ("sugar: !!int abc", "must be YAML. Received: invalid literal for int"),
+        ("sugar: !!bool maybe", "must be YAML. Received: 'maybe'."),
+        ("sugar: !!timestamp abc", "must be YAML. Received: "),
+        ("sugar: 2001-01-01 00:00:00 -99:00", "must be YAML. Received: offset must be"),
+        ("sugar: " + "9" * 5_000, "must be YAML. Received: Exceeds the limit"),
+        (f"? 0x{'9' * 5_000}\n: plum", "options. Received: a number of 20,000 bits."),
+        (f"cake: plum\noven: o\nsugar: 0x{'9' * 5_000}", "Received: a number of 20,000 bits"),
+        ("a: &a {sugar: 1}\nb: {<<: [*a, *a]}", "must be YAML. .*tag:yaml.org,2002:merge"),
         ("cake: plum\noven: o\nsugar: [1]", "sugar must be a number. Received: \\[1\\]."),
     ],
 )
 def test_wrong_files(parse, tmp_path, text, message):
     (tmp_path / "cake.yaml").write_text(text)
     with pytest.raises(UserError, match=message):
+        parse("--config", tmp_path / "cake.yaml")
+
+
+@pytest.mark.parametrize("name", ["cake", "oven", "egg-count", "low-fat", "form", "layers"])
+def test_copies_of_copies_are_not_written_out(parse, tmp_path, name):
+    """Nine levels of nine copies of a list: 400 bytes that stand for 3 GB of text."""
+    lists = [f"- &{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in pairwise("abcdefghi")]
+    text = "\n".join(["cake: plum", "oven: o", f"{name}:", '- &a ["lol"]', *lists])
+    (tmp_path / "cake.yaml").write_text(text)
+    with pytest.raises(UserError, match=r"must be .* Received: \[+'lol'|Received: \[\['lol'\], "):
         parse("--config", tmp_path / "cake.yaml")
 
 

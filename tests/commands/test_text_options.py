@@ -71,3 +71,33 @@ def test_bytes_that_are_not_utf_8_are_printed(ask, tmp_path):
             status, output, errors = ask(command, "--input", tmp_path / name, *options)
             assert (status, errors) == (0, "")
             output.encode()
+
+
+HOSTILE = "red \x1b[31m\tLOC\t1.0\nnext\u2028\x9b\u202e"
+SHOWN = r"red \x1b[31m\tLOC\t1.0\nnext\u2028\x9b\u202e"
+
+
+def test_labels_of_strangers_cannot_reach_a_terminal(run, tiny_vocabulary, tmp_path):
+    """Lines that a person reads show controls escaped; JSON has the labels as they are."""
+    from albert_tf import models
+    from albert_tf.config import AlbertConfig
+    from albert_tf.text.tokenizer import AlbertTokenizer
+
+    tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=24)
+    labels = {0: HOSTILE, 1: HOSTILE + "2"}
+    config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size, id2label=labels)
+    for name in ("SequenceClassification", "TokenClassification"):
+        getattr(models, f"AlbertFor{name}")(config).save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+    for command, name in (
+        ("predict", "SequenceClassification"),
+        ("predict", "TokenClassification"),
+        ("tag", "TokenClassification"),
+    ):
+        given = (command, "--model", tmp_path / name, "people")
+        status, output, errors = run(*given)
+        assert (status, output.count("\n"), errors) == (0, 1, "")
+        assert SHOWN in output
+        assert output.rstrip("\n").replace("\t", "").isprintable()
+        _, output, _ = run(*given, "--json")
+        assert json.dumps(HOSTILE, ensure_ascii=False)[1:-1] in output

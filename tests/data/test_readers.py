@@ -104,3 +104,24 @@ def test_examples_know_their_place(tmp_path):
     path = write(tmp_path / "a.csv", 'body,folder\n"two\nlines",x\nb,y\n')
     places = [example.place for example in read_examples(path, COLUMNS)]
     assert places == [f"{path}, line 3", f"{path}, line 4"]
+
+
+@pytest.mark.parametrize(
+    "row", ['{"text": "a", "label": "\\ud800"}', '{"text": ["\\uD800"], "label": 1}']
+)
+def test_half_a_surrogate_pair(tmp_path, row):
+    """Neither config.json nor a report in UTF-8 can hold such a label."""
+    path = write(tmp_path / "a.jsonl", '{"text": "\\ud83d\\ude00 \\u00e9", "label": "b"}\n')
+    assert read(path, Columns("text", "label")) == [Example("😀 é", None, "b")]
+    write(path, f"\n{row}\n")
+    with pytest.raises(UserError, match=r"line 2, must be text of whole .* Received: .ud800, half"):
+        read(path, Columns("text", "label"))
+
+
+def test_a_field_of_many_lines_has_a_limit(tmp_path):
+    field = ("x" * 1023 + "\n") * (16 << 10)
+    path = write(tmp_path / "a.csv", f'text\n"{field}"\n')
+    assert read(path, Columns("text")) == [Example(field, None, None)]
+    write(path, f'text\n"{field}y"\n')
+    with pytest.raises(UserError, match=r"a.csv, line \d+: field larger than field limit"):
+        read(path, Columns("text"))

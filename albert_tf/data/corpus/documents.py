@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from albert_tf.data.corpus.files import InputFile, is_gzip, open_bytes
 from albert_tf.data.corpus.json_lines import json_lines, json_text
+from albert_tf.data.corpus.lines import LONGEST_LINE
 from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.data.corpus.plain_text import passages
 from albert_tf.data.corpus.reading import Blocks, bad_line, check_head, readable
 
-JSON_LINE = 16 << 20  # bytes at most; a book on a line is cut like any long document
+JSON_LINE = LONGEST_LINE  # a book on a line is cut like any long document
 ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
 
 

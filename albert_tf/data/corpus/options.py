@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.options import Range, check_options, option
 
 DEFAULT: Final = "sentencex"  # sentence splitter
@@ -49,7 +49,7 @@ class CorpusOptions:
         if not _LANGUAGE.fullmatch(self.language):
             raise UserError(
                 "language must be a code such as en, zh-classical or be_tarask. "
-                f"Received: {self.language!r:.80}."
+                f"Received: {short_repr(self.language)}."
             )
 
 

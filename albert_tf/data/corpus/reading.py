@@ -3,12 +3,14 @@
 import codecs
 import contextlib
 import gzip
+import io
 import os
 import zlib
 from collections.abc import Iterator
-from typing import IO, Final
+from typing import IO, Final, cast
 
 from albert_tf.data.corpus.files import InputFile, is_remote, open_bytes
+from albert_tf.data.corpus.lines import bounded_lines
 from albert_tf.errors import UserError
 
 BLOCK: Final = 1 << 20  # bytes; a quarter or four times as much is no faster
@@ -85,7 +87,8 @@ def text_lines(path: str) -> Iterator[bytes]:
     Opens the file at once, reads it as needed, and drops a byte order mark.
 
     Raises:
-        UserError: there is no such file; it is a folder, UTF-16, binary, or a damaged `.gz`.
+        UserError: there is no such file; it is a folder, UTF-16, binary, or a damaged `.gz`; a
+            line is longer than `LONGEST_LINE`.
     """
     if path == "-":
         return _checked_lines(open(0, "rb", closefd=False), InputFile("standard input", "", 0))
@@ -93,14 +96,17 @@ def text_lines(path: str) -> Iterator[bytes]:
     if not is_remote(path) and not (os.path.exists(here) and not os.path.isdir(here)):
         found = "is a folder" if os.path.isdir(here) else "doesn't exist"
         raise UserError(f"An input must be a file. Received: {path}, which {found}.")
-    here = path if is_remote(path) else here
-    return _checked_lines(open_bytes(here), InputFile(path, path, 0))
+    if is_remote(path):
+        stream = cast(IO[bytes], io.BufferedReader(cast(io.RawIOBase, open_bytes(path))))
+    else:
+        stream = open_bytes(here)
+    return _checked_lines(stream, InputFile(path, path, 0))
 
 
 def _checked_lines(stream: IO[bytes], file: InputFile) -> Iterator[bytes]:
     with contextlib.closing(stream), readable(file):
         place = 0
-        for line in stream:
+        for line in bounded_lines(stream, file.path):
             if place < HEAD:
                 check_head(line, file, place)
             yield line if place else line.removeprefix(codecs.BOM_UTF8)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Row, json_rows, made, read_rows
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, listed, short_repr
 
 RACE: Final = "race"
 SWAG: Final = "swag"
@@ -107,7 +107,7 @@ def _example(row: Row, layout: Layout, labelled: bool) -> Example:
     if not context and not question:
         raise UserError(
             f"A row must have a context or a question: {layout.context!r}, {layout.question!r}. "
-            f"Received: {row.place}, with {', '.join(map(repr, row.fields))}. Name their columns "
+            f"Received: {row.place}, with {listed(map(repr, row.fields))}. Name their columns "
             "with --context-column and --question-column."
         )
     choices = _choices(row, layout.choices)
@@ -152,7 +152,7 @@ def _number(label: str, choices: int, place: str) -> int:
     if not 0 <= number < choices:
         raise UserError(
             f"A label must be the number of a choice, from 0 to {choices - 1}, or its letter, from "
-            f"A. Received: {label!r:.80}, {place}."
+            f"A. Received: {short_repr(label)}, {place}."
         )
     return number
 
@@ -162,7 +162,7 @@ def _check_ids(examples: Sequence[Example]) -> None:
     for example in examples:
         if example.id and first.setdefault(example.id, example.place) != example.place:
             raise UserError(
-                f"Every example must have an id of its own. Received: {example.id!r:.80}, "
+                f"Every example must have an id of its own. Received: {short_repr(example.id)}, "
                 f"{first[example.id]} and {example.place}. Remove one, or name another column with "
                 "--id-column."
             )

@@ -16,7 +16,7 @@ from albert_tf.data.readers import Example, Row, read_examples
 from albert_tf.data.tasks.base import Judged, Outputs, Task, find_file
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.errors import UserError, listed
+from albert_tf.errors import UserError, listed, short_repr
 
 # A key of scores: nearly all predictions are alike, and fewer of the labels.
 ONE_CLASS: Final = "one_class"
@@ -85,7 +85,7 @@ class Classification(Task[Example, Any]):
         if len(names) < 2:
             raise UserError(
                 "Classification needs at least two labels. "
-                f"Received: {len(train)} examples, all with the label {names[0]!r}."
+                f"Received: {len(train)} examples, all with the label {short_repr(names[0])}."
             )
         return {
             "id2label": dict(enumerate(names)),
@@ -291,7 +291,7 @@ def _number(example: Example, numbers: Mapping[str, int] | None) -> float:
     if numbers is not None:
         if label not in numbers:
             raise UserError(
-                f"A label must be one of {listed(numbers)}. Received: {label!r:.80}, {place}."
+                f"A label must be one of {listed(numbers)}. Received: {short_repr(label)}, {place}."
             )
         return numbers[label]
     try:
@@ -299,5 +299,5 @@ def _number(example: Example, numbers: Mapping[str, int] | None) -> float:
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise UserError(f"A score must be a number. Received: {label!r:.80}, {place}.")
+        raise UserError(f"A score must be a number. Received: {short_repr(label)}, {place}.")
     return score

@@ -12,7 +12,7 @@ from albert_tf.data.readers import Example, Row
 from albert_tf.data.tasks.base import ByThreshold, Judged, Outputs
 from albert_tf.data.tasks.classification import Classification, one_class, sorted_labels
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.errors import UserError, listed
+from albert_tf.errors import UserError, listed, short_repr
 
 TYPE: Final = "multi_label_classification"
 
@@ -39,7 +39,7 @@ class MultiLabel(Classification):
             raise UserError(
                 "Labels must be a list of texts, or one text with "
                 f"{self.options.label_separator!r} between labels; an empty one for no label. "
-                f"Received: {value!r:.80}, {row.place}."
+                f"Received: {short_repr(value)}, {row.place}."
             )
         return tuple(dict.fromkeys(labels))
 
@@ -144,7 +144,7 @@ def _several(example: Example, ids: Mapping[str, int]) -> np.ndarray:
         if label not in ids:
             place = example.place or f"for the text {example.text[:60]!r}"
             raise UserError(
-                f"A label must be one of {listed(ids)}. Received: {label!r:.80}, {place}."
+                f"A label must be one of {listed(ids)}. Received: {short_repr(label)}, {place}."
             )
         row[ids[label]] = 1
     return row

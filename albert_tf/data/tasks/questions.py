@@ -1,6 +1,5 @@
 """Questions with their contexts and answers, from SQuAD's JSON."""
 
-import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,14 +7,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf.data import hub
-from albert_tf.data.readers import made
-from albert_tf.errors import UserError, listed
+from albert_tf.data.readers import made, read_value
+from albert_tf.errors import UserError, listed, short_repr
 
 _LAYOUT: Final = (
     'SQuAD\'s layout is {"data": [{"title", "paragraphs": [{"context", "qas": [{"id", "question", '
     '"answers": [{"text", "answer_start"}]}]}]}]}.'
 )
 _KINDS: Final = {str: "a text", int: "a whole number", list: "a list", bool: "true or false"}
+# Bytes of a whole file. SQuAD 2.0 has 42 MB; in memory JSON takes some ten times as much.
+LARGEST: Final = 2**29
 logger = logging.getLogger(__name__)
 
 
@@ -62,7 +63,7 @@ def read_questions(path: Path, labelled: bool, skip_bad_rows: bool = False) -> l
         question = _question(*nodes, labelled)
         if question.id in places:
             raise UserError(
-                f"Every id must be of one question. Received: {question.id!r}, "
+                f"Every id must be of one question. Received: {short_repr(question.id)}, "
                 f"{places[question.id]} and {question.place}."
             )
         places[question.id] = question.place
@@ -145,7 +146,7 @@ class _Node(NamedTuple):
         found = self.value.get(name, default) if isinstance(self.value, dict) else None
         if type(found) is not kind or (isinstance(found, str) and not found.strip()):
             keys = listed(map(repr, self.value)) if isinstance(self.value, dict) else "no object"
-            what = f"with {keys}" if found is None else f"with {found!r:.60}"
+            what = f"with {keys}" if found is None else f"with {short_repr(found)}"
             rule = f"{_KINDS[kind]}{' that is not empty' if kind is str else ''}"
             raise UserError(f"{name!r} must be {rule}. Received: {self.place}, {what}. {_LAYOUT}")
         return found
@@ -181,16 +182,20 @@ def _hub_nodes(row: tuple[str, dict[str, Any]]) -> tuple[str, _Node, _Node]:
 def _document(path: Path) -> Any:
     if not path.is_file():
         raise UserError(f"Questions must be in a file. Received: {path}, which isn't one.")
+    if (size := path.stat().st_size) > LARGEST:
+        raise UserError(
+            f"A file of questions must have {LARGEST:,} bytes at most. Received: {path}, {size:,}. "
+            "Divide it into several."
+        )
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(
             f"A file of questions must be UTF-8. Received: {path}, with the byte "
             f"{error.object[error.start]:#04x} at {error.start:,}. Convert it: iconv -f latin1 "
             "-t utf-8."
         ) from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} must be JSON: {error}. Is the file cut off?") from error
+    return read_value(text, str(path))
 
 
 def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Question:

@@ -15,7 +15,7 @@ from albert_tf.data.tasks.base import Judged, Outputs, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.word_rows import NO_WORD, encode_words
-from albert_tf.errors import UserError, listed
+from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.evaluation.entities import OUTSIDE, broken, entities, entity_scores, parsed
 
 PREDICTIONS: Final = "predictions.conll"
@@ -76,7 +76,7 @@ class Tagging(Task[Sentence, Tagged]):
         if len(names) < 2:
             raise UserError(
                 "Tagging needs at least two tags. "
-                f"Received: {len(train)} sentences, all words with the tag {names[0]!r}."
+                f"Received: {len(train)} sentences, all words with the tag {short_repr(names[0])}."
             )
         return {"id2label": dict(enumerate(names)), "problem_type": None}
 
@@ -217,7 +217,7 @@ def _words(row: Row, names: Sequence[str]) -> tuple[str, ...]:
     if not words or not all(isinstance(word, str) for word in words):
         raise UserError(
             "A sentence must be a list of words, at least one. "
-            f"Received: {row.place}, {words!r:.60}. Remove the row, or give --skip-bad-rows."
+            f"Received: {row.place}, {short_repr(words)}. Remove the row, or give --skip-bad-rows."
         )
     return tuple(words)
 
@@ -233,7 +233,7 @@ def _tags(row: Row, names: Sequence[str], count: int) -> tuple[str | int, ...]:
     if kinds not in ({str}, {int}) or "" in tags:
         raise UserError(
             "Tags must be all names or all numbers, from 0. "
-            f"Received: {row.place}, {list(tags)!r:.60}."
+            f"Received: {row.place}, {short_repr(list(tags))}."
         )
     return tuple(tags)
 
@@ -246,6 +246,7 @@ def _number(example: Sentence, word: int, numbers: dict[str, int]) -> int:
     if isinstance(tag, int) and 0 <= tag < len(numbers):
         return tag
     raise UserError(
-        f"A tag must be one of the model's, {listed(numbers)}. Received: {tag!r:.80} for the word "
-        f"{example.words[word]!r:.60}, number {word + 1} of the sentence at {example.place}."
+        f"A tag must be one of the model's, {listed(numbers)}. Received: {short_repr(tag)} "
+        f"for the word {short_repr(example.words[word])}, number {word + 1} of the sentence at "
+        f"{example.place}."
     )

@@ -109,7 +109,7 @@ def serve(
 def _read(line: str) -> Row:
     line = line.rstrip("\r\n")
     if line.startswith("{"):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             return json.loads(line)
     return {"text": line}
 

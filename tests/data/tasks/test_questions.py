@@ -86,7 +86,7 @@ GOOD = asked("a", ("1999", 3))
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (json.dumps(squad(GOOD))[:-20], "train-v1.1.json must be JSON: .* Is the file cut off"),
+        (json.dumps(squad(GOOD))[:-20], "train-v1.1.json must be JSON: .* If it was cut, copy"),
         ([1], r"'data' must be a list. Received: .*train-v1.1.json, with no object"),
         ({"rows": []}, "'data' must be a list. Received: .*, with 'rows'.*SQuAD's layout is"),
         ({"data": [{"title": "T"}]}, r"'paragraphs' must be a list.*data\[0\], with 'title'"),
@@ -132,3 +132,18 @@ def test_a_file_without_answers(tmp_path):
     path = written(tmp_path, squad({"id": "a", "question": "What?"}))
     (question,) = read_questions(path, labelled=False)
     assert question.golds == () and not question.is_impossible
+
+
+def test_a_file_beyond_the_limit(tmp_path):
+    path = tmp_path / "train-v1.1.json"
+    with path.open("wb") as file:
+        file.truncate(2**40)  # sparse
+    with pytest.raises(UserError, match="must have 536,870,912 bytes at most. Received: .*, 1,099"):
+        read_questions(path, labelled=True)
+
+
+def test_half_a_surrogate_pair(tmp_path):
+    path = tmp_path / "train-v1.1.json"
+    path.write_text(json.dumps(squad({**GOOD, "question": "Who \ud800?"})))
+    with pytest.raises(UserError, match="train-v1.1.json must be text of whole characters"):
+        read_questions(path, labelled=True)
