@@ -10,7 +10,7 @@ from albert_tf.commands.text_options import check_model
 from albert_tf.data.options import TASKS as EVALUATED
 from albert_tf.data.options import LabelledData
 from albert_tf.errors import UserError, check_extra
-from albert_tf.files import check_free
+from albert_tf.files import check_free, read_text
 from albert_tf.options import (
     COUNT,
     FILE,
@@ -301,7 +301,7 @@ def _labelled(options: OPTIONS) -> LabelledData | None:
     if file.is_file():
         import yaml
 
-        saved = yaml.safe_load(file.read_text(encoding="utf-8"))
+        saved = yaml.safe_load(read_text(file))
     if options.eval_task not in (None, saved.get("task")):
         saved = {"task": options.eval_task}
     if not saved.get("task"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from albert_tf.errors import UserError
+from albert_tf.files import read_text
 from albert_tf.options import FILE, Option, Options, declared
 
 _METAVARS: Final = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
@@ -55,7 +56,7 @@ def read_options(cls: type[Any], path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = yaml.safe_load(read_text(path, pipes=True))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{path} must be YAML. Received: {reason}.") from error
