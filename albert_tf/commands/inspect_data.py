@@ -113,12 +113,13 @@ def _masked(
     from albert_tf.data.pretraining.options import ExampleOptions
     from albert_tf.data.pretraining.records import MANIFEST
     from albert_tf.data.pretraining.words import word_table
+    from albert_tf.files import read_json
 
     path = folder / MANIFEST
     if not path.is_file():
         yield from examples
         return
-    settings = json.loads(path.read_text(encoding="utf-8"))["settings"]
+    settings = read_json(path)["settings"]
     options = ExampleOptions.from_dict(settings["examples"])
     if options.mode == "static":
         yield from examples

@@ -19,6 +19,7 @@ from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.records import MANIFEST, WORDS
 from albert_tf.data.pretraining.words import WordTable, word_table
 from albert_tf.errors import UserError, listed
+from albert_tf.files import read_bytes
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 Path = str | os.PathLike[str]
@@ -115,11 +116,10 @@ def _manifest(folder: str) -> dict[str, Any]:
     path = f"{folder}/{MANIFEST}"
     if not tf.io.gfile.exists(path):
         raise _unfinished(folder)
-    with tf.io.gfile.GFile(path) as file:
-        content = file.read()
+    content = _content(path)
     try:
         found = json.loads(content)
-    except json.JSONDecodeError:
+    except ValueError:
         found = None
     if not isinstance(found, dict) or not {"settings", "shards"} <= found.keys():
         raise UserError(
@@ -127,6 +127,13 @@ def _manifest(folder: str) -> dict[str, Any]:
             "Copy it again."
         )
     return found
+
+
+def _content(path: str) -> bytes:
+    if not is_remote(path):
+        return read_bytes(path)
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return bytes(file.read())
 
 
 def _unfinished(folder: str) -> UserError:
@@ -154,8 +161,7 @@ def _word_table(folder: str) -> WordTable:
     """Reads the table beside the records, or makes it if an earlier version wrote them."""
     path = f"{folder}/{WORDS}"
     if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            return WordTable.from_json(json.loads(file.read()))
+        return WordTable.from_json(json.loads(_content(path)))
     if not is_remote(folder):
         return word_table(AlbertTokenizer.from_pretrained(folder))
     with tempfile.TemporaryDirectory() as copied:
