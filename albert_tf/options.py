@@ -10,7 +10,7 @@ import inspect
 import math
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import NoneType
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -219,6 +219,21 @@ def accepts_keywords(cls: type[Any]) -> Callable[[Callable[..., Any]], Callable[
         return call
 
     return decorate
+
+
+def without_foreign(
+    arguments: Mapping[str, Any], foreign: Mapping[str, tuple[Any, str]]
+) -> dict[str, Any]:
+    """Drops transformers' arguments that change nothing here; refuses other values of them."""
+    for name, (same, way_out) in foreign.items():
+        value = arguments.get(name)
+        is_same = value is same or (isinstance(value, str) and value == same)
+        if value is not None and not is_same:
+            raise UserError(
+                f"{name} must be {same} or left out. Received: "
+                f"{name}={short_repr(value)}. {way_out}"
+            )
+    return {name: value for name, value in arguments.items() if name not in foreign}
 
 
 def _kind(hint: Any) -> dict[str, Any]:

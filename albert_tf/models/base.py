@@ -25,9 +25,9 @@ from albert_tf.models.inputs import (
     length_of,
     refuse_lists,
     refuse_strings,
-    without_foreign,
 )
 from albert_tf.models.resizing import resize_vocabulary
+from albert_tf.options import without_foreign
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.errors import UserError, short_repr
+from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
 
 # The first arguments of every model's call, in their order.
@@ -35,21 +35,6 @@ LOADING: Final = {
     "quantization_config": (None, "Call model.quantize('int8')."),
     "trust_remote_code": (False, "No code is loaded."),
 }
-
-
-def without_foreign(
-    arguments: Mapping[str, Any], foreign: Mapping[str, tuple[Any, str]]
-) -> dict[str, Any]:
-    """Drops transformers' arguments that change nothing here; refuses other values of them."""
-    for name, (same, way_out) in foreign.items():
-        value = arguments.get(name)
-        is_same = value is same or (isinstance(value, str) and value == same)
-        if value is not None and not is_same:
-            raise UserError(
-                f"{name} must be {same} or left out. Received: "
-                f"{name}={short_repr(value)}. {way_out}"
-            )
-    return {name: value for name, value in arguments.items() if name not in foreign}
 
 
 def named_inputs(arguments: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.models.inputs import without_foreign
+from albert_tf.options import without_foreign
 from albert_tf.pipelines.texts import FEATURES, Window, text_windows
 from albert_tf.text.encoding import pad, padded_length
 from albert_tf.text.tokenizer import check_fit

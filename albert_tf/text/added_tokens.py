@@ -40,7 +40,8 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
                 f"runtime. Received: {name}={str(token)!r}, for {known.get(name)!r}. Add it under "
                 f"{ADDITIONAL[0]!r}, or leave it out."
             )
-    return [token for name in ADDITIONAL for token in special_tokens.get(name) or ()]
+    given = [special_tokens.get(name) or () for name in ADDITIONAL]
+    return [token for each in given for token in ([each] if isinstance(each, str) else each)]
 
 
 def _require_piece(tokenizer: Any, token: str) -> None:

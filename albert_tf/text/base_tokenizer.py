@@ -1,14 +1,17 @@
 """The base of both tokenizers: Hugging Face's calls on any vocabulary."""
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from albert_tf.checkpoints import hub
 from albert_tf.checkpoints.finder import split_hub_options
+from albert_tf.errors import UserError
+from albert_tf.options import without_foreign
 from albert_tf.text.added_tokens import add_tokens, additional_tokens
 from albert_tf.text.call_arguments import (
     as_batch,
@@ -30,6 +33,9 @@ from albert_tf.text.tokenizer_files import (
     write_tokenizer,
 )
 
+# Arguments of transformers' `from_pretrained`: the value that changes nothing, and the way out.
+_FOREIGN: Final = {"trust_remote_code": (False, "No code is loaded.")}
+
 
 class BaseTokenizer(TokenConversions, ABC):
     """Raw text to ids. `AlbertTokenizer` and `WordPieceTokenizer` add a vocabulary.
@@ -39,10 +45,11 @@ class BaseTokenizer(TokenConversions, ABC):
         model_max_length: default length for truncation, in pieces.
         split_special_tokens: read a special token that is written out in a text as plain text.
         padding_side: "right" or "left".
+        truncation_side: "right" or "left", the end of a text that truncation takes from.
     """
 
     model_input_names = ("input_ids", "token_type_ids", "attention_mask")
-    truncation_side = "right"
+    is_fast = True  # what it stands for in code for transformers: offsets, words, windows
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
     do_lower_case: bool
@@ -55,16 +62,60 @@ class BaseTokenizer(TokenConversions, ABC):
         model_max_length: int,
         split_special_tokens: bool,
         padding_side: str,
+        truncation_side: str,
     ):
         super().__init__(segmenter)
         self.model_max_length = model_max_length
         self.split_special_tokens = split_special_tokens
-        self.padding_side = checked_side(padding_side)
+        self.padding_side = padding_side
+        self.truncation_side = truncation_side
+        self._is_made = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Checks settings, and refuses what the vocabulary decides."""
+        if name in ("padding_side", "truncation_side"):
+            value = checked_side(value, name)
+        elif name == "model_max_length":
+            if not isinstance(value, int) or value < 1:
+                raise UserError(f"{name} must be a positive integer. Received: {value!r}.")
+        elif (
+            vars(self).get("_is_made")
+            and not name.startswith("_")
+            and name not in ("split_special_tokens", "model_input_names")
+            and hasattr(self, name)
+            and getattr(self, name) != value
+        ):
+            raise UserError(
+                f"{name} can't be assigned: a vocabulary has it, for every runtime. Received: "
+                f"{name}={value!r}, for {getattr(self, name)!r}. Give it to the constructor or to "
+                "from_pretrained if they take it; add_tokens adds tokens."
+            )
+        super().__setattr__(name, value)
 
     @property
     @abstractmethod
     def model_bytes(self) -> bytes:
         """Content of the vocabulary file."""
+
+    @property
+    def init_kwargs(self) -> dict[str, Any]:
+        """The constructor's arguments: transformers' name of `settings`."""
+        return self.settings
+
+    @property
+    def max_len_single_sentence(self) -> int:
+        """The most tokens of a text that `model_max_length` leaves room for."""
+        return self.model_max_length - self.num_special_tokens_to_add()
+
+    @property
+    def max_len_sentences_pair(self) -> int:
+        """The most tokens of a pair of texts, likewise."""
+        return self.model_max_length - self.num_special_tokens_to_add(pair=True)
+
+    @property
+    def additional_special_tokens_ids(self) -> list[int]:
+        """The ids of `additional_special_tokens`."""
+        return self.convert_tokens_to_ids(self.additional_special_tokens)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -100,6 +151,7 @@ class BaseTokenizer(TokenConversions, ABC):
         return_offsets_mapping: bool = False,
         return_overflowing_tokens: bool = False,
         return_length: bool = False,
+        verbose: bool = True,
     ) -> BatchEncoding:
         """Encodes a text, a pair of texts, or a batch of either.
 
@@ -119,6 +171,7 @@ class BaseTokenizer(TokenConversions, ABC):
                 tokens have `(0, 0)`.
             return_overflowing_tokens: return truncated pieces as further rows;
                 `overflow_to_sample_mapping` has the index of each row's text.
+            verbose: warn once of a row beyond `model_max_length` that isn't truncated.
         Returns:
             `input_ids`, `token_type_ids`, `attention_mask` and the requested features: lists for
             one text, lists of lists for a batch, int32 `[B, T]` with `return_tensors`.
@@ -131,7 +184,9 @@ class BaseTokenizer(TokenConversions, ABC):
         length = self.model_max_length if max_length is None else max_length
         special = self.special if add_special_tokens else None
         strategy = truncation_strategy(truncation)
-        layout = Layout(special, strategy, length, stride, return_overflowing_tokens)
+        layout = Layout(
+            special, strategy, length, stride, return_overflowing_tokens, self.truncation_side
+        )
         split = self.split_special_tokens if split_special_tokens is None else split_special_tokens
         make, is_batch = self._rows(text, text_pair, is_split_into_words, layout, split)
         rows = make(return_offsets_mapping)
@@ -153,6 +208,8 @@ class BaseTokenizer(TokenConversions, ABC):
             side=side,
         )
         lengths = [len(ids) for ids in features["input_ids"]]
+        if verbose and max(lengths, default=0) > self.model_max_length and max_length is None:
+            self._warn_of_length(max(lengths))
         if return_length:
             features["length"] = lengths
         detailed = (lambda: rows) if return_offsets_mapping else partial(make, True)
@@ -160,6 +217,15 @@ class BaseTokenizer(TokenConversions, ABC):
         if is_batch or return_overflowing_tokens or return_tensors is not None:
             return BatchEncoding(as_tensors(features, return_tensors), origins)
         return BatchEncoding({name: values[0] for name, values in features.items()}, origins)
+
+    def _warn_of_length(self, length: int) -> None:
+        if not vars(self).get("_has_warned"):
+            self._has_warned = True
+            warnings.warn(
+                f"A row has {length} tokens, more than model_max_length={self.model_max_length}: "
+                "a model may have no positions for them. Pass truncation=True.",
+                stacklevel=3,
+            )
 
     def _rows(
         self, text: Any, text_pair: Any, are_words: bool, layout: Layout, split_special: bool
@@ -293,7 +359,8 @@ class BaseTokenizer(TokenConversions, ABC):
         Raises:
             UserError: there is no such name, or no vocabulary or several.
         """
-        hub_options, options = split_hub_options(options)
+        hub_options, options = split_hub_options(without_foreign(options, _FOREIGN))
+        options.pop("use_fast", None)
         vocabulary, config = read_tokenizer(name_or_path, hub_options)
         kind: Any = cls._class_for(vocabulary)
         tokenizer = kind(vocabulary, **{**stored_settings(config, kind.SETTINGS), **options})

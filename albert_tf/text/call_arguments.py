@@ -7,7 +7,7 @@ from albert_tf.errors import UserError, short_repr
 from albert_tf.text.segmenter import Text
 
 PaddingStrategy = Literal["longest", "max_length", "do_not_pad"]
-PaddingSide = Literal["right", "left"]
+Side = Literal["right", "left"]
 TruncationStrategy = Literal["longest_first", "only_first", "only_second", "do_not_truncate"]
 Strategy = TypeVar("Strategy", bound=str)
 
@@ -46,10 +46,10 @@ def _strategy(name: str, value: Any, known: Mapping[Any, Strategy]) -> Strategy:
     return known[value]
 
 
-def checked_side(side: str) -> PaddingSide:
-    """Returns a padding side after checking it."""
+def checked_side(side: str, name: str = "padding_side") -> Side:
+    """Returns a side to pad or to truncate after checking it."""
     if side not in ("right", "left"):
-        raise UserError(f"padding_side must be 'right' or 'left'. Received: {side!r}.")
+        raise UserError(f"{name} must be 'right' or 'left'. Received: {side!r}.")
     return side  # type: ignore[return-value]
 
 

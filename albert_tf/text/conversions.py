@@ -15,6 +15,9 @@ class TokenConversions:
     special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")
     pad_token_type_id = 0
     split_special_tokens: bool
+    additional_special_tokens: list[str]
+    all_special_tokens: list[str]
+    all_special_ids: list[int]
 
     def __init__(self, segmenter: Segmenter):
         self._segmenter = segmenter
@@ -32,12 +35,13 @@ class TokenConversions:
         """Counts pieces among the special tokens, which decoding can skip; ignores unknown ones."""
         own = self.special
         found = {token: self._segmenter.index(token) for token in tokens if token not in own.tokens}
-        self.additional_special_tokens = [
-            token for token, index in found.items() if index != self.unk_token_id
-        ]
-        ids = [found[token] for token in self.additional_special_tokens]
-        self.all_special_tokens = [*own.tokens, *self.additional_special_tokens]
-        self.all_special_ids = [*own.ids, *ids]
+        known = {token: index for token, index in found.items() if index != self.unk_token_id}
+        # Not by assignment, which a tokenizer refuses to its users.
+        vars(self).update(
+            additional_special_tokens=[*known],
+            all_special_tokens=[*own.tokens, *known],
+            all_special_ids=[*own.ids, *known.values()],
+        )
 
     def __len__(self) -> int:
         return self.vocab_size

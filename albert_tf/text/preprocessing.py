@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.call_arguments import Side, checked_side
 from albert_tf.text.model_file import describe
 from albert_tf.text.rows import longest_first, special_count
 from albert_tf.text.segmenter import as_text
@@ -45,11 +46,13 @@ class AlbertPreprocessor(keras.layers.Layer):
         vocabulary: a tokenizer, or the bytes of a baked SentencePiece model.
         max_length: maximum number of pieces in a row, special tokens included.
         padding: "max_length" pads every row to it, "longest" to the longest row of the batch.
+        truncation_side: "right" or "left", the end of a text that truncation takes from. Default:
+            the tokenizer's, "right" for bytes.
     Call arguments:
         inputs: strings `[B]` (a tensor, an array or a list), or a tuple of two: pairs of texts.
     Returns:
-        A dict of int32 `[B, T]`. A row that is too long loses pieces from the end of its longer
-        text, the second when both are equally long, as in google-research/albert.
+        A dict of int32 `[B, T]`. A row that is too long loses pieces of its longer text, the
+        second when both are equally long, as in google-research/albert.
     Raises:
         UserError: the vocabulary isn't baked, or isn't an ALBERT vocabulary.
     """
@@ -59,6 +62,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         vocabulary: bytes | BaseTokenizer,
         max_length: int = 128,
         padding: Literal["max_length", "longest"] = "max_length",
+        truncation_side: Side | None = None,
         name: str | None = None,
     ):
         super().__init__(trainable=False, autocast=False, dtype="int32", name=name)
@@ -73,6 +77,9 @@ class AlbertPreprocessor(keras.layers.Layer):
         self.vocabulary = tokenizer.model_bytes
         self.max_length = max_length
         self.padding = padding
+        self.truncation_side = checked_side(
+            truncation_side or tokenizer.truncation_side, "truncation_side"
+        )
         self._special = tokenizer.special
         self._wordpiece = tokenizer.settings if isinstance(tokenizer, WordPieceTokenizer) else None
         self._pieces = tokenizer.in_graph()
@@ -101,7 +108,13 @@ class AlbertPreprocessor(keras.layers.Layer):
         values = [tf.concat([row.values, [special.pad_id]], axis=0) for row in pieces]
         splits = [tf.cast(row.row_splits, tf.int32) for row in pieces]
         starts = [each[:-1, None] for each in splits]
-        kept = self._truncated([each[1:, None] - each[:-1, None] for each in splits])
+        sizes = [each[1:, None] - each[:-1, None] for each in splits]
+        kept = self._truncated(sizes)
+        if self.truncation_side == "left":
+            starts = [
+                start + size - length
+                for start, size, length in zip(starts, sizes, kept, strict=True)
+            ]
         position = tf.range(self._width(kept))[None, :]
 
         ids = tf.where(position == 0, special.classify_id, special.pad_id)
@@ -139,6 +152,7 @@ class AlbertPreprocessor(keras.layers.Layer):
             "wordpiece": self._wordpiece,
             "max_length": self.max_length,
             "padding": self.padding,
+            "truncation_side": self.truncation_side,
             "name": self.name,
         }
 

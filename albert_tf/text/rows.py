@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from albert_tf.text.call_arguments import TruncationStrategy
+from albert_tf.text.call_arguments import Side, TruncationStrategy
 from albert_tf.text.segmenter import Pieces, SpecialTokens
 
 NO_TEXT = (0, 0)
@@ -21,6 +21,7 @@ class Layout:
         max_length: maximum number of pieces in a row; unused without truncation.
         stride: number of pieces that a window shares with the one before it.
         overflow: return the truncated pieces as further rows.
+        side: the end of a text that loses pieces.
     """
 
     special: SpecialTokens | None
@@ -28,6 +29,7 @@ class Layout:
     max_length: int
     stride: int = 0
     overflow: bool = False
+    side: Side = "right"
 
     def room(self, is_pair: bool) -> int:
         """Returns how many pieces of text fit in a row.
@@ -137,12 +139,16 @@ def _cuts(texts: list[Pieces], layout: Layout) -> Iterator[list[Pieces]]:
         )
     kept = kept_lengths(*lengths, room, layout.truncation)
     if not layout.overflow:
-        yield [text.part(0, length) for text, length in zip(texts, kept, strict=False)]
+        spans = [
+            (0, size) if layout.side == "right" else (length - size, length)
+            for length, size in zip(lengths, kept, strict=True)
+        ]
+        yield [text.part(*span) for text, span in zip(texts, spans, strict=False)]
     elif not is_pair or layout.truncation == "only_first":
-        for span in windows(lengths[0], kept[0], layout.stride):
+        for span in windows(lengths[0], kept[0], layout.stride, layout.side):
             yield [texts[0].part(*span), *texts[1:]]
     elif layout.truncation == "only_second":
-        for span in windows(lengths[1], kept[1], layout.stride):
+        for span in windows(lengths[1], kept[1], layout.stride, layout.side):
             yield [texts[0], texts[1].part(*span)]
     else:
         raise ValueError(
@@ -160,7 +166,7 @@ def longest_first(
 ) -> tuple[Any, Any]:
     """Returns how many pieces each text keeps, so that both fit in `room`.
 
-    Removes pieces from the end of the longer text one by one, from the second when both are equally
+    Removes pieces from the longer text one by one, from the second when both are equally
     long, as google-research/albert's `_truncate_seq_pair` does. Python passes integers, the graph
     passes tensors with `tf.minimum` and `tf.maximum`.
     """
@@ -171,7 +177,7 @@ def longest_first(
 def kept_lengths(
     first: int, second: int, room: int, strategy: TruncationStrategy
 ) -> tuple[int, int]:
-    """Returns how many pieces each text keeps, from its start, so that both fit in `room`.
+    """Returns how many pieces each text keeps, so that both fit in `room`.
 
     Raises:
         ValueError: the text to truncate is too short to make both fit.
@@ -191,8 +197,10 @@ def kept_lengths(
     return kept_first, kept_second
 
 
-def windows(length: int, size: int, stride: int) -> Iterator[tuple[int, int]]:
+def windows(length: int, size: int, stride: int, side: Side = "right") -> Iterator[tuple[int, int]]:
     """Yields start and end of spans of `size` that cover `length`; neighbours share `stride`.
+
+    The first span is the one that truncation on this side keeps.
 
     Raises:
         ValueError: `stride` is negative, or as large as a span.
@@ -204,9 +212,9 @@ def windows(length: int, size: int, stride: int) -> Iterator[tuple[int, int]]:
         )
     start = 0
     while start + size < length:
-        yield start, start + size
+        yield (start, start + size) if side == "right" else (length - start - size, length - start)
         start += size - stride
-    yield start, length
+    yield (start, length) if side == "right" else (0, length - start)
 
 
 def default_stride(length: int) -> int:

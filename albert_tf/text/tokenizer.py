@@ -47,6 +47,7 @@ class AlbertTokenizer(BaseTokenizer):
             Set it for texts from strangers; otherwise `[SEP]` in a text is the separator. The
             layer `AlbertPreprocessor` always reads it as plain text.
         padding_side: "right" or "left".
+        truncation_side: "right" or "left", the end of a text that truncation takes from.
     Raises:
         UserError: the file isn't an ALBERT vocabulary, or was baked with other options.
     """
@@ -62,6 +63,7 @@ class AlbertTokenizer(BaseTokenizer):
         "model_max_length": int,
         "split_special_tokens": bool,
         "padding_side": str,
+        "truncation_side": str,
     }
 
     def __init__(
@@ -74,6 +76,7 @@ class AlbertTokenizer(BaseTokenizer):
         model_max_length: int = 512,
         split_special_tokens: bool = False,
         padding_side: str = "right",
+        truncation_side: str = "right",
     ):
         self._model, self.baked = ensure_baked(
             vocab_file,
@@ -85,7 +88,9 @@ class AlbertTokenizer(BaseTokenizer):
         self.do_lower_case, self.keep_accents = self.baked.lower_case, self.baked.keep_accents
         self.digit_comma, self.quotes = self.baked.digit_comma, self.baked.quotes
         segmenter = SentencePieceSegmenter(self._model)
-        super().__init__(segmenter, model_max_length, split_special_tokens, padding_side)
+        super().__init__(
+            segmenter, model_max_length, split_special_tokens, padding_side, truncation_side
+        )
 
     @property
     def model_bytes(self) -> bytes:

@@ -11,8 +11,7 @@ from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
-from albert_tf.text.tokenizer import check_fit
-from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf_export import parity
 from albert_tf_export.gate import Gate, scored
 from albert_tf_export.graphs import QUANTIZE, Quantize, convert
@@ -173,9 +172,12 @@ def export_tflite(
             }
             if not ids_only:
                 samples[TEXT] = cases[max_length][TEXT]
-            # sentencepiece can't read a WordPiece vocabulary: its ids come from the samples.
-            is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
-            vocabulary = None if is_wordpiece else tokenizer.model_bytes
+            # sentencepiece can't read a WordPiece vocabulary, and the runner truncates on the right:
+            # there the ids come from the samples.
+            has_runner = isinstance(tokenizer, AlbertTokenizer) and (
+                tokenizer.truncation_side == "right"
+            )
+            vocabulary = tokenizer.model_bytes if has_runner else None
             differences = parity.check("tflite.py", file, samples, quantize, vocabulary)
         scores = scored(gate, model, tokenizer, "tflite.py", file, max_length) if gate else None
         report = parity.report(Path(path), file, differences, scores)

@@ -11,8 +11,10 @@ from albert_tf.errors import UserError
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import (
     AlbertForMaskedLM,
+    AlbertForMultipleChoice,
     AlbertForPreTraining,
     AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
     AlbertForTokenClassification,
     AlbertModel,
 )
@@ -95,6 +97,14 @@ def answerer(
         has_words = is_known and isinstance(tokenizer, AlbertTokenizer)
     if not has_words:
         return None
+    if tokenizer.truncation_side == "left" and not isinstance(
+        model, AlbertModel | AlbertForSequenceClassification | AlbertForMultipleChoice
+    ):
+        raise UserError(
+            "An export that answers with places in a text must truncate it on the right. Received: "
+            f"truncation_side='left' for {type(model).__name__}. Set tokenizer.truncation_side = "
+            "'right', or export with ids_only=True."
+        )
     return InWords(model, tokenizer, preprocessor, unroll, top_k or TOP_K, pooling, normalize)
 
 

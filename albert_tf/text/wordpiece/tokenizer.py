@@ -36,7 +36,7 @@ class WordPieceTokenizer(BaseTokenizer):
         tokenize_chinese_chars: make every Chinese character a word.
         model_max_length: as `AlbertTokenizer`'s.
         split_special_tokens: as `AlbertTokenizer`'s.
-        padding_side: as `AlbertTokenizer`'s.
+        padding_side, truncation_side: as `AlbertTokenizer`'s.
         **special: the special tokens: `pad_token`, `unk_token`, `cls_token`, `sep_token`,
             `mask_token`. Default: `[PAD]`, `[UNK]` and so on.
     Raises:
@@ -52,6 +52,7 @@ class WordPieceTokenizer(BaseTokenizer):
         "model_max_length": int,
         "split_special_tokens": bool,
         "padding_side": str,
+        "truncation_side": str,
         **dict.fromkeys(SPECIAL_NAMES, str),
     }
 
@@ -64,6 +65,7 @@ class WordPieceTokenizer(BaseTokenizer):
         model_max_length: int = 512,
         split_special_tokens: bool = False,
         padding_side: str = "right",
+        truncation_side: str = "right",
         **special: str,
     ):
         unknown = [name for name in special if name not in SPECIAL_NAMES]
@@ -78,7 +80,9 @@ class WordPieceTokenizer(BaseTokenizer):
         self._rules = Rules(do_lower_case, not self.keep_accents, tokenize_chinese_chars)
         self._vocabulary = Vocabulary.read(vocab_file, special)
         segmenter = WordPieceSegmenter(self._vocabulary, self._rules)
-        super().__init__(segmenter, model_max_length, split_special_tokens, padding_side)
+        super().__init__(
+            segmenter, model_max_length, split_special_tokens, padding_side, truncation_side
+        )
 
     @property
     def model_bytes(self) -> bytes:
