@@ -28,7 +28,7 @@ from albert_tf.commands.parsing import add_options, parsed_options
 from albert_tf.commands.progress import signs_of_life
 from albert_tf.commands.streams import can_flush, drop, streams
 from albert_tf.errors import UserError, one_line
-from albert_tf.quiet import import_tensorflow
+from albert_tf.quiet import import_tensorflow, without_home_files
 
 # By what a person wants to do, in the order of `albert-tf --help`.
 GROUPS: Final[dict[str, dict[str, Any]]] = {
@@ -57,7 +57,7 @@ LIGHT: Final = (sizes, build_vocab, build_data, inspect_data)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, 2 for a user's mistake, 130 for Ctrl-C."""
     try:
-        with streams():
+        with streams(), without_home_files():
             return _run(arguments)
     except BrokenPipeError:  # The reader of our output closed it.
         drop(sys.stdout, sys.stderr)
