@@ -1,4 +1,4 @@
-"""Writes files and folders atomically: beside their place, then renamed into it."""
+"""Reads files whole, within bounds; writes files and folders atomically, then renames them."""
 
 import contextlib
 import hashlib
@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,8 @@ from albert_tf.errors import UserError
 from albert_tf.locks import LOCK, locked
 
 SUMS: Final = "SHA256SUMS"
+# Bytes. In memory JSON takes some ten times as much; the largest tokenizer.json have 40 MB.
+LONGEST: Final = 2**26
 # Endings of files that people edit, and whose content is checked when they are read.
 _EDITED: Final = (".json", ".yaml", ".md", "checkpoint")
 
@@ -78,16 +81,55 @@ def as_json(content: Any, *, indent: int = 2, **options: Any) -> str:
     return json.dumps(content, indent=indent, **options) + "\n"
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Returns the JSON object in a file.
+def read_bytes(path: str | os.PathLike[str], *, most: int = LONGEST, pipes: bool = False) -> bytes:
+    """Returns the content of a file that is read whole; every such file is read here.
+
+    A model's folder may be a stranger's: a pipe in it would never end, nor would a device.
+
+    Args:
+        path: a link may lead to the file.
+        most: bytes.
+        pipes: accept a pipe, for a path that the user typed: `<(…)`, `/dev/stdin`.
+    Raises:
+        UserError: it isn't a regular file, or is larger.
+        OSError: there is no such file, it is a folder, or it can't be read.
+    """
+    # Without O_NONBLOCK, opening a pipe would wait for its writer.
+    more = 0 if pipes else getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | more)) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
+            kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
+            raise UserError(
+                f"A file to read must be a regular one. Received: {path}, which is {kind}. "
+                "Put a file there."
+            )
+        content = b""
+        while len(content) <= most and (block := file.read(2**20)):
+            content += block
+    if len(content) > most:
+        raise UserError(f"{path} must have {most:,} bytes at the most. Received more.")
+    return content
+
+
+def read_text(path: str | os.PathLike[str], *, pipes: bool = False) -> str:
+    """Returns the text of a file in UTF-8; see `read_bytes`.
 
     Raises:
-        UserError: the file holds something else, is nested too deeply or too large.
+        UnicodeDecodeError: it isn't UTF-8.
     """
+    return read_bytes(path, pipes=pipes).decode("utf-8")
+
+
+def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Returns the JSON object in a file; see `read_bytes`.
+
+    Raises:
+        UserError: the file holds something else, or is nested too deeply.
+    """
+    text = read_bytes(path)
     try:
-        if path.stat().st_size > _LONGEST_JSON:
-            raise ValueError(f"{path.stat().st_size:,} bytes, more than {_LONGEST_JSON:,}")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(text.decode("utf-8"))
         if not isinstance(content, dict):
             raise ValueError(f"a {type(content).__name__}")
     except (ValueError, RecursionError) as error:
@@ -171,7 +213,7 @@ def _read_sums(folder: Path) -> list[dict[str, str]]:
     """Returns the sums by file: one list, or several that an empty line separates."""
     path = folder / SUMS
     lists: list[dict[str, str]] = []
-    content = path.read_text("utf-8", "replace") if path.is_file() else ""
+    content = read_bytes(path).decode("utf-8", "replace") if path.exists() else ""
     for block in filter(None, content.split("\n\n")):
         lists.append({})
         for line in block.splitlines():
@@ -245,8 +287,6 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any], within: str = 
 
 
 _SHOWN: Final = 5  # differences in a message
-# Bytes. In memory JSON takes some ten times as much; the largest tokenizer.json have 40 MB.
-_LONGEST_JSON: Final = 2**26
 
 
 @contextlib.contextmanager

@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 import shutil
@@ -10,6 +11,9 @@ from albert_tf.errors import UserError
 from albert_tf.files import (
     check_apart,
     check_sums,
+    read_bytes,
+    read_json,
+    read_text,
     replace_files,
     require_same,
     write_json,
@@ -255,3 +259,56 @@ def test_errors_of_no_file_and_of_the_temporary_one_name_the_output(tmp_path):
     assert full.value.filename == str(path)
     with pytest.raises(UserError, match=f"^{path} is damaged$"), written_atomically(path) as made:
         raise UserError(f"{made} is damaged")
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a socket", "a device"])
+def test_only_regular_files_are_read(tmp_path, kind):
+    """A pipe never ends, and neither does /dev/zero."""
+    import socket
+
+    path = tmp_path / "config.json"
+    with contextlib.ExitStack() as stack:
+        if kind == "a pipe":
+            os.mkfifo(path)
+        elif kind == "a device":
+            path.symlink_to("/dev/zero")
+        else:
+            server = stack.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(os.path.relpath(path))
+        with pytest.raises((UserError, OSError), match="must be a regular one|No such device"):
+            read_json(path)
+
+
+def test_a_link_to_a_regular_file_is_read(tmp_path):
+    (tmp_path / "blob").write_text('{"a": "é"}', encoding="utf-8")
+    (tmp_path / "config.json").symlink_to("blob")
+    assert read_json(tmp_path / "config.json") == {"a": "é"}
+
+
+def test_a_file_is_read_up_to_a_limit(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(b"12345")
+    assert read_bytes(path, most=5) == b"12345"
+    with pytest.raises(UserError, match=r"a\.json must have 4 bytes at the most. Received more"):
+        read_bytes(path, most=4)
+    with path.open("wb") as file:
+        file.truncate(2**40)  # sparse
+    with pytest.raises(UserError, match="must have 67,108,864 bytes at the most"):
+        read_json(path)
+
+
+def test_a_pipe_that_the_user_typed(tmp_path):
+    read, write = os.pipe()
+    os.write(write, b"seed: 3\n")
+    os.close(write)
+    try:
+        assert read_text(f"/dev/fd/{read}", pipes=True) == "seed: 3\n"
+    finally:
+        os.close(read)
+
+
+def test_a_folder_in_the_place_of_a_file(tmp_path):
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        read_bytes(tmp_path)
+    with pytest.raises(FileNotFoundError, match="none.json"):
+        read_json(tmp_path / "none.json")

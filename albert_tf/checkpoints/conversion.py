@@ -26,7 +26,7 @@ from albert_tf.checkpoints.weights import Checkpoint, bad_values, misfits, requi
 from albert_tf.config import AlbertConfig
 from albert_tf.config_checks import unnamed_labels
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, write_sums, written_atomically
+from albert_tf.files import check_apart, read_bytes, write_sums, written_atomically
 from albert_tf.options import accepts_keywords, save_options
 
 _WRITERS: Final[dict[str, Callable[..., None]]] = {
@@ -182,7 +182,7 @@ def _write(
         more = {}
         if options.format == "keras-hub":
             vocabulary = [file for file in copies if copies[file] == keras_hub.VOCABULARY]
-            more = {"vocabulary": vocabulary[0].read_bytes()} if vocabulary else {}
+            more = {"vocabulary": read_bytes(vocabulary[0])} if vocabulary else {}
         _WRITERS[options.format](folder, checkpoint.config, checkpoint.tensors, **more)
         for file, name in copies.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -163,7 +163,9 @@ def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ..
         UserError: there are several, and none has a name that takes precedence.
     """
     known = [folder / name for name in names if (folder / name).is_file()]
-    found = known[:1] or sorted({path for ending in endings for path in folder.glob(ending)})
+    found = known[:1] or sorted(
+        {path for ending in endings for path in folder.glob(ending) if path.is_file()}
+    )
     if len(found) > 1:
         raise UserError(
             f"A folder must have one vocabulary. Received: {folder}, which has "
@@ -185,7 +187,7 @@ def _with_format(found: Found) -> Found:
         return found._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
     files = (folder / name for name in hugging_face.weight_names())
     file = next((file for file in files if file.is_file()), None)
-    if file and (folder / CONFIG).is_file():
+    if file and (folder / CONFIG).exists():  # Reading it refuses a pipe.
         return found._replace(format="hf", weights=file)
     if not file and (folder / hub_module.GRAPH).is_file():
         return found._replace(format="tf-hub", weights=folder / hub_module.VARIABLES)

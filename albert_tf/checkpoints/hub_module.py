@@ -16,6 +16,7 @@ from albert_tf.checkpoints import google, google_variants, tf_checkpoint
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.files import read_bytes
 
 GRAPH: Final = "saved_model.pb"
 VARIABLES: Final = "variables/variables"
@@ -141,7 +142,7 @@ def read_facts(folder: Path) -> Facts:
     from tensorflow.core.protobuf import saved_model_pb2
 
     try:
-        model = saved_model_pb2.SavedModel.FromString((folder / GRAPH).read_bytes())
+        model = saved_model_pb2.SavedModel.FromString(read_bytes(folder / GRAPH))
         if not model.meta_graphs:
             return Facts(None, None, None)
         # A module of TensorFlow 1 has a graph for training too, tagged "train".

@@ -1,7 +1,8 @@
 """Hugging Face's directory: `config.json` beside weights of PyTorch, TensorFlow or Flax."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from albert_tf.checkpoints import hdf5, names, weight_files
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, listed
 from albert_tf.files import as_json, read_json, replace_files
 
 CONFIG: Final = "config.json"
@@ -21,6 +22,10 @@ WEIGHT_FILES: Final = (WEIGHTS, "pytorch_model.bin", "tf_model.h5", "flax_model.
 _WORDS: Final = "embeddings.word_embeddings.weight"
 _DECODER: Final = "predictions.decoder.weight"
 _BIASES: Final = ("predictions.decoder.bias", "predictions.bias")
+# Tensors that tied weights make redundant: a file may lack them though its index lists them.
+_COPIES: Final = names.REDUNDANT | {"predictions.bias"}
+_LONGEST_NAME: Final = 255  # bytes, as file systems have it
+_NOTHING: Final = np.zeros(0, "float32")
 _TOP: Final = frozenset({names.BACKBONE, "embeddings", "encoder", names.POOLER, *names.HEADS})
 # The last step of a Keras or Flax weight's name. Their kernels are transposed.
 _LAST: Final = {
@@ -31,6 +36,8 @@ _LAST: Final = {
     "embeddings": "weight",
     "beta": "bias",
 }
+Renamed = tuple[str, str, np.ndarray]  # the name in PyTorch without "albert.", the file's, values
+Rename = Callable[[Mapping[str, np.ndarray]], Iterator[Renamed]]
 
 
 class Named(NamedTuple):
@@ -121,87 +128,115 @@ def shard_names(index: Path) -> list[str]:
     Raises:
         UserError: the index is damaged, or names files in another folder.
     """
+    return list(_listed_tensors(index))
+
+
+def _listed_tensors(index: Path) -> dict[str, list[str]]:
+    """Returns the names of the tensors that an index lists, by the file that it says has them."""
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise UserError(
             f'{index} must have a "weight_map", from names to files. Received none. Copy it again '
             "from its source."
         )
-    found = sorted({str(name) for name in weight_map.values()})
     ending = PurePosixPath(index.name.removesuffix(INDEX)).suffix
-    for name in found:
-        if PurePosixPath(name).name != name or "\\" in name or not name.endswith(ending):
-            raise UserError(f"{index} must name {ending} files beside it. Received: {name[:99]!r}.")
-    return found
+    found: dict[str, list[str]] = {}
+    for tensor, file in weight_map.items():
+        name = str(file)
+        is_plain = PurePosixPath(name).name == name and "\\" not in name and name.endswith(ending)
+        if not is_plain or len(name.encode(errors="replace")) > _LONGEST_NAME:
+            raise UserError(
+                f"{index} must name {ending} files beside it. Received: {name[:99]!r}. Names have "
+                f"{_LONGEST_NAME} bytes at the most. Copy it again from its source."
+            )
+        found.setdefault(name, []).append(tensor)
+    return dict(sorted(found.items()))
 
 
 def _read_file(path: Path) -> Named:
     if path.name.endswith(INDEX):
         return _read_shards(path)
+    tensors, rename = _load(path)
+    return collected(rename(tensors))
+
+
+def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Rename]:
+    """Returns the tensors of a file by their names in it, and the function that renames them.
+
+    Args:
+        shard: whether it is one of several: those of HDF5 have no group for each layer.
+    """
     if path.suffix == ".bin":
-        return from_pytorch(weight_files.read_pytorch(path))
+        return weight_files.read_pytorch(path), from_pytorch
     if path.suffix == ".h5":
-        return from_keras(hdf5.read(path), groups=True)
+        return hdf5.read(path), partial(from_keras, groups=not shard)
     if path.suffix == ".msgpack":
-        return from_flax(weight_files.read_flax(path))
+        return weight_files.read_flax(path), from_flax
     tensors, metadata = weight_files.read_tensors(path)
     tensors = {name: weight_files.as_float32(tensor) for name, tensor in tensors.items()}
     if metadata.get("format") == "tf":
-        return from_keras(tensors)
+        return tensors, from_keras
     if metadata.get("format") == "flax":
-        return from_flax(tensors, separator=".")
-    return from_pytorch(tensors)
+        return tensors, partial(from_flax, separator=".")
+    return tensors, from_pytorch
 
 
 def _read_shards(index: Path) -> Named:
-    files = [index.parent / name for name in shard_names(index)]
-    missing = [file.name for file in files if not file.is_file()]
+    """Reads all shards as if they were one file, which must hold what the index says of each."""
+    weight_map = _listed_tensors(index)
+    missing = [name for name in weight_map if not (index.parent / name).is_file()]
     if missing:
         raise UserError(
             f"{index} names files that must lie beside it. Missing: {', '.join(missing)}. "
             "Copy them there."
         )
-    whole = Named({}, {})
-    for file in files:
-        shard = _read_file(file)
-        whole.tensors.update(shard.tensors)
-        whole.sources.update(shard.sources)
-    return whole
+    whole: list[Renamed] = []
+    faults = []
+    for file, sources in weight_map.items():
+        tensors, rename = _load(index.parent / file, shard=True)
+        shard = list(rename(tensors))
+        wanted = {name for name, *_ in rename(dict.fromkeys(sources, _NOTHING))}
+        found = {name for name, *_ in shard}
+        # The hub's conversion to safetensors drops copies of tied weights, and lists them still.
+        faults += [f"{file} without {name}" for name in sorted(wanted - found - _COPIES)]
+        faults += [f"{file} with {name}" for name in sorted(found - wanted)]
+        whole += shard
+    if faults:
+        raise UserError(
+            f"Each shard must hold the tensors that {index} lists for it, and no others. Received: "
+            f"{listed(faults)}. Copy the index and all shards again from one source."
+        )
+    return collected(whole)
 
 
-def from_pytorch(tensors: Mapping[str, np.ndarray]) -> Named:
+def from_pytorch(tensors: Mapping[str, np.ndarray]) -> Iterator[Renamed]:
     """Renames tensors of PyTorch, also of its old releases and of `DataParallel`."""
-    renamed = []
     for source, tensor in tensors.items():
         name = source.removeprefix("module.").removeprefix(f"{names.BACKBONE}.")
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
             name = name.removesuffix(old) + new if name.endswith(old) else name
-        renamed.append((name, source, tensor))
-    return _collected(renamed)
+        yield name, source, tensor
 
 
-def from_keras(tensors: Mapping[str, np.ndarray], groups: bool = False) -> Named:
+def from_keras(tensors: Mapping[str, np.ndarray], groups: bool = False) -> Iterator[Renamed]:
     """Renames tensors of TensorFlow, such as `tf_albert_model/albert/pooler/kernel:0`.
 
     Args:
         tensors: by name.
         groups: whether each name begins with its layer's group, as in HDF5 files.
     """
-    renamed = []
     for source, tensor in tensors.items():
         steps = source.removesuffix(":0").replace("_._", "/").split("/")
-        renamed.append(_transposed(steps[groups:], source, tensor))
-    return _collected(renamed)
+        yield _transposed(steps[groups:], source, tensor)
 
 
-def from_flax(tensors: Mapping[str, np.ndarray], separator: str = "/") -> Named:
+def from_flax(tensors: Mapping[str, np.ndarray], separator: str = "/") -> Iterator[Renamed]:
     """Renames tensors of Flax, such as `albert/pooler/kernel`."""
-    return _collected(
-        _transposed(source.split(separator), source, tensor) for source, tensor in tensors.items()
-    )
+    for source, tensor in tensors.items():
+        yield _transposed(source.split(separator), source, tensor)
 
 
-def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> tuple[str, str, np.ndarray]:
+def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> Renamed:
     start = next((place for place, step in enumerate(steps) if step in _TOP), None)
     if start is None:  # unknown: it keeps its name, and the error lists it
         return source, source, tensor
@@ -213,7 +248,12 @@ def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> tuple[str,
     return ".".join((*steps[:-1], _LAST.get(steps[-1], steps[-1]))), source, tensor
 
 
-def _collected(renamed: Iterable[tuple[str, str, np.ndarray]]) -> Named:
+def collected(renamed: Iterable[Renamed]) -> Named:
+    """Returns the tensors of a checkpoint, each once, with its ties resolved.
+
+    Raises:
+        UserError: a weight is there twice with other values, or a tied one differs.
+    """
     tensors: dict[str, np.ndarray] = {}
     sources: dict[str, str] = {}
     for name, source, tensor in renamed:

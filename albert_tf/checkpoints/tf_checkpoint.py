@@ -10,6 +10,7 @@ import numpy as np
 
 from albert_tf.checkpoints.weight_files import no_number, require_stored
 from albert_tf.errors import UserError
+from albert_tf.files import read_bytes
 
 _OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 STATE: Final = "checkpoint"  # the file that names a folder's latest checkpoint
@@ -133,7 +134,7 @@ def _check_files(prefix: Path) -> None:
     shards = {
         match.group(2, 3)
         for path in prefix.parent.glob(f"{prefix.name}.data-*")
-        if (match := _ENDING.search(path.name))
+        if path.is_file() and (match := _ENDING.search(path.name))
     }
     total = max((count for _, count in shards), default="00001")
     missing = [
@@ -162,6 +163,6 @@ def _latest(folder: Path) -> str | None:
     path = folder / STATE
     if not path.is_file():
         return None
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = read_bytes(path).decode("utf-8", "replace")
     match = re.search(r'^\s*model_checkpoint_path:\s*"([^"]*)"', text, re.MULTILINE)
     return re.split(r"[/\\]", match.group(1))[-1] if match else None

@@ -114,12 +114,13 @@ def _masked(
     from albert_tf.data.pretraining.options import ExampleOptions
     from albert_tf.data.pretraining.records import MANIFEST, read_manifest
     from albert_tf.data.pretraining.words import word_table
+    from albert_tf.files import read_bytes
 
     path = folder / MANIFEST
     if not path.is_file():
         yield from examples
         return
-    settings = read_manifest(path.read_bytes(), str(path))["settings"]
+    settings = read_manifest(read_bytes(path), str(path))["settings"]
     options = ExampleOptions.from_dict(settings["examples"])
     if options.mode == "static":
         yield from examples

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from albert_tf.errors import UserError, short_repr
+from albert_tf.files import read_text
 from albert_tf.options import FILE, Option, Options, declared
 
 _METAVARS: Final = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
@@ -85,8 +86,8 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
             pass
 
     try:
-        found = yaml.load(path.read_text(encoding="utf-8"), Loader)
-    except OSError:
+        found = yaml.load(read_text(path, pipes=True), Loader)
+    except (OSError, UserError):
         raise
     except Exception as error:  # YAML's constructors raise whatever Python's types do.
         reason = " ".join(str(error).split())

@@ -11,6 +11,7 @@ import keras
 from albert_tf.checkpoints import finder, hub, hugging_face, weights
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
+from albert_tf.files import read_text
 from albert_tf.layers.common import ShapesFromCall
 from albert_tf.layers.embedding import WordEmbeddings
 from albert_tf.layers.ids import checked_ids
@@ -365,7 +366,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         if push_to_hub:
             path = Path(folder).expanduser().resolve()
             card = path / CARD
-            text = card.read_text(encoding="utf-8") if card.is_file() else None
+            text = read_text(card) if card.is_file() else None
             self._upload(repo_id or path.name, text, **hub_options)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:

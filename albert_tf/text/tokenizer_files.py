@@ -46,7 +46,7 @@ def read_tokenizer(
     config = folder / TOKENIZER_CONFIG
     vocabulary = _vocabulary(folder, str(name_or_path))
     check_sums(folder, vocabulary.relative_to(folder).as_posix())
-    return vocabulary, read_json(config) if config.is_file() else {}
+    return vocabulary, read_json(config) if config.exists() else {}
 
 
 def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dict[str, Any]:

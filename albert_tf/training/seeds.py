@@ -1,14 +1,13 @@
 """Runs that differ by their seed: one after the other, their scores, and the best one's model."""
 
 import dataclasses
-import json
 import shutil
 import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.files import require_same, write_json
+from albert_tf.files import read_json, require_same, write_json
 from albert_tf.options import FILE, save_options
 from albert_tf.training.checkpoints import LOGS, REPORT, copy_files, remove_folder
 from albert_tf.training.options import CHECKPOINTS, FinetuningOptions
@@ -79,6 +78,6 @@ def finished(output: Path, settings: Mapping[str, Any]) -> Report | None:
     """
     if not (output / REPORT).is_file():
         return None
-    report = json.loads((output / REPORT).read_text(encoding="utf-8"))
+    report = read_json(output / REPORT)
     require_same(output, report["settings"], settings)
     return report

@@ -8,6 +8,7 @@ import safetensors.numpy
 
 from albert_tf.checkpoints import hugging_face, names
 from albert_tf.checkpoints.finder import find
+from albert_tf.checkpoints.hugging_face import collected
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.models import (
@@ -111,15 +112,58 @@ def write_safetensors_of(kind):
     return write
 
 
-def write_shards(folder, tensors):
-    ordered = sorted(tensors)
+def write_shards(folder, tensors, split=None):
+    """Writes two shards of safetensors; `split` gives each tensor's, by its name without prefix."""
+    split = split or {name: place % 2 for place, name in enumerate(sorted(tensors))}
     weight_map = {}
-    for number, part in enumerate((ordered[::2], ordered[1::2])):
+    for number in (0, 1):
         file = f"model-{number}.safetensors"
-        stored = {names.stored_name(name): tensors[name] for name in part}
+        stored = {
+            names.stored_name(name): tensors[name] for name in tensors if split[name] == number
+        }
         safetensors.numpy.save_file(stored, folder / file)
         weight_map |= dict.fromkeys(stored, file)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    write_index(folder, "model.safetensors", weight_map)
+
+
+def write_index(folder, file, weight_map):
+    (folder / f"{file}.index.json").write_text(json.dumps({"weight_map": weight_map}))
+
+
+def halves(tensors):
+    """Both halves of the tensors, by number."""
+    ordered = sorted(tensors)
+    return {n: {name: tensors[name] for name in ordered[n::2]} for n in (0, 1)}
+
+
+def write_h5_shards(folder, tensors):
+    """As transformers 4 wrote them: no groups, and no name of the model, which the index has."""
+    weight_map = {}
+    for number, part in halves(tensors).items():
+        with h5py.File(folder / f"tf_model-{number}.h5", "w") as file:
+            for path, stored in (kerass(*item) for item in part.items()):
+                file[path] = stored
+                weight_map[f"tf_albert_for_pre_training/{path}"] = f"tf_model-{number}.h5"
+    write_index(folder, "tf_model.h5", weight_map)
+
+
+def write_msgpack_shards(folder, tensors):
+    weight_map = {}
+    for number, part in halves(tensors).items():
+        write_msgpack(folder, part)
+        (folder / "flax_model.msgpack").rename(folder / f"flax_model-{number}.msgpack")
+        paths = ("/".join(flaxes(*item)[0]) for item in part.items())
+        weight_map |= dict.fromkeys(paths, f"flax_model-{number}.msgpack")
+    write_index(folder, "flax_model.msgpack", weight_map)
+
+
+def write_bin_shards(folder, tensors):
+    weight_map = {}
+    for number, part in halves(tensors).items():
+        write_bin(folder, part)
+        (folder / "pytorch_model.bin").rename(folder / f"pytorch_model-{number}.bin")
+        weight_map |= dict.fromkeys(map(names.stored_name, part), f"pytorch_model-{number}.bin")
+    write_index(folder, "pytorch_model.bin", weight_map)
 
 
 WRITERS = {
@@ -128,15 +172,15 @@ WRITERS = {
     "pytorch_model.bin": write_bin,
     "tf_model.h5": write_h5,
     "flax_model.msgpack": write_msgpack,
+    "pytorch_model.bin.index.json": write_bin_shards,
+    "tf_model.h5.index.json": write_h5_shards,
+    "flax_model.msgpack.index.json": write_msgpack_shards,
 }
 
 
 @pytest.mark.parametrize(
     "file",
-    [
-        pytest.param(file, marks=pytest.mark.peers) if file.endswith(".bin") else file
-        for file in WRITERS
-    ],
+    [pytest.param(file, marks=pytest.mark.peers) if ".bin" in file else file for file in WRITERS],
 )
 def test_each_file_gives_the_same(folder, small_config, tensors, file):
     WRITERS[file](folder, tensors)
@@ -212,6 +256,86 @@ def test_old_names_and_a_prefix_of_data_parallel(folder, tensors):
     )
 
 
+@pytest.mark.parametrize("other_shard", [0, 1])
+def test_a_decoder_in_another_shard_that_is_not_tied(folder, tensors, other_shard):
+    decoder, words = "predictions.decoder.weight", "embeddings.word_embeddings.weight"
+    split = dict.fromkeys(tensors, 1 - other_shard) | {decoder: other_shard}
+    write_shards(folder, {**tensors, decoder: tensors[words].copy()}, split)
+    AlbertForMaskedLM.from_pretrained(folder)
+    write_shards(folder, {**tensors, decoder: tensors[words] + 1}, split)
+    with pytest.raises(UserError, match="must use the word table itself"):
+        AlbertForMaskedLM.from_pretrained(folder)
+
+
+def test_the_decoders_bias_in_another_shard_is_the_one_that_counts(folder, tensors):
+    decoder = "predictions.decoder.bias"
+    for number in (0, 1):
+        split = dict.fromkeys(tensors, 1 - number) | {decoder: number}
+        write_shards(folder, {**tensors, decoder: tensors["predictions.bias"] + 1}, split)
+        found = find(folder).read().tensors["predictions.bias"]
+        np.testing.assert_array_equal(found, tensors["predictions.bias"] + 1)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, marks=pytest.mark.peers) if ".bin" in file else file
+        for file in WRITERS
+        if file.endswith("index.json")
+    ],
+)
+def test_an_index_must_be_true(folder, tensors, file):
+    WRITERS[file](folder, tensors)
+    index = folder / file
+    true = json.loads(index.read_text())["weight_map"]
+    bias = next(name for name in true if "pooler" in name and "bias" in name)
+    here, there = true[bias], next(shard for shard in true.values() if shard != true[bias])
+    for wrong, received in (
+        ({**true, bias: there}, f"({here} with|{there} without) pooler.bias"),
+        ({name: true[name] for name in true if name != bias}, f"{here} with pooler.bias"),
+        ({**true, "classifier/bias" if "/" in bias else "classifier.bias": here}, "without class"),
+    ):
+        write_index(folder, file.removesuffix(".index.json"), wrong)
+        with pytest.raises(UserError, match=f"(?s)lists for it, and no others.*{received}"):
+            find(folder).read()
+
+
+def test_one_weight_in_two_shards(folder, tensors):
+    write_shards(folder, tensors)
+    index = json.loads((folder / "model.safetensors.index.json").read_text())["weight_map"]
+    other = f"model-{1 - int(index['albert.pooler.bias'][6])}.safetensors"
+    shard = safetensors.numpy.load_file(folder / other)
+    safetensors.numpy.save_file(
+        {**shard, "albert.pooler.bias": tensors["pooler.bias"] + 1}, folder / other
+    )
+    with pytest.raises(UserError, match=f"and no others. Received: {other} with pooler.bias"):
+        find(folder).read()
+    # Under its other name it can be listed, and the values decide.
+    safetensors.numpy.save_file(
+        {**shard, "pooler.bias": tensors["pooler.bias"] + 1}, folder / other
+    )
+    write_index(folder, "model.safetensors", {**index, "pooler.bias": other})
+    with pytest.raises(UserError, match="hold each weight once. Received pooler.bias"):
+        find(folder).read()
+
+
+def test_an_index_may_list_the_copies_of_tied_weights(folder, tensors):
+    """The hub's conversion to safetensors drops them from the shards alone."""
+    write_shards(folder, tensors)
+    index = json.loads((folder / "model.safetensors.index.json").read_text())["weight_map"]
+    copy = {"predictions.decoder.weight": "model-0.safetensors"}
+    write_index(folder, "model.safetensors", {**index, **copy})
+    assert find(folder).read().tensors.keys() == tensors.keys()
+
+
+def test_a_shards_name_beyond_what_file_systems_have(folder, tensors):
+    write_shards(folder, tensors)
+    name = "ä" * 123 + ".safetensors"  # 135 characters, 258 bytes
+    write_index(folder, "model.safetensors", {"pooler.bias": name})
+    with pytest.raises(UserError, match="files beside it. Received: 'ää.*255 bytes"):
+        find(folder).read()
+
+
 def test_a_missing_shard(folder, tensors):
     write_shards(folder, tensors)
     (folder / "model-1.safetensors").unlink()
@@ -268,7 +392,7 @@ KERNEL = np.arange(10, dtype="float32").reshape(2, 5)
     ],
 )
 def test_names_of_pytorch(source, name):
-    named = hugging_face.from_pytorch({source: WORDS})
+    named = collected(hugging_face.from_pytorch({source: WORDS}))
     np.testing.assert_array_equal(named.tensors[name], WORDS)
     assert named.sources == {name: source}
 
@@ -289,18 +413,20 @@ def test_names_of_pytorch(source, name):
     ],
 )
 def test_kernels_of_keras_are_transposed(source, groups, name):
-    named = hugging_face.from_keras({source: KERNEL}, groups)
+    named = collected(hugging_face.from_keras({source: KERNEL}, groups))
     np.testing.assert_array_equal(named.tensors[name], KERNEL.T)
     assert named.sources == {name: source}
 
 
 def test_tables_and_norms_are_not():
-    named = hugging_face.from_keras(
-        {
-            "albert/embeddings/word_embeddings/weight:0": WORDS,
-            "albert/embeddings/token_type_embeddings/embeddings:0": KERNEL,
-            "albert/embeddings/LayerNorm/gamma:0": WORDS[0],
-        }
+    named = collected(
+        hugging_face.from_keras(
+            {
+                "albert/embeddings/word_embeddings/weight:0": WORDS,
+                "albert/embeddings/token_type_embeddings/embeddings:0": KERNEL,
+                "albert/embeddings/LayerNorm/gamma:0": WORDS[0],
+            }
+        )
     )
     np.testing.assert_array_equal(named.tensors["embeddings.word_embeddings.weight"], WORDS)
     np.testing.assert_array_equal(named.tensors["embeddings.token_type_embeddings.weight"], KERNEL)
@@ -313,28 +439,29 @@ def test_names_of_flax(separator):
     given = dict(
         zip((name.replace("/", separator) for name in names), (WORDS, KERNEL), strict=True)
     )
-    found = hugging_face.from_flax(given, separator).tensors
+    found = collected(hugging_face.from_flax(given, separator)).tensors
     np.testing.assert_array_equal(found["embeddings.word_embeddings.weight"], WORDS)
     np.testing.assert_array_equal(found["pooler.weight"], KERNEL.T)
 
 
 def test_an_unknown_weight_keeps_its_name():
-    assert list(hugging_face.from_keras({"other/kernel:0": KERNEL}).tensors) == ["other/kernel:0"]
+    assert [name for name, *_ in hugging_face.from_keras({"other/kernel:0": KERNEL})] == [
+        "other/kernel:0"
+    ]
 
 
 def test_one_weight_twice():
     twice = {"albert.pooler.bias": WORDS[0], "pooler.bias": WORDS[0].copy()}
-    assert list(hugging_face.from_pytorch(twice).tensors) == ["pooler.bias"]
+    assert list(collected(hugging_face.from_pytorch(twice)).tensors) == ["pooler.bias"]
     twice["pooler.bias"] += 1
     with pytest.raises(UserError, match="each weight once. Received pooler.bias as albert.pooler"):
-        hugging_face.from_pytorch(twice)
+        collected(hugging_face.from_pytorch(twice))
 
 
 def test_the_decoders_bias_is_the_one_that_counts():
     # transformers' TFAlbertMLMHead adds `decoder_bias` and never `bias`; in PyTorch they are one.
-    named = hugging_face.from_keras(
-        {"predictions/bias:0": WORDS[0], "predictions/decoder/bias:0": WORDS[1]}
-    )
+    both = {"predictions/bias:0": WORDS[0], "predictions/decoder/bias:0": WORDS[1]}
+    named = collected(hugging_face.from_keras(both))
     assert list(named.tensors) == ["predictions.bias"]
     np.testing.assert_array_equal(named.tensors["predictions.bias"], WORDS[1])
     assert named.sources["predictions.bias"] == "predictions/decoder/bias:0"
@@ -342,10 +469,10 @@ def test_the_decoders_bias_is_the_one_that_counts():
 
 def test_a_decoder_that_is_not_tied():
     tied = {"embeddings.word_embeddings.weight": WORDS, "predictions.decoder.weight": WORDS}
-    assert "predictions.decoder.weight" in hugging_face.from_pytorch(tied).tensors
+    assert "predictions.decoder.weight" in collected(hugging_face.from_pytorch(tied)).tensors
     tied["predictions.decoder.weight"] = WORDS + 1
     with pytest.raises(UserError, match="must use the word table itself"):
-        hugging_face.from_pytorch(tied)
+        collected(hugging_face.from_pytorch(tied))
 
 
 def test_an_index_that_names_itself(folder, tensors):

@@ -69,7 +69,8 @@ class Output:
 
     def read(self, name: str) -> bytes:
         """The content of a file."""
-        return bytes(self._files.cat_file(self._path(name)))
+        path = self._path(name)
+        return files.read_bytes(path) if self.is_local else bytes(self._files.cat_file(path))
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
         """Writes the same bytes for the same content."""

@@ -27,6 +27,7 @@ from albert_tf.data.pretraining.records import (
 )
 from albert_tf.data.pretraining.words import WordTable, word_table
 from albert_tf.errors import UserError, listed
+from albert_tf.files import read_bytes
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 Path = str | os.PathLike[str]
@@ -158,9 +159,14 @@ def _manifest(folder: str) -> dict[str, Any]:
     path = f"{folder}/{MANIFEST}"
     if not tf.io.gfile.exists(path):
         raise _unfinished(folder)
+    return read_manifest(_content(path), path)
+
+
+def _content(path: str) -> bytes:
+    if not is_remote(path):
+        return read_bytes(path)
     with tf.io.gfile.GFile(path, "rb") as file:
-        content = file.read()
-    return read_manifest(content, path)
+        return bytes(file.read())
 
 
 def _unfinished(folder: str) -> UserError:
@@ -188,8 +194,7 @@ def _word_table(folder: str) -> WordTable:
     """Reads the table beside the records, or makes it if an earlier version wrote them."""
     path = f"{folder}/{WORDS}"
     if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path, "rb") as file:
-            content = file.read()
+        content = _content(path)
         try:
             return WordTable.from_json(json.loads(content))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
