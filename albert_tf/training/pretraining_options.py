@@ -183,7 +183,7 @@ class PretrainingOptions(DeviceOptions):
             )
         if self.batch_size % self.micro_batches:
             raise UserError(
-                "batch_size must be a multiple of micro_batches. Received: "
+                "batch_size must be a multiple of the replicas times micro_batches. Received: "
                 f"batch_size={self.batch_size}, micro_batches={self.micro_batches}."
             )
         if self.warmup_steps >= self.steps:
