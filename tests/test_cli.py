@@ -141,7 +141,7 @@ def files(tmp_path, monkeypatch):
         ),
         (
             "pretrain --data data.csv --size tiny --output o --batch-size 7 --micro-batches 2",
-            "multiple of the replicas times micro_batches. Received: batch_size=7, micro_batches=2.",
+            "of the replicas times micro_batches. Received: batch_size=7, micro_batches=2.",
         ),
         (
             "export tflite --model small --output o --max-length 9999",
