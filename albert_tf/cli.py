@@ -28,7 +28,8 @@ from albert_tf.commands.parsing import add_options, parsed_options
 from albert_tf.commands.progress import signs_of_life
 from albert_tf.commands.streams import can_flush, drop, streams
 from albert_tf.errors import UserError, one_line
-from albert_tf.quiet import import_tensorflow
+from albert_tf.options import declared
+from albert_tf.quiet import import_tensorflow, without_home_files
 
 # By what a person wants to do, in the order of `albert-tf --help`.
 GROUPS: Final[dict[str, dict[str, Any]]] = {
@@ -57,7 +58,7 @@ LIGHT: Final = (sizes, build_vocab, build_data, inspect_data)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, 2 for a user's mistake, 130 for Ctrl-C."""
     try:
-        with streams():
+        with streams(), without_home_files():
             return _run(arguments)
     except BrokenPipeError:  # The reader of our output closed it.
         drop(sys.stdout, sys.stderr)
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    command = None
     try:
         command, options = _parsed(arguments)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -81,12 +83,22 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _failed(str(error))
     except MemoryError as error:
         return _failed(
-            f"The command must fit into memory. Received: {str(error) or 'no memory left'}. Give a "
-            "smaller --batch-size or --max-length, or less input."
+            f"The command must fit into memory. Received: {str(error) or 'no memory left'}. "
+            f"{_smaller(command)}"
         )
     except KeyboardInterrupt:
         print("\nalbert-tf: stopped.", file=sys.stderr)
         return 130
+
+
+def _smaller(command: Any) -> str:
+    """Says what takes less memory, by the options that a command has."""
+    sizes = ("batch_size", "max_length", "max_seq_length", "sample_bytes", "workers")
+    known = declared(command.OPTIONS) if command else {}
+    flags = [f"--{name.replace('_', '-')}" for name in sizes if name in known]
+    if not flags:
+        return "Close other programs, or use a machine with more memory."
+    return f"Give a smaller {' or '.join(flags)}, or less input."
 
 
 def _parsed(arguments: Sequence[str] | None) -> tuple[Any, Any]:

@@ -1,13 +1,17 @@
+import dataclasses
 import errno
 import gzip
+import importlib
 import io
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import albert_tf
 from albert_tf import cli
 from albert_tf.commands.streams import streams
 from albert_tf.config import AlbertConfig
@@ -110,6 +114,43 @@ def files(tmp_path, monkeypatch):
         ("export tflite --model small --output o --max-length 0", "max_length must be 1 or more"),
         ("convert none o --format hf", "Received: none"),
         ("convert small folder --format hf", "must not exist yet. Received: folder"),
+        (
+            "predict --model small --task mnli --regression --part high --data data.csv "
+            "--submission o",
+            "regression is an option of --task classify. Received: True with --task mnli.",
+        ),
+        (
+            "predict --model small --task classify --data data.csv --submission data.csv",
+            "The output must be a folder. Received: data.csv, a file.",
+        ),
+        (
+            "evaluate --model classifier --task classify --data data.csv --report data.csv",
+            "The output must be a folder. Received: data.csv, a file.",
+        ),
+        (
+            "finetune --task classify --data data.csv --model tiny --output o --max-length 9999",
+            "Received: max_length=9999, max_position_embeddings=",
+        ),
+        (
+            "finetune --task classify --data data.csv --model small --output o --freeze 99",
+            "a number of layers from 1 to 4. Received: 99.",
+        ),
+        (
+            "finetune --task classify --data data.csv --model tiny --output o --vocab none",
+            "Received: none",
+        ),
+        (
+            "pretrain --data data.csv --size tiny --output o --batch-size 7 --micro-batches 2",
+            "of the replicas times micro_batches. Received: batch_size=7, micro_batches=2.",
+        ),
+        (
+            "export tflite --model small --output o --max-length 9999",
+            "Received: max_length=9999, max_position_embeddings=128.",
+        ),
+        ("export tflite --model small --output o --lengths 16 --fixed", "only choice of length"),
+        ("export tflite --model small --output o --batch 0", "batch must be above 0. Received: 0"),
+        ("export saved-model --model small --output o --normalize", "normalize needs a pooling."),
+        ("convert small o --format tf1 --dtype float16", "--dtype goes with --format hf;"),
         ("sizes --model none", "Received: none"),
         ("sizes --config folder", "A file must not be a folder. Received: folder: Is a directory"),
         ("sizes --batch-size 9999999999", "batch_size must be 2,147,483,647 or less"),
@@ -147,6 +188,60 @@ def test_errors_are_one_line(capsys, monkeypatch, error, message):
     errors = capsys.readouterr().err
     assert message in errors
     assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("sizes", "Give a smaller --batch-size or --max-length, or less input."),
+        ("build-vocab --input a --output b", "Give a smaller --sample-bytes, or less input."),
+        (
+            "build-data --input a --output b --vocab c",
+            "Give a smaller --max-seq-length or --workers, or less input.",
+        ),
+        ("embed --model a b", "Give a smaller --batch-size, or less input."),
+        ("convert a b --format hf", "Close other programs, or use a machine with more memory."),
+    ],
+)
+def test_too_little_memory(capsys, monkeypatch, line, advice):
+    """The advice names only options that the command has."""
+    command = cli.COMMANDS[line.split()[0]]
+
+    def fail(options):
+        raise MemoryError
+
+    for name in ("run", "check"):
+        monkeypatch.setattr(command, name, fail, raising=False)
+    assert cli.main(line.split()) == 2
+    assert capsys.readouterr().err.endswith(f"Received: no memory left. {advice}\n")
+
+
+def test_options_check_themselves():
+    """Each class of options converts and checks its values when it is made."""
+    classes = {
+        value
+        for path in Path(albert_tf.__file__).parent.rglob("*.py")
+        if "tests" not in path.parts and "option(" in path.read_text(encoding="utf-8")
+        for value in vars(_module(path)).values()
+        if isinstance(value, type)
+        and dataclasses.is_dataclass(value)
+        and any("help" in field.metadata for field in dataclasses.fields(value))
+    }
+    assert len(classes) > 20
+    for cls in classes:
+        values = {
+            each.name: each.choices[0] if each.choices else "1"
+            for each in declared(cls).values()
+            if each.is_required
+        }
+        for each in declared(cls).values():
+            with pytest.raises(UserError, match=f"^{each.name} must be "):
+                cls(**{**values, each.name: object()})
+
+
+def _module(path):
+    name = path.relative_to(Path(albert_tf.__file__).parents[1]).with_suffix("")
+    return importlib.import_module(".".join(name.parts))
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

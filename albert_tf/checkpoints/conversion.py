@@ -66,7 +66,7 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
     check_apart(found.weights or found.folder, output)
     checkpoint = _select(found.read(), options.without)
     if options.dtype is not None:
-        checkpoint = _cast(checkpoint, options.dtype, options.format)
+        checkpoint = _cast(checkpoint, options.dtype)
     companions = find_companions(found)
     copies = destinations(companions, options.format)
     _write(checkpoint, copies, output, options)
@@ -163,9 +163,7 @@ def _select(checkpoint: Checkpoint, without: Sequence[str]) -> Checkpoint:
     return checkpoint._replace(config=config, tensors=tensors)
 
 
-def _cast(checkpoint: Checkpoint, dtype: str, format: str) -> Checkpoint:
-    if format != "hf":
-        raise UserError(f"--dtype goes with --format hf; others are float32. Received: {format}.")
+def _cast(checkpoint: Checkpoint, dtype: str) -> Checkpoint:
     with np.errstate(over="ignore"):
         tensors = {name: tensor.astype(dtype) for name, tensor in checkpoint.tensors.items()}
     if lost := [name for name, tensor in tensors.items() if not np.isfinite(tensor).all()]:

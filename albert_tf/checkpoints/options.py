@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from albert_tf.errors import UserError
 from albert_tf.options import check_options, option
 
 
@@ -31,3 +32,7 @@ class ConversionOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.dtype is not None and self.format != "hf":
+            raise UserError(
+                f"--dtype goes with --format hf; others are float32. Received: {self.format}."
+            )

@@ -72,6 +72,10 @@ def check(options: OPTIONS) -> None:
             "A context, --context or --context-file, belongs to --question. Received: one "
             "without the other."
         )
+    if not all(map(str.strip, options.question)):
+        raise UserError("A question must not be empty. Received: ''.")
+    if options.context is not None and not options.context.strip():
+        raise UserError("A context must not be empty. Received: ''.")
     check_input(options.input)
     check_input(options.context_file)
     check_model(options.model, "AlbertForQuestionAnswering")

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from albert_tf.commands.text_options import aligned, check_model
+from albert_tf.commands.text_options import aligned, check_folder, check_model
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.options import option
 
@@ -27,6 +27,8 @@ def check(options: OPTIONS) -> None:
     """Reads the examples, and compares their labels with those of the model's configuration."""
     from albert_tf.data.tasks.named import task_of
 
+    check_folder(options.predictions)
+    check_folder(options.report)
     task = task_of(options)
     examples = task.examples("dev")
     config = check_model(options.model, task.model)

@@ -220,6 +220,16 @@ class OPTIONS:
             check_extra("onnx", "export onnx")
         if self.batch not in (None, "dynamic") and not (self.batch or "").isdecimal():
             raise UserError(f"batch must be a whole number or dynamic. Received: {self.batch!r}.")
+        if self.batch not in (None, "dynamic") and not int(self.batch):
+            raise UserError(f"batch must be above 0. Received: {self.batch}.")
+        if self.normalize and self.pooling is None:
+            raise UserError("normalize needs a pooling. Received: none. Add --pooling mean or cls.")
+        if self.lengths and (self.max_length or self.fixed):
+            other = f"max_length={self.max_length}" if self.max_length else "fixed=True"
+            raise UserError(
+                "lengths must be the only choice of length. Received: "
+                f"lengths={self.lengths} and {other}."
+            )
 
     @property
     def target(self) -> Path:
@@ -233,12 +243,17 @@ class OPTIONS:
 
 def check(options: OPTIONS) -> None:
     """Looks for the model, and refuses an output that exists or would replace it."""
+    from albert_tf.text.tokenizer import check_length
+
     target = options.target
     if options.warmup is not None and not options.warmup.is_file():
         raise UserError(f"warmup must be a file of requests. Received: {options.warmup}.")
     check_free(target, options.force)
     _check_apart(options.model, target)
     config = check_model(options.model)
+    for length in (*options.lengths, *([options.max_length] if options.max_length else [])):
+        if config:
+            check_length(config, length)
     data = _labelled(options)
     if data:
         from albert_tf.data.tasks.named import task_of
@@ -310,9 +325,7 @@ def _labelled(options: OPTIONS) -> LabelledData | None:
         )
     names = declared(LabelledData)
     chosen = {name: value for name, value in saved.items() if name in names}
-    data = LabelledData(**{**chosen, "data": options.eval_data})
-    check_options(data)
-    return data
+    return LabelledData(**{**chosen, "data": options.eval_data})
 
 
 def _check_apart(name_or_path: str, output: Path) -> None:

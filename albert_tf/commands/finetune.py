@@ -4,7 +4,7 @@ from typing import Any
 
 from albert_tf.commands.text_options import check_model
 from albert_tf.errors import escaped
-from albert_tf.training.options import FinetuningOptions, check_output
+from albert_tf.training.options import FinetuningOptions, check_frozen, check_output
 
 SUMMARY = "fine-tune a model: classes, numbers, tags, choices, questions"
 EXAMPLES = """examples:
@@ -23,14 +23,26 @@ OPTIONS = FinetuningOptions
 
 def check(options: FinetuningOptions) -> None:
     """Reads the examples and looks for the model."""
+    from albert_tf.config import AlbertConfig
     from albert_tf.data.tasks.named import check_training_data
+    from albert_tf.sizes import SIZES
+    from albert_tf.text.tokenizer import AlbertTokenizer, check_length
     from albert_tf.training.objective import check_objective
     from albert_tf.training.recipes import is_size
 
     check_output(options.output, options.force)
     check_objective(options, *check_training_data(options))
+    if options.vocab is not None:
+        AlbertTokenizer.from_pretrained(options.vocab)
     if not is_size(options.model):
-        check_model(options.model)
+        config = check_model(options.model)
+    elif options.model in SIZES:
+        config = AlbertConfig.from_size(options.model)
+    else:
+        config = AlbertConfig.from_json_file(options.model)
+    if config:
+        check_length(config, options.max_length or config.max_position_embeddings)
+        check_frozen(options.frozen_layers, config.num_hidden_layers)
 
 
 def run(options: FinetuningOptions) -> int:

@@ -89,10 +89,10 @@ def _decoded(files: list[Path]) -> Iterator[Mapping[str, Sequence[Any]]]:
     """
     from google.protobuf.message import DecodeError
 
-    from albert_tf.data.pretraining.records import decode, read_records
+    from albert_tf.data.pretraining.records import check_example, decode, read_records
 
     for path in files:
-        for record in read_records(path):
+        for number, record in enumerate(read_records(path)):
             try:
                 example = decode(record)
             except DecodeError:
@@ -102,6 +102,7 @@ def _decoded(files: list[Path]) -> Iterator[Mapping[str, Sequence[Any]]]:
                     "Records must be examples for pretraining: with masked_lm_positions, or with "
                     f"segment_a. Received: {path} with {listed(example) or 'no features'}."
                 )
+            check_example(example, f"record {number} of {path}")
             yield example
 
 
@@ -111,15 +112,15 @@ def _masked(
     """Masks records of dynamic mode by the options in the manifest, where there is one."""
     from albert_tf.data.pretraining.examples import BATCH, masked_as_read
     from albert_tf.data.pretraining.options import ExampleOptions
-    from albert_tf.data.pretraining.records import MANIFEST
+    from albert_tf.data.pretraining.records import MANIFEST, read_manifest
     from albert_tf.data.pretraining.words import word_table
-    from albert_tf.files import read_json
+    from albert_tf.files import read_bytes
 
     path = folder / MANIFEST
     if not path.is_file():
         yield from examples
         return
-    settings = read_json(path)["settings"]
+    settings = read_manifest(read_bytes(path), str(path))["settings"]
     options = ExampleOptions.from_dict(settings["examples"])
     if options.mode == "static":
         yield from examples

@@ -11,6 +11,7 @@ from albert_tf.commands.text_options import (
     Block,
     TextOptions,
     can_be_read_again,
+    check_folder,
     check_model,
     check_texts,
     load,
@@ -94,6 +95,7 @@ def _check_submission(options: OPTIONS) -> None:
         )
     from albert_tf.data.tasks.named import task_of
 
+    check_folder(options.submission)
     task = task_of(options)
     examples = task.examples("test", labelled=False)
     config = check_model(options.model, task.model)

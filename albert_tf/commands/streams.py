@@ -27,7 +27,8 @@ def streams() -> Iterator[None]:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+        with contextlib.suppress(OSError):  # a pipe in the place of the file it was opened for
+            sys.stdout.reconfigure(errors="backslashreplace")
     handler, shown = logging.lastResort, warnings.formatwarning
     before = handler.formatter if handler else None
     try:

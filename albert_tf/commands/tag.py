@@ -1,5 +1,6 @@
 """`albert-tf tag`"""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from albert_tf.commands.text_options import (
     texts,
     with_inputs,
 )
+from albert_tf.errors import UserError
 from albert_tf.options import NOT_NEGATIVE, option
 
 SUMMARY = "find entities in texts"
@@ -40,7 +42,13 @@ class OPTIONS(TextOptions):
 
 def check(options: OPTIONS) -> None:
     """Looks at texts and model."""
-    check_texts(options, "AlbertForTokenClassification")
+    config = check_texts(options, "AlbertForTokenClassification")
+    room = config.max_position_embeddings - 2 if config else math.inf
+    if options.stride is not None and options.stride >= room:
+        raise UserError(
+            "stride must be smaller than the pieces of a window. "
+            f"Received: stride={options.stride}, {room} pieces a window."
+        )
 
 
 def run(options: OPTIONS) -> int:

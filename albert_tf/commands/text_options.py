@@ -39,11 +39,13 @@ class TextOptions(AnswerOptions):
     text: tuple[str, ...] = option((), help="texts", positional=True, may_be_empty=True)
 
 
-def check_texts(options: TextOptions, model: str = "AlbertModel") -> None:
+def check_texts(options: TextOptions, model: str = "AlbertModel") -> Any:
     """Looks at texts and model without TensorFlow.
 
     Args:
         model: class of the model that the command needs.
+    Returns:
+        the model's configuration, as `check_model` does.
     Raises:
         UserError: there are no texts, or texts from both; no such file, no such model, or one of
             another task.
@@ -54,7 +56,7 @@ def check_texts(options: TextOptions, model: str = "AlbertModel") -> None:
             f"Texts come as arguments or with --input. Received: neither, or both.{hint}"
         )
     check_input(options.input)
-    check_model(options.model, model)
+    return check_model(options.model, model)
 
 
 def texts(options: TextOptions) -> Iterator[str]:
@@ -168,6 +170,12 @@ def check_input(path: str | None) -> None:
 def can_be_read_again(path: str | None) -> bool:
     """Whether texts don't come from a pipe."""
     return path is None or (path != "-" and not Path(path).is_fifo())
+
+
+def check_folder(path: Path | None) -> None:
+    """Refuses a file in the place of a folder to write."""
+    if path is not None and path.exists() and not path.is_dir():
+        raise UserError(f"The output must be a folder. Received: {path}, a file.")
 
 
 def check_model(name: str, wanted: str = "AlbertModel") -> Any:

@@ -126,6 +126,11 @@ class LabelledData:
         None, help="name of a column with ids; default: id", **_OWN_CHOICES
     )
 
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.task is not None:  # `predict` needs none for texts
+            check_task_options(self)
+
     @property
     def columns(self) -> Columns:
         """The columns of the task's files."""
@@ -161,7 +166,3 @@ class EvaluationOptions(LabelledData):
     report: Path | None = option(
         None, help="folder for a confusion matrix or scores as a picture, and the worst mistakes"
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_task_options(self)

@@ -234,6 +234,11 @@ def check_fit(tokenizer: BaseTokenizer, config: Any, max_length: int) -> None:
             "the model. Use the vocabulary that the model was trained with; after add_tokens, call "
             "model.resize_token_embeddings(len(tokenizer))."
         )
+    check_length(config, max_length)
+
+
+def check_length(config: Any, max_length: int) -> None:
+    """Refuses a longest row, in pieces, that a model of this `AlbertConfig` can't take."""
     limit = config.max_position_embeddings
     if not 3 <= max_length <= limit:
         raise UserError(

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from albert_tf.errors import UserError
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.training.options import check_frozen
 
 
 def freeze(model: PreTrainedModel, layers: int) -> None:
@@ -19,11 +19,7 @@ def freeze(model: PreTrainedModel, layers: int) -> None:
         UserError: the model has fewer layers.
     """
     encoder, count = model._backbone().encoder, model.config.num_hidden_layers
-    if layers > count:
-        raise UserError(
-            f"--freeze must be embeddings, or a number of layers from 1 to {count}. "
-            f"Received: {layers}."
-        )
+    check_frozen(layers, count)
     model._backbone().embedding.trainable = False
     encoder.frozen_layers = layers
     parts = [

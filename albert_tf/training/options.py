@@ -226,6 +226,15 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         return base._replace(**{name: value for name, value in asked.items() if value is not None})
 
 
+def check_frozen(layers: int, count: int) -> None:
+    """Refuses to freeze more layers than a model has."""
+    if layers > count:
+        raise UserError(
+            f"--freeze must be embeddings, or a number of layers from 1 to {count}. "
+            f"Received: {layers}."
+        )
+
+
 def check_output(output: Path, force: bool) -> None:
     """Refuses a file, and a folder that is neither empty nor an interrupted run's.
 

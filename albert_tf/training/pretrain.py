@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from albert_tf.data.pretraining.batches import evaluation_batches
 from albert_tf.data.pretraining.mixing import mixed_batches, taken
+from albert_tf.data.pretraining.parsing import whole_records
 from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
@@ -46,6 +47,7 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
     return on_devices(options, lambda strategy: _trained(options, strategy))
 
 
+@whole_records()
 def _trained(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     """Resumes or begins the run on this host, and returns the report."""
     sources = [find_records(each) for each in options.data]
@@ -59,6 +61,16 @@ def _trained(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     with runtime.scope(strategy):
         model, tokenizer = pretraining_model(options, max(each.max_seq_length for each in sources))
         model.compile(_optimizer(options, schedule))
+    size = model.config.vocab_size
+    for files in (*sources, *([held_out] if held_out else [])):
+        if files.table and len(files.table.starts) > size:
+            raise UserError(
+                f"Records must fit the model's vocabulary, {size:,} pieces. Received: those of "
+                f"{os.path.dirname(files.paths[0])}, for {len(files.table.starts):,}. Build the "
+                "data again with --vocab."
+            )
+    sources = [dataclasses.replace(each, vocab_size=size) for each in sources]
+    held_out = held_out and dataclasses.replace(held_out, vocab_size=size)
     data = _identity_of_all(sources, weights)
     settings = {**options.decisive(), "config": model.config.to_dict(), "data": data}
     checkpoints = Checkpoints(options.output, tokenizer, settings, options.keep)

@@ -181,6 +181,11 @@ class PretrainingOptions(DeviceOptions):
                 "There must be a weight for each of data. Received: "
                 f"{len(self.data)} of data, weights={', '.join(map(str, self.weights))}."
             )
+        if self.batch_size % self.micro_batches:
+            raise UserError(
+                "batch_size must be a multiple of the replicas times micro_batches. Received: "
+                f"batch_size={self.batch_size}, micro_batches={self.micro_batches}."
+            )
         if self.warmup_steps >= self.steps:
             raise UserError(
                 "The warm-up must be shorter than the run. "

@@ -136,7 +136,11 @@ def test_other_files(run, folder, tmp_path):
         (b"a text", "record 0 of"),
         (frame(encode({"label": [1], "x": [2]})), "with label, x."),
         (frame(b"\xff\xff"), "with no features."),
-        (frame(encode({"segment_a": [7], "segment_b": [9999]})), "an id beyond its"),
+        (frame(encode({"segment_a": [7], "segment_b": [9]})), "and no next_sentence_labels."),
+        (
+            frame(encode({"segment_a": [7], "segment_b": [9999], "next_sentence_labels": [0]})),
+            "an id beyond its",
+        ),
     ):
         path.write_bytes(content)
         status, _, errors = run(path)

@@ -4,9 +4,11 @@ Sources: TensorFlow's "TFRecord and tf.train.Example" for the files, its example
 feature.proto for the messages, protobuf.dev's "Encoding" for their bytes.
 """
 
+import json
+import math
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import IO, Any, Final
@@ -15,10 +17,12 @@ import google_crc32c
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from albert_tf.errors import UserError
+from albert_tf.data.pretraining.options import SPECIAL_COUNT
+from albert_tf.errors import UserError, listed, short_repr
 
 MANIFEST: Final = "manifest.json"  # describes the files of records beside it
 WORDS: Final = "words.json"  # the vocabulary's `words.WordTable`, for dynamic records
+RULE: Final = "Records must be"  # how each message about records begins
 _MASK: Final = 0xA282EAD8
 _HEADER: Final = struct.Struct("<QI")
 _CHECKSUM: Final = struct.Struct("<I")
@@ -137,6 +141,110 @@ def _example_class() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("albert_tf.Example"))
 
 
+_ROW: Final = ("input_ids", "input_mask", "segment_ids")
+_PREDICTED: Final = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+_SEGMENTS: Final = ("segment_a", "segment_b")
+_LABEL: Final = "next_sentence_labels"
+_LABELS: Final = (0, 1, -100)  # -100: none
+LARGEST_ID: Final = 2**31 - 1
+
+
+def check_example(
+    example: Mapping[str, Sequence[Any]],
+    place: str,
+    length: int | None = None,
+    predictions: int | None = None,
+    vocab_size: int = LARGEST_ID,
+) -> None:
+    """Refuses an example that neither build-data nor the original code would write.
+
+    Args:
+        example: its features.
+        place: of the record, for the message.
+        length, predictions: T and P; by default the example's own.
+        vocab_size: ids are below it.
+    Raises:
+        UserError: a feature is missing, has another type or size, or a value out of its range.
+    """
+    fault = _fault(example, length, predictions, vocab_size)
+    if fault:
+        raise UserError(
+            f"{RULE} examples for pretraining, all of one size. Received: {place}, with {fault}. "
+            "Make them with albert-tf build-data, or copy them again."
+        )
+
+
+def _fault(
+    example: Mapping[str, Sequence[Any]],
+    length: int | None,
+    predictions: int | None,
+    vocab_size: int,
+) -> str | None:
+    """Returns the first fault of an example."""
+    is_masked = _PREDICTED[0] in example
+    names = (*_ROW, *_PREDICTED, _LABEL) if is_masked else (*_SEGMENTS, _LABEL)
+    if missing := [name for name in names if name not in example]:
+        return f"{listed(sorted(example)) or 'no features'}, and no {listed(missing)}"
+    for name in names:
+        kind = float if name == "masked_lm_weights" else int
+        if not all(isinstance(value, kind) for value in example[name]):
+            return f"{name} of another type"
+    if len(example[_LABEL]) != 1 or example[_LABEL][0] not in _LABELS:
+        return f"{_LABEL} {short_repr(list(example[_LABEL]))}"
+    if is_masked:
+        length, predictions = (
+            size or len(example[name])
+            for size, name in ((length, _ROW[0]), (predictions, _PREDICTED[0]))
+        )
+        sizes = {**dict.fromkeys(_ROW, length), **dict.fromkeys(_PREDICTED, predictions)}
+        for name, size in sizes.items():
+            if len(example[name]) != size:
+                return f"{len(example[name]):,} values of {name} instead of {size:,}"
+        if not all(weight >= 0 and math.isfinite(weight) for weight in example[_PREDICTED[2]]):
+            return f"{_PREDICTED[2]} that aren't 0 or more"
+    elif not all(example[name] for name in _SEGMENTS):
+        return "an empty segment"
+    elif length and sum(len(example[name]) for name in _SEGMENTS) + SPECIAL_COUNT > length:
+        return f"more pieces than max_seq_length, {length:,}"
+    limits = {
+        **dict.fromkeys(("input_ids", "masked_lm_ids", *_SEGMENTS), vocab_size),
+        **dict.fromkeys(("input_mask", "segment_ids"), 2),
+        "masked_lm_positions": length,
+    }
+    for name, limit in limits.items():
+        values = example.get(name, ())
+        if limit and not all(0 <= value < limit for value in values):
+            return f"{name} outside of 0 to {limit - 1:,}"
+    return None
+
+
+def read_manifest(content: bytes | str, path: str) -> dict[str, Any]:
+    """Reads a manifest.
+
+    Args:
+        path: of the file, for the message.
+    Raises:
+        UserError: it isn't one of build-data.
+    """
+    try:
+        found = json.loads(content)
+        shards = [(each["file"], each["records"], each["bytes"]) for each in found["shards"]]
+        is_ours = isinstance(found["settings"]["examples"], dict) and all(
+            isinstance(name, str)
+            and "/" not in name
+            and all(type(count) is int and 0 <= count < 2**63 for count in counts)
+            for name, *counts in shards
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        is_ours = False
+    if not is_ours:
+        raise UserError(
+            f"{MANIFEST} must be build-data's. Received: {path}, which is damaged or another one. "
+            "Copy it again."
+        )
+    return dict(found)
+
+
 def frame(record: bytes) -> bytes:
     """A record's bytes in a file: its length, the record, and a checksum after each."""
     length = struct.pack("<Q", len(record))
@@ -150,16 +258,26 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[bytes]:
         UserError: a record is damaged or cut short; the message names the file and the record.
     """
     with open(path, "rb") as file:
-        number = 0
-        while header := file.read(_HEADER.size):
-            yield _record(file, header, f"record {number} of {path}")
-            number += 1
+        yield from records_in(file, os.fstat(file.fileno()).st_size, os.fspath(path))
 
 
-def _record(file: IO[bytes], header: bytes, name: str) -> bytes:
+def records_in(file: IO[bytes], size: int, name: str) -> Iterator[bytes]:
+    """The records of an open file of `size` bytes; see `read_records`."""
+    number, left = 0, size
+    while header := file.read(_HEADER.size):
+        left -= len(header)
+        record = _record(file, header, left, f"record {number} of {name}")
+        left -= len(record) + _CHECKSUM.size
+        number += 1
+        yield record
+
+
+def _record(file: IO[bytes], header: bytes, left: int, name: str) -> bytes:
     if len(header) < _HEADER.size or _checksum(header[:8]) != header[8:]:
         raise _damaged(name)
     (size, _) = _HEADER.unpack(header)
+    if size > left:
+        raise _damaged(name)
     record, checksum = file.read(size), file.read(_CHECKSUM.size)
     if _checksum(record) != checksum:
         raise _damaged(name)
@@ -168,7 +286,7 @@ def _record(file: IO[bytes], header: bytes, name: str) -> bytes:
 
 def _damaged(name: str) -> UserError:
     return UserError(
-        f"Records must be whole. Received: {name}, which is damaged, cut short, or not of a "
+        f"{RULE} whole. Received: {name}, which is damaged, cut short, or not of a "
         "TFRecord file. Run the build-data command that wrote it again: it repairs the file."
     )
 

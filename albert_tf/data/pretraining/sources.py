@@ -5,7 +5,7 @@ import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +16,15 @@ from google.protobuf.message import DecodeError
 
 from albert_tf.data.corpus.files import file_system, find_inputs, is_remote
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.data.pretraining.records import MANIFEST, WORDS
+from albert_tf.data.pretraining.records import (
+    LARGEST_ID,
+    MANIFEST,
+    WORDS,
+    check_example,
+    decode,
+    read_manifest,
+    records_in,
+)
 from albert_tf.data.pretraining.words import WordTable, word_table
 from albert_tf.errors import UserError, listed
 from albert_tf.files import read_bytes
@@ -37,6 +45,7 @@ class RecordFiles:
         max_seq_length, predictions: T and P of an example.
         dynamic: options by which examples are masked while they are read; None in static mode.
         table: the vocabulary's words, for masking; None in static mode.
+        vocab_size: ids are below it.
     """
 
     paths: tuple[str, ...]
@@ -45,6 +54,7 @@ class RecordFiles:
     predictions: int
     dynamic: ExampleOptions | None = None
     table: WordTable | None = None
+    vocab_size: int = LARGEST_ID
 
     def steps_per_epoch(self, batch_size: int, workers: int = 1) -> int:
         """Returns the number of full batches of each worker in an epoch.
@@ -101,32 +111,55 @@ def _of_directory(folder: str) -> RecordFiles:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(_check_size, paths, [shard["bytes"] for shard in shards]))
     options = ExampleOptions.from_dict(manifest["settings"]["examples"])
-    is_dynamic = options.mode == "dynamic"
-    return RecordFiles(
+    table = _word_table(folder) if options.mode == "dynamic" else None
+    files = RecordFiles(
         paths,
         tuple(shard["records"] for shard in shards),
         options.max_seq_length,
         options.predictions,
-        options if is_dynamic else None,
-        _word_table(folder) if is_dynamic else None,
+        options if table else None,
+        table,
+        len(table.starts) if table else LARGEST_ID,
     )
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(lambda path: _check_first(path, files), paths))
+    return files
+
+
+def _check_first(path: str, files: RecordFiles) -> None:
+    """Looks at the first record of a file: all are alike, unless the file was made elsewhere."""
+    record = next(_records(path), None)
+    if record is not None:
+        example = _decoded(record, path)
+        is_masked = "masked_lm_positions" in example
+        if is_masked == bool(files.dynamic):
+            mode = "static" if is_masked else "dynamic"
+            raise UserError(
+                f"{MANIFEST} must be of the files beside it. Received: {path}, which is in another "
+                f"mode, {mode}. Copy the folder again."
+            )
+        sizes = files.max_seq_length, files.predictions
+        check_example(example, f"record 0 of {path}", *sizes, files.vocab_size)
+
+
+def _records(path: str) -> Iterator[bytes]:
+    """The records of a file here or at a URL."""
+    with tf.io.gfile.GFile(path, "rb") as file:
+        yield from records_in(file, file.size(), path)
+
+
+def _decoded(record: bytes, path: str) -> dict[str, list[Any]]:
+    try:
+        return decode(record)
+    except DecodeError as error:
+        raise UserError(f"Records must be of tf.train.Example. Received: {path}.") from error
 
 
 def _manifest(folder: str) -> dict[str, Any]:
     path = f"{folder}/{MANIFEST}"
     if not tf.io.gfile.exists(path):
         raise _unfinished(folder)
-    content = _content(path)
-    try:
-        found = json.loads(content)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not {"settings", "shards"} <= found.keys():
-        raise UserError(
-            f"{MANIFEST} must be build-data's. Received: {path}, which is damaged or another one. "
-            "Copy it again."
-        )
-    return found
+    return read_manifest(_content(path), path)
 
 
 def _content(path: str) -> bytes:
@@ -161,7 +194,14 @@ def _word_table(folder: str) -> WordTable:
     """Reads the table beside the records, or makes it if an earlier version wrote them."""
     path = f"{folder}/{WORDS}"
     if tf.io.gfile.exists(path):
-        return WordTable.from_json(json.loads(_content(path)))
+        content = _content(path)
+        try:
+            return WordTable.from_json(json.loads(content))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UserError(
+                f"{WORDS} must be build-data's. Received: {path}, which is damaged or another one. "
+                "Copy it again."
+            ) from error
     if not is_remote(folder):
         return word_table(AlbertTokenizer.from_pretrained(folder))
     with tempfile.TemporaryDirectory() as copied:
@@ -173,33 +213,21 @@ def _word_table(folder: str) -> WordTable:
 
 def _of_files(paths: list[str]) -> RecordFiles:
     """Files without a manifest: records in static mode."""
-    counts = tuple(map(_count, paths))
+    counts = tuple(sum(1 for _ in _records(path)) for path in paths)
     if not any(counts):
         raise UserError(f"There must be records. Received: none in {listed(paths)}.")
     first = next(path for path, count in zip(paths, counts, strict=True) if count)
-    record = next(iter(tf.data.TFRecordDataset(first))).numpy()
-    try:
-        features = tf.train.Example.FromString(record).features.feature
-    except DecodeError as error:
-        raise UserError(f"Records must be of tf.train.Example. Received: {first}.") from error
-    names = ", ".join(sorted(features))  # before a look at one that is missing adds it
+    example = _decoded(next(_records(first)), first)
     length, predictions = (
-        len(features[name].int64_list.value) for name in ("input_ids", "masked_lm_positions")
+        len(example.get(name, ())) for name in ("input_ids", "masked_lm_positions")
     )
     if not length or not predictions:
         raise UserError(
             "Records without a manifest must have input_ids and masked_lm_positions. Received: "
-            f"{first} with {names}. Give the directory that build-data wrote."
+            f"{first} with {listed(sorted(example)) or 'no features'}. Give the directory that "
+            "build-data wrote."
         )
-    return RecordFiles(tuple(paths), counts, length, predictions)
-
-
-def _count(path: str) -> int:
-    one = tf.constant(1, tf.int64)
-    try:
-        return int(tf.data.TFRecordDataset(path).reduce(one * 0, lambda count, _: count + one))
-    except tf.errors.DataLossError as error:
-        raise UserError(
-            f"Records must be whole. Received: {path}, which is damaged, cut short or not a "
-            "TFRecord file. Copy it again, or give the folder that build-data wrote."
-        ) from error
+    files = RecordFiles(tuple(paths), counts, length, predictions)
+    for path in paths:
+        _check_first(path, files)
+    return files

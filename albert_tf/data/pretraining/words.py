@@ -50,15 +50,24 @@ class WordTable(NamedTuple):
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "WordTable":
-        """Reads `as_json`."""
+        """Reads `as_json`.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is something else.
+        """
         starts, is_random = (
-            np.unpackbits(
-                np.frombuffer(base64.b64decode(found[name]), np.uint8), count=found["vocab_size"]
-            ).astype(bool)
+            np.unpackbits(np.frombuffer(base64.b64decode(found[name]), np.uint8)).astype(bool)[
+                : found["vocab_size"]
+            ]
             for name in ("starts", "random")
         )
         rest = {name: found[name] for name in cls._fields[2:] if name in found}
-        return cls(starts, np.flatnonzero(is_random).astype(np.int32), **rest)
+        table = cls(starts, np.flatnonzero(is_random).astype(np.int32), **rest)
+        ids = (table.pad_id, table.classify_id, table.separate_id, table.mask_id)
+        size = found["vocab_size"]
+        if {len(starts), len(is_random)} != {size} or not all(0 <= each < size for each in ids):
+            raise ValueError("a vocabulary of another size")
+        return table
 
 
 def word_table(tokenizer: BaseTokenizer) -> WordTable:

@@ -1,12 +1,19 @@
+import dataclasses
 import json
+import math
+import shutil
+import struct
 from pathlib import Path
 
 import fsspec
 import pytest
 
 from albert_tf.data.pretraining import records, sources
+from albert_tf.data.pretraining.batches import evaluation_batches
 from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.data.pretraining.parsing import whole_records
 from albert_tf.data.pretraining.sources import find_records
+from albert_tf.data.pretraining.words import word_table
 from albert_tf.errors import UserError
 
 COUNTS = (13, 0, 9, 31, 6)
@@ -82,9 +89,29 @@ def test_an_unfinished_directory_is_refused(tmp_path):
         find_records(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", '{"settings": {"exa'])
+SHARD = '{"settings": {"examples": {}}, "shards": [%s]}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{}",
+        "[]",
+        '{"settings": {"exa',
+        "[" * 100_000,
+        "\udcff",
+        '{"settings": {}, "shards": []}',
+        '{"settings": {"examples": []}, "shards": []}',
+        '{"settings": {"examples": {}}, "shards": 3}',
+        SHARD % '{"file": "a", "records": 1}',
+        SHARD % '{"file": "../a", "records": 1, "bytes": 3}',
+        SHARD % '{"file": "a", "records": -1, "bytes": 3}',
+        SHARD % '{"file": "a", "records": 1, "bytes": 9223372036854775808}',
+        SHARD % '{"file": "a", "records": "1", "bytes": 3}',
+    ],
+)
 def test_a_strange_manifest_is_refused(tmp_path, content):
-    (tmp_path / "manifest.json").write_text(content)
+    (tmp_path / "manifest.json").write_text(content, errors="surrogateescape")
     with pytest.raises(UserError, match="must be build-data's. Received: .*manifest.json"):
         find_records(tmp_path)
 
@@ -131,3 +158,134 @@ def test_options_of_another_version_are_refused(tmp_path):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(UserError, match="must be known ones. Received: knots"):
         find_records(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change", [[], {"vocab_size": 2**40}, {"vocab_size": "é"}, {"mask_id": 124}, {"random": "AA=="}]
+)
+def test_a_strange_table_of_words_is_refused(tmp_path, dynamic, change):
+    shutil.copytree(dynamic.path, tmp_path, dirs_exist_ok=True)
+    found = word_table(dynamic.tokenizer).as_json()
+    (tmp_path / "words.json").write_text(json.dumps(found))
+    assert len(find_records(tmp_path).table.starts) == 124
+    (tmp_path / "words.json").write_text(json.dumps({**found, **change} if change else []))
+    with pytest.raises(UserError, match="words.json must be build-data's. Received: .*words.json"):
+        find_records(tmp_path)
+
+
+STRANGE = [
+    ("input_mask", None, "and no input_mask"),
+    ("masked_lm_weights", None, "and no masked_lm_weights"),
+    ("next_sentence_labels", None, "and no next_sentence_labels"),
+    ("input_ids", [1] * 39, "with 39 values of input_ids instead of 40"),
+    ("segment_ids", [0] * 41, "with 41 values of segment_ids instead of 40"),
+    ("masked_lm_ids", [], "with 0 values of masked_lm_ids instead of 5"),
+    ("input_ids", [-1] * 40, "with input_ids outside of 0 to 2,147,483,646"),
+    ("masked_lm_ids", [2**31] * 5, "with masked_lm_ids outside of 0 to"),
+    ("masked_lm_positions", [40] * 5, "with masked_lm_positions outside of 0 to 39"),
+    ("input_mask", [2] * 40, "with input_mask outside of 0 to 1"),
+    ("masked_lm_weights", [math.nan] * 5, "masked_lm_weights that aren't 0 or more"),
+    ("masked_lm_weights", [math.inf] * 5, "masked_lm_weights that aren't 0 or more"),
+    ("masked_lm_weights", [1] * 5, "masked_lm_weights of another type"),
+    ("input_ids", [1.5] * 40, "input_ids of another type"),
+    ("next_sentence_labels", [7], r"next_sentence_labels \[7\]"),
+    ("next_sentence_labels", [0, 1], r"next_sentence_labels \[0, 1\]"),
+]
+STRANGE_PAIRS = [
+    ("segment_b", None, "and no segment_b"),
+    ("segment_b", [], "an empty segment"),
+    ("segment_a", [7] * 38, "with more pieces than max_seq_length, 40"),
+    ("segment_a", [10**6], "with segment_a outside of 0 to "),
+    ("segment_b", [-3], "with segment_b outside of 0 to "),
+]
+EVERY = [("static", *each) for each in STRANGE] + [("dynamic", *each) for each in STRANGE_PAIRS]
+
+
+def changed(directory, number, name, value):
+    """Returns a record with another value of a feature, or without it."""
+    record = {**directory.record(number), name: value}
+    return records.encode({key: found for key, found in record.items() if found is not None})
+
+
+def with_record(folder, directory, place, record):
+    """Copies a directory with another record at a place of its last file, of 6 records."""
+    shutil.copytree(directory.path, folder, dirs_exist_ok=True)
+    path = folder / "examples-00004-of-00005.tfrecord"
+    found = list(records.read_records(path))
+    found[place] = record
+    path.write_bytes(b"".join(map(records.frame, found)))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["shards"][4]["bytes"] = path.stat().st_size
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return path
+
+
+@pytest.mark.parametrize(("mode", "name", "value", "message"), EVERY)
+def test_the_first_record_of_each_file_is_looked_at(
+    tmp_path, static, dynamic, mode, name, value, message
+):
+    directory = {"static": static, "dynamic": dynamic}[mode]
+    path = with_record(tmp_path, directory, 0, changed(directory, 53, name, value))
+    received = rf"^Records must be .* Received: record 0 of {path}, .*{message}"
+    with pytest.raises(UserError, match=received):
+        find_records(tmp_path)
+    if mode == "static":
+        with pytest.raises(UserError, match=received):
+            find_records(tmp_path / "*.tfrecord")
+
+
+@pytest.mark.parametrize(("mode", "name", "value", "message"), EVERY)
+def test_later_records_are_checked_as_they_are_read(
+    tmp_path, static, dynamic, mode, name, value, message
+):
+    """The graph of batches ends with the same rule; `pretrain` shows it as a user's mistake."""
+    directory = {"static": static, "dynamic": dynamic}[mode]
+    with_record(tmp_path, directory, 3, changed(directory, 56, name, value))
+    files = find_records(tmp_path)
+    with (
+        pytest.raises(UserError, match=rf"^Records must be .*{name}.*build-data|most 40 pieces"),
+        whole_records(),
+    ):
+        list(evaluation_batches(files, 8))
+
+
+def test_ids_stay_below_a_models_vocabulary(static):
+    files = dataclasses.replace(find_records(static.path), vocab_size=60)
+    with (
+        pytest.raises(UserError, match=r"input_ids must be from 0 to 59. Received: 6\d"),
+        whole_records(),
+    ):
+        list(evaluation_batches(files, 8))
+
+
+def test_another_mode_than_the_manifests(tmp_path, static, dynamic):
+    with_record(tmp_path, static, 0, records.encode(dynamic.record(53)))
+    with pytest.raises(UserError, match="Received: .*00004.*, which is in another mode, dynamic"):
+        find_records(tmp_path)
+
+
+@pytest.mark.parametrize("size", [2**63, 2**62, 2**64 - 1, 2**40])
+def test_a_header_that_promises_too_much(tmp_path, static, size):
+    """TensorFlow ends the process where a record claims 2^62 bytes."""
+    shutil.copytree(static.path, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "examples-00004-of-00005.tfrecord"
+    length = struct.pack("<Q", size)
+    content = path.read_bytes()
+    path.write_bytes(length + records._checksum(length) + content[12:])
+    for source in (tmp_path, tmp_path / "*.tfrecord"):
+        with pytest.raises(UserError, match=f"must be whole. Received: record 0 of {path}"):
+            find_records(source)
+
+
+def test_records_damaged_since_are_named_by_tensorflow(tmp_path, static):
+    shutil.copytree(static.path, tmp_path, dirs_exist_ok=True)
+    files = find_records(tmp_path)
+    path = tmp_path / "examples-00004-of-00005.tfrecord"
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content)
+    with (
+        pytest.raises(UserError, match="^Records must be whole .* Received: corrupted record at"),
+        whole_records(),
+    ):
+        list(evaluation_batches(files, 8))

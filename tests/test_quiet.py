@@ -1,0 +1,65 @@
+"""What TensorFlow, Keras and matplotlib leave behind, seen from fresh processes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CODE = """
+import sys
+from albert_tf.quiet import import_tensorflow, without_home_files
+with without_home_files():
+    import_tensorflow()
+    import keras
+    assert "matplotlib" not in sys.modules
+    print(keras.backend.backend(), keras.config.epsilon())
+    from matplotlib.figure import Figure
+    Figure().add_subplot().text(0, 0, "text")
+import os
+print(os.environ.get("KERAS_HOME"), os.environ.get("MPLCONFIGDIR"))
+"""
+
+
+def run(home, **environment):
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MPLCONFIGDIR", "KERAS_HOME", "KERAS_BACKEND", "XDG_CACHE_HOME")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        env={**kept, "HOME": str(home), "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_the_home_folder_stays_as_it_was(tmp_path):
+    assert run(tmp_path) == ["tensorflow 1e-07", "None None"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("home", ["/dev/null/home", "/nonexistent"])
+def test_a_home_folder_that_cannot_be_written(home):
+    assert run(home) == ["tensorflow 1e-07", "None None"]
+    assert not Path(home).exists()
+
+
+def test_a_users_own_files_are_honoured(tmp_path):
+    own = {"backend": "tensorflow", "epsilon": 2e-7, "floatx": "float32"}
+    for variable, folder in ((None, tmp_path / ".keras"), ("KERAS_HOME", tmp_path / "elsewhere")):
+        folder.mkdir()
+        (folder / "keras.json").write_text(json.dumps(own))
+        given = {variable: str(folder)} if variable else {}
+        assert run(tmp_path, **given)[0] == "tensorflow 2e-07"
+        assert json.loads((folder / "keras.json").read_text()) == own
+        assert [path.name for path in folder.iterdir()] == ["keras.json"]
+    (tmp_path / ".config" / "matplotlib").mkdir(parents=True)
+    (tmp_path / ".config" / "matplotlib" / "matplotlibrc").write_text("lines.linewidth: 7")
+    run(tmp_path)
+    assert (tmp_path / ".cache" / "matplotlib").is_dir()
