@@ -86,7 +86,7 @@ def question_answering_dataset(
         tokenizer: the model's.
         answers: for each question `{"text": […], "answer_start": […]}`, as in the data sets of
             Hugging Face; empty lists for a question without an answer.
-        answerability: the model's, whose labels are then among the features, too.
+        answerability: the model's, whose `start_positions` are then among the features, too.
         max_length: most pieces of a window; the tokenizer's `model_max_length` if None.
         doc_stride, max_question_length: as the options of `finetune`.
         seed: of the order.

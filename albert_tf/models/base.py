@@ -40,7 +40,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
 
     Attributes:
         targets: for each label, the output that it is compared with.
-        task_inputs: inputs besides the encoder's, without labels.
+        task_inputs: inputs besides the encoder's; a label that the head reads is one of them.
         keeps_labels: False drops the configuration's labels from a model whose head always has two
             outputs: transformers would make as many outputs as there are labels.
         input_rank: number of axes of `input_ids`.

@@ -22,8 +22,8 @@ class AlbertForQuestionAnswering(TaskModel):
     """Scores where an answer starts and ends; with `answerability` also whether there is one.
 
     The loss is the mean of both positions' cross-entropies; `answerability` adds half the sigmoid
-    cross-entropy of `is_impossible`. It also scores the end given the true start, so training needs
-    the labels among the features: `fit({**features, "start_positions": …, …})`.
+    cross-entropy of `is_impossible`. It also scores the end given the true start, which training
+    needs among the features: `fit({**features, "start_positions": …}, labels)`.
 
     Metrics that `compile` receives as a list compare both positions at once, int `[B, 2]`, with
     logits `[B, 2, T]`: `metrics=[ExactMatch()]`. A dict has each position's own, by output.
@@ -68,7 +68,7 @@ class AlbertForQuestionAnswering(TaskModel):
                 "end_positions": "end_log_probs",
                 "is_impossible": "cls_logits",
             }
-            self.task_inputs = ("p_mask",)
+            self.task_inputs = ("p_mask", "start_positions")
             self.answer_spans = self._add(AnswerSpans, "answer_spans")
         else:
             self.qa_outputs = self._add(SpanHead, "qa_outputs")
@@ -145,9 +145,9 @@ class AlbertForQuestionAnswering(TaskModel):
     ) -> list[losses.Term]:
         if self.config.answerability and "start_log_probs" not in outputs:
             raise ValueError(
-                "With answerability the end is scored given the true start, so labels must be "
-                "among the features: fit({**features, 'start_positions': …, 'end_positions': …, "
-                "'is_impossible': …}). Received labels as `y` alone."
+                "With answerability the end is scored given the true start, so that must be among "
+                "the features: fit({**features, 'start_positions': …}, {'start_positions': …, "
+                "'end_positions': …, 'is_impossible': …}). Received labels as `y` alone."
             )
         terms = [
             losses.span_cross_entropy(labels[name], outputs[self.targets[name]], share=0.5)

@@ -277,7 +277,8 @@ class TaskModel(PreTrainedModel):
     def _labels(self, x: Any, y: Any) -> Inputs:
         """Returns labels by name, each from the features or from `y` in any of its forms.
 
-        In a dict they have their own names, or, as for Keras' losses, those of the outputs.
+        In a dict they have their own names, or, as for Keras' losses, those of the outputs. A label
+        that is one of `task_inputs`, too, may be in both; then that of `y` counts.
         """
         if y is None:
             y = {}
@@ -288,9 +289,9 @@ class TaskModel(PreTrainedModel):
         features = x if isinstance(x, Mapping) else {}
         labels = {}
         for name, output in self.targets.items():
-            given = [features.get(name), y.get(name), y.get(output)]
+            given = [y.get(name), y.get(output), features.get(name)]
             given = [label for label in given if label is not None]
-            if len(given) > 1:
+            if len(given) > 1 + (name in self.task_inputs):
                 raise UserError(
                     "Each label must be given once: among the features or in `y`. Received: "
                     f"{name} twice. Where `y` isn't a dict, it is {', '.join(self.targets)}, in "

@@ -161,7 +161,9 @@ def _(model: AlbertForTokenClassification, to: InWords, texts: Sequence[tf.Tenso
     number = tf.zeros_like(pieces.ids) + tf.range(tf.shape(pieces.ids)[1])
     length = tf.reduce_sum(features["attention_mask"], axis=1, keepdims=True)
     inside = number < length - special_count(False)
+    is_same_character = tf.pad(pieces.starts[:, 1:] < pieces.ends[:, :-1], [[0, 0], [1, 0]])
     begins = pieces.begin_words | (number == 0) | (pieces.ids == to.tokenizer.unk_token_id)
+    begins &= ~is_same_character  # as in "½": a pipeline's entities share no character
     is_next_same = tf.pad((inside & ~begins)[:, 1:], [[0, 0], [0, 1]])
     firsts = tf.ragged.boolean_mask(number, inside & begins)
     lasts = tf.ragged.boolean_mask(number, inside & ~is_next_same)

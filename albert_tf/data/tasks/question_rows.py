@@ -60,7 +60,7 @@ def encode_questions(
         labels,
         tokenizer.pad_token_id,
         [number for number, found in enumerate(windows) for _ in found],
-        label_inputs=tuple(labels) if answerability else (),
+        label_inputs=("start_positions",) if answerability and labels else (),
         details=rows,
     )
 

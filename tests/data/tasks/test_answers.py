@@ -72,7 +72,8 @@ def test_windows_without_the_whole_answer_have_cls(tiny_tokenizer):
     assert impossible == [float(text == 0) for text in found]
     inputs, labels = rows.batch(np.arange(3))
     assert labels["is_impossible"].dtype == "float32"
-    assert labels.keys() <= inputs.keys()  # the head scores ends given the true start
+    # The head scores ends given the true start.
+    assert inputs.keys() & labels.keys() == {"start_positions"}
     assert not labels.keys() & rows.inputs(np.arange(3)).keys()
 
 
