@@ -36,9 +36,10 @@ def pretraining_batches(
     """Batches for `fit` of `AlbertForPreTraining`, without end.
 
     `AlbertForMaskedLM` refuses the sentence order's label, so give it
-    `batches.map(lambda features, labels: (features, labels["labels"]))`. In every epoch the files come in another order, `FILES_AT_ONCE` of them are interleaved, and
-    windows of records are shuffled. Dynamic records are masked and swapped anew, by draws that
-    depend on the seed, the epoch and the record alone. A smaller last batch is dropped.
+    `batches.map(lambda features, labels: (features, labels["labels"]))`. In every epoch the files
+    come in another order, `FILES_AT_ONCE` of them are interleaved, and windows of records are
+    shuffled. Dynamic records are masked and swapped anew, by draws that depend on the seed, the
+    epoch and the record alone. A smaller last batch is dropped.
 
     Example:
 
