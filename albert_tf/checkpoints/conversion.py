@@ -12,6 +12,7 @@ import numpy as np
 
 from albert_tf.checkpoints import finder, google, hugging_face, keras_hub, names
 from albert_tf.checkpoints.finder import (
+    ADDED_TOKENS,
     SENTENCEPIECE,
     SENTENCEPIECE_ENDINGS,
     SPECIAL_TOKENS_MAP,
@@ -35,7 +36,7 @@ _WRITERS: Final[dict[str, Callable[..., None]]] = {
     "keras-hub": keras_hub.write,
 }
 _VOCABULARY: Final = SENTENCEPIECE[0]
-_JSON: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, TOKENIZER_JSON, "added_tokens.json")
+_JSON: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, TOKENIZER_JSON, ADDED_TOKENS)
 # The vocabulary's name in formats that have another one than Hugging Face.
 _VOCABULARY_NAMES: Final = {"tf1": "30k-clean.model", "keras-hub": keras_hub.VOCABULARY}
 

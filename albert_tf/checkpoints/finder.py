@@ -28,6 +28,7 @@ WORDPIECE_ENDINGS: Final = ("vocab*.txt", "assets/vocab*.txt")
 TOKENIZER_JSON: Final = "tokenizer.json"
 TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
+ADDED_TOKENS: Final = "added_tokens.json"
 
 # The heads that models of transformers' classes have.
 _HEADS: Final = {
@@ -241,7 +242,7 @@ def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Pat
 def _download_tokenizer(repository: hub.Repository, preset: bool) -> Path | None:
     names = (SENTENCEPIECE[0], WORDPIECE[0], TOKENIZER_JSON)
     vocabulary = repository.first((keras_hub.VOCABULARY,) if preset else names)
-    for name in (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP):
+    for name in (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS):
         repository.file(name)
     return vocabulary
 

@@ -145,7 +145,9 @@ def text_windows(
         texts = list(group)
         firsts = [each.text for each in texts]
         seconds = [each.text_pair for each in texts] if is_pair else None
-        whole = tokenizer(firsts, seconds, truncation=False, split_special_tokens=True)
+        whole = tokenizer(
+            firsts, seconds, truncation=False, split_special_tokens=True, verbose=False
+        )
         for index, each in enumerate(texts):
             if len(whole["input_ids"][index]) <= length:
                 yield [window(whole, index)]
@@ -190,7 +192,13 @@ def _strided(tokenizer: Any, texts: Texts, options: TextOptions, length: int) ->
 
 def _check_first(tokenizer: Any, text: str, options: TextOptions, length: int) -> None:
     """Checks that each window has room for new pieces of the second text."""
-    ids = tokenizer(text, add_special_tokens=False, truncation=False, split_special_tokens=True)
+    ids = tokenizer(
+        text,
+        add_special_tokens=False,
+        truncation=False,
+        split_special_tokens=True,
+        verbose=False,
+    )
     count = len(ids["input_ids"])
     if count >= length - special_count(True) - (options.stride or 0):
         raise UserError(
@@ -202,14 +210,18 @@ def _check_first(tokenizer: Any, text: str, options: TextOptions, length: int) -
 
 
 def encode_windows(tokenizer: Any, *texts: Any, **options: Any) -> Any:
-    """Returns the encoding of a text or pair, in as many rows as needed.
+    """Returns the encoding of a text or pair, in as many rows as needed, from its start to its end.
 
     Raises:
         UserError: the stride, or the text that isn't cut, is too long for a window.
     """
     try:
         return tokenizer(
-            *texts, return_overflowing_tokens=True, split_special_tokens=True, **options
+            *texts,
+            return_overflowing_tokens=True,
+            truncation_side="right",
+            split_special_tokens=True,
+            **options,
         )
     except ValueError as error:
         raise UserError(str(error)) from error

@@ -1,12 +1,16 @@
 """Adds pieces to a tokenizer's vocabulary, which stays true in every runtime."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from albert_tf.errors import UserError
-from albert_tf.text.tokenizer_files import ADDITIONAL
+from albert_tf.errors import UserError, short_repr
+from albert_tf.text.tokenizer_files import ADDITIONAL, AddedToken
+from albert_tf.text.wordpiece.vocabulary import SUFFIX
 
 SPACE: Final = "▁"  # SentencePiece's space, which begins a word.
+_SEARCHES: Final = ("lstrip", "rstrip", "single_word")  # ways in which no vocabulary is searched
+logger = logging.getLogger(__name__)
 
 
 def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = False) -> int:
@@ -18,12 +22,16 @@ def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = 
     if "" in new:
         raise UserError("An added token must have a character or more. Received: ''.")
     if new:
-        larger = type(tokenizer)(tokenizer._with_pieces(new), **tokenizer.settings)
-        for token in new:
-            _require_piece(larger, token)
-        vars(tokenizer).update(vars(larger))
+        _add(tokenizer, new)
     tokenizer._mark_special(marked)
     return len(new)
+
+
+def _add(tokenizer: Any, new: Sequence[str]) -> None:
+    larger = type(tokenizer)(tokenizer._with_pieces(new), **tokenizer.settings)
+    for token in new:
+        _require_piece(larger, token)
+    vars(tokenizer).update(vars(larger))
 
 
 def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list[str]:
@@ -44,12 +52,65 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
     return [token for each in given for token in ([each] if isinstance(each, str) else each)]
 
 
+def restore_tokens(tokenizer: Any, stored: Sequence[AddedToken]) -> None:
+    """Adds the tokens that transformers' files name beside a vocabulary, at their ids.
+
+    transformers finds such a token in a text as it is written. Here it is a piece, spelt as the
+    vocabulary normalizes it ("[E1]" as "[e1]"), so that graphs and phones find it too.
+
+    Raises:
+        UserError: an id isn't the next one, or belongs to another piece; the vocabulary can't read
+            a token as one piece; or texts are searched for it in another way.
+    """
+    size = len(tokenizer)
+    spellings: dict[str, str] = {}
+    for token in sorted(stored, key=lambda each: (each.number is None, each.number or 0)):
+        index = tokenizer.convert_tokens_to_ids(token.content)
+        is_known = index != tokenizer.unk_token_id if token.number is None else token.number < size
+        if is_known and token.number not in (None, index):
+            piece = tokenizer.convert_ids_to_tokens(token.number)
+            raise _not_read(token, f"must be the piece with its id, {piece!r}")
+        if is_known:
+            continue
+        spelling, following = _spelling(tokenizer, token.content), size + len(spellings)
+        if token.number not in (None, following):
+            raise _not_read(token, f"must have the next id, {following}")
+        if wrong := [name for name in _SEARCHES if token.options.get(name)]:
+            raise _not_read(token, f"must be found anywhere in a text, without {', '.join(wrong)}")
+        if spelling in spellings.values():
+            raise _not_read(token, f"must have a spelling of its own, not {spelling!r}")
+        spellings[token.content] = spelling
+    if spellings:
+        _add(tokenizer, list(spellings.values()))
+    if changed := [f"{old} as {new}" for old, new in spellings.items() if old != new]:
+        logger.warning("Added tokens are spelt as the vocabulary normalizes them: %s", changed)
+    special = [token.content for token in stored if token.is_special]
+    tokenizer._mark_special([spellings.get(content, content) for content in special])
+
+
+def _not_read(token: AddedToken, rule: str) -> UserError:
+    return UserError(
+        f"An added token of a checkpoint {rule}. Received: {short_repr(token.content)} with the id "
+        f"{token.number} in {token.place}. Correct the file; or remove the token from it, and "
+        "the model's row with resize_token_embeddings."
+    )
+
+
+def _spelling(tokenizer: Any, token: str) -> str:
+    """Returns a token as the vocabulary normalizes it; it has "▁" at its start only if given."""
+    pieces = tokenizer.tokenize(token.replace(SPACE, " "))
+    if tokenizer.unk_token in pieces:
+        return token.lower() if tokenizer.do_lower_case else token
+    read = "".join(piece.removeprefix(SUFFIX) for piece in pieces)
+    return read.removeprefix("" if token.startswith(SPACE) else SPACE)
+
+
 def _require_piece(tokenizer: Any, token: str) -> None:
     """Checks that the vocabulary reads a piece as it is written."""
     pieces = tokenizer.tokenize(token.replace(SPACE, " "))
     if pieces in ([token], [SPACE, token]):
         return
-    read = "".join(pieces).removeprefix("" if token.startswith(SPACE) else SPACE)
+    read = _spelling(tokenizer, token)
     is_plain = not set(pieces) & set(tokenizer.all_special_tokens)
     again = "".join(tokenizer.tokenize(read.replace(SPACE, " "))) == "".join(pieces)
     way_out = f"Add {read!r}." if is_plain and again and read != token else "Choose another one."

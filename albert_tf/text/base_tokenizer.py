@@ -12,8 +12,9 @@ from albert_tf.checkpoints import hub
 from albert_tf.checkpoints.finder import split_hub_options
 from albert_tf.errors import UserError
 from albert_tf.options import without_foreign
-from albert_tf.text.added_tokens import add_tokens, additional_tokens
+from albert_tf.text.added_tokens import add_tokens, additional_tokens, restore_tokens
 from albert_tf.text.call_arguments import (
+    Side,
     as_batch,
     as_texts,
     as_words,
@@ -29,7 +30,6 @@ from albert_tf.text.tokenizer_files import (
     json_files,
     read_tokenizer,
     stored_settings,
-    stored_special_tokens,
     write_tokenizer,
 )
 
@@ -53,6 +53,8 @@ class BaseTokenizer(TokenConversions, ABC):
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
     do_lower_case: bool
+    padding_side: Side
+    truncation_side: Side
     # The constructor's arguments that tokenizer_config.json stores, and their types.
     SETTINGS: ClassVar[Mapping[str, type]]
 
@@ -61,14 +63,13 @@ class BaseTokenizer(TokenConversions, ABC):
         segmenter: Segmenter,
         model_max_length: int,
         split_special_tokens: bool,
-        padding_side: str,
-        truncation_side: str,
+        padding_side: Side,
+        truncation_side: Side,
     ):
         super().__init__(segmenter)
         self.model_max_length = model_max_length
         self.split_special_tokens = split_special_tokens
-        self.padding_side = padding_side
-        self.truncation_side = truncation_side
+        self.padding_side, self.truncation_side = padding_side, truncation_side
         self._is_made = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -143,6 +144,7 @@ class BaseTokenizer(TokenConversions, ABC):
         is_split_into_words: bool = False,
         pad_to_multiple_of: int | None = None,
         padding_side: str | None = None,
+        truncation_side: str | None = None,
         split_special_tokens: bool | None = None,
         return_tensors: Tensors | None = None,
         return_token_type_ids: bool = True,
@@ -165,7 +167,8 @@ class BaseTokenizer(TokenConversions, ABC):
             stride: number of pieces that a window shares with the one before it.
             is_split_into_words: the texts are lists of words, each encoded as if after a space;
                 `word_ids` of the result returns the word of each position.
-            padding_side, split_special_tokens: override the constructor's for this call.
+            padding_side, truncation_side, split_special_tokens: override the constructor's for this
+                call.
             return_offsets_mapping: add `(start, end)` of each piece in the raw text, or in its
                 word for split texts, in characters; a stray byte counts as one, and special
                 tokens have `(0, 0)`.
@@ -184,9 +187,8 @@ class BaseTokenizer(TokenConversions, ABC):
         length = self.model_max_length if max_length is None else max_length
         special = self.special if add_special_tokens else None
         strategy = truncation_strategy(truncation)
-        layout = Layout(
-            special, strategy, length, stride, return_overflowing_tokens, self.truncation_side
-        )
+        end = checked_side(truncation_side or self.truncation_side, "truncation_side")
+        layout = Layout(special, strategy, length, stride, return_overflowing_tokens, end)
         split = self.split_special_tokens if split_special_tokens is None else split_special_tokens
         make, is_batch = self._rows(text, text_pair, is_split_into_words, layout, split)
         rows = make(return_offsets_mapping)
@@ -357,14 +359,15 @@ class BaseTokenizer(TokenConversions, ABC):
             **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub, and
                 options of the constructor, which override `tokenizer_config.json`.
         Raises:
-            UserError: there is no such name, or no vocabulary or several.
+            UserError: there is no such name, or no vocabulary or several; or the vocabulary can't
+                read a token that transformers keeps beside it.
         """
         hub_options, options = split_hub_options(without_foreign(options, _FOREIGN))
         options.pop("use_fast", None)
-        vocabulary, config = read_tokenizer(name_or_path, hub_options)
+        vocabulary, config, added = read_tokenizer(name_or_path, hub_options)
         kind: Any = cls._class_for(vocabulary)
         tokenizer = kind(vocabulary, **{**stored_settings(config, kind.SETTINGS), **options})
-        tokenizer._mark_special(stored_special_tokens(config))
+        restore_tokens(tokenizer, added)
         return tokenizer
 
     @classmethod

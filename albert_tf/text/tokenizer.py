@@ -13,6 +13,7 @@ from albert_tf.errors import UserError
 from albert_tf.quiet import import_tensorflow
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.call_arguments import Side
 from albert_tf.text.model_file import Baked, DigitComma, Quotes, Source, describe, read_file
 from albert_tf.text.segmenter import Pieces, Segmenter, SpecialTokens, trim
 from albert_tf.text.tokenizer_files import is_wordpiece
@@ -75,8 +76,8 @@ class AlbertTokenizer(BaseTokenizer):
         quotes: Quotes | None = None,
         model_max_length: int = 512,
         split_special_tokens: bool = False,
-        padding_side: str = "right",
-        truncation_side: str = "right",
+        padding_side: Side = "right",
+        truncation_side: Side = "right",
     ):
         self._model, self.baked = ensure_baked(
             vocab_file,

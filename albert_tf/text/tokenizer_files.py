@@ -2,12 +2,13 @@
 
 import os
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from albert_tf.checkpoints.finder import (
+    ADDED_TOKENS,
     SENTENCEPIECE,
     SENTENCEPIECE_ENDINGS,
     SPECIAL_TOKENS_MAP,
@@ -26,10 +27,27 @@ ADDITIONAL: Final = ("additional_special_tokens", "extra_special_tokens")
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
 
+class AddedToken(NamedTuple):
+    """A token that transformers keeps beside a vocabulary.
+
+    Attributes:
+        number: its id; None where a file names it alone, so that it comes after all others.
+        place: the file that names it.
+        is_special: whether decoding can skip it.
+        options: what transformers says of how texts are searched for it.
+    """
+
+    content: str
+    number: int | None
+    place: str
+    is_special: bool
+    options: Mapping[str, Any]
+
+
 def read_tokenizer(
     name_or_path: str | os.PathLike[str], hub: Mapping[str, Any]
-) -> tuple[Path, dict[str, Any]]:
-    """Returns a tokenizer's vocabulary file and the content of `tokenizer_config.json`.
+) -> tuple[Path, dict[str, Any], list[AddedToken]]:
+    """Returns a tokenizer's vocabulary file, `tokenizer_config.json`'s content and added tokens.
 
     Args:
         name_or_path: a vocabulary file, a directory, a TensorFlow 1 checkpoint in one, or a name
@@ -41,12 +59,68 @@ def read_tokenizer(
     path = Path(name_or_path).expanduser()
     if path.is_file() and path.suffix != ".index":
         check_sums(path.parent, path.name)
-        return path, {}
+        return path, {}, []
     folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
     config = folder / TOKENIZER_CONFIG
     vocabulary = _vocabulary(folder, str(name_or_path))
     check_sums(folder, vocabulary.relative_to(folder).as_posix())
-    return vocabulary, read_json(config) if config.exists() else {}
+    content = read_json(config) if config.exists() else {}
+    return vocabulary, content, added_tokens(folder, content)
+
+
+def added_tokens(folder: Path, config: Mapping[str, Any]) -> list[AddedToken]:
+    """Returns the tokens that transformers' files of any age name, each once.
+
+    Args:
+        config: the content of `tokenizer_config.json`.
+    Raises:
+        UserError: a token has no text, or its id is no number.
+    """
+    found: dict[tuple[str, int | None], AddedToken] = {}
+    for content, index, place, options in _named_tokens(folder, config):
+        index = int(index) if isinstance(index, str) and index.isdecimal() else index
+        if not isinstance(content, str) or not (index is None or type(index) is int):
+            raise UserError(
+                f"An added token in {place} must have a text and an id. Received: "
+                f"{reprlib.repr(content)}, {reprlib.repr(index)}. Correct or remove it."
+            )
+        is_special = index is None or options.get("special") is True
+        same = [key for key in found if key[0] == content and index in (None, key[1])]
+        for key in same:
+            found[key] = found[key]._replace(is_special=found[key].is_special or is_special)
+        if not same:
+            found[content, index] = AddedToken(content, index, place, is_special, options)
+    return list(found.values())
+
+
+def _named_tokens(
+    folder: Path, config: Mapping[str, Any]
+) -> Iterator[tuple[Any, Any, str, Mapping[str, Any]]]:
+    """Yields text, id, file and options of each token, unchecked; an additional one has no id."""
+    paths = {name: folder / name for name in (ADDED_TOKENS, TOKENIZER_JSON, SPECIAL_TOKENS_MAP)}
+    files: dict[str, Mapping[str, Any]] = {
+        name: read_json(path) if path.is_file() else {} for name, path in paths.items()
+    }
+    decoder = config.get("added_tokens_decoder")
+    for index, given in decoder.items() if isinstance(decoder, dict) else ():
+        content, options = _text_and_options(given)
+        yield content, index, TOKENIZER_CONFIG, options
+    for content, index in files[ADDED_TOKENS].items():
+        yield content, index, ADDED_TOKENS, {}
+    listed = files[TOKENIZER_JSON].get("added_tokens")
+    for given in listed if isinstance(listed, list) else ():
+        content, options = _text_and_options(given)
+        yield content, options.get("id", ""), TOKENIZER_JSON, options
+    files[TOKENIZER_CONFIG] = config
+    for place in (SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG):
+        for given in _additional(files[place]):
+            content, options = _text_and_options(given)
+            yield content, None, place, options
+
+
+def _text_and_options(token: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Returns a token's text and options; transformers writes it as a string or as a dict."""
+    return (token.get("content"), token) if isinstance(token, dict) else (token, {})
 
 
 def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
@@ -77,11 +151,9 @@ def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dic
     return settings
 
 
-def stored_special_tokens(config: Mapping[str, Any]) -> list[str]:
-    """Returns the special tokens in a `tokenizer_config.json` besides ALBERT's own."""
+def _additional(config: Mapping[str, Any]) -> list[Any]:
     lists = [config.get(name) for name in ADDITIONAL]
-    tokens = [token for each in lists if isinstance(each, list) for token in each]
-    return [str(token.get("content") if isinstance(token, dict) else token) for token in tokens]
+    return [token for each in lists if isinstance(each, list) for token in each]
 
 
 def is_wordpiece(vocabulary: Path) -> bool:

@@ -18,6 +18,7 @@ from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf_export.options import refuse_left
 from albert_tf_export.signatures import Signature
 from albert_tf_export.task_outputs import Tensors
 
@@ -46,6 +47,7 @@ def check_mediapipe(
             "A vocabulary for MediaPipe must be SentencePiece's and lower-case its texts, as "
             f"MediaPipe does before it. Received: {tokenizer!r}."
         )
+    refuse_left(tokenizer, "MediaPipe")
     given = {"lengths": lengths, "batch": batch != 1, "pairs": pairs, "gate": gated}
     wrong = [name for name, value in given.items() if value]
     if wrong:

@@ -30,6 +30,16 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise UserError(f"{name} must be one of {', '.join(choices)}. Received: {value!r}.")
 
 
+def refuse_left(tokenizer: BaseTokenizer, what: str) -> None:
+    """Refuses a tokenizer that drops the beginnings of texts, where a reader cuts their ends."""
+    if tokenizer.truncation_side == "left":
+        raise UserError(
+            f"{what} must have texts that are truncated on the right. Received: a tokenizer with "
+            "truncation_side='left'. Set tokenizer.truncation_side = 'right' (also in "
+            "tokenizer_config.json), or export with ids_only=True (--ids-only)."
+        )
+
+
 def check_options(
     model: PreTrainedModel,
     tokenizer: BaseTokenizer,

@@ -172,11 +172,10 @@ def export_tflite(
             }
             if not ids_only:
                 samples[TEXT] = cases[max_length][TEXT]
-            # sentencepiece can't read a WordPiece vocabulary, and the runner truncates on the right:
-            # there the ids come from the samples.
-            has_runner = isinstance(tokenizer, AlbertTokenizer) and (
-                tokenizer.truncation_side == "right"
-            )
+            # The runner reads SentencePiece vocabularies and truncates on the right; other ids come
+            # from the samples.
+            is_right = tokenizer.truncation_side == "right"
+            has_runner = is_right and isinstance(tokenizer, AlbertTokenizer)
             vocabulary = tokenizer.model_bytes if has_runner else None
             differences = parity.check("tflite.py", file, samples, quantize, vocabulary)
         scores = scored(gate, model, tokenizer, "tflite.py", file, max_length) if gate else None

@@ -28,13 +28,15 @@ from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 from albert_tf_export import characters
 from albert_tf_export.answers import answers
 from albert_tf_export.characters import at
-from albert_tf_export.options import check_choice
+from albert_tf_export.options import check_choice, refuse_left
 from albert_tf_export.signatures import POSITIONS, takes_positions
 from albert_tf_export.task_outputs import Tensors, task_outputs
 
 Pooling = Literal["mean", "cls", "pooler"]
 POOLINGS: Final = get_args(Pooling)
 TOP_K: Final = 5
+# Models whose answers have no places in a text.
+_OF_WHOLE_ROWS: Final = (AlbertModel, AlbertForSequenceClassification, AlbertForMultipleChoice)
 
 
 @dataclass(frozen=True)
@@ -97,14 +99,8 @@ def answerer(
         has_words = is_known and isinstance(tokenizer, AlbertTokenizer)
     if not has_words:
         return None
-    if tokenizer.truncation_side == "left" and not isinstance(
-        model, AlbertModel | AlbertForSequenceClassification | AlbertForMultipleChoice
-    ):
-        raise UserError(
-            "An export that answers with places in a text must truncate it on the right. Received: "
-            f"truncation_side='left' for {type(model).__name__}. Set tokenizer.truncation_side = "
-            "'right', or export with ids_only=True."
-        )
+    if not isinstance(model, _OF_WHOLE_ROWS):
+        refuse_left(tokenizer, "An answer with places in a text")
     return InWords(model, tokenizer, preprocessor, unroll, top_k or TOP_K, pooling, normalize)
 
 

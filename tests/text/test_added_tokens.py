@@ -122,10 +122,92 @@ def test_special_tokens_are_saved(kind, tokenizer, chinese, tmp_path):
         decoded = each.decode(each.encode("covid hilly"), skip_special_tokens=True)
         assert decoded.strip() == "hilly"
     config = tmp_path / "tokenizer_config.json"
-    tokens = [{"content": "covid", "lstrip": False}, "▁nowhere"]  # as transformers writes them
+    tokens = [{"content": "covid", "lstrip": False}, "entity"]  # as transformers writes them
     values = {**json.loads(config.read_text()), "additional_special_tokens": tokens}
     config.write_text(json.dumps(values))
-    assert AlbertTokenizer.from_pretrained(tmp_path).additional_special_tokens == ["covid"]
+    again = AlbertTokenizer.from_pretrained(tmp_path)
+    assert again.additional_special_tokens == ["covid", "entity"]
+    assert again.additional_special_tokens_ids == [len(larger) - 2, len(larger)]
+
+
+def write(folder, place, tokens):
+    """Writes added tokens, `(content, id, options)`, as a version of transformers does."""
+    described = [{"id": number, "content": text, **more} for text, number, more in tokens]
+    content = {
+        "added_tokens.json": {text: number for text, number, _ in tokens},
+        "tokenizer.json": {"added_tokens": described},
+        "tokenizer_config.json": {"added_tokens_decoder": {str(t["id"]): t for t in described}},
+        "special_tokens_map.json": {"additional_special_tokens": [text for text, *_ in tokens]},
+    }[place]
+    (folder / place).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
+@pytest.mark.parametrize(
+    "place",
+    ["added_tokens.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"],
+)
+def test_tokens_beside_a_vocabulary(place, kind, tokenizer, chinese, tmp_path):
+    source = chinese if kind == "wordpiece" else tokenizer
+    source.save_vocabulary(tmp_path)
+    size = len(source)
+    first = "Entity" if kind == "wordpiece" else "[E1]"  # WordPiece cuts at every mark
+    added = [(first, size, {"special": True}), ("covid", size + 1, {}), ("hilly", size + 2, {})]
+    write(tmp_path, place, added)
+    loaded = AlbertTokenizer.from_pretrained(tmp_path)
+    assert len(loaded) == size + 3
+    text = f"a {first} hilly covid"
+    first = first.lower()
+    ids = loaded.encode(text, add_special_tokens=False)
+    assert [index for index in ids if index >= size] == [size, size + 2, size + 1]
+    in_graph = AlbertPreprocessor(loaded, 16)([text])["input_ids"].numpy()[0]
+    assert in_graph[1 : 1 + len(ids)].tolist() == ids
+    if place in ("tokenizer.json", "tokenizer_config.json"):
+        assert loaded.additional_special_tokens == [first]
+    loaded.save_pretrained(tmp_path / "again")
+    assert AlbertTokenizer.from_pretrained(tmp_path / "again").encode(text)[1:-1] == ids
+
+
+@pytest.mark.parametrize(
+    ("tokens", "rule"),
+    [
+        ([("covid", 3, {})], "must be the piece with its id"),
+        ([("covid", 1, {})], "must have the next id"),
+        ([("[SEP]", 0, {})], "must be the piece with its id"),
+        ([("COVID", 0, {}), ("covid", 1, {})], "must have a spelling of its own, not 'covid'"),
+        ([("covid", 0, {"single_word": True})], "anywhere in a text, without single_word"),
+        ([("[MASK]x", 0, {})], "Choose another one"),
+        ([("covid", "x", {})], "must have a text and an id"),
+    ],
+)
+def test_tokens_that_cannot_be_read(tokens, rule, tokenizer, tmp_path):
+    tokenizer.save_vocabulary(tmp_path)
+    size = 0 if "piece with its id" in rule else len(tokenizer)
+    numbered = [
+        (text, number if isinstance(number, str) else size + number, more)
+        for text, number, more in tokens
+    ]
+    write(tmp_path, "tokenizer_config.json", numbered)
+    with pytest.raises(UserError, match=rule):
+        AlbertTokenizer.from_pretrained(tmp_path)
+
+
+@pytest.mark.peers
+def test_added_tokens_of_transformers(tmp_path):
+    """Tokens that transformers adds and saves beside the vocabulary have its ids."""
+    transformers = pytest.importorskip("transformers", reason="needs albert_tf[peers]")
+    ours = AlbertTokenizer.from_pretrained("small")
+    ours.save_pretrained(tmp_path / "plain")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "plain")
+    assert theirs.add_tokens(["[E1]", "covid"]) == 2
+    theirs.save_pretrained(tmp_path / "added")
+    ours.save_vocabulary(tmp_path / "added")  # transformers 5 writes none
+    loaded = AlbertTokenizer.from_pretrained(tmp_path / "added")
+    assert len(loaded) == len(theirs) == len(ours) + 2
+    for text in ("[E1] the covid", "covid", "the old covid ward [E1]"):
+        found = [index for index in loaded.encode(text) if index >= len(ours)]
+        assert found == [index for index in theirs.encode(text) if index >= len(ours)]
+        assert found
 
 
 def test_a_model_takes_them(larger, small_config):

@@ -96,6 +96,32 @@ def test_pairs(ours, theirs, options):
     assert same(ours, theirs, first[0], second[0], **options)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_length": 5},
+        {"max_length": 5, "stride": 1, "return_overflowing_tokens": True},
+        {"max_length": 6, "return_offsets_mapping": True},
+        {"max_length": 9, "padding": "max_length"},
+    ],
+    ids=str,
+)
+def test_truncation_on_the_left(ours, theirs, options, monkeypatch):
+    for tokenizer in (ours, theirs):
+        monkeypatch.setattr(tokenizer, "truncation_side", "left")
+    texts = TEXTS[:1] + TEXTS[2:]
+    assert same(ours, theirs, texts, truncation=True, **options)
+    assert same(ours, theirs, OTHERS, truncation="only_first", **options)
+    options = {**options, "max_length": options["max_length"] + 5}
+    pairs = ["the cat", "a"], OTHERS[:1] + OTHERS[2:3]
+    assert same(ours, theirs, *pairs, truncation="only_second", **options)
+
+
+def test_lengths_and_names(ours, theirs):
+    for name in ("max_len_single_sentence", "max_len_sentences_pair", "is_fast"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+
+
 def test_decoding(ours, theirs):
     ids = ours.encode("Paris is the [MASK] of France.", "No!")
     for skip in (False, True):

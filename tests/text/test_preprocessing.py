@@ -1,5 +1,6 @@
 """The layer, of either kind of vocabulary: eagerly, in tf.data, saved, exported."""
 
+import copy
 import re
 import subprocess
 import sys
@@ -92,6 +93,19 @@ def test_agrees_with_the_tokenizer(encoder, texts, pairs, max_length, padding):
     assert lists(layer((texts, pairs))) == lists(encoder(texts, pairs, **options))
 
 
+@pytest.mark.parametrize("max_length", [4, 9])
+def test_truncation_on_the_left(encoder, texts, pairs, max_length, tmp_path):
+    left = copy.copy(encoder)
+    left.truncation_side = "left"
+    layer, again = saved_and_loaded(left, tmp_path, max_length)
+    options = {"max_length": max_length, "truncation": True, "padding": "max_length"}
+    rows = left(texts, pairs, **options)
+    assert lists(layer((texts, pairs))) == lists(rows)
+    assert lists(again((tf.constant(texts), tf.constant(pairs)))) == lists(rows)
+    assert lists(layer(texts)) == lists(left(texts, **options))
+    assert lists(layer(texts)) != lists(encoder(texts, **options))
+
+
 def test_shapes_and_dtypes(plain):
     features = AlbertPreprocessor(plain, 7)(tf.constant(TEXTS["sentencepiece"]))
     assert {
@@ -146,10 +160,10 @@ def test_config_restores_the_layer(encoder, texts):
     assert lists(again(texts)) == lists(layer(texts))
 
 
-def saved_and_loaded(tokenizer, folder):
+def saved_and_loaded(tokenizer, folder, max_length=11):
     """Returns a layer, and a model of it for pairs that Keras saved and loaded."""
     inputs = tuple(keras.Input((), dtype="string") for _ in range(2))
-    layer = AlbertPreprocessor(tokenizer, 11)
+    layer = AlbertPreprocessor(tokenizer, max_length)
     keras.Model(inputs, layer(inputs)).save(folder / "preprocessor.keras")
     return layer, keras.saving.load_model(folder / "preprocessor.keras")
 

@@ -1,6 +1,8 @@
 """The Python tokenizer's surface."""
 
+import copy
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -342,3 +344,63 @@ def test_bad_directories(tmp_path, tokenizer):
         AlbertTokenizer.from_pretrained(tmp_path)
     with pytest.raises(UserError, match="neither a directory here"):
         AlbertTokenizer.from_pretrained(tmp_path / "nowhere")
+
+
+def test_settings_that_can_be_assigned(tiny_tokenizer):
+    tokenizer = copy.copy(tiny_tokenizer)
+    tokenizer.model_max_length, tokenizer.split_special_tokens = 9, True
+    assert len(tokenizer("the old library " * 9, truncation=True).input_ids) == 9
+    assert tokenizer.sep_token_id not in tokenizer("a [SEP] b", add_special_tokens=False).input_ids
+    assert (tokenizer.max_len_single_sentence, tokenizer.max_len_sentences_pair) == (7, 6)
+    assert tokenizer.init_kwargs == tokenizer.settings
+    for name, value in (
+        ("padding_side", "top"),
+        ("truncation_side", None),
+        ("model_max_length", 0),
+    ):
+        with pytest.raises(UserError, match=f"{name} must be .* Received: {value!r}"):
+            setattr(tokenizer, name, value)
+    tokenizer.mine = 3  # a user's own
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("do_lower_case", False),
+        ("keep_accents", True),
+        ("pad_token", "[X]"),
+        ("pad_token_id", 7),
+        ("additional_special_tokens", ["[E1]"]),
+        ("all_special_ids", []),
+        ("vocab_size", 3),
+    ],
+)
+def test_what_a_vocabulary_decides_cannot_be_assigned(tiny_tokenizer, name, value):
+    before = getattr(tiny_tokenizer, name)
+    with pytest.raises(UserError, match=f"{name} can't be assigned: a vocabulary has it"):
+        setattr(tiny_tokenizer, name, value)
+    setattr(tiny_tokenizer, name, before)
+    assert getattr(tiny_tokenizer, name) == before
+
+
+def test_a_long_row_is_warned_of_once(tiny_tokenizer, recwarn):
+    tokenizer = copy.copy(tiny_tokenizer)
+    tokenizer.model_max_length = 8
+    text = "the old library " * 9
+    tokenizer(text, truncation=True), tokenizer(text, max_length=9), tokenizer(text, verbose=False)
+    assert not recwarn
+    with pytest.warns(UserWarning, match=r"more than model_max_length=8: .*truncation=True"):
+        tokenizer(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tokenizer(text)
+
+
+def test_arguments_of_transformers(tiny_tokenizer, tmp_path):
+    tiny_tokenizer.save_pretrained(tmp_path)
+    for options in ({"use_fast": True}, {"use_fast": False}, {"trust_remote_code": False}):
+        assert AlbertTokenizer.from_pretrained(tmp_path, **options).settings == (
+            tiny_tokenizer.settings
+        )
+    with pytest.raises(UserError, match="trust_remote_code must be False"):
+        AlbertTokenizer.from_pretrained(tmp_path, trust_remote_code=True)

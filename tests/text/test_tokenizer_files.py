@@ -37,8 +37,8 @@ def put(path, content=b"x"):
 def test_names(tmp_path, name):
     put(tmp_path / "config.json")
     put(tmp_path / name)
-    assert read_tokenizer(tmp_path, {}) == (tmp_path / name, {})
-    assert read_tokenizer(tmp_path / name, {}) == (tmp_path / name, {})
+    assert read_tokenizer(tmp_path, {}) == (tmp_path / name, {}, [])
+    assert read_tokenizer(tmp_path / name, {}) == (tmp_path / name, {}, [])
 
 
 def test_the_first_of_several_names_and_sentencepiece_before_wordpiece(tmp_path):
@@ -127,7 +127,8 @@ def test_no_limit(tmp_path, tokenizer, length):
 
 def test_null_and_transformers_own_settings(tmp_path, tokenizer):
     tokenizer.save_pretrained(tmp_path)
-    settings = {"padding_side": None, "model_max_length": 7.0, "added_tokens_decoder": {"0": {}}}
+    decoder = {"0": {"content": "<pad>", "lstrip": False, "special": True}}
+    settings = {"padding_side": None, "model_max_length": 7.0, "added_tokens_decoder": decoder}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
     loaded = AlbertTokenizer.from_pretrained(tmp_path)
     assert (loaded.padding_side, loaded.model_max_length) == ("right", 7)

@@ -167,7 +167,7 @@ def choice_rows(
 
 
 def _pieces(texts: list[str], tokenizer: Any) -> list[list[int]]:
-    encoded = tokenizer(texts, add_special_tokens=False, split_special_tokens=True)
+    encoded = tokenizer(texts, add_special_tokens=False, split_special_tokens=True, verbose=False)
     return list(encoded["input_ids"])
 
 

@@ -37,6 +37,7 @@ def encode_words(
         add_special_tokens=False,
         truncation=False,
         split_special_tokens=True,
+        verbose=False,
     )
     size = max_length - special_count(False)
     stride = default_stride(max_length)

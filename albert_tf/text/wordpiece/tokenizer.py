@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.call_arguments import Side
 from albert_tf.text.model_file import Source
 from albert_tf.text.segmenter import Pieces, Segmenter, trim
 from albert_tf.text.wordpiece.rules import Rules
@@ -64,8 +65,8 @@ class WordPieceTokenizer(BaseTokenizer):
         tokenize_chinese_chars: bool = True,
         model_max_length: int = 512,
         split_special_tokens: bool = False,
-        padding_side: str = "right",
-        truncation_side: str = "right",
+        padding_side: Side = "right",
+        truncation_side: Side = "right",
         **special: str,
     ):
         unknown = [name for name in special if name not in SPECIAL_NAMES]

@@ -103,12 +103,15 @@ class FromIds:
         name: the signature.
         vocabulary: file of a SentencePiece model.
         max_length: number of pieces that a text is truncated to.
+        side: the end of a text that truncation takes from, "right" or "left".
         words: add the names of classes.
     """
 
-    def __init__(self, name: str, vocabulary: str | None, max_length: int | None, words: bool):
+    def __init__(
+        self, name: str, vocabulary: str | None, max_length: int | None, side: str, words: bool
+    ):
         self.name, self.vocabulary, self.words = name, vocabulary, words
-        self.max_length = max_length
+        self.max_length, self.side = max_length, side
         if vocabulary:
             import sentencepiece
 
@@ -203,11 +206,16 @@ class FromIds:
     def truncated(self, texts: list[list[int]]) -> list[list[int]]:
         """Truncates the longer text first; of two equally long ones the second."""
         room = self.length - 1 - len(texts)
-        if len(texts) == 1:
-            return [texts[0][:room]]
-        first, second = texts
-        left = min(len(first), max(room - len(second), (room + 1) // 2))
-        return [first[:left], second[: room - left]]
+        kept = [min(len(text), room) for text in texts]
+        if len(texts) == 2:
+            first, second = map(len, texts)
+            kept[0] = min(first, max(room - second, (room + 1) // 2))
+            kept[1] = min(second, room - kept[0])
+        is_left = self.side == "left"
+        return [
+            text[len(text) - size :] if is_left else text[:size]
+            for text, size in zip(texts, kept, strict=True)
+        ]
 
     def array(self, name: str, values: list[Any], shape: list[int], most: int) -> np.ndarray:
         """Pads the rows of an input to the shape of the signature's argument, or to `most`."""
@@ -267,6 +275,12 @@ def main() -> None:
         type=int,
         help=f"most pieces of a text, with --vocabulary (default: the signature's, or {LENGTH})",
     )
+    options_parser.add_argument(
+        "--truncation-side",
+        choices=("right", "left"),
+        default="right",
+        help="end that a long text loses, with --vocabulary; the tokenizer's truncation_side",
+    )
     options_parser.add_argument("--threads", type=int, default=1, help="number of threads")
     options = options_parser.parse_args()
 
@@ -281,7 +295,7 @@ def main() -> None:
     model = (
         FromText()
         if name == "text"
-        else FromIds(name, options.vocabulary, options.max_length, words)
+        else FromIds(name, options.vocabulary, options.max_length, options.truncation_side, words)
     )
     empty = memory("VmRSS")
     model.load(options.model, options.threads)

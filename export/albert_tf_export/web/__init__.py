@@ -25,6 +25,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 from albert_tf_export.graphs import Quantize
+from albert_tf_export.options import refuse_left
 from albert_tf_export.parity import Report
 from albert_tf_export.tflite import export_tflite
 
@@ -131,6 +132,7 @@ def export_web(
             "The page reads SentencePiece vocabularies. "
             f"Received: {type(tokenizer).__name__}. Serve this model from a SavedModel."
         )
+    refuse_left(tokenizer, "The page")
     check_free(Path(path), force)
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     longest = min(limit, LONGEST)
