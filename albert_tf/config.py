@@ -230,8 +230,8 @@ class AlbertConfig:
         key that only Hugging Face writes is Google's.
 
         Raises:
-            UserError: an unknown key (the nearest known one is named), another model family, a
-                value that no ALBERT implements, or a value out of range.
+            UserError: a misspelt key, another model family, a value that no ALBERT implements, or
+                a value out of range. Other unknown keys are warned of.
         """
         values = dict(values)
         check_keys(values, _FIELD_NAMES)

@@ -1,6 +1,7 @@
 """The keys of configuration files, and the values that a configuration may have."""
 
 import difflib
+import logging
 import math
 import reprlib
 from collections.abc import Callable, Mapping, Set
@@ -29,18 +30,20 @@ _BERT_CONSTANTS: Final[Mapping[str, Any]] = {
 }
 # Hugging Face writes these about the run or the library; none changes what an encoder computes.
 _HF_BOOKKEEPING: Final = frozenset(
-    """_attn_implementation _attn_implementation_autoset _commit_hash _name_or_path
-    add_cross_attention architectures attn_implementation bad_words_ids begin_suppress_tokens
-    chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id diversity_penalty
-    do_sample dtype early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty
-    finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing is_decoder
-    is_encoder_decoder language length_penalty max_length min_length no_repeat_ngram_size
-    num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states
-    output_past output_scores prefix pruned_heads remove_invalid_values repetition_penalty
-    return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params
-    temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript
-    transformers_version typical_p use_bfloat16 use_cache""".split()  # noqa: SIM905 (a list would take forty lines)
+    """_attn_implementation _attn_implementation_autoset _commit_hash _from_auto _name_or_path
+    _num_labels add_cross_attention architectures attn_implementation bad_words_ids
+    begin_suppress_tokens chunk_size_feed_forward cross_attention_hidden_size
+    decoder_start_token_id diversity_penalty do_sample dtype early_stopping
+    encoder_no_repeat_ngram_size eos_token_ids exponential_decay_length_penalty finetuning_task
+    forced_bos_token_id forced_eos_token_id gradient_checkpointing is_decoder is_encoder_decoder
+    language length_penalty max_length min_length name_or_path no_repeat_ngram_size num_beam_groups
+    num_beams num_return_sequences output_attentions output_hidden_states output_past output_scores
+    prefix pruned_heads remove_invalid_values repetition_penalty return_dict
+    return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature
+    tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript
+    transformers_version typical_p use_bfloat16 use_cache xla_device""".split()  # noqa: SIM905 (a list would take forty lines)
 )
+_NO_HEADS: Final[tuple[Any, ...]] = (None, {}, [])  # of `pruned_heads`
 # Keys of which ALBERT implements one value.
 FIXED: Final[Mapping[str, Any]] = {
     "model_type": "albert",
@@ -59,6 +62,7 @@ _MOST_LABELS: Final = 1_000_000  # whose names alone take 150 MB
 _SHORT: Final = reprlib.Repr()  # for values in messages
 _SHORT.maxstring = _SHORT.maxother = 100
 _OWN_KEYS: Final = frozenset({"shared_groups"})  # this project's, beside its fields
+logger = logging.getLogger(__name__)
 
 
 def is_googles(values: Mapping[str, Any]) -> bool:
@@ -67,13 +71,14 @@ def is_googles(values: Mapping[str, Any]) -> bool:
 
 
 def check_keys(values: Mapping[str, Any], fields: Set[str]) -> None:
-    """Raises an error for keys and values that no ALBERT configuration has.
+    """Warns of unknown keys, which another library wrote; refuses what changes a model.
 
     Args:
         values: the content of a file.
         fields: the names of `AlbertConfig`'s fields.
     Raises:
-        UserError: another value of a constant, or an unknown key; names the nearest one.
+        UserError: another value of a constant, pruned heads, or a key that is a field's but for a
+            typing error.
     """
     constants = {**FIXED, **GOOGLE_CONSTANTS, **_BERT_CONSTANTS}
     for key, only in constants.items():
@@ -82,12 +87,23 @@ def check_keys(values: Mapping[str, Any], fields: Set[str]) -> None:
                 f"{key} must be {only!r} in an ALBERT configuration. "
                 f"Received: {_SHORT.repr(values[key])}."
             )
-    known = fields | constants.keys() | _HF_BOOKKEEPING | _LABEL_KEYS | _OWN_KEYS
-    for key in values.keys() - known:
-        nearest = difflib.get_close_matches(key, known, n=1)
-        hint = f"Did you mean {nearest[0]!r}?" if nearest else "Remove it if it means nothing here."
+    if values.get("pruned_heads") not in _NO_HEADS:
         raise UserError(
-            f"Every key of a configuration must be known. Received: {_SHORT.repr(key)}. {hint}"
+            "pruned_heads must be empty: all layers have all heads. "
+            f"Received: {_SHORT.repr(values['pruned_heads'])}. Use the checkpoint before pruning."
+        )
+    known = fields | constants.keys() | _HF_BOOKKEEPING | _LABEL_KEYS | _OWN_KEYS
+    unknown = sorted(values.keys() - known)
+    for key in unknown:
+        if nearest := difflib.get_close_matches(key, fields - values.keys(), n=1, cutoff=0.85):
+            raise UserError(
+                "A key of a configuration must be a field's name. "
+                f"Received: {_SHORT.repr(key)}. Did you mean {nearest[0]!r}?"
+            )
+    if unknown:
+        logger.warning(
+            "A configuration's unknown keys change nothing: %s.",
+            ", ".join(_SHORT.repr(key) for key in unknown[:8]) + ", …" * (len(unknown) > 8),
         )
 
 
@@ -158,7 +174,7 @@ def _is_text(value: Any) -> bool:
 
 def read_labels(values: Mapping[str, Any]) -> dict[int, str] | None:
     """Returns a file's labels: `id2label`, or `num_labels` unnamed ones."""
-    labels, count = values.get("id2label"), values.get("num_labels")
+    labels, count = values.get("id2label"), values.get("num_labels", values.get("_num_labels"))
     if isinstance(labels, Mapping) and all(str(index).isdigit() for index in labels):
         return {int(index): label for index, label in labels.items()}
     if labels is not None:

@@ -148,6 +148,8 @@ def test_values_out_of_range(values, message):
     ("values", "message"),
     [
         ({"hiden_size": 768}, "'hiden_size'. Did you mean 'hidden_size'"),
+        ({"pruned_heads": {"0": [1]}}, "pruned_heads must be empty"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings must be True"),
         ({"model_type": "bert"}, "model_type must be 'albert'.*'bert'"),
         ({"net_structure_type": 1}, "net_structure_type must be 0.*Received: 1"),
         ({"position_embedding_type": "relative_key"}, "must be 'absolute'"),
@@ -213,6 +215,68 @@ def test_messages_are_short():
     with pytest.raises(UserError) as raised:
         AlbertConfig.from_dict({"id2label": {str(2 * n): "x" for n in range(99_998)}})
     assert len(str(raised.value)) < 400
+
+
+# Keys besides a model's own in files that releases of transformers wrote, with their values there.
+AGES = {
+    "transformers 2.3": {
+        "finetuning_task": "sst-2",
+        "is_decoder": False,
+        "num_labels": 2,
+        "output_past": True,
+        "pruned_heads": {},
+        "torchscript": False,
+        "use_bfloat16": False,
+    },
+    "transformers 2.5": {
+        "bos_token_id": 0,
+        "eos_token_ids": 0,
+        "length_penalty": 1.0,
+        "num_beams": 1,
+        "repetition_penalty": 1.0,
+        "temperature": 1.0,
+    },
+    "transformers 2.8": {"_num_labels": 2, "bad_words_ids": None, "prefix": None, "top_k": 50},
+    "transformers 3.5": {
+        "name_or_path": "albert-base-v2",
+        "chunk_size_feed_forward": 0,
+        "return_dict": False,
+        "tie_encoder_decoder": False,
+        "xla_device": None,
+    },
+    "transformers 4.20": {
+        "_name_or_path": "albert-base-v2",
+        "classifier_dropout_prob": 0.1,
+        "position_embedding_type": "absolute",
+        "torch_dtype": "float32",
+        "typical_p": 1.0,
+    },
+    "transformers 5": {"dtype": "float32", "transformers_version": "5.0.0"},
+    "google-research/albert": {"down_scale_factor": 1, "gap_size": 0, "net_structure_type": 0},
+    "brightmart/albert_zh": {"directionality": "bidi", "ln_type": "postln", "pooler_fc_size": 768},
+}
+
+
+@pytest.mark.parametrize("age", AGES)
+def test_files_of_all_ages(age, caplog):
+    own = {"hidden_size": 768, "num_attention_heads": 12, "model_type": "albert"}
+    config = AlbertConfig.from_dict({**own, **AGES[age]})
+    assert (config.hidden_size, config.num_labels) == (768, 2)
+    assert not caplog.records
+
+
+def test_old_names_keep_their_values():
+    assert AlbertConfig.from_dict({"_num_labels": 5}).num_labels == 5
+
+
+def test_unknown_keys_are_warned_of(caplog):
+    values = {"quantization_config": {"bits": 8}, "share_type": "all", "\x1b[2J": 1}
+    assert AlbertConfig.from_dict(values) == AlbertConfig()
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "A configuration's unknown keys change nothing: '\\x1b[2J', 'quantization_config', "
+        "'share_type'."
+    )
 
 
 def test_unknown_size():

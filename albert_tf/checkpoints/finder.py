@@ -39,7 +39,7 @@ _HEADS: Final = {
     "AlbertForQuestionAnswering": "spans",
     "AlbertForMultipleChoice": "choices",
 }
-_READERS: Final[dict[str, Callable[[Path, Path], Checkpoint]]] = {
+_READERS: Final[dict[str, Callable[[Path, Path, AlbertConfig | None], Checkpoint]]] = {
     "keras-hub": keras_hub.read,
     "hf": hugging_face.read,
     "tf1": google.read,
@@ -63,15 +63,17 @@ class Found(NamedTuple):
     weights: Path | None = None
     bundled: bool = False
 
-    def read(self) -> Checkpoint:
+    def read(self, config: AlbertConfig | None = None) -> Checkpoint:
         """Reads the checkpoint.
 
+        Args:
+            config: is used in place of the one beside the weights, which isn't read then.
         Raises:
             UserError: a file is missing or damaged, or it is another model's.
         """
         assert self.weights is not None, "found with weights=False"
         try:
-            checkpoint = _READERS[self.format](self.folder, self.weights)
+            checkpoint = _READERS[self.format](self.folder, self.weights, config)
         except (UserError, OSError):
             raise
         except Exception as error:  # damage that no reader foresees shows in every way
@@ -82,7 +84,7 @@ class Found(NamedTuple):
                 "source."
             ) from error
         check_sums(self.folder)
-        return checkpoint
+        return checkpoint if config is None else checkpoint._replace(config=config)
 
     def architectures(self) -> list[str]:
         """Returns the classes that `config.json` names; none if it is missing or damaged.
@@ -184,16 +186,18 @@ def split_hub_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
 
 def _with_format(found: Found) -> Found:
     folder = found.folder
-    if (folder / keras_hub.WEIGHTS).is_file() or _is_preset(folder):
+    if _is_preset(folder):
         return found._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
     files = (folder / name for name in hugging_face.weight_names())
     file = next((file for file in files if file.is_file()), None)
-    if file and (folder / CONFIG).exists():  # Reading it refuses a pipe.
+    if file:
         return found._replace(format="hf", weights=file)
-    if not file and (folder / hub_module.GRAPH).is_file():
+    if (folder / hub_module.GRAPH).is_file():
         return found._replace(format="tf-hub", weights=folder / hub_module.VARIABLES)
-    if not file and (prefix := tf_checkpoint.find_prefix(folder)):
+    if prefix := tf_checkpoint.find_prefix(folder):
         return found._replace(format="tf1", weights=prefix)
+    if (folder / keras_hub.WEIGHTS).is_file():  # Its reader says what is missing.
+        return found._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
     has_config = (folder / CONFIG).is_file()
     raise UserError(
         f"A model directory must hold {WEIGHTS if has_config else CONFIG}. Received {folder}, "

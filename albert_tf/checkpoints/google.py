@@ -30,25 +30,27 @@ _LAYER_NORM_EPSILON: Final = 1e-12  # tf.contrib.layers.layer_norm has no other
 _ACTIVATIONS: Final = {"gelu_new": "gelu", "relu": "relu", "tanh": "tanh"}
 
 
-def read(folder: Path, prefix: Path) -> Checkpoint:
+def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Checkpoint:
     """Reads a checkpoint of the original code, of brightmart/albert_zh or of Model Garden.
 
     Args:
         folder: has `albert_config.json`, or lies in a folder that has.
         prefix: the path of its files without their endings.
+        config: is used in the file's place.
     Returns:
         all weights without optimizer slots and counters; variables that no ALBERT has keep their
         names. A classifier's rows give the number of labels, SQuAD 2.0's head `answerability`.
     Raises:
         UserError: a file is missing or damaged, or several configurations are there.
     """
-    path = find_config((folder, folder.parent))
-    if path is None:
-        raise UserError(
-            f"A checkpoint needs its configuration, {CONFIG}, beside it or one folder up. "
-            f"Received: {folder}, without one. Copy it there."
-        )
-    config = read_config(path)
+    if config is None:
+        path = find_config((folder, folder.parent))
+        if path is None:
+            raise UserError(
+                f"A checkpoint needs its configuration, {CONFIG}, beside it or one folder up. "
+                f"Received: {folder}, without one. Copy it there."
+            )
+        config = read_config(path)
     variables = with_google_names(tf_checkpoint.read_variables(prefix))
     if google_variants.is_albert_zh(variables):
         config, variables = google_variants.from_albert_zh(config, variables)

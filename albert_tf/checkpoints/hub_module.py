@@ -43,7 +43,7 @@ class Facts(NamedTuple):
     hidden_act: str | None
 
 
-def read(folder: Path, prefix: Path) -> Checkpoint:
+def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Checkpoint:
     """Reads the variables of a module.
 
     The configuration is the JSON file among its assets, or beside them. Without one, the shapes of
@@ -54,13 +54,16 @@ def read(folder: Path, prefix: Path) -> Checkpoint:
     Args:
         folder: has `saved_model.pb`, `variables/` and `assets/`.
         prefix: the path of the variables' files without their endings.
+        config: is used in place of all that.
     Raises:
         UserError: a file is missing or damaged, it isn't an ALBERT, or its layers and heads are
             unknown.
     """
     stored = tf_checkpoint.read_variables(prefix)
     variables = google.with_google_names(stored)
-    if path := google.find_config((folder / _ASSETS, folder)):
+    if config is not None:
+        pass
+    elif path := google.find_config((folder / _ASSETS, folder)):
         config = google.read_config(path)
     else:
         facts = read_facts(folder)

@@ -54,16 +54,22 @@ def weight_names() -> Iterator[str]:
         yield name + INDEX
 
 
-def read(folder: Path, weights: Path) -> Checkpoint:
+def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
     """Reads a directory.
 
     Args:
         folder: has `config.json`.
         weights: the file of weights, or the index of its shards.
+        config: is used in its place.
     Raises:
         UserError: no configuration, another model's, or a damaged file.
     """
-    config = AlbertConfig.from_json_file(folder / CONFIG)
+    if config is None and not (folder / CONFIG).exists():
+        raise UserError(
+            f"A model directory must hold {CONFIG}. Received: {folder}, with {weights.name} alone. "
+            "Copy it there, or give config=AlbertConfig(…)."
+        )
+    config = config or AlbertConfig.from_json_file(folder / CONFIG)
     return Checkpoint(config, *_read_file(weights), f"{folder} ({weights.name})")
 
 

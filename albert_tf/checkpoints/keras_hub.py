@@ -27,8 +27,10 @@ _CONTAINERS: Final = ("layers", "_layer_checkpoint_dependencies")
 _VERSION: Final = "0.32.0"  # whose files these are
 
 
-def read(folder: Path, weights: Path) -> Checkpoint:
+def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
     """Reads a preset of AlbertBackbone, AlbertTextClassifier or AlbertMaskedLM.
+
+    A configuration that is given is used in the preset's place.
 
     KerasHub's masked-word head has a layer-norm epsilon of 1e-5, the original and this project
     1e-12, so their logits differ slightly.
@@ -43,7 +45,7 @@ def read(folder: Path, weights: Path) -> Checkpoint:
                 f"A KerasHub preset must hold {path.name}. Received {folder}, without it.{hint}"
             )
     task = keras_hub_config.read_json(folder / _TASK) if (folder / _TASK).is_file() else None
-    config = keras_hub_config.to_config(folder / CONFIG, task)
+    config = config or keras_hub_config.to_config(folder / CONFIG, task)
     found = dict(_read_places(weights, config, keras_hub_names.backbone(config)))
     if task and (folder / _TASK_WEIGHTS).is_file():
         found.update(_read_places(folder / _TASK_WEIGHTS, config, keras_hub_names.tasks()))

@@ -6,7 +6,7 @@ from typing import Any, Final
 from albert_tf.checkpoints import finder, hugging_face
 from albert_tf.errors import UserError
 from albert_tf.models.albert import AlbertModel
-from albert_tf.models.base import PreTrainedModel
+from albert_tf.models.base import PreTrainedModel, require_config
 from albert_tf.models.masked_lm import AlbertForMaskedLM
 from albert_tf.models.multiple_choice import AlbertForMultipleChoice
 from albert_tf.models.pretraining import AlbertForPreTraining
@@ -50,7 +50,9 @@ def load_pretrained(
         raise UserError(f"The task must be one of {', '.join(TASKS)}. Received: {task!r}.")
     hub_options, options = finder.split_hub_options(options)
     found = finder.find(name_or_path, **hub_options)
-    checkpoint = found.read()
+    if (config := options.pop("config", None)) is not None:
+        require_config(PreTrainedModel, config)
+    checkpoint = found.read(config)
     if task is not None:
         return TASKS[task].from_checkpoint(checkpoint, **options)
     names = found.architectures()

@@ -56,7 +56,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     built: bool
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        _require_config(type(self), config)
+        require_config(type(self), config)
         super().__init__(**kwargs)
         self.config = config if self.keeps_labels else config.replace(id2label=None)
         self.fresh_parts: list[str] = []
@@ -303,7 +303,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
                 TensorFlow 1 checkpoint of Google's with its `albert_config.json`, a TF-Hub module,
                 a KerasHub preset, a hub name such as "albert/albert-base-v2", or "small", the
                 model that ships with the package.
-            config: replaces the checkpoint's configuration.
+            config: replaces the checkpoint's configuration, which isn't read then.
             dtype: Keras dtype policy; the global one if None.
             ignore_mismatched_sizes: whether to initialize a head whose shapes differ.
             **options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` and
@@ -314,10 +314,9 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
                 configuration.
         """
         hub_options, fields = finder.split_hub_options(options)
-        checkpoint = finder.find(name_or_path, **hub_options).read()
         if config is not None:
-            _require_config(cls, config)
-            checkpoint = checkpoint._replace(config=config)
+            require_config(cls, config)
+        checkpoint = finder.find(name_or_path, **hub_options).read(config)
         return cls.from_checkpoint(checkpoint, dtype, ignore_mismatched_sizes, **fields)
 
     @classmethod
@@ -392,7 +391,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         )
 
 
-def _require_config(cls: type, config: Any) -> None:
+def require_config(cls: type, config: Any) -> None:
+    """Refuses what isn't a configuration, such as the path of a model."""
     if not isinstance(config, AlbertConfig):
         raise TypeError(
             "A model is made from an AlbertConfig: AlbertConfig.from_size(name), or "

@@ -104,10 +104,37 @@ def test_nothing_to_read(tmp_path, files, message):
 def test_weights_without_a_configuration(small_config, tensors, tmp_path):
     hugging_face.write(tmp_path, small_config, tensors)
     (tmp_path / "config.json").unlink()
-    with pytest.raises(UserError, match="must hold config.json. Received .*holds SHA256SUMS, mod"):
-        find(tmp_path)
+    with pytest.raises(UserError, match="must hold config.json. Received: .*model.safetensors"):
+        find(tmp_path).read()
+    assert find(tmp_path).read(small_config).config == small_config
     with pytest.raises(UserError, match="A model is a directory .*Received a file"):
         find(tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize("kind", ["hf", "keras-hub", "tf1"])
+def test_a_given_configuration_replaces_one_that_no_one_can_read(
+    small_config, tensors, tmp_path, kind
+):
+    conversion._WRITERS[kind](tmp_path, small_config, tensors)
+    path = tmp_path / ("albert_config.json" if kind == "tf1" else "config.json")
+    values = json.loads(path.read_text())
+    if kind == "keras-hub":
+        values["config"]["num_layers"] = "many"
+    else:
+        values["hidden_act"] = "mish"
+    path.write_text(json.dumps(values))
+    with pytest.raises(UserError, match="mish|many"):
+        find(tmp_path).read()
+    config = small_config.replace(hidden_dropout_prob=0.25)
+    assert find(tmp_path).read(config).config == config
+
+
+def test_weights_of_keras_beside_hugging_faces(small_config, tensors, tmp_path):
+    """`model.save_weights("model.weights.h5")` makes no preset of KerasHub's of a folder."""
+    hugging_face.write(tmp_path, small_config, tensors)
+    (tmp_path / "model.weights.h5").write_bytes(b"of Keras")
+    assert find(tmp_path).format == "hf"
+    assert find(tmp_path).read().config == small_config
 
 
 @pytest.mark.parametrize(
