@@ -17,6 +17,7 @@ from albert_tf.locks import LOCK, locked
 SUMS: Final = "SHA256SUMS"
 # Bytes. In memory JSON takes some ten times as much; the largest tokenizer.json have 40 MB.
 LONGEST: Final = 2**26
+WILDCARDS: Final = frozenset("*?[\\")  # in the paths of checkpoints, which TensorFlow globs
 # Endings of files that people edit, and whose content is checked when they are read.
 _EDITED: Final = (".json", ".yaml", ".md", "checkpoint")
 

@@ -1,16 +1,20 @@
 """TensorFlow's checkpoint files: finds, reads and writes them."""
 
+import contextlib
+import glob
 import math
 import re
+import tempfile
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from albert_tf.checkpoints.bundle_index import check_index
 from albert_tf.checkpoints.weight_files import no_number, require_stored
 from albert_tf.errors import UserError
-from albert_tf.files import read_bytes
+from albert_tf.files import WILDCARDS, read_bytes
 
 _OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 STATE: Final = "checkpoint"  # the file that names a folder's latest checkpoint
@@ -60,18 +64,20 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
     import tensorflow as tf
 
     _check_files(prefix)
+    check_index(prefix.with_name(f"{prefix.name}.index"))
     try:
-        reader = tf.train.load_checkpoint(str(prefix))
-        dtypes = reader.get_variable_to_dtype_map()
-        graph = reader.get_tensor(_OBJECT_GRAPH) if _OBJECT_GRAPH in dtypes else None
-        keys = {key: key for key in dtypes} if graph is None else dict(_by_full_name(graph))
-        weights = {
-            name: key
-            for name, key in sorted(keys.items())
-            if dtypes[key].is_floating and not _BOOKKEEPING.search(name)
-        }
-        _check_sizes(prefix, reader, set(weights.values()))
-        return {name: reader.get_tensor(key) for name, key in weights.items()}
+        with _without_wildcards(prefix) as path:
+            reader = tf.train.load_checkpoint(str(path))
+            dtypes = reader.get_variable_to_dtype_map()
+            graph = reader.get_tensor(_OBJECT_GRAPH) if _OBJECT_GRAPH in dtypes else None
+            keys = {key: key for key in dtypes} if graph is None else dict(_by_full_name(graph))
+            weights = {
+                name: key
+                for name, key in sorted(keys.items())
+                if dtypes[key].is_floating and not _BOOKKEEPING.search(name)
+            }
+            _check_sizes(prefix, reader, set(weights.values()))
+            return {name: reader.get_tensor(key) for name, key in weights.items()}
     except UserError:
         raise
     except Exception as error:  # damage shows in every way: OpError, RuntimeError, KeyError, …
@@ -81,13 +87,27 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
+@contextlib.contextmanager
+def _without_wildcards(prefix: Path) -> Iterator[Path]:
+    """Yields another path of a checkpoint's files, if TensorFlow would read theirs as a pattern."""
+    if not WILDCARDS & set(str(prefix)):
+        yield prefix
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        other = Path(folder, "model")
+        for file in prefix.parent.glob(f"{glob.escape(prefix.name)}.*"):
+            ending = file.name.removeprefix(prefix.name)
+            other.with_name(f"{other.name}{ending}").symlink_to(file.resolve())
+        yield other
+
+
 def _check_sizes(prefix: Path, reader: Any, keys: Set[str]) -> None:
     """Refuses variables that take more bytes than there are, and floats of fewer than 16 bits."""
     dtypes, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
     for key in keys:
         if dtypes[key].size < 2:
             raise no_number(prefix, key, dtypes[key].name)
-    files = prefix.parent.glob(f"{prefix.name}.data-*")
+    files = prefix.parent.glob(f"{glob.escape(prefix.name)}.data-*")
     declared = sum(dtypes[key].size * math.prod(shapes[key]) for key in keys)
     require_stored(prefix, declared, sum(file.stat().st_size for file in files))
 
@@ -133,7 +153,7 @@ def _check_files(prefix: Path) -> None:
         )
     shards = {
         match.group(2, 3)
-        for path in prefix.parent.glob(f"{prefix.name}.data-*")
+        for path in prefix.parent.glob(f"{glob.escape(prefix.name)}.data-*")
         if path.is_file() and (match := _ENDING.search(path.name))
     }
     total = max((count for _, count in shards), default="00001")

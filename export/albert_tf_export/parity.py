@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from albert_tf.files import WILDCARDS
 from albert_tf_export.comparison import ParityError, differences, magnitude
 from albert_tf_export.samples import Case
 
 PACKAGES: Final = ("keras", "tensorflow", "tensorflow-text", "ai-edge-litert")
-GLOB: Final = frozenset("*?[\\")  # TensorFlow takes the paths of checkpoints for patterns
 RUNNERS: Final = Path(__file__).parent / "runners"
 # The largest difference of an output for each precision, as a share of its largest magnitude (of 1,
 # where all are smaller); `EXACT` in float32. Measured at base size with random weights: 2e-6,
@@ -209,7 +209,7 @@ def run(
     """Runs each signature on its samples in a fresh process; the arguments are those of `check`."""
     with tempfile.TemporaryDirectory() as workshop:
         folder = Path(workshop)
-        if GLOB & set(path.resolve().as_posix()):
+        if WILDCARDS & set(path.resolve().as_posix()):
             link = folder / f"export{path.suffix}"
             link.symlink_to(path.resolve())
             path = link

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from albert_tf.files import written_atomically
+from albert_tf.files import WILDCARDS, written_atomically
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -137,7 +137,7 @@ def export_saved_model(
     requests = read_warmup(warmup, model, pairs, ids_only)
     if precision == "bfloat16":
         warn_without_bfloat16()
-    if parity.GLOB & set(Path(path).resolve().as_posix()):
+    if WILDCARDS & set(Path(path).resolve().as_posix()):
         warnings.warn(
             "TensorFlow loads no SavedModel from a path with *, ?, [ or a backslash. Received: "
             f"{path}. Rename the folder before you load it.",
