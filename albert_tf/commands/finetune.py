@@ -55,9 +55,8 @@ def run(options: FinetuningOptions) -> int:
     share_threads()
     try:
         report = finetune(options)
-    except Interrupted:
-        command = "The same command without --force" if options.force else "The same command"
-        print(f"\nInterrupted; a checkpoint is in {options.output}. {command} resumes there.")
+    except Interrupted as interrupted:
+        print(f"\n{interrupted.way_on(options.output, options.force)}")
         return 130
     best = {name: f"{value:.4f}" for name, value in report["best"].items() if name not in _PLACE}
     if best.pop(ONE_CLASS, None):

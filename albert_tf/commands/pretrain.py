@@ -53,9 +53,8 @@ def run(options: PretrainingOptions) -> int:
     share_threads()
     try:
         report = pretrain(options)
-    except Interrupted:
-        command = "The same command without --force" if options.force else "The same command"
-        print(f"\nInterrupted; a checkpoint is in {options.output}. {command} resumes there.")
+    except Interrupted as interrupted:
+        print(f"\n{interrupted.way_on(options.output, options.force)}")
         return 130
     except Exception as error:
         if not _is_out_of_memory(error):

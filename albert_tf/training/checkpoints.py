@@ -12,9 +12,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-import keras
 from keras import ops
 
+from albert_tf.checkpoints import finder, names, weights
 from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import UserError
 from albert_tf.files import (
@@ -60,7 +60,7 @@ class Checkpoints:
         path = self.folder / f"step-{progress['step']:08d}"
         with written_atomically(path, force=True) as made:
             self._write(model, made)
-            save_state(made / STATE, model, self.settings, progress)
+            save_state(made, model, self.settings, progress)
             _flush(made)
         for old in self.found()[: -self.keep]:
             remove_folder(old)
@@ -85,7 +85,7 @@ class Checkpoints:
             UserError: the newest is damaged, or was saved with other settings.
         """
         found = self.found()
-        return load_state(found[-1] / STATE, model, self.settings) if found else {}
+        return load_state(found[-1], model, self.settings) if found else {}
 
     def found(self) -> list[Path]:
         """Returns the checkpoints, oldest first."""
@@ -101,10 +101,7 @@ class Checkpoints:
         Raises:
             UserError: the best version's weights were damaged since they were written.
         """
-        try:
-            check_sums(self.folder / BEST)
-        except UserError as error:
-            raise UserError(f"{error} Or start again with --force.") from error
+        _check_whole(self.folder / BEST)
         finish(self.folder / BEST)
         copy_files(self.folder / BEST, self.output)
         write_json(self.output / REPORT, report)
@@ -175,26 +172,37 @@ def digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
+def _check_whole(folder: Path) -> None:
+    try:
+        check_sums(folder)
+    except UserError as error:
+        raise UserError(f"{error} Or start again with --force.") from error
+
+
 def save_state(
-    path: Path, model: keras.Model, settings: Mapping[str, Any], progress: Mapping[str, Any]
+    folder: Path, model: PreTrainedModel, settings: Mapping[str, Any], progress: Mapping[str, Any]
 ) -> None:
-    """Writes every variable of a compiled model, its dropout seeds and its optimizer included.
+    """Writes what a run needs besides the model's weights, which `save_pretrained` writes there.
+
+    It is the optimizer and the seeds of dropout.
 
     Args:
-        path: a safetensors file; not written atomically.
+        folder: a model directory; the file isn't written atomically.
         settings: compared when the run is resumed.
         progress: JSON.
     """
     tensors = {name: ops.convert_to_numpy(variable) for name, variable in _variables(model).items()}
-    write_tensors(path, tensors, {_SETTINGS: json.dumps(settings), _PROGRESS: json.dumps(progress)})
+    described = {_SETTINGS: json.dumps(settings), _PROGRESS: json.dumps(progress)}
+    write_tensors(folder / STATE, tensors, described)
 
 
-def load_state(path: Path, model: keras.Model, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Restores a compiled model from `save_state`'s file; returns the progress.
+def load_state(folder: Path, model: PreTrainedModel, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Restores a compiled model from its directory and `save_state`'s file; returns the progress.
 
     Raises:
-        UserError: the state is damaged, or was saved with other settings; each is named.
+        UserError: a file is damaged, or was saved with other settings; each is named.
     """
+    path = folder / STATE
     try:
         tensors, saved = read_tensors(path)
     except UserError as error:
@@ -202,22 +210,29 @@ def load_state(path: Path, model: keras.Model, settings: Mapping[str, Any]) -> d
             f"The state of the run must be a whole file. Received: {path} ({error.__cause__}). "
             "Start again with --force."
         ) from error
-    require_same(path.parent, json.loads(saved[_SETTINGS]), settings)
+    require_same(folder, json.loads(saved[_SETTINGS]), settings)
     variables = _variables(model)
     if variables.keys() != tensors.keys():
         raise UserError(
             f"{path} belongs to another model or Keras version. Start again with --force."
         )
+    _check_whole(folder)
+    stored = finder.find(folder).read()
+    weights.assign(model, stored.tensors, stored.origin)
     for name, variable in variables.items():
         variable.assign(tensors[name])
     return json.loads(saved[_PROGRESS])
 
 
-def _variables(model: keras.Model) -> dict[str, Any]:
-    """Model and optimizer variables by place, without metrics."""
+def _variables(model: PreTrainedModel) -> dict[str, Any]:
+    """Model and optimizer variables by place, without metrics and what `save_pretrained` writes."""
     build_optimizer(model)
     optimizer = model.optimizer
     all_of_them = [*model.variables, *optimizer.variables, *inner(optimizer).variables]
-    metrics = {id(variable) for variable in model.metrics_variables}
-    unique = {id(variable): variable for variable in all_of_them if id(variable) not in metrics}
+    elsewhere = [
+        *model.metrics_variables,
+        *(each.variable for each in names.weights(model).values()),
+    ]
+    left_out = {id(variable) for variable in elsewhere}
+    unique = {id(variable): variable for variable in all_of_them if id(variable) not in left_out}
     return {f"{place:05d}": variable for place, variable in enumerate(unique.values())}

@@ -1,5 +1,6 @@
 """Fine-tunes a model on a task, from files to a model directory."""
 
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,6 +34,8 @@ from albert_tf.training.start import finetuning_model
 from albert_tf.training.sums import finetuning_means
 
 FEW: Final = 10  # examples on dev
+# Settings that say where something lay; its content is compared when a run is resumed.
+_PLACES: Final = ("data", "vocab")
 logger = logging.getLogger(__name__)
 
 
@@ -93,10 +96,12 @@ def _trained(
         schedule = _schedule(recipe, plan.steps)
         model.compile(_optimizer(options, model, schedule))
     settings = _settings(options, recipe, seed, plan.steps, model, [*training, *dev])
-    done = finished(options.output, settings) if options.seeds > 1 else None
+    settings["vocab_sha256"] = hashlib.sha256(tokenizer.model_bytes).hexdigest()
+    decisive = {name: value for name, value in settings.items() if name not in _PLACES}
+    done = finished(options.output, decisive, _PLACES) if options.seeds > 1 else None
     if done:
         return done
-    checkpoints = Checkpoints(options.output, tokenizer, settings, keep=1)
+    checkpoints = Checkpoints(options.output, tokenizer, decisive, keep=1)
     dev_rows = task.encode(dev, tokenizer, model.config, tokenizer.model_max_length)
     on_one = _on_one_device(model, strategy)
     is_chief = runtime.is_chief(strategy)
@@ -116,7 +121,7 @@ def _trained(
         "settings": settings,
         "parameters": model.count_params(),
         "examples": {"train": len(training), "dev": len(dev)},
-        **_results(loop.progress, recipe.batch_size),
+        **_results(loop.progress, len(rows), recipe.batch_size),
         "versions": versions(),
     }
     if is_chief:
@@ -260,12 +265,17 @@ def _settings(
     }
 
 
-def _results(progress: dict[str, Any], batch_size: int) -> dict[str, Any]:
+def _results(progress: dict[str, Any], rows: int, batch_size: int) -> dict[str, Any]:
     """Returns the best scores, and for each epoch the means of training and the scores on dev.
 
     `metrics` names the scores; the first chose the best version. The examples per second include
     evaluations and checkpoints.
+
+    Args:
+        rows: examples of an epoch, whose last batch may be smaller than `batch_size`.
     """
+    epochs, steps = divmod(progress["step"], steps_per_epoch(rows, batch_size))
+    examples = epochs * rows + steps * batch_size
     history = [
         {**point, **{f"val_{name}": value for name, value in scores.items() if name != "step"}}
         for point, scores in zip(progress["history"], progress["evaluation"], strict=True)
@@ -276,7 +286,7 @@ def _results(progress: dict[str, Any], batch_size: int) -> dict[str, Any]:
         "step": progress["step"],
         "seconds": progress["seconds"],
         "stopped": progress["stopped"],
-        "examples_per_second": progress["step"] * batch_size / progress["seconds"],
+        "examples_per_second": examples / progress["seconds"],
         "metrics": [name for name in best if name not in ("score", ONE_CLASS)],
         "history": history,
         "best": {"epoch": epoch, "step": history[epoch - 1]["step"], **best},

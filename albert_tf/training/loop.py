@@ -24,7 +24,21 @@ SECONDS: Final = 1.0  # between two reads of the steps' sums; a read waits for t
 
 
 class Interrupted(Exception):
-    """SIGINT or SIGTERM ended a run; its state is saved."""
+    """SIGINT or SIGTERM ended a run.
+
+    Attributes:
+        saved: whether this host wrote the state; of several hosts the chief does.
+    """
+
+    def __init__(self, saved: bool = True):
+        super().__init__("The run was interrupted.")
+        self.saved = saved
+
+    def way_on(self, output: Path, force: bool) -> str:
+        """Returns what a person does next."""
+        command = "The same command without --force" if force else "The same command"
+        place = f"a checkpoint is in {output}" if self.saved else "the chief has the checkpoint"
+        return f"Interrupted; {place}. {command} resumes there."
 
 
 class Reporter(Protocol):
@@ -109,7 +123,7 @@ class Loop:
             update: a training step.
             batches: from batch number `step` on.
         Raises:
-            Interrupted: SIGINT or SIGTERM came; the state is saved.
+            Interrupted: SIGINT or SIGTERM came; the chief has saved the state.
             UserError: the loss is not finite or diverges; the last checkpoint stays.
         """
         self._looked = self._saved = self._counted = time.monotonic()
@@ -140,7 +154,7 @@ class Loop:
         if saves or evaluates:
             self._looked = time.monotonic()  # the next steps' time begins here
         if self._interrupt.is_set() and not self.ended:
-            raise Interrupted
+            raise Interrupted(saved=self.checkpoints is not None)
 
     def _every(self, steps: int | None) -> bool:
         return steps is not None and self.step % steps == 0

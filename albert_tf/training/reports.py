@@ -68,13 +68,21 @@ def mistakes(judged: Sequence[Judged], is_regression: bool = False) -> str:
     wrong = sorted(
         (each for each in judged if not each.is_right), key=lambda each: -each.confidence
     )
-    measure = "distance" if is_regression else "confidence"
-    lines = ["# Mistakes", "", f"{len(wrong):,} of {len(judged):,} predictions are wrong."]
+    if is_regression:
+        mean = sum(each.confidence for each in judged) / max(len(judged), 1)
+        measure, title = "distance", "# Largest errors"
+        first = f"The mean distance of {len(judged):,} predictions from their labels is {mean:.3g}."
+    else:
+        measure, title = "confidence", "# Mistakes"
+        first = f"{len(wrong):,} of {len(judged):,} predictions are wrong."
+        if not wrong:
+            first = f"None: all {len(judged):,} predictions are right."
     if not wrong:
-        return "\n".join([lines[0], "", f"None: all {len(judged):,} predictions are right.", ""])
+        return "\n".join([title, "", first, ""])
     if len(wrong) > _MISTAKES:
-        lines[-1] += f" These {_MISTAKES} have the highest {measure}."
-    lines += ["", f"| {measure} | expected | predicted | text |", "|---|---|---|---|"]
+        first += f" These {_MISTAKES} have the highest {measure}."
+    lines = [title, "", first, "", f"| {measure} | expected | predicted | text |"]
+    lines.append("|---|---|---|---|")
     for each in wrong[:_MISTAKES]:
         number = f"{each.confidence:.3g}" if is_regression else f"{each.confidence:.3f}"
         text = "<br>".join(_shortened(part, each) for part in each.text.splitlines())
@@ -216,7 +224,9 @@ def _metric(name: str) -> str:
     return next((known for end, known in _METRICS.items() if name.endswith(end)), name)
 
 
-_ELSEWHERE: Final = ("task", "data", "examples_sha256", "labels", "model", "vocab")
+_ELSEWHERE: Final = (
+    *("task", "data", "examples_sha256", "labels", "model", "vocab", "vocab_sha256"),
+)
 _ABOUT: Final = """\
 Fine-tuned with albert_tf for the task {task}, from {origin}.
 

@@ -3,7 +3,7 @@
 import dataclasses
 import shutil
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +70,17 @@ def summary(reports: Mapping[int, Report]) -> dict[str, Any]:
     }
 
 
-def finished(output: Path, settings: Mapping[str, Any]) -> Report | None:
+def finished(output: Path, settings: Mapping[str, Any], places: Sequence[str]) -> Report | None:
     """Returns the report of a run that is complete, or None.
 
+    Args:
+        places: settings of the report that may differ.
     Raises:
         UserError: the run had other settings.
     """
     if not (output / REPORT).is_file():
         return None
     report = read_json(output / REPORT)
-    require_same(output, report["settings"], settings)
+    then = {name: value for name, value in report["settings"].items() if name not in places}
+    require_same(output, then, settings)
     return report

@@ -11,6 +11,7 @@ from albert_tf.locks import locked
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training.checkpoints import (
     CHECKPOINTS,
+    STATE,
     Checkpoints,
     found_checkpoints,
     load_state,
@@ -45,6 +46,29 @@ def train(model, steps):
         model.train_on_batch({"input_ids": ids[step]}, labels[step])
 
 
+def save(folder, model):
+    model.save_pretrained(folder)
+    save_state(folder, model, SETTINGS, PROGRESS)
+
+
+def test_weights_are_stored_once(tmp_path):
+    model = compiled(1)
+    train(model, range(1))
+    save(tmp_path, model)
+    weights = (tmp_path / "model.safetensors").stat().st_size
+    moments = (tmp_path / STATE).stat().st_size  # two for each weight
+    assert 1.9 * weights < moments < 2.1 * weights
+
+
+def test_damaged_weights_of_a_checkpoint(tmp_path):
+    model, path = compiled(1), tmp_path / "model.safetensors"
+    save(tmp_path, model)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(UserError, match="model.safetensors.* Or start again with --force"):
+        load_state(tmp_path, model, SETTINGS)
+
+
 @pytest.mark.parametrize(
     "dtype",
     [
@@ -56,11 +80,11 @@ def train(model, steps):
 def test_a_restored_model_resumes_exactly(tmp_path, dtype):
     model = compiled(1, dtype)
     train(model, range(2))
-    save_state(tmp_path / "state", model, SETTINGS, PROGRESS)
+    save(tmp_path, model)
     train(model, range(2, STEPS))
 
     other = compiled(2, dtype)  # other weights, other dropout seeds
-    assert load_state(tmp_path / "state", other, SETTINGS) == PROGRESS
+    assert load_state(tmp_path, other, SETTINGS) == PROGRESS
     train(other, range(2, STEPS))
     assert len(model.weights) == len(other.weights) == 27
     for expected, found in zip(model.weights, other.weights, strict=True):
@@ -70,32 +94,32 @@ def test_a_restored_model_resumes_exactly(tmp_path, dtype):
 
 def test_other_settings_are_listed(tmp_path):
     model = compiled(1)
-    save_state(tmp_path / "state", model, SETTINGS, PROGRESS)
+    save(tmp_path, model)
     changed = {**SETTINGS, "seed": 2, "labels": ["a", "c"]}
     with pytest.raises(
         UserError,
         match=r"labels: \['a', 'b'\] then, \['a', 'c'\] now; seed: 1 then, 2 now.*--force",
     ):
-        load_state(tmp_path / "state", model, changed)
+        load_state(tmp_path, model, changed)
     with pytest.raises(UserError, match="patience: nothing then, 3 now"):
-        load_state(tmp_path / "state", model, {**SETTINGS, "patience": 3})
+        load_state(tmp_path, model, {**SETTINGS, "patience": 3})
 
 
 @pytest.mark.parametrize("length", [0, 5, 1000])
 def test_a_state_cut_short(tmp_path, length):
-    model, path = compiled(1), tmp_path / "state"
-    save_state(path, model, SETTINGS, PROGRESS)
+    model, path = compiled(1), tmp_path / STATE
+    save(tmp_path, model)
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(UserError, match="must be a whole file. Received: .*state.*--force"):
-        load_state(path, model, SETTINGS)
+        load_state(tmp_path, model, SETTINGS)
 
 
 def test_a_state_of_another_model(tmp_path, small_config):
-    save_state(tmp_path / "state", compiled(1), SETTINGS, PROGRESS)
+    save(tmp_path, compiled(1))
     other = AlbertForSequenceClassification(small_config)
     other.compile("sgd")
     with pytest.raises(UserError, match="belongs to another model"):
-        load_state(tmp_path / "state", other, SETTINGS)
+        load_state(tmp_path, other, SETTINGS)
 
 
 def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path, tiny_tokenizer, files_of_at_most):

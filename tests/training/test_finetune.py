@@ -139,7 +139,8 @@ def test_the_output_is_a_model_directory(uninterrupted, shared_data):
     assert report["best"]["accuracy"] == max(row["val_accuracy"] for row in report["history"])
     assert report["metrics"] == ["accuracy", "macro_f1"]
     assert report["best"]["step"] == 7 * report["best"]["epoch"]
-    assert report["examples_per_second"] == 21 * 8 / report["seconds"]
+    assert report["examples"]["train"] % 8  # a smaller last batch
+    assert report["examples_per_second"] == 3 * report["examples"]["train"] / report["seconds"]
     assert report["step"] == report["settings"]["steps"] == 21
     assert 0 < report["seconds"] < 600
     assert report["versions"].keys() >= {"python", "tensorflow", "keras"}
@@ -179,6 +180,14 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(
             finetune(given)
     assert_same_end(finetune(given), tmp_path / "out", uninterrupted)
     assert not (tmp_path / "out" / "checkpoints").exists()
+
+
+def test_the_same_examples_at_another_place_resume(uninterrupted, shared_data, tmp_path):
+    copy = shutil.copytree(shared_data, tmp_path / "other" / shared_data.name)
+    output = tmp_path / "out"
+    with at_step(9, crash), pytest.raises(Crash):
+        finetune(three_epochs(shared_data, output))
+    assert_same_end(finetune(three_epochs(copy, output)), output, uninterrupted)
 
 
 @pytest.mark.usefixtures("without_graphs")

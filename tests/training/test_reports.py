@@ -40,6 +40,16 @@ def test_fifty_mistakes_of_many():
     assert "| 0.490 |" in text and "| 0.480 |" not in text
 
 
+def test_a_number_is_not_wrong():
+    judged = [Judged(f"text {row}", "2", f"{2 + row}", float(row), row == 0) for row in range(3)]
+    text = reports.mistakes(judged, is_regression=True)
+    assert text.startswith(
+        "# Largest errors\n\nThe mean distance of 3 predictions from their labels is 1.\n"
+    )
+    assert "wrong" not in text
+    assert text.splitlines()[6] == "| 2 | 2 | 4 | text 2 |"
+
+
 def test_no_mistake_is_said():
     assert reports.mistakes([RIGHT] * 3) == "# Mistakes\n\nNone: all 3 predictions are right.\n"
 

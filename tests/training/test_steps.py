@@ -213,13 +213,14 @@ def test_a_saved_step_resumes_exactly_and_scores_as_it_did(batches, tmp_path):
 
     def after():
         if not scores:
-            save_state(tmp_path / "state", model, {}, {"step": 1})
+            model.save_pretrained(tmp_path)
+            save_state(tmp_path, model, {}, {"step": 1})
         with averaged_weights(model):
             scores.append(keras.ops.convert_to_numpy(evaluation(batches.take(2))))
 
     trained(batches, model, after=after)
     other = compiled(averaging(), dropout=DROPOUT)
-    assert load_state(tmp_path / "state", other, {}) == {"step": 1}
+    assert load_state(tmp_path, other, {}) == {"step": 1}
     with averaged_weights(other):
         again = steps.Evaluation(other, strategy_for("none"))(batches.take(2))
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(again), scores[0])
