@@ -20,6 +20,7 @@ from albert_tf.errors import UserError
 from albert_tf.files import (
     SUMS,
     check_sums,
+    read_json,
     replace_files,
     require_same,
     write_json,
@@ -111,6 +112,15 @@ class Checkpoints:
 def found_checkpoints(output: Path) -> list[Path]:
     """Returns the checkpoints of an interrupted run, oldest first."""
     return sorted((output / CHECKPOINTS).glob("step-*"))
+
+
+def settings_so_far(output: Path) -> dict[str, Any]:
+    """Returns the settings of a run's newest checkpoint, or of its report; none without either."""
+    for path in found_checkpoints(output)[-1:]:
+        with contextlib.suppress(UserError, OSError, KeyError):
+            return json.loads(read_tensors(path / STATE)[1][_SETTINGS])
+    report = output / REPORT
+    return read_json(report).get(_SETTINGS, {}) if report.is_file() else {}
 
 
 @contextlib.contextmanager

@@ -1,7 +1,9 @@
 """Fine-tunes a model on a task, from files to a model directory."""
 
+import dataclasses
 import hashlib
 import logging
+import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +20,15 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.training import reports, runtime
-from albert_tf.training.checkpoints import Checkpoints, digest, versions
+from albert_tf.training.checkpoints import (
+    LOGS,
+    REPORT,
+    Checkpoints,
+    digest,
+    found_checkpoints,
+    settings_so_far,
+    versions,
+)
 from albert_tf.training.depth import freeze, rate_factors
 from albert_tf.training.evaluate import predictions
 from albert_tf.training.loop import Loop
@@ -36,6 +46,7 @@ from albert_tf.training.sums import finetuning_means
 FEW: Final = 10  # examples on dev
 # Settings that say where something lay; its content is compared when a run is resumed.
 _PLACES: Final = ("data", "vocab")
+_SLOWER: Final = 3  # by how much the rate of a second try is lower
 logger = logging.getLogger(__name__)
 
 
@@ -43,7 +54,8 @@ logger = logging.getLogger(__name__)
 def finetune(options: FinetuningOptions) -> dict[str, Any]:
     """Trains, keeps the best version on dev, and writes a model directory with a report.
 
-    With several seeds, the model is the best run's.
+    With several seeds, the model is the best run's. A run at the default rate that has not learned
+    is repeated once, at a third of it.
 
     The same call after an interruption resumes at the newest checkpoint and ends with the same
     weights.
@@ -65,12 +77,47 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
                 "more, or a single file with a larger --dev-fraction.",
                 *(len(dev), options.data),
             )
-        run = partial(_trained, task=task, training=training, dev=dev, strategy=strategy)
+        trained = partial(_trained, task=task, training=training, dev=dev, strategy=strategy)
+        run = partial(_restarted, trained, strategy)
         if options.seeds == 1:
             return run(options, options.seed)
         return train_seeds(options, run, runtime.is_chief(strategy))
 
     return on_devices(options, job)
+
+
+def _restarted(
+    train: Callable[[FinetuningOptions, int], dict[str, Any]],
+    strategy: Any,
+    options: FinetuningOptions,
+    seed: int,
+) -> dict[str, Any]:
+    """Trains; once more at a third of the default rate if the model has not learned.
+
+    An interrupted second run resumes: its checkpoints have its rate, and so has its report, which
+    counts where several seeds each have a folder.
+    """
+    if options.learning_rate is not None:
+        return train(options, seed)
+    rate = options.plan().learning_rate
+    slower = dataclasses.replace(options, learning_rate=rate / _SLOWER)
+    is_interrupted = options.seeds > 1 or bool(found_checkpoints(options.output))
+    so_far = settings_so_far(options.output) if is_interrupted else {}
+    if so_far.get("learning_rate") == slower.learning_rate:
+        return train(slower, seed)
+    report = train(options, seed)
+    if not report["best"].get(ONE_CLASS):
+        return report
+    logger.warning(
+        "At a rate of %g the model has not learned: nearly all its predictions on dev are alike. "
+        "It is trained once more, at %g.",
+        *(rate, slower.learning_rate),
+    )
+    if runtime.is_chief(strategy):
+        shutil.rmtree(options.output / LOGS, ignore_errors=True)
+        if options.seeds > 1:
+            (options.output / REPORT).unlink(missing_ok=True)  # It would end the second run.
+    return train(slower, seed)
 
 
 def _trained(
