@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from albert_tf.data.readers import Columns
+from albert_tf.data.readers import Columns, Dialect
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError
 from albert_tf.options import COUNT, NOT_NEGATIVE, check_options, declared, option
@@ -45,6 +45,22 @@ class LabelledData:
     )
     label_column: str = option(
         "label", help="name of the label's column", group=_OWN, tasks=(CLASSIFY, "choices")
+    )
+    separator: str | None = option(
+        None,
+        help="text between the columns of .csv and .tsv; by default the one with which the header "
+        "has the columns",
+        metavar="TEXT",
+        group=_OWN,
+        tasks=(CLASSIFY, "choices"),
+    )
+    encoding: str | None = option(
+        None,
+        help="encoding of .csv, .tsv and .json, such as cp1252; by default UTF-8, or the one that "
+        "the file's first bytes name",
+        metavar="NAME",
+        group=_OWN,
+        tasks=(CLASSIFY, "choices"),
     )
     regression: bool = option(
         False, help="numeric labels, fitted by regression", group=_OWN, tasks=(CLASSIFY,)
@@ -128,8 +144,15 @@ class LabelledData:
 
     def __post_init__(self) -> None:
         check_options(self)
+        _check_dialect(self.separator, self.encoding)
         if self.task is not None:  # `predict` needs none for texts
             check_task_options(self)
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the task's tables are written."""
+        separator = self.separator and self.separator.replace("\\t", "\t")
+        return Dialect(separator, self.encoding)
 
     @property
     def columns(self) -> Columns:
@@ -137,6 +160,21 @@ class LabelledData:
         if self.task in GLUE:
             return GLUE[self.task].columns
         return Columns(self.text_column, self.label_column, self.text_pair_column)
+
+
+def _check_dialect(separator: str | None, encoding: str | None) -> None:
+    if separator is not None and len(separator.replace("\\t", "\t")) != 1:
+        raise UserError(
+            f"separator must be one character, or \\t for a tab. Received: {separator!r}."
+        )
+    if encoding is not None:
+        try:
+            "".encode(encoding)
+        except (LookupError, UnicodeError) as error:
+            raise UserError(
+                "encoding must be a name that Python knows, such as cp1252, latin-1 or utf-16. "
+                f"Received: {encoding!r}."
+            ) from error
 
 
 def check_task_options(options: LabelledData) -> None:

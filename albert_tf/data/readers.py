@@ -1,14 +1,18 @@
-"""Rows of TSV, CSV, JSONL and Parquet files, and of data sets on Hugging Face's hub."""
+"""Rows of TSV, CSV, JSON and Parquet files, and of data sets on Hugging Face's hub."""
 
+import codecs
 import contextlib
 import csv
+import difflib
+import functools
 import gzip
 import io
 import json
 import logging
+import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import starmap
+from itertools import chain, starmap
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, TypeVar
 
@@ -16,9 +20,21 @@ from albert_tf.data import hub
 from albert_tf.data.corpus.lines import LONGEST_LINE, bounded_lines
 from albert_tf.errors import UserError, escaped, listed, short_repr
 
-TEXT_FORMATS: Final = (".tsv", ".csv", ".jsonl", ".tsv.gz", ".csv.gz", ".jsonl.gz")
+_PLAIN: Final = (".tsv", ".csv", ".jsonl", ".json")
+TEXT_FORMATS: Final = (*_PLAIN, *(f"{ending}.gz" for ending in _PLAIN))
 FORMATS: Final = (*TEXT_FORMATS, hub.PARQUET)
 csv.field_size_limit(LONGEST_LINE)  # a text may be a whole book; the default is 131,072
+LARGEST: Final = 2**29  # bytes of a file that is read whole; in memory JSON takes ten times as much
+SEPARATORS: Final = (",", ";", "\t", "|")  # as spreadsheets write tables
+# Encodings that a file's first bytes name; UTF-32's begins as UTF-16's does.
+_MARKS: Final = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_UTF8: Final = "utf-8-sig"
+_SKIP: Final = "Correct it, or leave such rows out with --skip-bad-rows."
 BAD_WIDTH: Final = None  # key of a row with more or fewer fields than the header
 logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
@@ -27,6 +43,21 @@ _WAY_OUT: Final = (
     "Name another column with an option, such as --label-column; predict a file without labels "
     "with albert-tf predict --submission."
 )
+
+
+class Dialect(NamedTuple):
+    """How a table is written; None means as its first bytes and its header show.
+
+    Attributes:
+        separator: of columns.
+        encoding: a name that Python knows.
+    """
+
+    separator: str | None = None
+    encoding: str | None = None
+
+
+_AS_IT_SHOWS: Final = Dialect()
 
 
 class Columns(NamedTuple):
@@ -58,15 +89,16 @@ class Row(NamedTuple):
     fields: Mapping[Any, Any]
 
     def text(self, name: str | int, may_be_empty: bool = False) -> str:
-        """Returns a value as text; one of JSON that isn't text, as JSON.
+        """Returns a value as text; a number, true or false of JSON as JSON has it.
 
         Raises:
-            UserError: the row has no such column, or it is empty and may not be.
+            UserError: the row has no such column, it is empty and may not be, or it is a list, an
+                object or no number.
         """
         self.require([name])
         written = self.optional_text(name)
         if not written and not may_be_empty:
-            raise UserError(f"{name!r} must not be empty. Received: {self.place}.")
+            raise UserError(f"{name!r} must not be empty. Received: {self.place}. {_SKIP}")
         return written
 
     def optional_text(self, name: str | int | None) -> str:
@@ -74,7 +106,16 @@ class Row(NamedTuple):
 
         None names no column.
         """
-        return _written(self.fields.get(name))
+        return self._written(self.get(name), name)
+
+    def get(self, name: str | int | None) -> Any:
+        """Returns a value, or None; `a.b` is the field b of the object a."""
+        value = self.fields.get(name)
+        if value is None and isinstance(name, str) and "." in name and name not in self.fields:
+            value = self.fields
+            for part in name.split("."):
+                value = value.get(part) if isinstance(value, Mapping) else None
+        return value
 
     def items(self, name: str | int) -> list[Any]:
         """Returns a list.
@@ -83,29 +124,38 @@ class Row(NamedTuple):
             UserError: the row has no such column, or the value isn't a list.
         """
         self.require([name])
-        if not isinstance(self.fields[name], list):
+        found = self.get(name)
+        if not isinstance(found, list):
             raise UserError(
-                f"{name!r} must be a list. Received: {short_repr(self.fields[name])}, {self.place}."
+                f"{name!r} must be a list. Received: {short_repr(found)}, {self.place}. {_SKIP}"
             )
-        return self.fields[name]
+        return found
 
     def texts(self, name: str | int) -> list[str]:
         """Returns the items of a list as texts; "" for a blank one."""
-        return [_written(item) for item in self.items(name)]
+        return [self._written(item, name) for item in self.items(name)]
+
+    def _written(self, value: Any, name: str | int | None) -> str:
+        is_number = isinstance(value, float) and math.isfinite(value)
+        if value is None or isinstance(value, str | int) or is_number:
+            text = value if isinstance(value, str) else json.dumps(value)
+            return "" if value is None or not text.strip() else text
+        if isinstance(value, float | list | Mapping):
+            several = " For several labels give --multi-label." * isinstance(value, list)
+            raise UserError(
+                f"{name!r} must be a text or a number. Received: {short_repr(value)}, "
+                f"{self.place}.{several} {_SKIP}"
+            )
+        return str(value)  # a date of Parquet
 
     def require(self, names: Iterable[str | int]) -> None:
         """Refuses a row without one of these columns."""
         for name in names:
-            if name not in self.fields:
+            if name not in self.fields and self.get(name) is None:
                 raise UserError(
                     f"Every row must have {name!r}. Received: {self.place}, with "
                     f"{listed(map(repr, self.fields))}. {_WAY_OUT}"
                 )
-
-
-def _written(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return "" if value is None or not text.strip() else text
 
 
 def read_examples(
@@ -114,6 +164,7 @@ def read_examples(
     skip_bad_rows: bool = False,
     part: str = "",
     read_label: Callable[[Row, str | int], Any] = Row.text,
+    dialect: Dialect = _AS_IT_SHOWS,
 ) -> list[Example]:
     """Reads texts or pairs of texts with their labels; see `read_rows`.
 
@@ -127,7 +178,7 @@ def read_examples(
         label = None if columns.label is None else read_label(row, columns.label)
         return Example(text, pair, label, part, row.place)
 
-    return read_rows(path, columns, example, skip_bad_rows)
+    return read_rows(path, columns, example, skip_bad_rows, dialect=dialect)
 
 
 def read_rows(
@@ -136,18 +187,24 @@ def read_rows(
     make: Callable[[Row], Made],
     skip_bad_rows: bool = False,
     rows: Iterator[tuple[int, Mapping[Any, Any]]] | None = None,
+    dialect: Dialect = _AS_IT_SHOWS,
 ) -> list[Made]:
-    """Reads a `.tsv` (tabs, no quoting), `.csv`, `.jsonl`, each also `.gz`, or `.parquet` file.
+    """Reads a `.tsv` (tabs, no quoting), `.csv`, `.jsonl`, `.json`, each also `.gz`, or `.parquet`.
+
+    A table whose header has the columns only with another separator of `SEPARATORS` is read with
+    that one, and says so.
 
     Args:
-        path: the file, in UTF-8; or a split on the hub, as `hub.split` names it.
+        path: the file, in UTF-8 unless its first bytes name another encoding; or a split on the
+            hub, as `hub.split` names it.
         columns: the columns that it must have; if the first is a number, it has no header.
         make: makes an example of a row; a `UserError` says that the row is bad.
         skip_bad_rows: skips rows that don't fit the header or that `make` refuses, and logs their
             number. GLUE's QQP has some.
         rows: the rows of a file of another format, each with the number of its line.
+        dialect: of a table, where it is known.
     Raises:
-        UserError: no such file, another format, not UTF-8, a missing column, a bad row (the
+        UserError: no such file, another format, another encoding, a missing column, a bad row (the
             message names the line), or no row at all.
     """
     if hub.is_hub(path):
@@ -162,7 +219,8 @@ def read_rows(
             )
         if ending == hub.PARQUET:
             return made(path, starmap(Row, hub.rows(path)), make, skip_bad_rows)
-        rows = json_rows(path) if ".jsonl" in ending else _table_rows(path, columns)
+        is_json = ending.startswith(".json")
+        rows = json_rows(path, dialect.encoding) if is_json else _table_rows(path, columns, dialect)
 
     def checked(row: Row) -> Made:
         _check_width(row)
@@ -195,8 +253,14 @@ def made(
     if not done:
         raise UserError(f"A file must have at least one {name}. Received: {source}.")
     if bad:
-        logger.warning("%s: skipped %d bad %ss; the first: %s", source, len(bad), name, bad[0])
+        say_once(f"{source}: skipped {len(bad)} bad {name}s; the first: {bad[0]}")
     return done
+
+
+@functools.lru_cache(maxsize=1000)
+def say_once(message: str) -> None:
+    """Logs a warning, unless it was logged before: a command checks its data, then reads it."""
+    logger.warning(message)
 
 
 def _check_width(row: Row) -> None:
@@ -208,21 +272,24 @@ def _check_width(row: Row) -> None:
 
 
 @contextlib.contextmanager
-def opened(path: Path, newline: str | None = None) -> Iterator[Iterator[str]]:
-    """Opens a file of UTF-8, compressed if its name ends in `.gz`, to read its lines.
+def opened(
+    path: Path, newline: str | None = None, encoding: str | None = None
+) -> Iterator[Iterator[str]]:
+    """Opens a file of text, compressed if its name ends in `.gz`, to read its lines.
 
+    Args:
+        encoding: default: the one that the first bytes name, otherwise UTF-8.
     Raises:
-        UserError: it isn't UTF-8, its compression is damaged, or a line is longer than
+        UserError: it has another encoding, its compression is damaged, or a line is longer than
             `LONGEST_LINE`.
     """
     try:
-        with _bytes(path) as binary, io.TextIOWrapper(binary, "utf-8-sig", newline=newline) as file:
-            yield bounded_lines(file, path)
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"A file of examples must be UTF-8. Received: {path}, line {_bad_line(path)}, with the "
-            f"byte {error.object[error.start]:#04x}. Convert it: iconv -f latin1 -t utf-8."
-        ) from error
+        with _bytes(path) as binary:
+            chosen = encoding or _named_encoding(binary)
+            with io.TextIOWrapper(binary, chosen, newline=newline) as file:
+                yield bounded_lines(file, path)
+    except UnicodeError as error:  # of UTF-16, too, where the mark is missing
+        raise _other_encoding(path, encoding, error) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(
             f"A .gz file must be whole. Received: {path}: {error}. Copy it again from its source."
@@ -233,27 +300,56 @@ def _bytes(path: Path) -> IO[bytes]:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def _bad_line(path: Path) -> int:
-    """The number of the first line that isn't UTF-8."""
+def _named_encoding(file: IO[bytes]) -> str:
+    """Returns the encoding that a file's first bytes name."""
+    first = file.peek(4)[:4]  # type: ignore[attr-defined]
+    return next((name for mark, name in _MARKS.items() if first.startswith(mark)), _UTF8)
+
+
+def _other_encoding(path: Path, encoding: str | None, error: UnicodeError) -> UserError:
+    """Returns an error that names the line and the encodings that it may have."""
+    if encoding:
+        reason = str(error)[:160]
+        return UserError(
+            f"A file of examples must have the encoding that is given, {encoding}. Received: "
+            f"{path}: {reason}. Give its own with --encoding."
+        )
+    number, line = _bad_line(path)
+    byte = error.object[error.start] if isinstance(error, UnicodeDecodeError) else 0
+    guess = "utf-16" if line.count(0) > len(line) // 4 else "cp1252"
+    return UserError(
+        f"A file of examples must be UTF-8. Received: {path}, line {number}, with the byte "
+        f"{byte:#04x}. Name its encoding: --encoding {guess}, or another one."
+    )
+
+
+def _bad_line(path: Path) -> tuple[int, bytes]:
+    """The number and the bytes of the first line that isn't UTF-8."""
     with _bytes(path) as file:
         for number, line in enumerate(bounded_lines(file, path), start=1):
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError:
-                return number
-    raise AssertionError(f"{path} is UTF-8.")
+                return number, line
+    return 1, b""
 
 
 def _table_rows(
-    path: Path, columns: Sequence[str | int | None]
+    path: Path, columns: Sequence[str | int | None], dialect: Dialect
 ) -> Iterator[tuple[int, dict[Any, Any]]]:
     """Yields the rows of a TSV or CSV file as dicts, with the number of their last line."""
     has_header = not isinstance(columns[0], int)
-    with opened(path, newline="") as file:
-        if path.name.removesuffix(".gz").endswith(".tsv"):
-            reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    is_tsv = path.name.removesuffix(".gz").endswith(".tsv")
+    with opened(path, "", dialect.encoding) as file:
+        first = next(file, None)
+        if first is None:
+            return
+        separator = dialect.separator or _separator(path, first, is_tsv, columns)
+        if is_tsv and separator == "\t":
+            how: dict[str, Any] = {"quoting": csv.QUOTE_NONE}
         else:
-            reader = csv.reader(file, strict=True)
+            how = {"strict": True}
+        reader = csv.reader(chain([first], file), delimiter=separator, **how)
         header: list[Any] | None = None
         try:
             for row in reader:
@@ -270,28 +366,94 @@ def _table_rows(
             raise UserError(f"{path}, line {reader.line_num}: {error}.") from error
 
 
+def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int | None]) -> str:
+    """Returns the separator with which a header has the columns; says if it isn't the usual one."""
+    usual = "\t" if is_tsv else ","
+    wanted = {name for name in columns if isinstance(name, str)}
+    for each in (usual, *SEPARATORS):
+        with contextlib.suppress(csv.Error, StopIteration):
+            header = {name.strip() for name in next(csv.reader([line], delimiter=each))}
+            if wanted <= header and (wanted or len(header) > 1):
+                if each != usual:
+                    say_once(f"{path}: columns are separated by {each!r}.")
+                return each
+    most = max(SEPARATORS, key=line.count)
+    return most if usual not in line and most in line else usual
+
+
 def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -> list[Any]:
+    header = [name if name in columns else name.strip() for name in first]
     for name in columns:
-        if name is not None and name not in first:
+        if name is None:
+            continue
+        if header.count(str(name)) > 1:
+            raise UserError(
+                f"A column must have a name of its own. Received: {path}, with {name!r} "
+                f"{header.count(str(name))} times. Rename one."
+            )
+        if name not in header:
+            near = [each for each in header if each.casefold() == str(name).casefold()]
+            near = near or difflib.get_close_matches(str(name), header, n=1)
+            hint = f"Is it {near[0]!r}? Name it, as with --text-column." if near else _WAY_OUT
             raise UserError(
                 f"The file must have a column {name!r}. Received: {path}, with the columns "
-                f"{listed(map(repr, first))}. {_WAY_OUT}"
+                f"{listed(map(repr, header))}. {hint}"
             )
-    return first
+    return header
 
 
-def json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the number and the object of each line of JSON that isn't blank."""
-    with opened(path) as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
+def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number and the object of each line of JSON that isn't blank.
+
+    A file that begins with "[" is one list, whose objects are numbered; so is the list `data` of a
+    file that is one object.
+    """
+    with opened(path, encoding=encoding) as file:
+        lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+        begin, first = next(lines, (1, ""))
+        if _is_whole(first, path):
+            content = read_value(_rest(path, first, lines), f"{path}")
+            yield from enumerate(_objects(content, path), start=1)
+            return
+        for number, line in chain([(begin, first)] if first else [], lines):
             row = read_value(line, f"{path}, line {number},")
             if not isinstance(row, dict):
                 raise UserError(
                     f"{path}, line {number}, must be a JSON object. Received: {type(row).__name__}."
                 )
             yield number, row
+
+
+def _is_whole(first: str, path: Path) -> bool:
+    """Whether a file is one value of JSON over its lines, by the first that isn't blank."""
+    begin = first.strip()
+    is_cut = begin.startswith("{") and not begin.endswith("}")
+    return begin.startswith("[") or (is_cut and ".jsonl" not in path.name)
+
+
+def _rest(path: Path, first: str, lines: Iterable[tuple[int, str]]) -> str:
+    """Joins the lines of a file that is read whole."""
+    parts, size = [first], len(first)
+    for _, line in lines:
+        size += len(line)
+        if size > LARGEST:
+            raise UserError(
+                f"A file that is one value of JSON must have {LARGEST:,} characters at most. "
+                f"Received: {path}, which has more. Write an object a line (.jsonl)."
+            )
+        parts.append(line)
+    return "".join(parts)
+
+
+def _objects(content: Any, path: Path) -> list[dict[str, Any]]:
+    if isinstance(content, dict):
+        content = content.get("data", content)
+    if not isinstance(content, list) or not all(isinstance(each, dict) for each in content):
+        raise UserError(
+            f"A file of JSON must be a list of objects, or an object a line. Received: {path}, "
+            f"{short_repr(content)}."
+        )
+    return content
 
 
 def read_value(text: str, place: str) -> Any:

@@ -1,8 +1,9 @@
 import json
+import re
 
 import pytest
 
-from albert_tf.data.readers import Columns, Example, read_examples
+from albert_tf.data.readers import Columns, Dialect, Example, read_examples
 from albert_tf.errors import UserError
 
 COLUMNS = Columns(text="body", label="folder")
@@ -77,7 +78,30 @@ def test_labels_in_json_that_are_no_strings(tmp_path):
             "line 2, must be JSON: .*fol'. If it was cut",
         ),
         ("a.csv", "body\nx\n", "a column 'folder'.* predict a file without labels with .*predict"),
-        ("a.jsonl", "[1]\n", "line 1, must be a JSON object. Received: list"),
+        ("a.jsonl", "[1]\n", r"must be a list of objects, .*a.jsonl, \[1\]"),
+        ("a.jsonl", "1\n", "line 1, must be a JSON object. Received: int"),
+        ("a.json", '{"rows": [\n1]}\n', "must be a list of objects, or an object a line"),
+        (
+            "a.jsonl",
+            '{"body": "x", "folder": ["y"]}\n',
+            "'folder' .* line 1. .*--multi-label",
+        ),
+        ("a.jsonl", '{"body": {"a": "x"}, "folder": "y"}\n', "'body' must be a text or a number"),
+        (
+            "a.jsonl",
+            '{"body": "x", "folder": NaN}\n',
+            "'folder' .* Received: nan, .*line 1",
+        ),
+        ("a.csv", "body,body,folder\nx,y,z\n", "name of its own. Received: .*'body' 2 times"),
+        ("a.csv", "Body,folder\nx,y\n", "Is it 'Body'. Name it, as with --text-column"),
+        ("a.csv", "bodies,folder\nx,y\n", "Is it 'bodies'"),
+        (
+            "a.csv",
+            b"body,folder\nit \x97 yes,x\n",
+            "line 2, .* 0x97. .*--encoding cp1252",
+        ),
+        ("a.csv", "body,folder\né,x\n".encode("utf-16-le"), "--encoding utf-16"),
+        ("a.csv", "text;label\nx;y\n", "a column 'body'. .*with the columns 'text', 'label'"),
         ("a.jsonl", '{"body": "x"}\n', "Every row must have 'folder'.*line 1, with 'body'"),
         ("a.jsonl", '{"body": null, "folder": "x"}\n', "'body' must not be empty"),
         ("a.xlsx", "x", "must end in .tsv, .csv, .jsonl"),
@@ -86,6 +110,70 @@ def test_labels_in_json_that_are_no_strings(tmp_path):
 def test_files_that_cannot_be_read(tmp_path, name, content, message):
     with pytest.raises(UserError, match=message):
         read_examples(write(tmp_path / name, content), COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", 'body;folder\n"He said ""no"", twice.";spam\nDéjà vu;ham\n', "';'"),
+        ("a.csv", 'body\tfolder\n"He said ""no"", twice."\tspam\nDéjà vu\tham\n', r"'\\t'"),
+        ("a.tsv", 'body,folder\n"He said ""no"", twice.",spam\nDéjà vu,ham\n', "','"),
+        ("a.csv", 'body|folder\n"He said ""no"", twice."|spam\nDéjà vu|ham\n', r"'\|'"),
+        ("a.csv", ' body , folder\n"He said ""no"", twice.",spam\nDéjà vu,ham\n', None),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
+def test_tables_as_spreadsheets_write_them(tmp_path, name, content, said, encoding, caplog):
+    path = write(tmp_path / name, content.encode(encoding))
+    given = Dialect(encoding=encoding if encoding == "cp1252" else None)
+    assert [e._replace(place="") for e in read_examples(path, COLUMNS, dialect=given)] == EXPECTED
+    assert bool(said) == bool(caplog.records)
+    assert re.search(said or "", caplog.text)
+
+
+def test_a_separator_that_is_given(tmp_path):
+    path = write(tmp_path / "a.csv", "body:folder\nx:y\n")
+    with pytest.raises(UserError, match="a column 'body'"):
+        read_examples(path, COLUMNS)
+    (found,) = read_examples(path, COLUMNS, dialect=Dialect(":"))
+    assert (found.text, found.label) == ("x", "y")
+
+
+def test_the_original_files_keep_their_quotation_marks(tmp_path):
+    """GLUE's tables have tabs and no quoting, whatever else their lines have."""
+    path = write(tmp_path / "a.tsv", 'body\tfolder, old\tfolder\n"x;y\tz\tn\n')
+    assert read(path, COLUMNS) == [Example('"x;y', None, "n")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", '[{"body": "x", "folder": 1},\n {"body": "y", "folder": 2}]'),
+        ("a.json", '[{"body": "x", "folder": 1}, {"body": "y", "folder": 2}]'),
+        ("a.json", '{"body": "x", "folder": 1}\n{"body": "y", "folder": 2}\n'),
+        ("a.json", '{\n "data": [{"body": "x", "folder": 1}, {"body": "y", "folder": 2}]}'),
+        ("a.jsonl", '\ufeff[{"body": "x", "folder": 1},\n{"body": "y", "folder": 2}]'),
+    ],
+)
+def test_lists_of_json(tmp_path, name, content):
+    found = read(write(tmp_path / name, content), COLUMNS)
+    assert found == [Example("x", None, "1"), Example("y", None, "2")]
+
+
+def test_fields_of_objects(tmp_path):
+    content = '{"review": {"body": "x"}, "meta": {"folder": true}, "a.b": "c"}\n'
+    path = write(tmp_path / "a.jsonl", content)
+    assert read(path, Columns("review.body", "meta.folder")) == [Example("x", None, "true")]
+    assert read(path, Columns("a.b", "meta.folder")) == [Example("c", None, "true")]
+    with pytest.raises(UserError, match="Every row must have 'review.label'"):
+        read(path, Columns("review.body", "review.label"))
+
+
+def test_skipped_rows_are_said_once(tmp_path, caplog):
+    path = write(tmp_path / "a.csv", "body,folder\nx,y\n,z\n")
+    for _ in range(2):
+        assert read(path, COLUMNS, True) == [Example("x", None, "y")]
+    assert caplog.text.count("skipped 1 bad rows") == 1
 
 
 def test_bad_rows_can_be_skipped(tmp_path, caplog):

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from scipy.special import expit, softmax
 
-from albert_tf.data.tasks.base import ByThreshold, Judged, Outputs, Task
+from albert_tf.data import hub
+from albert_tf.data.tasks.base import ByThreshold, Judged, Outputs, Task, names_of
 from albert_tf.data.tasks.question_rows import encode_questions
 from albert_tf.data.tasks.questions import Question, read_questions, trainable
 from albert_tf.data.tasks.rows import Rows
@@ -58,15 +59,19 @@ class QuestionAnswering(Task[Question, Answers]):
     model = "AlbertForQuestionAnswering"
 
     def files(self, part: str) -> list[Path]:
-        """Finds train*.json, dev*.json or test*.json in a folder."""
+        """Finds train*.json, dev*.json or test*.json in a folder; also .jsonl and .parquet."""
         data = self.options.data
         if not data.is_dir():
             return super().files(part)
-        found = sorted(data.glob(f"{part}*.json"))
-        if len(found) != 1:
-            there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
-            raise UserError(f"The folder {data} must have one {part}*.json. Received: {there}.")
-        return found
+        for name in names_of(part):
+            endings = (".json", ".jsonl", hub.PARQUET)
+            found = [path for path in sorted(data.glob(f"{name}*")) if path.suffix in endings]
+            if len(found) == 1:
+                return found
+            if found:
+                break
+        there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
+        raise UserError(f"The folder {data} must have one {part}*.json. Received: {there}.")
 
     def read(self, path: Path, labelled: bool = True) -> list[Question]:
         return read_questions(path, labelled, labelled and self.options.skip_bad_rows)

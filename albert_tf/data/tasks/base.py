@@ -1,9 +1,10 @@
 """The base of all tasks: what each defines, and what they share."""
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from albert_tf.errors import UserError, listed
 # An example is a NamedTuple whose last field is its `place` in a file, for errors.
 Example = TypeVar("Example", bound=tuple[Any, ...])
 Prediction = TypeVar("Prediction")
+# Names of the examples that choose the best version.
+_NAMES: Final = {"dev": ("dev", "validation", "valid", "val")}
 Outputs = Mapping[str, np.ndarray]  # a model's outputs for one row, without the batch's axis
 
 
@@ -190,7 +193,7 @@ class Task(ABC, Generic[Example, Prediction]):
         data = self.options.data
         if hub.is_hub(data):
             return [hub.split(data, part)]
-        return [data] if data.is_file() else [find_file(data, part, self.formats)]
+        return [data] if data.is_file() else [_find_part(data, part, self.formats)]
 
     def train_and_dev(self, dev_fraction: float, seed: int) -> tuple[list[Example], list[Example]]:
         """Reads the examples to train on and those to evaluate on.
@@ -225,6 +228,19 @@ class Task(ABC, Generic[Example, Prediction]):
                 f"{self.options.data} can't be split with dev_fraction={dev_fraction}: {error}"
             ) from error
         return train, dev
+
+
+def names_of(part: str) -> Sequence[str]:
+    """Returns the names that a part's file may have, the usual one first."""
+    return _NAMES.get(part, (part,))
+
+
+def _find_part(data: Path, part: str, formats: Sequence[str]) -> Path:
+    """Finds the file of a part by the first of its names that there is."""
+    for name in names_of(part):
+        with contextlib.suppress(UserError):
+            return find_file(data, name, formats)
+    return find_file(data, part, formats)
 
 
 def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:

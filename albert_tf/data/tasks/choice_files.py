@@ -77,7 +77,8 @@ def read_choices(path: Path, options: LabelledData, labelled: bool) -> list[Exam
     if path.is_dir():
         found = made(path, _articles(path, parts), example, options.skip_bad_rows)
     else:
-        found = read_rows(path, columns, example, options.skip_bad_rows)
+        skip, dialect = options.skip_bad_rows, options.dialect
+        found = read_rows(path, columns, example, skip, dialect=dialect)
     if options.task == RACE:
         return _of_parts(found, parts)
     _check_ids(found)

@@ -58,7 +58,8 @@ class Classification(Task[Example, Any]):
         if glue is None:
             columns = self.options.columns
             columns = columns if labelled else columns._replace(label=None)
-            return read_examples(path, columns, skip, read_label=self.read_label)
+            dialect = self.options.dialect
+            return read_examples(path, columns, skip, read_label=self.read_label, dialect=dialect)
         part, on_hub = glue.part(path), hub.is_hub(path) or path.suffix == hub.PARQUET
         columns = glue.columns_of(part, labelled, on_hub)
         read_label = self._hub_label if on_hub else self.read_label

@@ -26,10 +26,10 @@ class MultiLabel(Classification):
 
     def read_label(self, row: Row, name: str | int) -> tuple[str, ...]:
         """Returns the labels in a list of JSON, or those that the separator parts in a text."""
-        value = row.fields.get(name)
+        value = row.get(name)
         if isinstance(value, list) and all(isinstance(label, str) for label in value):
             labels = value
-        elif isinstance(value, str) or name not in row.fields:
+        elif isinstance(value, str) or (value is None and name not in row.fields):
             text = row.text(name, may_be_empty=True)
             labels = text.split(self.options.label_separator) if text.strip() else []
         else:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf.data import hub
-from albert_tf.data.readers import made, read_value
+from albert_tf.data.readers import LARGEST, json_rows, made, read_value
 from albert_tf.errors import UserError, listed, short_repr
 
 _LAYOUT: Final = (
@@ -15,8 +15,6 @@ _LAYOUT: Final = (
     '"answers": [{"text", "answer_start"}]}]}]}]}.'
 )
 _KINDS: Final = {str: "a text", int: "a whole number", list: "a list", bool: "true or false"}
-# Bytes of a whole file. SQuAD 2.0 has 42 MB; in memory JSON takes some ten times as much.
-LARGEST: Final = 2**29
 logger = logging.getLogger(__name__)
 
 
@@ -160,17 +158,32 @@ class _Node(NamedTuple):
 def _nodes(path: Path) -> Iterator[tuple[str, _Node, _Node]]:
     """Yields for each question its article, its paragraph and itself."""
     if hub.is_hub(path) or path.suffix == hub.PARQUET:
-        yield from map(_hub_nodes, hub.rows(path))
+        yield from map(_flat_nodes, hub.rows(path))
         return
-    for article in _Node(_document(path), str(path)).items("data"):
+    if ".jsonl" in path.name:
+        places = ((f"{path}, line {number}", row) for number, row in json_rows(path))
+        yield from map(_flat_nodes, places)
+        return
+    document = _document(path)
+    if isinstance(document, list):
+        places = ((f"{path}, row {number}", row) for number, row in enumerate(document, start=1))
+        yield from map(_flat_nodes, places)
+        return
+    for article in _Node(document, str(path)).items("data"):
         for paragraph in article.items("paragraphs"):
             for question in paragraph.items("qas"):
                 yield article.place, paragraph, question
 
 
-def _hub_nodes(row: tuple[str, dict[str, Any]]) -> tuple[str, _Node, _Node]:
-    """Returns the nodes of a row on the hub: its answers are lists of texts and of starts."""
+def _flat_nodes(row: tuple[str, Any]) -> tuple[str, _Node, _Node]:
+    """Returns the nodes of a row, as the hub and exports of it have them.
+
+    Its answers are lists of texts and of starts. A row without an id has its place.
+    """
     place, fields = row
+    if not isinstance(fields, dict):
+        raise UserError(f"A question must be an object. Received: {short_repr(fields)}, {place}.")
+    fields = {"id": place, **fields}
     if isinstance(answers := fields.get("answers"), dict):
         names = ("text", "answer_start")
         pairs = zip(*(answers.get(name) or [] for name in names), strict=False)

@@ -87,7 +87,7 @@ GOOD = asked("a", ("1999", 3))
     ("document", "message"),
     [
         (json.dumps(squad(GOOD))[:-20], "train-v1.1.json must be JSON: .* If it was cut, copy"),
-        ([1], r"'data' must be a list. Received: .*train-v1.1.json, with no object"),
+        ([1], "must be an object. Received: 1, .*train-v1.1.json, row 1"),
         ({"rows": []}, "'data' must be a list. Received: .*, with 'rows'.*SQuAD's layout is"),
         ({"data": [{"title": "T"}]}, r"'paragraphs' must be a list.*data\[0\], with 'title'"),
         ({"data": []}, "must have at least one question. Received: .*train-v1.1.json"),
