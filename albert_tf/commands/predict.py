@@ -14,6 +14,7 @@ from albert_tf.commands.text_options import (
     check_folder,
     check_model,
     check_texts,
+    is_table,
     load,
     print_json,
     print_results,
@@ -32,7 +33,8 @@ SUMMARY = "label texts"
 EXAMPLES = """examples:
   albert-tf predict --model my-model "A quiet delight." "Broken on arrival."
   albert-tf predict --model my-model --input reviews.txt --json > labels.jsonl
-  zcat reviews.gz | albert-tf predict --model my-model --input -
+  albert-tf predict --model my-model --input reviews.csv --text-column body
+  zcat reviews.gz | albert-tf predict --model my-model
   albert-tf predict --model my-tagger "Ada Lovelace was born in London ."
   albert-tf predict --model my-model --task mnli --data MNLI --submission glue
 
@@ -43,6 +45,8 @@ large it is. With --submission it predicts a task's test files instead, which ne
 writes the files that the task's official scorer or site takes.
 """
 _SUBMISSION: Final = "test files of a task"
+# Options that say where a table has its texts.
+_OF_TABLES: Final = ("text_column", "text_pair_column", "separator", "encoding")
 _TAGGER: Final = "AlbertForTokenClassification"
 
 
@@ -61,6 +65,15 @@ class OPTIONS(LabelledData, TextOptions):
         None, help="folder for predictions, whose other files stay", group=_SUBMISSION
     )
 
+    @property
+    def source(self) -> str | None:
+        """As in `TextOptions`; with `submission` there are no texts."""
+        return self.input if self.submission is not None else super().source
+
+    @property
+    def has_pairs(self) -> bool:
+        return self.pairs or (self.text_pair_column is not None and is_table(self.source))
+
 
 def check(options: OPTIONS) -> None:
     """Looks at texts or test files and the model; at the first pairs unless from a pipe."""
@@ -71,6 +84,7 @@ def check(options: OPTIONS) -> None:
         name.replace("_", "-")
         for name, declared_option in declared(LabelledData).items()
         if getattr(options, name) not in (declared_option.default, None)
+        and not (name in _OF_TABLES and is_table(options.source))
     ]
     if ignored:
         raise UserError(
@@ -79,10 +93,10 @@ def check(options: OPTIONS) -> None:
         )
     is_tagger = _is_tagger(options.model)
     check_texts(options, _TAGGER if is_tagger else "AlbertForSequenceClassification")
-    if options.pairs and is_tagger:
+    if options.has_pairs and is_tagger:
         raise UserError(f"--pairs needs a model of pairs. Received: {options.model}, which tags.")
-    if options.pairs and can_be_read_again(options.input):
-        deque(_pairs(islice(texts(options), _CHECKED), options.input), maxlen=0)
+    if options.has_pairs and can_be_read_again(options.source):
+        deque(_pairs(islice(texts(options), _CHECKED), options.source), maxlen=0)
 
 
 def _check_submission(options: OPTIONS) -> None:
@@ -124,7 +138,7 @@ def run(options: OPTIONS) -> int:
     function = "none" if label.model.problem_type == "regression" else None
 
     def labelled(stream: Iterator[str]) -> Any:
-        given = _pairs(stream, options.input) if options.pairs else stream
+        given = _pairs(stream, options.source) if options.has_pairs else stream
         return label(given, function_to_apply=function)
 
     for text, found in with_inputs(labelled, given):

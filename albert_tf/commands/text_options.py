@@ -1,7 +1,9 @@
 """Commands that take texts: their options, inputs and printed results."""
 
 import json
+import os
 import re
+import stat
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from albert_tf.commands.progress import count
+from albert_tf.data.readers import FORMATS, Dialect, check_width, rows_of
 from albert_tf.errors import UserError, escaped
 from albert_tf.options import COUNT, check_options, option
 
@@ -36,7 +39,33 @@ class AnswerOptions:
 class TextOptions(AnswerOptions):
     """The options of commands that take texts as arguments, or from a file."""
 
-    text: tuple[str, ...] = option((), help="texts", positional=True, may_be_empty=True)
+    text: tuple[str, ...] = option(
+        (), help="texts; - for standard input", positional=True, may_be_empty=True
+    )
+    text_column: str = option(
+        "text", help="name of the column with the texts, in a table (.csv, .tsv, .json, .parquet)"
+    )
+
+    @property
+    def source(self) -> str | None:
+        """The file of texts; "-" is standard input, also if it is a pipe and no text is given."""
+        if self.text == ("-",) or (not self.text and self.input is None and _is_piped()):
+            return "-"
+        return self.input
+
+
+def _is_piped() -> bool:
+    """Whether standard input is a pipe, or a file in its place."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # closed, or a stream in memory
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def is_table(path: str | None) -> bool:
+    """Whether a file of texts is a table, by its name."""
+    return path is not None and path.endswith(FORMATS)
 
 
 def check_texts(options: TextOptions, model: str = "AlbertModel") -> Any:
@@ -50,18 +79,36 @@ def check_texts(options: TextOptions, model: str = "AlbertModel") -> Any:
         UserError: there are no texts, or texts from both; no such file, no such model, or one of
             another task.
     """
-    if bool(options.text) == (options.input is not None):
+    from_file = options.source is not None
+    if from_file == bool(options.text) and options.text != ("-",):
         hint = " Texts come before --targets." if getattr(options, "targets", None) else ""
         raise UserError(
             f"Texts come as arguments or with --input. Received: neither, or both.{hint}"
         )
-    check_input(options.input)
+    if is_table(options.source):
+        next(texts(options), None)
+    else:
+        check_input(options.source)
     return check_model(options.model, model)
 
 
 def texts(options: TextOptions) -> Iterator[str]:
     """Returns the texts from the arguments or the file, which is read as needed."""
-    return iter(options.text) if options.input is None else lines(options.input)
+    if options.source is None:
+        return iter(options.text)
+    return _column(options) if is_table(options.source) else lines(options.source)
+
+
+def _column(options: TextOptions) -> Iterator[str]:
+    """Yields the texts of a table; pairs with a tab between, as `--pairs` reads them."""
+    pair = getattr(options, "text_pair_column", None)
+    dialect = getattr(options, "dialect", Dialect())
+    for row in rows_of(Path(str(options.source)), (options.text_column, pair), dialect):
+        check_width(row)
+        text = row.text(options.text_column, may_be_empty=True)
+        if pair is not None:
+            text = text.replace("\t", " ") + "\t" + row.text(pair, may_be_empty=True)
+        yield text
 
 
 def load(task: str, options: AnswerOptions, **choices: Any) -> Any:

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 _WAY_OUT: Final = (
-    "Name another column with an option, such as --label-column; predict a file without labels "
+    "Name it with an option, as with --text-column or --label-column; predict a file without labels "
     "with albert-tf predict --submission."
 )
 
@@ -207,27 +207,41 @@ def read_rows(
         UserError: no such file, another format, another encoding, a missing column, a bad row (the
             message names the line), or no row at all.
     """
-    if hub.is_hub(path):
-        return made(path, starmap(Row, hub.rows(path)), make, skip_bad_rows)
-    if not path.is_file():
-        raise UserError(f"Examples must be in a file. Received: {path}, which isn't one.")
     if rows is None:
-        ending = next((end for end in FORMATS if path.name.endswith(end)), None)
-        if ending is None:
-            raise UserError(
-                f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}."
-            )
-        if ending == hub.PARQUET:
-            return made(path, starmap(Row, hub.rows(path)), make, skip_bad_rows)
-        is_json = ending.startswith(".json")
-        rows = json_rows(path, dialect.encoding) if is_json else _table_rows(path, columns, dialect)
+        placed = rows_of(path, columns, dialect)
+    else:
+        _require_file(path)
+        placed = (Row(f"{path}, line {line}", fields) for line, fields in rows)
 
     def checked(row: Row) -> Made:
-        _check_width(row)
+        check_width(row)
         return make(row)
 
-    placed = (Row(f"{path}, line {line}", fields) for line, fields in rows)
     return made(path, placed, checked, skip_bad_rows)
+
+
+def rows_of(
+    path: Path, columns: Sequence[str | int | None], dialect: Dialect = _AS_IT_SHOWS
+) -> Iterator[Row]:
+    """Yields the rows of a file, which is read as needed; see `read_rows` for all else."""
+    if hub.is_hub(path):
+        return starmap(Row, hub.rows(path))
+    _require_file(path)
+    ending = next((end for end in FORMATS if path.name.endswith(end)), None)
+    if ending is None:
+        raise UserError(f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}.")
+    if ending == hub.PARQUET:
+        return starmap(Row, hub.rows(path))
+    is_json = ending.startswith(".json")
+    rows: Iterator[tuple[int, Mapping[Any, Any]]] = (
+        json_rows(path, dialect.encoding) if is_json else _table_rows(path, columns, dialect)
+    )
+    return (Row(f"{path}, line {line}", fields) for line, fields in rows)
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        raise UserError(f"Examples must be in a file. Received: {path}, which isn't one.")
 
 
 def made(
@@ -263,7 +277,8 @@ def say_once(message: str) -> None:
     logger.warning(message)
 
 
-def _check_width(row: Row) -> None:
+def check_width(row: Row) -> None:
+    """Refuses a row of a table with more or fewer fields than its header."""
     if BAD_WIDTH in row.fields:
         raise UserError(
             "Every row must have as many fields as the first. "

@@ -15,6 +15,8 @@ from albert_tf import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForSequenceClassification, AlbertForTokenClassification
 
+NESTED = ["--text-column", "a.b"]
+
 
 def test_predict(run, classifier):
     status, output, _ = run("predict", "--model", classifier, "A quiet delight.", "", "Dull.")
@@ -47,6 +49,52 @@ def test_predict_pairs(run, classifier):
     status, _, errors = run("predict", "--model", classifier, "--pairs", "One. Two.")
     assert status == 2
     assert "A pair must be two texts with a tab between. Received: 'One. Two.'" in errors
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("dev.csv", 'id,text,label\n1,"Good, quiet",x\n2,Dull.,y\n', []),
+        ("dev.csv", "id;body\n1;Good, quiet\n2;Dull.\n", ["--text-column", "body"]),
+        ("dev.tsv", "text\tlabel\nGood, quiet\tx\nDull.\ty\n", []),
+        ("dev.json", '[{"a": {"b": "Good, quiet"}}, {"a": {"b": "Dull."}}]', NESTED),
+        ("dev.jsonl.gz", '{"text": "Good, quiet"}\n{"text": "Dull."}\n', []),
+    ],
+)
+def test_predict_a_table(run, classifier, tmp_path, name, content, options):
+    """The header is no text, and other columns are none."""
+    data = content.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    given = ["predict", "--model", classifier, "--json"]
+    status, output, _ = run(*given, "--input", tmp_path / name, *options)
+    assert (status, output) == (0, run(*given, "Good, quiet", "Dull.")[1])
+
+
+def test_predict_pairs_of_a_table(run, classifier, tmp_path):
+    (tmp_path / "dev.csv").write_text("text,other\nOne\tand.,Two.\n,Three.\n")
+    given = ["predict", "--model", classifier, "--json"]
+    columns = ["--input", tmp_path / "dev.csv", "--text-pair-column", "other"]
+    assert run(*given, *columns)[1] == run(*given, "--pairs", "One and.\tTwo.", "\tThree.")[1]
+
+
+def test_predict_refuses_a_table_without_the_column(run, classifier, tmp_path):
+    path = tmp_path / "dev.csv"
+    path.write_text("body,label\nGood.,x\n")
+    status, output, errors = run("predict", "--model", classifier, "--input", path)
+    assert (status, output) == (2, "")
+    assert "The file must have a column 'text'" in errors and "--text-column" in errors
+    status, _, errors = run("predict", "--model", classifier, "a", "--text-column", "body")
+    assert status == 2 and "Received: --text-column without it" in errors
+
+
+@pytest.mark.parametrize("arguments", [[], ["-"], ["--input", "-"]])
+def test_predict_from_a_pipe(classifier, arguments):
+    command = [sys.executable, "-m", "albert_tf.cli", "predict", "--model", str(classifier)]
+    found = subprocess.run(
+        [*command, *arguments], input="Good.\nDull.\n", capture_output=True, text=True, check=True
+    )
+    labels = [line.split("\t")[0] for line in found.stdout.splitlines()]
+    assert len(labels) == 2 and set(labels) <= {"bad", "good"}
 
 
 @pytest.mark.slow
