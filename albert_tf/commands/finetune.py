@@ -48,6 +48,7 @@ def check(options: FinetuningOptions) -> None:
 def run(options: FinetuningOptions) -> int:
     """Trains; 130 if interrupted."""
     from albert_tf.data.tasks.classification import ONE_CLASS
+    from albert_tf.data.tasks.summary import is_unbalanced, shares
     from albert_tf.training.finetune import finetune
     from albert_tf.training.loop import Interrupted
     from albert_tf.training.strategies import share_threads
@@ -61,12 +62,20 @@ def run(options: FinetuningOptions) -> int:
     best = {name: f"{value:.4f}" for name, value in report["best"].items() if name not in _PLACE}
     if best.pop(ONE_CLASS, None):
         print("The model has not learned: nearly all its predictions on dev are alike.")
+        if is_unbalanced(report["data"]["labels"]):
+            print(
+                f"The classes are unbalanced ({shares(report['data']['labels'])}): give "
+                "--class-weights balanced."
+            )
     scores = ", ".join(f"{escaped(name)} {value}" for name, value in best.items())
     if options.seeds > 1:
         _print_seeds(report)
     elif report["stopped"]:
         print(report["stopped"])
     print(f"Best on dev, after epoch {report['best']['epoch']}: {scores}.")
+    if baseline := report["data"].get("baseline"):
+        scores = ", ".join(f"{escaped(name)} {value:.4f}" for name, value in baseline.items())
+        print(f"TF-IDF with logistic regression: {scores}.")
     print(f"{report['parameters']:,} parameters, {report['seconds']:.0f} s: {options.output}")
     return 0
 

@@ -14,7 +14,6 @@ from albert_tf.commands.text_options import (
     check_folder,
     check_model,
     check_texts,
-    is_table,
     load,
     print_json,
     print_results,
@@ -72,7 +71,12 @@ class OPTIONS(LabelledData, TextOptions):
 
     @property
     def has_pairs(self) -> bool:
-        return self.pairs or (self.text_pair_column is not None and is_table(self.source))
+        return self.pairs or (self.text_pair_column is not None and self.has_table)
+
+    @property
+    def has_table(self) -> bool:
+        """As in `TextOptions`; with `pairs` a file has lines with tabs, unless it has columns."""
+        return super().has_table and (not self.pairs or self.text_pair_column is not None)
 
 
 def check(options: OPTIONS) -> None:
@@ -84,7 +88,7 @@ def check(options: OPTIONS) -> None:
         name.replace("_", "-")
         for name, declared_option in declared(LabelledData).items()
         if getattr(options, name) not in (declared_option.default, None)
-        and not (name in _OF_TABLES and is_table(options.source))
+        and not (name in _OF_TABLES and options.has_table)
     ]
     if ignored:
         raise UserError(
@@ -132,7 +136,7 @@ def run(options: OPTIONS) -> int:
     given = texts(options)
     if _is_tagger(options.model):
         return print_results(_tagged(options, given), options.json)
-    label = load("text-classification", options, top_k=None, truncation=True)
+    label = load("text-classification", options, top_k=None)  # warns of texts that are cut
     config, has_several = label.model.config, label.model.problem_type == TYPE
     # A model with one label returns a score, unless its configuration says otherwise.
     function = "none" if label.model.problem_type == "regression" else None

@@ -53,6 +53,11 @@ class TextOptions(AnswerOptions):
             return "-"
         return self.input
 
+    @property
+    def has_table(self) -> bool:
+        """Whether the file of texts is a table, by its name."""
+        return self.source is not None and self.source.endswith(FORMATS)
+
 
 def _is_piped() -> bool:
     """Whether standard input is a pipe, or a file in its place."""
@@ -61,11 +66,6 @@ def _is_piped() -> bool:
     except (AttributeError, OSError, ValueError):  # closed, or a stream in memory
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
-
-
-def is_table(path: str | None) -> bool:
-    """Whether a file of texts is a table, by its name."""
-    return path is not None and path.endswith(FORMATS)
 
 
 def check_texts(options: TextOptions, model: str = "AlbertModel") -> Any:
@@ -85,7 +85,7 @@ def check_texts(options: TextOptions, model: str = "AlbertModel") -> Any:
         raise UserError(
             f"Texts come as arguments or with --input. Received: neither, or both.{hint}"
         )
-    if is_table(options.source):
+    if options.has_table:
         next(texts(options), None)
     else:
         check_input(options.source)
@@ -96,7 +96,7 @@ def texts(options: TextOptions) -> Iterator[str]:
     """Returns the texts from the arguments or the file, which is read as needed."""
     if options.source is None:
         return iter(options.text)
-    return _column(options) if is_table(options.source) else lines(options.source)
+    return _column(options) if options.has_table else lines(options.source)
 
 
 def _column(options: TextOptions) -> Iterator[str]:

@@ -61,7 +61,9 @@ def classification_dataset(
             f"{short_repr(labels[0])}. config.label2id has the number of each label."
         )
     length = max_length or tokenizer.model_max_length
-    return epochs(encode_texts(texts, text_pairs, labels, tokenizer, length), batch_size, seed)
+    rows = encode_texts(texts, text_pairs, labels, tokenizer, length)
+    rows.warn_of_cut(length)
+    return epochs(rows, batch_size, seed)
 
 
 def question_answering_dataset(

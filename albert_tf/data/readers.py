@@ -40,8 +40,8 @@ logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 _WAY_OUT: Final = (
-    "Name it with an option, as with --text-column or --label-column; predict a file without labels "
-    "with albert-tf predict --submission."
+    "Name it with an option, as with --text-column or --label-column; predict a file without "
+    "labels with albert-tf predict --submission."
 )
 
 
@@ -266,9 +266,18 @@ def made(
                 raise
     if not done:
         raise UserError(f"A file must have at least one {name}. Received: {source}.")
+    _skipped[source] = len(bad)
     if bad:
         say_once(f"{source}: skipped {len(bad)} bad {name}s; the first: {bad[0]}")
     return done
+
+
+def skipped_rows(source: Path) -> int:
+    """Returns how many rows of a file were skipped when it was read."""
+    return _skipped.get(source, 0)
+
+
+_skipped: dict[Path, int] = {}
 
 
 @functools.lru_cache(maxsize=1000)

@@ -68,6 +68,7 @@ def _predicted(
     """Returns a prediction for each example, and the model's configuration."""
     model, tokenizer, longest = trained_model(task, options.model)
     rows = task.encode(examples, tokenizer, model.config, longest)
+    rows.warn_of_cut(longest)
     with Progress() as progress:
         progress.phase("predicting", len(rows), unit="row")
         found = predictions(task, examples, rows, model, options.batch_size, progress.at)

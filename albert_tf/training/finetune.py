@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import logging
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Any, Final
 import keras
 
 from albert_tf.checkpoints import finder, weights
+from albert_tf.config import AlbertConfig
 from albert_tf.data.pipeline import filled_size, steps_per_epoch, training_batches
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.named import task_of
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.summary import in_lines, summary
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.training import reports, runtime
@@ -77,7 +80,13 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
                 "more, or a single file with a larger --dev-fraction.",
                 *(len(dev), options.data),
             )
-        trained = partial(_trained, task=task, training=training, dev=dev, strategy=strategy)
+        data = summary(task, training, dev)
+        if options.baseline:
+            config = AlbertConfig(**task.config_fields(training))
+            data["baseline"] = task.baseline(training, dev, config)
+        trained = partial(
+            _trained, task=task, training=training, dev=dev, data=data, strategy=strategy
+        )
         run = partial(_restarted, trained, strategy)
         if options.seeds == 1:
             return run(options, options.seed)
@@ -126,11 +135,13 @@ def _trained(
     task: Task[Any, Any],
     training: Sequence[Any],
     dev: Sequence[Any],
+    data: dict[str, Any],
     strategy: Any,
 ) -> dict[str, Any]:
     """Resumes or begins a run on this host, and returns its report.
 
     Args:
+        data: the summary of the examples.
         seed: of weights, order and dropout; `options.seed` splits a single file.
     """
     recipe = options.plan()
@@ -160,6 +171,9 @@ def _trained(
         checkpoints=checkpoints if is_chief else None,
         evaluate=_evaluator(task, dev, dev_rows, model, on_one),
     )
+    data["cut"], data["max_length"] = rows.cut, tokenizer.model_max_length
+    if is_chief and seed == options.seed:
+        print("\n".join(in_lines(data)), file=sys.stderr, flush=True)
     speed = {"examples_per_second": len(rows) / steps_per_epoch(len(rows), recipe.batch_size)}
     name = "fine-tuning" if options.seeds == 1 else f"fine-tuning, seed {seed}"
     resume(loop, checkpoints, options, strategy, name, speed)
@@ -168,6 +182,7 @@ def _trained(
         "settings": settings,
         "parameters": model.count_params(),
         "examples": {"train": len(training), "dev": len(dev)},
+        "data": data,
         **_results(loop.progress, len(rows), recipe.batch_size),
         "versions": versions(),
     }

@@ -144,6 +144,9 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         "as many examples are seen",
         group=_TRAINING,
     )
+    baseline: bool = option(
+        False, help="score of TF-IDF with logistic regression on the same data, beside the model's"
+    )
     seed: int = option(
         12345, help="seed of weights, order and dropout", range=SEED, group=_TRAINING
     )

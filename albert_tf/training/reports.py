@@ -159,6 +159,7 @@ def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:
         dataset=in_cell(dataset),
         train=report["examples"]["train"],
         dev=report["examples"]["dev"],
+        cut=report["data"]["cut"] / report["examples"]["train"],
         digest=settings["examples_sha256"],
         scores="\n".join(f"| {metric} | {value:.4f} |" for metric, value in scores.items()),
         epoch=best["epoch"],
@@ -245,6 +246,7 @@ did not see, may give lower ones.
 |---|---|
 | data | {dataset} |
 | examples | {train:,} for training, {dev:,} in dev |
+| longer than the model reads | {cut:.1%} of the training examples |
 | SHA-256 of the examples | {digest} |
 
 ## Settings

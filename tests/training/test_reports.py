@@ -146,6 +146,7 @@ def report(tmp_path):
         },
         "parameters": 1234,
         "examples": {"train": 5000, "dev": 400},
+        "data": {"cut": 3},
         "metrics": ["matthews", "macro_f1", "best_threshold"],
         "history": [
             {

@@ -2,6 +2,7 @@
 
 import contextlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
@@ -176,6 +177,27 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns the name of the task's hyperparameters in `albert_tf.training.recipes`."""
         return self.options.task
 
+    def labels(self, example: Example) -> Sequence[str]:
+        """Returns the names that a model learns from an example; () where they are no names."""
+        return ()
+
+    def columns(self) -> dict[str, str]:
+        """Returns the columns of files of one's own by what they are; {} of other files."""
+        return {}
+
+    def baseline(
+        self, train: Sequence[Example], dev: Sequence[Example], config: Any
+    ) -> dict[str, float]:
+        """Returns the scores on dev of TF-IDF with logistic regression.
+
+        Raises:
+            UserError: the task has no such baseline.
+        """
+        raise UserError(
+            f"A baseline needs texts with one label each. Received: --task {self.options.task}"
+            f"{' --multi-label' * self.options.multi_label}. Leave baseline out."
+        )
+
     def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
         """Returns labels of which both parts of a split file get the same share, or None."""
         return None
@@ -209,8 +231,13 @@ class Task(ABC, Generic[Example, Prediction]):
     ) -> tuple[list[Example], list[Example]]:
         from sklearn import model_selection  # Takes seconds.
 
-        groups, strata = self.groups(examples), self.strata(examples)
-        count = max(1, round(dev_fraction * len(examples)))
+        groups, counts = self.groups(examples), self._label_counts(examples)
+        # A label that occurs once has to be learned.
+        once = [any(counts[name] < 2 for name in self.labels(each)) for each in examples]
+        kept = [each for each, is_once in zip(examples, once, strict=True) if is_once]
+        others = [each for each, is_once in zip(examples, once, strict=True) if not is_once]
+        strata = self.strata(others) if others else None
+        count = max(1, round(dev_fraction * len(others)))
         if strata is not None:  # as texts: scikit-learn takes no tuples of unlike lengths
             strata = list(map(str, strata)) if len(set(strata)) <= count else None
         try:
@@ -221,13 +248,18 @@ class Task(ABC, Generic[Example, Prediction]):
                 ((train, dev),) = splitter.split(examples, groups=groups)
                 return [examples[row] for row in train], [examples[row] for row in dev]
             train, dev = model_selection.train_test_split(
-                examples, test_size=count, random_state=seed, stratify=strata
+                others, test_size=count, random_state=seed, stratify=strata
             )
         except ValueError as error:
             raise UserError(
                 f"{self.options.data} can't be split with dev_fraction={dev_fraction}: {error}"
             ) from error
-        return train, dev
+        learned = self._label_counts([*train, *kept])
+        unseen = [each for each in dev if not learned.keys() >= set(self.labels(each))]
+        return [*train, *kept, *unseen], [each for each in dev if each not in unseen]
+
+    def _label_counts(self, examples: Iterable[Example]) -> Counter[str]:
+        return Counter(name for each in examples for name in self.labels(each))
 
 
 def names_of(part: str) -> Sequence[str]:

@@ -180,6 +180,34 @@ class Classification(Task[Example, Any]):
     def has_accuracy(self, config: Any) -> bool:
         return not self._is_regression
 
+    def labels(self, example: Example) -> Sequence[str]:
+        return () if self._is_regression or example.label is None else (example.label,)
+
+    def columns(self) -> dict[str, str]:
+        if self.options.task in GLUE:
+            return {}
+        named = self.options.columns._asdict().items()
+        return {name: str(column) for name, column in named if column is not None}
+
+    def baseline(
+        self, train: Sequence[Example], dev: Sequence[Example], config: Any
+    ) -> dict[str, float]:
+        if self._is_regression:
+            return super().baseline(train, dev, config)
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+
+        words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+        learned, asked = (["\n".join(self.texts(each)) for each in part] for part in (train, dev))
+        try:
+            known = words.fit_transform(learned)
+        except ValueError as error:  # no words
+            raise UserError(f"A baseline needs words. Received: {error}.") from error
+        model = LogisticRegression(C=10, max_iter=1000).fit(known, self._labels(train, config))
+        odds = np.zeros((len(dev), len(config.labels)))
+        odds[:, model.classes_] = model.predict_proba(words.transform(asked))
+        return self.scores(dev, list(odds), config)
+
     def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
         labels = [example.label for example in examples]
         is_rare = min(Counter(labels).values()) < 2
@@ -260,7 +288,13 @@ def encode_texts(
         texts, text_pairs, truncation=True, max_length=max_length, split_special_tokens=True
     )
     arrays = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
-    return Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
+    rows = Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
+    full = [row for row, ids in enumerate(encoded["input_ids"]) if len(ids) == max_length]
+    if full:
+        given = [[each[row] for row in full] for each in (texts, text_pairs) if each is not None]
+        whole = tokenizer(*given, split_special_tokens=True, verbose=False)
+        rows.cut = sum(len(ids) > max_length for ids in whole["input_ids"])
+    return rows
 
 
 def _glue_file(data: Path, places: Sequence[str]) -> Path | None:

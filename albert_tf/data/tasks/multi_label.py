@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from albert_tf.data.readers import Example, Row
-from albert_tf.data.tasks.base import ByThreshold, Judged, Outputs
+from albert_tf.data.tasks.base import ByThreshold, Judged, Outputs, Task
 from albert_tf.data.tasks.classification import Classification, one_class, sorted_labels
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed, short_repr
@@ -42,6 +42,14 @@ class MultiLabel(Classification):
                 f"Received: {short_repr(value)}, {row.place}."
             )
         return tuple(dict.fromkeys(labels))
+
+    def labels(self, example: Example) -> Sequence[str]:
+        return example.label or ()
+
+    def baseline(
+        self, train: Sequence[Example], dev: Sequence[Example], config: Any
+    ) -> dict[str, float]:
+        return Task.baseline(self, train, dev, config)
 
     def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
         names = sorted_labels({label for example in train for label in example.label or ()})

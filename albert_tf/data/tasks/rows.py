@@ -1,5 +1,6 @@
 """Encoded examples, and their padded batches."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from albert_tf.text.encoding import padded_length
 
 IGNORED: Final = -100  # label of a position that doesn't count
 SAMPLE_WEIGHT: Final = "sample_weight"  # name among labels: 0 for a row that doesn't count
+
+logger = logging.getLogger(__name__)
 
 
 class Rows:
@@ -29,6 +32,7 @@ class Rows:
         details: for each row, data that reading the model's outputs needs.
     Attributes:
         lengths: int `[N]`, T of each row.
+        cut: rows that had more pieces than fit.
     """
 
     def __init__(
@@ -49,8 +53,17 @@ class Rows:
         self.lengths = np.array([row.shape[-1] for row in self._ids])
         self.examples = np.arange(len(self)) if examples is None else np.asarray(examples)
         self.label_inputs, self.tags = tuple(label_inputs), tags
-        self.details = details
+        self.details, self.cut = details, 0
         self._fills = {features.INPUT_IDS.name: pad_id}
+
+    def warn_of_cut(self, max_length: int) -> None:
+        """Says how many rows don't have all of their texts."""
+        if self.cut:
+            logger.warning(
+                "%d of %d texts have more than %d pieces and are cut; a larger max_length reads "
+                "more, up to the model's positions.",
+                *(self.cut, len(self), max_length),
+            )
 
     def __len__(self) -> int:
         return len(self._ids)

@@ -143,6 +143,9 @@ class Tagging(Task[Sentence, Tagged]):
     def texts(self, example: Sentence) -> Iterable[str]:
         return [" ".join(example.words)]
 
+    def labels(self, example: Sentence) -> Sequence[str]:
+        return tuple(map(str, example.tags or ()))
+
     def judged(
         self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: Any
     ) -> list[Judged]:

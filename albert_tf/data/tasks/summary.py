@@ -1,0 +1,96 @@
+"""What a run understood of its examples, before it trains on them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from albert_tf.data.readers import skipped_rows
+from albert_tf.data.tasks.base import Task
+from albert_tf.errors import escaped, listed
+
+_UNBALANCED: Final = 0.9  # share of the largest class from which accuracy alone misleads
+
+
+def summary(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
+    """Counts what the examples are, and what is odd about them.
+
+    Returns:
+        `rows` of train and dev; `columns`; `labels` of train with their counts, the most frequent
+        first; `alike`, lists of labels that differ in case and spaces alone; `skipped` rows;
+        `duplicates`, examples of train that came before; `contradictions`, texts of train with
+        several labels; `in_both`, examples of dev whose texts are in train.
+    """
+    labels = Counter(label for each in train for label in task.labels(each))
+    found = defaultdict(list)
+    for name in labels:
+        found["".join(name.split()).casefold()].append(name)
+    known: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
+    duplicates = 0
+    for each in train:
+        texts, of_it = tuple(task.texts(each)), tuple(task.labels(each))
+        duplicates += texts in known and (of_it in known[texts] or not of_it)
+        known[texts].add(of_it)
+    return {
+        "rows": {"train": len(train), "dev": len(dev)},
+        "columns": task.columns(),
+        "labels": dict(labels.most_common()),
+        "alike": [names for names in found.values() if len(names) > 1],
+        "skipped": sum(skipped_rows(path) for part in ("train", "dev") for path in task.files(part))
+        if not task.options.data.is_file()
+        else skipped_rows(task.options.data),
+        "duplicates": duplicates,
+        "contradictions": sum(len(several) > 1 for several in known.values()),
+        "in_both": sum(tuple(task.texts(each)) in known for each in dev),
+    }
+
+
+def in_lines(found: Mapping[str, Any]) -> list[str]:
+    """Returns a summary for people, one thing a line; nothing of what isn't there.
+
+    Args:
+        found: the result of `summary`; with `cut`, the rows of train that have more pieces than
+            `max_length`, and `baseline`, scores.
+    """
+    rows, labels, cut = found["rows"], found["labels"], found["cut"]
+    lines = [("rows", f"{rows['train']:,} train, {rows['dev']:,} dev")]
+    if found["columns"]:
+        named = (f"{name} from {column!r}" for name, column in found["columns"].items())
+        lines.append(("columns", ", ".join(named)))
+    if labels:
+        counts = listed(f"{name} {count:,}" for name, count in labels.items())
+        lines.append(("labels", f"{len(labels)}: {counts}"))
+    alike = (" = ".join(map(repr, names)) for names in found["alike"])
+    odd = {
+        "alike": f"{listed(alike)}: labels that differ in case or spaces",
+        "unbalanced": "give --class-weights balanced; see macro F1, not accuracy",
+        "skipped": f"{found['skipped']:,} bad rows",
+        "cut": f"{cut:,} rows ({cut / rows['train']:.0%}) have more than "
+        f"{found['max_length']} pieces; --max-length reads more",
+        "duplicates": f"{found['duplicates']:,} rows of train",
+        "contradictions": f"{found['contradictions']:,} texts of train have several labels",
+        "in both": f"{found['in_both']:,} rows of dev are in train, which makes scores too high",
+    }
+    is_there = {
+        **{name: bool(found.get(name)) for name in odd},
+        "unbalanced": is_unbalanced(labels),
+        "cut": cut > 0,
+        "in both": found["in_both"] > 0,
+    }
+    lines += [(name, text) for name, text in odd.items() if is_there[name]]
+    if scores := found.get("baseline"):
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+        lines.append(("baseline", f"TF-IDF with logistic regression: {shown}"))
+    return [escaped(f"{name:<15}{text}") for name, text in lines]
+
+
+def is_unbalanced(labels: Mapping[str, int]) -> bool:
+    """Whether one of several classes has nearly all examples."""
+    return len(labels) > 1 and max(labels.values()) > _UNBALANCED * sum(labels.values())
+
+
+def shares(labels: Mapping[str, int]) -> str:
+    """Returns the largest and the smallest class with their shares."""
+    total = sum(labels.values())
+    ordered = sorted(labels.items(), key=lambda each: -each[1])
+    ends = (ordered[0], ordered[-1])
+    return ", ".join(f"{escaped(name)} {count / total:.1%}" for name, count in ends)
