@@ -51,7 +51,7 @@ class _Layout(NamedTuple):
 
 
 def sentences(
-    path: Path, words: str | None, tags: str | None, labelled: bool
+    path: Path, words: str | None, tags: str | None, labelled: bool, encoding: str | None = None
 ) -> Iterator[tuple[int, dict[Any, list[str]]]]:
     """Yields the columns `WORDS` and `TAGS` of each sentence, and the number of its first line.
 
@@ -62,10 +62,11 @@ def sentences(
             "# global.columns = …", or of a header. Default: FORM and UPOS of a `.conllu` file,
             otherwise the first and the last.
         labelled: whether to read tags.
+        encoding: as `opened` takes it.
     Raises:
         UserError: there is no such column.
     """
-    with opened(path) as file:
+    with opened(path, encoding=encoding) as file:
         lines = [line.rstrip("\n") for line in file]
     layout = _layout(path, lines, words, tags, labelled)
     block: dict[int, list[str]] = {}

@@ -56,11 +56,11 @@ class LabelledData:
     )
     encoding: str | None = option(
         None,
-        help="encoding of .csv, .tsv and .json, such as cp1252; by default UTF-8, or the one that "
-        "the file's first bytes name",
+        help="encoding of files of text, such as cp1252; by default UTF-8, or the one that the "
+        "file's first bytes name",
         metavar="NAME",
         group=_OWN,
-        tasks=(CLASSIFY, "choices"),
+        tasks=(CLASSIFY, "choices", TAG, SQUAD),
     )
     regression: bool = option(
         False, help="numeric labels, fitted by regression", group=_OWN, tasks=(CLASSIFY,)

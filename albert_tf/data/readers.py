@@ -297,21 +297,25 @@ def check_width(row: Row) -> None:
 
 @contextlib.contextmanager
 def opened(
-    path: Path, newline: str | None = None, encoding: str | None = None
+    path: Path, newline: str | None = None, encoding: str | None = None, whole: bool = False
 ) -> Iterator[Iterator[str]]:
     """Opens a file of text, compressed if its name ends in `.gz`, to read its lines.
 
     Args:
         encoding: default: the one that the first bytes name, otherwise UTF-8.
+        whole: whether it is one value over its lines, of which the file's size is the bound.
     Raises:
-        UserError: it has another encoding, its compression is damaged, or a line is longer than
-            `LONGEST_LINE`.
+        UserError: it has another encoding, its compression is damaged, it is too large, or a line
+            is longer than `LONGEST_LINE`.
     """
+    whole = whole and path.suffix != ".gz"  # of unknown size
+    if whole and path.stat().st_size > LARGEST:
+        raise _too_large(path)
     try:
         with _bytes(path) as binary:
             chosen = encoding or _named_encoding(binary)
             with io.TextIOWrapper(binary, chosen, newline=newline) as file:
-                yield bounded_lines(file, path)
+                yield file if whole else bounded_lines(file, path)
     except UnicodeError as error:  # of UTF-16, too, where the mark is missing
         raise _other_encoding(path, encoding, error) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -343,13 +347,13 @@ def _other_encoding(path: Path, encoding: str | None, error: UnicodeError) -> Us
     guess = "utf-16" if line.count(0) > len(line) // 4 else "cp1252"
     return UserError(
         f"A file of examples must be UTF-8. Received: {path}, line {number}, with the byte "
-        f"{byte:#04x}. Name its encoding: --encoding {guess}, or another one."
+        f"{byte:#04x}. Name its encoding: --encoding {guess}, or another one; or convert it."
     )
 
 
 def _bad_line(path: Path) -> tuple[int, bytes]:
     """The number and the bytes of the first line that isn't UTF-8."""
-    with _bytes(path) as file:
+    with _bytes(path) as file, contextlib.suppress(UserError):  # of a longer line
         for number, line in enumerate(bounded_lines(file, path), start=1):
             try:
                 line.decode("utf-8")
@@ -432,11 +436,11 @@ def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, di
     A file that begins with "[" is one list, whose objects are numbered; so is the list `data` of a
     file that is one object.
     """
-    with opened(path, encoding=encoding) as file:
+    with opened(path, encoding=encoding, whole=".jsonl" not in path.name) as file:
         lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
         begin, first = next(lines, (1, ""))
         if _is_whole(first, path):
-            content = read_value(_rest(path, first, lines), f"{path}")
+            content = read_value(_joined(path, first, lines), f"{path}")
             yield from enumerate(_objects(content, path), start=1)
             return
         for number, line in chain([(begin, first)] if first else [], lines):
@@ -455,18 +459,22 @@ def _is_whole(first: str, path: Path) -> bool:
     return begin.startswith("[") or (is_cut and ".jsonl" not in path.name)
 
 
-def _rest(path: Path, first: str, lines: Iterable[tuple[int, str]]) -> str:
-    """Joins the lines of a file that is read whole."""
+def _joined(path: Path, first: str, lines: Iterable[tuple[int, str]]) -> str:
+    """Joins the lines of one value of JSON, within a bound."""
     parts, size = [first], len(first)
     for _, line in lines:
+        parts.append(line)
         size += len(line)
         if size > LARGEST:
-            raise UserError(
-                f"A file that is one value of JSON must have {LARGEST:,} characters at most. "
-                f"Received: {path}, which has more. Write an object a line (.jsonl)."
-            )
-        parts.append(line)
+            raise _too_large(path)
     return "".join(parts)
+
+
+def _too_large(path: Path) -> UserError:
+    return UserError(
+        f"A file that is one value of JSON must have {LARGEST:,} bytes at most. "
+        f"Received: {path}, which has more. Divide it, or write an object a line (.jsonl)."
+    )
 
 
 def _objects(content: Any, path: Path) -> list[dict[str, Any]]:

@@ -74,7 +74,8 @@ class QuestionAnswering(Task[Question, Answers]):
         raise UserError(f"The folder {data} must have one {part}*.json. Received: {there}.")
 
     def read(self, path: Path, labelled: bool = True) -> list[Question]:
-        return read_questions(path, labelled, labelled and self.options.skip_bad_rows)
+        skip = labelled and self.options.skip_bad_rows
+        return read_questions(path, labelled, skip, self.options.encoding)
 
     def train_and_dev(
         self, dev_fraction: float, seed: int

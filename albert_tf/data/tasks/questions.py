@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf.data import hub
-from albert_tf.data.readers import LARGEST, json_rows, made, read_value
+from albert_tf.data.readers import json_rows, made, opened, read_value
 from albert_tf.errors import UserError, listed, short_repr
 
 _LAYOUT: Final = (
@@ -45,12 +45,15 @@ class Question(NamedTuple):
         return self.place or self.id
 
 
-def read_questions(path: Path, labelled: bool, skip_bad_rows: bool = False) -> list[Question]:
+def read_questions(
+    path: Path, labelled: bool, skip_bad_rows: bool = False, encoding: str | None = None
+) -> list[Question]:
     """Reads a file of SQuAD 1.1 or 2.0.
 
     Args:
         labelled: whether answers are read; a file for a leaderboard has none.
         skip_bad_rows: skips questions that lack a field, and logs their number.
+        encoding: default: the one that the first bytes name, otherwise UTF-8.
     Raises:
         UserError: no such file, not SQuAD's JSON, a bad question, an id that comes twice, or no
             question at all. The message names the place in the file.
@@ -67,7 +70,7 @@ def read_questions(path: Path, labelled: bool, skip_bad_rows: bool = False) -> l
         places[question.id] = question.place
         return question
 
-    return made(path, _nodes(path), make, skip_bad_rows, "question")
+    return made(path, _nodes(path, encoding), make, skip_bad_rows, "question")
 
 
 def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
@@ -155,16 +158,16 @@ class _Node(NamedTuple):
             yield _Node(value, f"{self.place}{dot}{name}[{number}]")
 
 
-def _nodes(path: Path) -> Iterator[tuple[str, _Node, _Node]]:
+def _nodes(path: Path, encoding: str | None) -> Iterator[tuple[str, _Node, _Node]]:
     """Yields for each question its article, its paragraph and itself."""
     if hub.is_hub(path) or path.suffix == hub.PARQUET:
         yield from map(_flat_nodes, hub.rows(path))
         return
     if ".jsonl" in path.name:
-        places = ((f"{path}, line {number}", row) for number, row in json_rows(path))
+        places = ((f"{path}, line {number}", row) for number, row in json_rows(path, encoding))
         yield from map(_flat_nodes, places)
         return
-    document = _document(path)
+    document = _document(path, encoding)
     if isinstance(document, list):
         places = ((f"{path}, row {number}", row) for number, row in enumerate(document, start=1))
         yield from map(_flat_nodes, places)
@@ -192,23 +195,11 @@ def _flat_nodes(row: tuple[str, Any]) -> tuple[str, _Node, _Node]:
     return str(fields.get("title", place)), node, node
 
 
-def _document(path: Path) -> Any:
+def _document(path: Path, encoding: str | None) -> Any:
     if not path.is_file():
         raise UserError(f"Questions must be in a file. Received: {path}, which isn't one.")
-    if (size := path.stat().st_size) > LARGEST:
-        raise UserError(
-            f"A file of questions must have {LARGEST:,} bytes at most. Received: {path}, {size:,}. "
-            "Divide it into several."
-        )
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"A file of questions must be UTF-8. Received: {path}, with the byte "
-            f"{error.object[error.start]:#04x} at {error.start:,}. Convert it: iconv -f latin1 "
-            "-t utf-8."
-        ) from error
-    return read_value(text, str(path))
+    with opened(path, encoding=encoding, whole=True) as lines:
+        return read_value("".join(lines), str(path))
 
 
 def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Question:

@@ -56,7 +56,8 @@ class Tagging(Task[Sentence, Tagged]):
         words = (options.words_column,) if options.words_column else _WORDS
         tags = (options.tags_column,) if options.tags_column else _TAGS
         if path.name.endswith(conll.ENDINGS) and not hub.is_hub(path):
-            rows = conll.sentences(path, options.words_column, options.tags_column, labelled)
+            columns = (options.words_column, options.tags_column)
+            rows = conll.sentences(path, *columns, labelled, options.encoding)
             words, tags = (conll.WORDS,), (conll.TAGS,)
 
         def sentence(row: Row) -> Sentence:
@@ -64,7 +65,7 @@ class Tagging(Task[Sentence, Tagged]):
             return Sentence(found, _tags(row, tags, len(found)) if labelled else None, row.place)
 
         skip = options.skip_bad_rows and labelled  # every sentence needs a prediction
-        return read_rows(path, (), sentence, skip, rows)
+        return read_rows(path, (), sentence, skip, rows, options.dialect)
 
     def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
         """Returns "O", then the other tags of `train`, sorted; of numbers all up to the largest."""

@@ -117,7 +117,9 @@ def test_other_files(tmp_path, document, message):
 def test_a_file_in_another_encoding(tmp_path):
     path = tmp_path / "dev.json"
     path.write_bytes('{"data": "é"}'.encode("latin1"))
-    with pytest.raises(UserError, match="must be UTF-8. Received: .*dev.json, with the byte 0xe9"):
+    with pytest.raises(
+        UserError, match="must be UTF-8. Received: .*dev.json, line 1, with the byte 0xe9"
+    ):
         read_questions(path, labelled=True)
 
 
@@ -138,7 +140,9 @@ def test_a_file_beyond_the_limit(tmp_path):
     path = tmp_path / "train-v1.1.json"
     with path.open("wb") as file:
         file.truncate(2**40)  # sparse
-    with pytest.raises(UserError, match="must have 536,870,912 bytes at most. Received: .*, 1,099"):
+    with pytest.raises(
+        UserError, match="must have 536,870,912 bytes at most. Received: .*train-v1.1.json"
+    ):
         read_questions(path, labelled=True)
 
 
@@ -147,3 +151,24 @@ def test_half_a_surrogate_pair(tmp_path):
     path.write_text(json.dumps(squad({**GOOD, "question": "Who \ud800?"})))
     with pytest.raises(UserError, match="train-v1.1.json must be text of whole characters"):
         read_questions(path, labelled=True)
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.json"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+def test_flat_rows(tmp_path, name, encoding):
+    """A row for each question, as data sets are exported from the hub."""
+    rows = [
+        {"id": "a", "question": "Où?", "context": "In Lisbon.", "answers": FLAT, "title": "t"},
+        {"question": "Who?", "context": "In Lisbon.", "answers": {"text": [], "answer_start": []}},
+    ]
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    text = "\n".join(lines) if name.endswith("l") else f"[{', '.join(lines)}]"
+    path = tmp_path / name
+    path.write_text(text, encoding=encoding)
+    given = "cp1252" if encoding == "cp1252" else None
+    first, second = read_questions(path, labelled=True, encoding=given)
+    assert (first.id, first.question, first.golds, first.span) == ("a", "Où?", ("Lisbon",), (3, 9))
+    assert second.is_impossible and str(path) in second.id
+
+
+FLAT = {"text": ["Lisbon"], "answer_start": [3]}
