@@ -9,6 +9,7 @@ from albert_tf.text.tokenizer_files import ADDITIONAL, AddedToken
 from albert_tf.text.wordpiece.vocabulary import SUFFIX
 
 SPACE: Final = "▁"  # SentencePiece's space, which begins a word.
+_READ: Final = ("cls", "sep", "mask", "pad", "unk")  # special tokens of rows and texts
 _SEARCHES: Final = ("lstrip", "rstrip", "single_word")  # ways in which no vocabulary is searched
 logger = logging.getLogger(__name__)
 
@@ -86,6 +87,22 @@ def restore_tokens(tokenizer: Any, stored: Sequence[AddedToken]) -> None:
         logger.warning("Added tokens are spelt as the vocabulary normalizes them: %s", changed)
     special = [token.content for token in stored if token.is_special]
     tokenizer._mark_special([spellings.get(content, content) for content in special])
+
+
+def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
+    """Refuses special tokens that files name otherwise than the vocabulary.
+
+    Args:
+        stored: texts by transformers' names; other keys don't count.
+    """
+    for name in _READ:
+        own, given = getattr(tokenizer, f"{name}_token"), stored.get(f"{name}_token")
+        if given not in (None, own):
+            raise UserError(
+                f"{name}_token of a checkpoint must be the vocabulary's, {own!r}. Received: "
+                f"{short_repr(given)}. A model that was trained with another one can't be read; "
+                "otherwise correct tokenizer_config.json and special_tokens_map.json."
+            )
 
 
 def _not_read(token: AddedToken, rule: str) -> UserError:

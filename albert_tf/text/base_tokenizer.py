@@ -12,7 +12,12 @@ from albert_tf.checkpoints import hub
 from albert_tf.checkpoints.finder import split_hub_options
 from albert_tf.errors import UserError
 from albert_tf.options import without_foreign
-from albert_tf.text.added_tokens import add_tokens, additional_tokens, restore_tokens
+from albert_tf.text.added_tokens import (
+    add_tokens,
+    additional_tokens,
+    check_special,
+    restore_tokens,
+)
 from albert_tf.text.call_arguments import (
     Side,
     as_batch,
@@ -364,10 +369,12 @@ class BaseTokenizer(TokenConversions, ABC):
         """
         hub_options, options = split_hub_options(without_foreign(options, _FOREIGN))
         options.pop("use_fast", None)
-        vocabulary, config, added = read_tokenizer(name_or_path, hub_options)
-        kind: Any = cls._class_for(vocabulary)
-        tokenizer = kind(vocabulary, **{**stored_settings(config, kind.SETTINGS), **options})
-        restore_tokens(tokenizer, added)
+        stored = read_tokenizer(name_or_path, hub_options)
+        kind: Any = cls._class_for(stored.vocabulary)
+        settings = stored_settings(stored.config, kind.SETTINGS)
+        tokenizer = kind(stored.vocabulary, **{**settings, **options})
+        check_special(tokenizer, {**stored.special, **options})
+        restore_tokens(tokenizer, stored.added)
         return tokenizer
 
     @classmethod

@@ -2,7 +2,7 @@
 
 import os
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -44,10 +44,24 @@ class AddedToken(NamedTuple):
     options: Mapping[str, Any]
 
 
-def read_tokenizer(
-    name_or_path: str | os.PathLike[str], hub: Mapping[str, Any]
-) -> tuple[Path, dict[str, Any], list[AddedToken]]:
-    """Returns a tokenizer's vocabulary file, `tokenizer_config.json`'s content and added tokens.
+class Stored(NamedTuple):
+    """A tokenizer's files.
+
+    Attributes:
+        vocabulary: its file.
+        config: the content of `tokenizer_config.json`.
+        added: tokens beside the vocabulary.
+        special: the texts of special tokens by transformers' names, such as `cls_token`.
+    """
+
+    vocabulary: Path
+    config: Mapping[str, Any] = {}
+    added: Sequence[AddedToken] = ()
+    special: Mapping[str, Any] = {}
+
+
+def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any]) -> Stored:
+    """Reads a tokenizer's files.
 
     Args:
         name_or_path: a vocabulary file, a directory, a TensorFlow 1 checkpoint in one, or a name
@@ -59,13 +73,16 @@ def read_tokenizer(
     path = Path(name_or_path).expanduser()
     if path.is_file() and path.suffix != ".index":
         check_sums(path.parent, path.name)
-        return path, {}, []
+        return Stored(path)
     folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
     config = folder / TOKENIZER_CONFIG
     vocabulary = _vocabulary(folder, str(name_or_path))
     check_sums(folder, vocabulary.relative_to(folder).as_posix())
     content = read_json(config) if config.exists() else {}
-    return vocabulary, content, added_tokens(folder, content)
+    special_map = folder / SPECIAL_TOKENS_MAP
+    special = {**(read_json(special_map) if special_map.is_file() else {}), **content}
+    texts = {name: _text_and_options(value)[0] for name, value in special.items()}
+    return Stored(vocabulary, content, added_tokens(folder, content), texts)
 
 
 def added_tokens(folder: Path, config: Mapping[str, Any]) -> list[AddedToken]:
@@ -78,7 +95,11 @@ def added_tokens(folder: Path, config: Mapping[str, Any]) -> list[AddedToken]:
     """
     found: dict[tuple[str, int | None], AddedToken] = {}
     for content, index, place, options in _named_tokens(folder, config):
-        index = int(index) if isinstance(index, str) and index.isdecimal() else index
+        index = (
+            int(index)
+            if isinstance(index, str) and index.isdecimal() and len(index) < 10
+            else index
+        )
         if not isinstance(content, str) or not (index is None or type(index) is int):
             raise UserError(
                 f"An added token in {place} must have a text and an id. Received: "
