@@ -37,7 +37,8 @@ class WordPieceTokenizer(BaseTokenizer):
         tokenize_chinese_chars: make every Chinese character a word.
         model_max_length: as `AlbertTokenizer`'s.
         split_special_tokens: as `AlbertTokenizer`'s.
-        padding_side, truncation_side: as `AlbertTokenizer`'s.
+        padding_side: as `AlbertTokenizer`'s.
+        truncation_side: as `AlbertTokenizer`'s.
         **special: the special tokens: `pad_token`, `unk_token`, `cls_token`, `sep_token`,
             `mask_token`. Default: `[PAD]`, `[UNK]` and so on.
     Raises:
