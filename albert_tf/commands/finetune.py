@@ -60,13 +60,11 @@ def run(options: FinetuningOptions) -> int:
         print(f"\n{interrupted.way_on(options.output, options.force)}")
         return 130
     best = {name: f"{value:.4f}" for name, value in report["best"].items() if name not in _PLACE}
-    if best.pop(ONE_CLASS, None):
+    labels, is_one_class = report["data"]["labels"], best.pop(ONE_CLASS, None)
+    if is_one_class:
         print("The model has not learned: nearly all its predictions on dev are alike.")
-        if is_unbalanced(report["data"]["labels"]):
-            print(
-                f"The classes are unbalanced ({shares(report['data']['labels'])}): give "
-                "--class-weights balanced."
-            )
+    if (is_one_class or report["stopped"]) and is_unbalanced(labels):
+        print(f"The classes are unbalanced ({shares(labels)}): give --class-weights balanced.")
     scores = ", ".join(f"{escaped(name)} {value}" for name, value in best.items())
     if options.seeds > 1:
         _print_seeds(report)
