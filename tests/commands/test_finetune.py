@@ -168,6 +168,21 @@ def test_the_default_length_fits_the_model(model, tmp_path, capsys):
     assert status == 0, capsys.readouterr().err
 
 
+def test_what_a_run_understood(model, finetune, tmp_path):
+    """One class has nearly all examples, and another one occurs once."""
+    rows = "a delight\tyes\n" * 40 + "dull\tno\n" * 2
+    folder = data(tmp_path / "data", rows + "odd\tYes\n", rows)
+    options = ["--data", folder, "--text-column", "text", "--output", tmp_path / "other"]
+    status, output, errors = finetune(*options, "--baseline")
+    assert status == 0
+    for part in ("43 train, 42 dev", "3: yes 40, no 2, Yes 1", "'yes' = 'Yes'", "40 rows of train"):
+        assert part in errors
+    assert "The classes are unbalanced (yes 93.0%, Yes 2.3%): give --class-weights" in output
+    assert "TF-IDF with logistic regression: accuracy 1.0000" in output
+    report = json.loads((tmp_path / "other" / "report.json").read_text())
+    assert report["data"]["labels"] == {"yes": 40, "no": 2, "Yes": 1}
+
+
 def test_an_interruption(finetune, tmp_path, ctrl_c_enabled):
     with at_step(1, ask_to_stop):
         status, output, errors = finetune()
