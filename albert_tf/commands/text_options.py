@@ -112,10 +112,15 @@ def _column(options: TextOptions) -> Iterator[str]:
 
 
 def load(task: str, options: AnswerOptions, **choices: Any) -> Any:
-    """Returns the pipeline of a task, with its model."""
+    """Returns the pipeline of a task, with its model; it answers a pipe batch by batch."""
     from albert_tf.pipelines import pipeline
+    from albert_tf.pipelines.base import SORTED
 
-    return pipeline(task, options.model, batch_size=options.batch_size, **choices)
+    made = pipeline(task, options.model, batch_size=options.batch_size, **choices)
+    source = options.source if isinstance(options, TextOptions) else options.input
+    if can_be_read_again(source):
+        made.ahead = SORTED
+    return made
 
 
 def with_inputs(

@@ -49,14 +49,17 @@ class Pipeline(ABC, Generic[Options]):
 
     A list gives a list of results, in its order; rows of similar length share a batch, so that
     little is padded. A single example gives its result. Any other iterable (a generator, a
-    `tf.data.Dataset`) gives an iterator, which reads at most `batch_size` examples ahead. A special
-    token that is written out in a text is plain text, except in "fill-mask".
+    `tf.data.Dataset`) gives an iterator, which reads `ahead` batches before their results. A
+    special token that is written out in a text is plain text, except in "fill-mask".
 
     Args:
         model: one of `models`.
         tokenizer: the tokenizer that the model was trained with.
         batch_size: number of rows in a batch; a long text may be several rows.
         **options: options of the task; a call may override each.
+    Attributes:
+        ahead: 1; with more the rows of so many batches of an iterable are sorted by length, as a
+            list's are.
     Raises:
         UserError: the model is another task's, or the tokenizer isn't the model's.
         TypeError: the task has no such option.
@@ -65,6 +68,7 @@ class Pipeline(ABC, Generic[Options]):
     task: ClassVar[str]
     models: ClassVar[Any]
     options_type: ClassVar[type]
+    ahead: int = 1
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
         if not isinstance(model, self.models):
@@ -88,7 +92,7 @@ class Pipeline(ABC, Generic[Options]):
         if inputs is None or isinstance(inputs, str | bytes | tuple | Mapping):
             return next(self._stream([inputs], chosen, size, size))
         if isinstance(inputs, Iterable):
-            return self._stream(inputs, chosen, size, size)
+            return self._stream(inputs, chosen, size, self.ahead * size)
         raise TypeError(
             f"{self.task!r} takes an example, a list of them, or an iterable. "
             f"Received: {short_repr(inputs)} of type {type(inputs).__name__}."

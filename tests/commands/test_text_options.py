@@ -5,7 +5,10 @@ import json
 import pytest
 
 from albert_tf import cli
+from albert_tf.commands import predict
+from albert_tf.commands.text_options import load
 from albert_tf.pipelines import pipeline
+from albert_tf.pipelines.base import SORTED
 
 KINDS = ("fill-mask", "answer", "tag", "embed")
 
@@ -101,3 +104,9 @@ def test_labels_of_strangers_cannot_reach_a_terminal(run, tiny_vocabulary, tmp_p
         assert output.rstrip("\n").replace("\t", "").isprintable()
         _, output, _ = run(*given, "--json")
         assert json.dumps(HOSTILE, ensure_ascii=False)[1:-1] in output
+
+
+@pytest.mark.parametrize(("source", "ahead"), [(None, SORTED), ("texts.txt", SORTED), ("-", 1)])
+def test_a_file_is_sorted_and_a_pipe_answered_at_once(classifier, source, ahead):
+    options = predict.OPTIONS(model=str(classifier), input=source, text=() if source else ("a",))
+    assert load("text-classification", options).ahead == ahead

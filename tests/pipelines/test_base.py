@@ -25,7 +25,8 @@ def test_lists_give_lists_whatever_the_batch(pipe, batch_size):
     assert classify([]) == []
 
 
-def test_texts_of_similar_length_share_a_batch(pipe, model, monkeypatch):
+@pytest.mark.parametrize("streams", [False, True])
+def test_texts_of_similar_length_share_a_batch(pipe, model, monkeypatch, streams):
     found, shapes = model("text-classification"), []
     predict = found.predict_on_batch
     monkeypatch.setattr(
@@ -35,7 +36,9 @@ def test_texts_of_similar_length_share_a_batch(pipe, model, monkeypatch):
     )
     classify = pipe("text-classification", batch_size=2)
     texts = ["a dog", "a dog " * 4] * 2 + ["who barked"]
-    close(classify(texts), [classify(text)[0] for text in texts])
+    classify.ahead = 3  # batches of a stream
+    results = list(classify(iter(texts))) if streams else classify(texts)
+    close(results, [classify(text)[0] for text in texts])
     (first, longest), (second, shorter), (third, _) = shapes[:3]
     assert (first, second, third) == (2, 2, 1)
     assert longest > shorter
