@@ -87,6 +87,7 @@ def test_predict_refuses_a_table_without_the_column(run, classifier, tmp_path):
     assert status == 2 and "Received: --text-column without it" in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [[], ["-"], ["--input", "-"]])
 def test_predict_from_a_pipe(classifier, arguments):
     command = [sys.executable, "-m", "albert_tf.cli", "predict", "--model", str(classifier)]

@@ -183,6 +183,7 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(
     assert not (tmp_path / "out" / "checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_the_same_examples_at_another_place_resume(uninterrupted, shared_data, tmp_path):
     copy = shutil.copytree(shared_data, tmp_path / "other" / shared_data.name)
     output = tmp_path / "out"
@@ -197,6 +198,7 @@ def test_a_finished_model_can_be_fine_tuned_further(data, uninterrupted, tmp_pat
     assert report["step"] == 3 and report["history"][0]["val_accuracy"] > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_a_run_that_has_not_learned_is_repeated_at_a_third_of_the_rate(
     seeds, data, tmp_path, monkeypatch, caplog
