@@ -44,12 +44,14 @@ def test_the_home_folder_stays_as_it_was(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["/dev/null/home", "/nonexistent"])
 def test_a_home_folder_that_cannot_be_written(home):
     assert run(home) == ["tensorflow 1e-07", "None None"]
     assert not Path(home).exists()
 
 
+@pytest.mark.slow
 def test_a_users_own_files_are_honoured(tmp_path):
     own = {"backend": "tensorflow", "epsilon": 2e-7, "floatx": "float32"}
     for variable, folder in ((None, tmp_path / ".keras"), ("KERAS_HOME", tmp_path / "elsewhere")):
