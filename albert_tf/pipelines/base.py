@@ -115,14 +115,27 @@ class Pipeline(ABC, Generic[Options]):
     def _stream(
         self, inputs: Iterable[Any], options: Options, batch_size: int, ahead: int
     ) -> Iterator[Any]:
-        """Yields results; encodes `ahead` examples, then computes their rows."""
-        stream = iter(inputs)
-        while given := list(islice(stream, ahead)):
+        """Yields results; encodes `ahead` examples, then computes their rows.
+
+        Where the inputs end in an error, those before it are answered first.
+        """
+        stream, failure = iter(inputs), None
+        while failure is None:
+            given: list[Any] = []
+            try:
+                for each in islice(stream, ahead):
+                    given.append(each)
+            except Exception as error:
+                failure = error
+            if not given:
+                break
             examples = [self.example(each, options) for each in given]
             encoded = list(self.encode(examples, options))
             found = iter(self._outputs([*chain.from_iterable(encoded)], batch_size))
             for example, windows in zip(examples, encoded, strict=True):
                 yield self.finish(example, windows, list(islice(found, len(windows))), options)
+        if failure is not None:
+            raise failure
 
     def _outputs(self, windows: Sequence[Window], batch_size: int) -> list[Outputs]:
         """Returns the model's outputs for each window, from batches of similar lengths."""
