@@ -124,6 +124,7 @@ def test_a_file_of_scores_is_split(finetune, tmp_path):
     assert finetune(*options)[0] == 0
 
 
+@pytest.mark.slow
 def test_several_seeds(finetune, tmp_path):
     status, output, errors = finetune("--seeds", 2, "--seed", 3)
     assert status == 0, errors

@@ -32,6 +32,7 @@ def test_serves_a_tagger(checked, serve):
     assert found["end_bytes"].tolist() == [[3, 8, 12, 17], [4, 0, 0, 0]]
 
 
+@pytest.mark.slow
 def test_serves_answers(checked, serve, make_model, tokenizer):
     folder = checked(export_saved_model, "question-answering").path
     question, context = "What?", "The  café 🦕 died."  # in one row of 24 pieces

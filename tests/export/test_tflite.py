@@ -156,6 +156,7 @@ def test_groups_keep_their_own_loops(make_classifier, tokenizer, tmp_path, texts
     assert sum(each.count("BATCH_MATMUL") for each in loops) == 8
 
 
+@pytest.mark.slow
 def test_is_checked_in_fresh_processes(reports):
     report = reports(export_tflite, check=True)
     assert set(report.differences) == {"ids", "text"}

@@ -30,6 +30,7 @@ def test_examples(unbaked, text, expected):
     assert normalized(unbaked, text) == expected
 
 
+@pytest.mark.slow
 def test_options(unbaked):
     assert normalized(unbaked, "``É'' ab'", quotes="huggingface") == '"e" ab\''
     assert normalized(unbaked, "É E\u0301", keep_accents=True) == "é é"

@@ -181,6 +181,7 @@ def test_keras_file_keeps_the_options(vocab_text, tmp_path):
     assert lists(layer(["Cased"])) != lists(layer(["cased"]))
 
 
+@pytest.mark.slow
 def test_export_archives_in_a_fresh_process(encoders, tmp_path):
     layers = {kind: AlbertPreprocessor(encoder, 11) for kind, encoder in encoders.items()}
     for kind, layer in layers.items():
