@@ -61,11 +61,9 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
     """
     stored = tf_checkpoint.read_variables(prefix)
     variables = google.with_google_names(stored)
-    if config is not None:
-        pass
-    elif path := google.find_config((folder / _ASSETS, folder)):
+    if config is None and (path := google.find_config((folder / _ASSETS, folder))):
         config = google.read_config(path)
-    else:
+    if config is None:
         facts = read_facts(folder)
         heads = google_variants.model_garden_heads(stored) or facts.heads
         config = measured_config(variables, facts._replace(heads=heads), folder)

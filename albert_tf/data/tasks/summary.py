@@ -35,9 +35,7 @@ def summary(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) -> d
         "columns": task.columns(),
         "labels": dict(labels.most_common()),
         "alike": [names for names in found.values() if len(names) > 1],
-        "skipped": sum(skipped_rows(path) for part in ("train", "dev") for path in task.files(part))
-        if not task.options.data.is_file()
-        else skipped_rows(task.options.data),
+        "skipped": sum(map(skipped_rows, {*task.files("train"), *task.files("dev")})),
         "duplicates": duplicates,
         "contradictions": sum(len(several) > 1 for several in known.values()),
         "in_both": sum(tuple(task.texts(each)) in known for each in dev),
@@ -60,23 +58,33 @@ def in_lines(found: Mapping[str, Any]) -> list[str]:
         counts = listed(f"{name} {count:,}" for name, count in labels.items())
         lines.append(("labels", f"{len(labels)}: {counts}"))
     alike = (" = ".join(map(repr, names)) for names in found["alike"])
-    odd = {
-        "alike": f"{listed(alike)}: labels that differ in case or spaces",
-        "unbalanced": "give --class-weights balanced; see macro F1, not accuracy",
-        "skipped": f"{found['skipped']:,} bad rows",
-        "cut": f"{cut:,} rows ({cut / rows['train']:.0%}) have more than "
-        f"{found['max_length']} pieces; --max-length reads more",
-        "duplicates": f"{found['duplicates']:,} rows of train",
-        "contradictions": f"{found['contradictions']:,} texts of train have several labels",
-        "in both": f"{found['in_both']:,} rows of dev are in train, which makes scores too high",
-    }
-    is_there = {
-        **{name: bool(found.get(name)) for name in odd},
-        "unbalanced": is_unbalanced(labels),
-        "cut": cut > 0,
-        "in both": found["in_both"] > 0,
-    }
-    lines += [(name, text) for name, text in odd.items() if is_there[name]]
+    odd = [
+        ("alike", found["alike"], f"{listed(alike)}: labels that differ in case or spaces"),
+        (
+            "unbalanced",
+            is_unbalanced(labels),
+            "give --class-weights balanced; see macro F1, not accuracy",
+        ),
+        ("skipped", found["skipped"], f"{found['skipped']:,} bad rows"),
+        (
+            "cut",
+            cut,
+            f"{cut:,} rows ({cut / rows['train']:.0%}) have more than {found['max_length']} "
+            "pieces; --max-length reads more",
+        ),
+        ("duplicates", found["duplicates"], f"{found['duplicates']:,} rows of train"),
+        (
+            "contradictions",
+            found["contradictions"],
+            f"{found['contradictions']:,} texts of train have several labels",
+        ),
+        (
+            "in both",
+            found["in_both"],
+            f"{found['in_both']:,} rows of dev are in train, which makes scores too high",
+        ),
+    ]
+    lines += [(name, text) for name, is_there, text in odd if is_there]
     if scores := found.get("baseline"):
         shown = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         lines.append(("baseline", f"TF-IDF with logistic regression: {shown}"))
