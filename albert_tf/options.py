@@ -12,7 +12,7 @@ import operator
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from albert_tf.errors import UserError, short_repr
@@ -81,7 +81,7 @@ class Option(NamedTuple):
     positional: bool = False
     repeated: bool = False
     may_be_empty: bool = False
-    tasks: tuple[str, ...] = ()
+    only: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     @property
     def is_required(self) -> bool:
@@ -146,12 +146,12 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
 
     Args:
         default: required if left out; None if it is computed later.
-        help: a noun phrase, to which the help adds the default.
+        help: an imperative or a noun phrase; the default is appended.
         **details: `range`; `choices`, if no `Literal` names them; `original`, further flags, which
             the help leaves out; `group`, a title in the help; `metavar`, with which a boolean's
             flag takes a value; `positional`, for an argument without a flag; `repeated`, for a
-            flag that takes one value each time; `may_be_empty`, for texts; `tasks`, if other tasks
-            of fine-tuning have no use for it.
+            flag that takes one value each time; `may_be_empty`, for texts; `only`, the values of
+            other options with which it may be given, as in `{"engine": ("spark", "beam")}`.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 
@@ -174,10 +174,21 @@ def check_options(options: Any) -> None:
     """Converts and checks the fields of a frozen dataclass; its `__post_init__` calls it.
 
     Raises:
-        UserError: a value of another type, not among the choices, or out of its range.
+        UserError: a value of another type, not among the choices, or out of its range; or an option
+            is given that doesn't apply to the value of another one.
     """
-    for name, option in declared(type(options)).items():
+    fields = declared(type(options))
+    for name, option in fields.items():
         object.__setattr__(options, name, option.converted(getattr(options, name)))
+    for name, option in fields.items():
+        value = getattr(options, name)
+        for other, allowed in option.only.items():
+            received = getattr(options, other)
+            if value != option.default and received not in (None, *allowed):
+                raise UserError(
+                    f"{name} is an option of --{other} {', '.join(allowed)}. Received: "
+                    f"{value} with --{other} {received}. Leave it out."
+                )
 
 
 def part(cls: type[Options], options: Any, **changes: Any) -> Options:

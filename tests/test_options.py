@@ -22,6 +22,7 @@ class Baking:
     layers: tuple[str, ...] = option((), help="fillings")
     note: str = "not an option"
     sizes: tuple[int, ...] = option((), help="sizes to bake", range=COUNT)
+    tip: bool | None = option(None, help="point the tip up", only={"form": ("heart",)})
 
     def __post_init__(self):
         check_options(self)
@@ -53,6 +54,16 @@ def test_values_are_converted():
 def test_wrong_values(name, value, message):
     with pytest.raises(UserError, match=f"^{message}$"):
         Baking(**{"cake": "plum", name: value})
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_an_option_that_another_one_excludes(value):
+    """Is refused, also where its value is false; the default always fits."""
+    assert Baking("plum", form="heart", tip=value).tip is value
+    assert Baking("plum", form="square").tip is None
+    message = f"^tip is an option of --form heart. Received: {value} with --form round. Leave it"
+    with pytest.raises(UserError, match=message):
+        Baking("plum", tip=str(value))
 
 
 @pytest.mark.parametrize("name", ["eggs", "sugar", "cake", "vegan", "form"])

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from albert_tf.data.readers import Columns, Dialect
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError
-from albert_tf.options import COUNT, NOT_NEGATIVE, check_options, declared, option
+from albert_tf.options import COUNT, NOT_NEGATIVE, check_options, option
 
 CLASSIFY: Final = "classify"
 SQUAD: Final = "squad"
@@ -18,7 +18,7 @@ _OWN: Final = "columns of your own files (--task classify, choices)"
 _TAGGED: Final = "columns of words with tags (--task tag)"
 _ANSWERS: Final = "questions and answers (--task squad)"
 _CHOICES: Final = "one of several choices (--task race, swag, choices)"
-_OWN_CHOICES: Final[dict[str, Any]] = {"group": _CHOICES, "tasks": ("choices",)}
+_OWN_CHOICES: Final[dict[str, Any]] = {"group": _CHOICES, "only": {"task": ("choices",)}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +38,16 @@ class LabelledData:
     )
     skip_bad_rows: bool = option(False, help="omission of rows that can't be read")
     text_column: str = option(
-        "text", help="name of the text's column", group=_OWN, tasks=(CLASSIFY,)
+        "text", help="name of the text's column", group=_OWN, only={"task": (CLASSIFY,)}
     )
     text_pair_column: str | None = option(
-        None, help="name of the second text's column, for pairs", group=_OWN, tasks=(CLASSIFY,)
+        None,
+        help="name of the second text's column, for pairs",
+        group=_OWN,
+        only={"task": (CLASSIFY,)},
     )
     label_column: str = option(
-        "label", help="name of the label's column", group=_OWN, tasks=(CLASSIFY, "choices")
+        "label", help="name of the label's column", group=_OWN, only={"task": (CLASSIFY, "choices")}
     )
     separator: str | None = option(
         None,
@@ -52,7 +55,7 @@ class LabelledData:
         "has the columns",
         metavar="TEXT",
         group=_OWN,
-        tasks=(CLASSIFY, "choices"),
+        only={"task": (CLASSIFY, "choices")},
     )
     encoding: str | None = option(
         None,
@@ -60,69 +63,69 @@ class LabelledData:
         "file's first bytes name",
         metavar="NAME",
         group=_OWN,
-        tasks=(CLASSIFY, "choices", TAG, SQUAD),
+        only={"task": (CLASSIFY, "choices", TAG, SQUAD)},
     )
     regression: bool = option(
-        False, help="numeric labels, fitted by regression", group=_OWN, tasks=(CLASSIFY,)
+        False, help="numeric labels, fitted by regression", group=_OWN, only={"task": (CLASSIFY,)}
     )
     multi_label: bool = option(
         False,
         help="any number of labels for a text: a list in JSONL, or a text with separators",
         group=_OWN,
-        tasks=(CLASSIFY,),
+        only={"task": (CLASSIFY,)},
     )
     label_separator: str = option(
         ",",
         help="text between labels, with --multi-label",
         metavar="TEXT",
         group=_OWN,
-        tasks=(CLASSIFY,),
+        only={"task": (CLASSIFY,)},
     )
     words_column: str | None = option(
         None,
         help="name, or number from 1, of the words' column; the first, or words or tokens in JSONL",
         group=_TAGGED,
-        tasks=(TAG,),
+        only={"task": (TAG,)},
     )
     tags_column: str | None = option(
         None,
         help="name, or number from 1, of the tags' column; the last, or tags or ner_tags in JSONL",
         group=_TAGGED,
-        tasks=(TAG,),
+        only={"task": (TAG,)},
     )
     head: Literal["transformers", "original"] | None = option(
         None,
         help="transformers' head, or the original's for SQuAD 2.0, which also learns whether there "
         "is an answer; by default the original's if some questions have none",
         group=_ANSWERS,
-        tasks=(SQUAD,),
+        only={"task": (SQUAD,)},
     )
     doc_stride: int | None = option(
         None,
         help="pieces that the windows of a long context share; 128 unless windows are short",
         range=NOT_NEGATIVE,
         group=_ANSWERS,
-        tasks=(SQUAD,),
+        only={"task": (SQUAD,)},
     )
     max_question_length: int = option(
         64,
         help="pieces to read of a question; at most half a window",
         range=COUNT,
         group=_ANSWERS,
-        tasks=(SQUAD,),
+        only={"task": (SQUAD,)},
     )
     max_answer_length: int = option(
-        30, help="most pieces of an answer", range=COUNT, group=_ANSWERS, tasks=(SQUAD,)
+        30, help="most pieces of an answer", range=COUNT, group=_ANSWERS, only={"task": (SQUAD,)}
     )
     n_best: int = option(
         20,
         help="answers to a question that are ranked",
         range=COUNT,
         group=_ANSWERS,
-        tasks=(SQUAD,),
+        only={"task": (SQUAD,)},
     )
     part: Literal["middle", "high", "both"] = option(
-        "both", help="part of RACE", group=_CHOICES, tasks=("race",)
+        "both", help="part of RACE", group=_CHOICES, only={"task": ("race",)}
     )
     context_column: str | None = option(
         None, help="name of the context's column; default: context", **_OWN_CHOICES
@@ -145,8 +148,11 @@ class LabelledData:
     def __post_init__(self) -> None:
         check_options(self)
         _check_dialect(self.separator, self.encoding)
-        if self.task is not None:  # `predict` needs none for texts
-            check_task_options(self)
+        if self.regression and self.multi_label:
+            raise UserError(
+                "Labels must be numbers or several names. Received: regression and multi_label. "
+                "Give one of them."
+            )
 
     @property
     def dialect(self) -> Dialect:
@@ -175,21 +181,6 @@ def _check_dialect(separator: str | None, encoding: str | None) -> None:
                 "encoding must be a name that Python knows, such as cp1252, latin-1 or utf-16. "
                 f"Received: {encoding!r}."
             ) from error
-
-
-def check_task_options(options: LabelledData) -> None:
-    """Refuses the options of other tasks, which the task would ignore."""
-    if options.regression and options.multi_label:
-        raise UserError(
-            "Labels must be numbers or several names. Received: regression and multi_label. Give "
-            "one of them."
-        )
-    for name, each in declared(type(options)).items():
-        if each.tasks and options.task not in each.tasks and getattr(options, name) != each.default:
-            raise UserError(
-                f"{name} is an option of --task {', '.join(each.tasks)}. Received: "
-                f"{getattr(options, name)} with --task {options.task}. Leave it out."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

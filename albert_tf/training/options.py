@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from albert_tf.data.options import LabelledData, check_task_options
+from albert_tf.data.options import LabelledData
 from albert_tf.errors import UserError
 from albert_tf.locks import LOCK
 from albert_tf.options import (
@@ -197,7 +197,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_task_options(self)
+        LabelledData.__post_init__(self)
         if self.freeze not in (None, EMBEDDINGS) and not self.frozen_layers:
             raise UserError(
                 "freeze must be embeddings, or a number of layers, 1 or more. "

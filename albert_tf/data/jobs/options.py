@@ -8,13 +8,6 @@ from albert_tf.data.pretraining.options import EXAMPLE_GROUP, ExampleOptions, Pa
 from albert_tf.errors import UserError
 from albert_tf.options import Range, option, part
 
-# Options that only some engines take.
-_ENGINES: Final = {
-    "workers": ("local",),
-    "master": ("spark",),
-    "runner": ("beam",),
-    "engine_option": ("spark", "beam"),
-}
 _RUN: Final = "the run (of these options the result depends on --shard-bytes alone)"
 
 
@@ -59,13 +52,25 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
         "local", help="processes of this machine, Spark or Beam", group=_RUN
     )
     workers: int | None = option(
-        None, help="processes; default: all cores", range=Range(minimum=1, maximum=1024), group=_RUN
+        None,
+        help="processes; default: all cores",
+        range=Range(minimum=1, maximum=1024),
+        group=_RUN,
+        only={"engine": ("local",)},
     )
     master: str | None = option(
-        None, help="Spark's master; default: as Spark is configured", group=_RUN, metavar="URL"
+        None,
+        help="Spark's master; default: as Spark is configured",
+        group=_RUN,
+        metavar="URL",
+        only={"engine": ("spark",)},
     )
     runner: str | None = option(
-        None, help="Beam's runner; default: its local one", group=_RUN, metavar="NAME"
+        None,
+        help="Beam's runner; default: its local one",
+        group=_RUN,
+        metavar="NAME",
+        only={"engine": ("beam",)},
     )
     engine_option: tuple[str, ...] = option(
         (),
@@ -73,6 +78,7 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
         group=_RUN,
         metavar="OPTION",
         repeated=True,
+        only={"engine": ("spark", "beam")},
     )
 
     def __post_init__(self) -> None:
@@ -106,12 +112,6 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
             )
 
     def _check_engine(self) -> None:
-        for name, engines in _ENGINES.items():
-            if getattr(self, name) not in (None, ()) and self.engine not in engines:
-                raise UserError(
-                    f"--{name.replace('_', '-')} needs --engine {' or '.join(engines)}. "
-                    f"Received: --engine {self.engine}."
-                )
         if self.engine == "spark" and not all("=" in each for each in self.engine_option):
             raise UserError(
                 "--engine-option must be NAME=VALUE for Spark. "
