@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from albert_tf.text.preprocessing import AlbertPreprocessor as AlbertPreprocessor
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
     from albert_tf.text.vocabulary import train_vocabulary as train_vocabulary
-    from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer as WordPieceTokenizer
+    from albert_tf.text.wordpiece import WordPieceTokenizer as WordPieceTokenizer
     from albert_tf.training.evaluate import evaluate as evaluate
     from albert_tf.training.finetune import finetune as finetune
     from albert_tf.training.optimizers import AlbertAdamW as AlbertAdamW
@@ -66,7 +66,7 @@ _HOMES = {
     "ModelOutput": "albert_tf.models.outputs",
     "UserError": "albert_tf.errors",
     "WarmupPolynomialDecay": "albert_tf.training.schedules",
-    "WordPieceTokenizer": "albert_tf.text.wordpiece.tokenizer",
+    "WordPieceTokenizer": "albert_tf.text.wordpiece",
     "build_data": "albert_tf.data.jobs.build",
     "convert": "albert_tf.checkpoints.conversion",
     "evaluate": "albert_tf.training.evaluate",

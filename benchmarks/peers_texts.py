@@ -95,7 +95,7 @@ def torch_answers(path):
     import torch
     import transformers
 
-    from albert_tf.text.spans import best_spans
+    from albert_tf.text.answers import best_spans
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     model = transformers.AlbertForQuestionAnswering.from_pretrained(path).eval()

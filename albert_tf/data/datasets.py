@@ -17,8 +17,8 @@ from albert_tf.data.tasks.questions import question_of, trainable
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.word_rows import encode_words
 from albert_tf.errors import UserError, short_repr
+from albert_tf.text.answers import MAX_QUESTION
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.questions import MAX_QUESTION
 
 
 def classification_dataset(

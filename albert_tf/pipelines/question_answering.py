@@ -11,8 +11,20 @@ from albert_tf.errors import UserError, short_repr
 from albert_tf.models import AlbertForQuestionAnswering
 from albert_tf.pipelines.base import Outputs, Pipeline
 from albert_tf.pipelines.texts import FEATURES, Window, as_text, row_length
-from albert_tf.text import spans
-from albert_tf.text.questions import MAX_QUESTION, SPECIAL, question_windows
+from albert_tf.text.answers import (
+    CLS,
+    MAX_QUESTION,
+    SPECIAL,
+    Span,
+    beam_spans,
+    best_spans,
+    context_positions,
+    logit_sum,
+    merge_same_text,
+    merge_windows,
+    question_windows,
+    read_span,
+)
 from albert_tf.text.rows import EncodedRow
 
 LENGTH: Final = 384  # pieces
@@ -153,36 +165,36 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
             best, null = self._spans(each_window, outputs, options)
             nulls.append(null)
             if best and not self.model.config.answerability:
-                best_scores.append(spans.logit_sum(outputs, best[0].start, best[0].end))
+                best_scores.append(logit_sum(outputs, best[0].start, best[0].end))
             texts = [
-                spans.read_span(example.context, each_window.details, span, options.align_to_words)
+                read_span(example.context, each_window.details, span, options.align_to_words)
                 for span in best
             ]
             texts = [each for each in texts if each["answer"]]  # not white space alone
             count = None if options.align_to_words else options.top_k
-            answers.append(spans.merge_same_text(texts[:count]))
+            answers.append(merge_same_text(texts[:count]))
         none = {"score": min(nulls), "start": 0, "end": 0, "answer": ""}
         odds = self._odds(found, max(best_scores, default=0.0))
-        ranked = self._with_none(spans.merge_windows(answers), none, odds, options)
+        ranked = self._with_none(merge_windows(answers), none, odds, options)
         return ranked[0] if options.top_k == 1 else ranked[: options.top_k]
 
     def _spans(
         self, window: Window, outputs: Outputs, options: QuestionAnsweringOptions
-    ) -> tuple[list[spans.Span], float]:
+    ) -> tuple[list[Span], float]:
         """Returns a window's best spans, and the probability of no answer."""
         count, longest = 2 * options.top_k + SPARE, options.max_answer_len
         possible = window.details.possible
         if self.model.config.answerability:
             null = float(expit(outputs["cls_logits"]))
-            return spans.beam_spans(outputs, possible, longest)[:count], null
+            return beam_spans(outputs, possible, longest)[:count], null
         starts, ends = (outputs[name][: window.length] for name in ("start_logits", "end_logits"))
-        return spans.best_spans(starts, ends, possible, count, longest)
+        return best_spans(starts, ends, possible, count, longest)
 
     def _odds(self, found: Sequence[Outputs], best_score: float) -> float:
         """Returns how far "no answer" is ahead, which a threshold is compared with."""
         if self.model.config.answerability:
             return min(float(outputs["cls_logits"]) for outputs in found)
-        return min(spans.logit_sum(outputs, spans.CLS, spans.CLS) for outputs in found) - best_score
+        return min(logit_sum(outputs, CLS, CLS) for outputs in found) - best_score
 
     def _with_none(
         self,
@@ -207,7 +219,7 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
 
 
 def _window(row: EncodedRow) -> Window:
-    return Window({name: getattr(row, name) for name in FEATURES}, spans.context_positions(row))
+    return Window({name: getattr(row, name) for name in FEATURES}, context_positions(row))
 
 
 def _by_score(found: dict[str, Any]) -> float:

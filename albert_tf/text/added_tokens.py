@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.text.tokenizer_files import ADDITIONAL, AddedToken
-from albert_tf.text.wordpiece.vocabulary import SUFFIX
 
 SPACE: Final = "▁"  # SentencePiece's space, which begins a word.
 _READ: Final = ("cls", "sep", "mask", "pad", "unk")  # special tokens of rows and texts
@@ -118,7 +117,7 @@ def _spelling(tokenizer: Any, token: str) -> str:
     pieces = tokenizer.tokenize(token.replace(SPACE, " "))
     if tokenizer.unk_token in pieces:
         return token.lower() if tokenizer.do_lower_case else token
-    read = "".join(piece.removeprefix(SUFFIX) for piece in pieces)
+    read = "".join(piece.removeprefix(tokenizer.continuation) for piece in pieces)
     return read.removeprefix("" if token.startswith(SPACE) else SPACE)
 
 

@@ -57,6 +57,7 @@ class BaseTokenizer(TokenConversions, ABC):
     is_fast = True  # what it stands for in code for transformers: offsets, words, windows
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
+    continuation: ClassVar[str] = ""  # begins the tokens that continue a word
     do_lower_case: bool
     padding_side: Side
     truncation_side: Side

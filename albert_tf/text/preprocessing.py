@@ -16,7 +16,7 @@ from albert_tf.text.model_file import describe
 from albert_tf.text.rows import longest_first, special_count
 from albert_tf.text.segmenter import as_text
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece import WordPieceTokenizer
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

@@ -113,7 +113,7 @@ class AlbertTokenizer(BaseTokenizer):
         if not is_wordpiece(vocabulary):
             return cls
         import_tensorflow()
-        from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+        from albert_tf.text.wordpiece import WordPieceTokenizer
 
         return WordPieceTokenizer
 

@@ -1,6 +1,6 @@
 """The answer to each question of a batch, in the graph: `QuestionAnsweringPipeline` for one window.
 
-`albert_tf.text.spans` is the same in NumPy.
+`albert_tf.text.answers` is the same in NumPy.
 """
 
 from typing import Final, NamedTuple
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import tensorflow as tf
 
 from albert_tf.models import AlbertForQuestionAnswering
-from albert_tf.text.spans import CLS, NOWHERE
+from albert_tf.text.answers import CLS, NOWHERE
 from albert_tf_export.characters import Pieces, at
 from albert_tf_export.task_outputs import Tensors
 

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 import tensorflow as tf
 
 from albert_tf.text.added_tokens import SPACE
+from albert_tf.text.answers import BRACKETS, MARKS
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.normalization import UNASSIGNED
-from albert_tf.text.spans import BRACKETS, MARKS
 
 DROPPED: Final = "CMSZ"  # Unicode's categories of characters that a vocabulary may leave out
 

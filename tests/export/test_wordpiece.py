@@ -3,7 +3,7 @@
 import pytest
 from albert_tf_export import export_saved_model, export_tflite
 
-from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece import WordPieceTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789,.!?:;[]今天气很好东京旅"
 SPECIAL = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

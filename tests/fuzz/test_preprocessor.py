@@ -18,7 +18,7 @@ PIECES = (
 @pytest.fixture(scope="module", params=["sentencepiece", "wordpiece"])
 def tokenizer(request):
     from albert_tf.text.tokenizer import AlbertTokenizer
-    from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+    from albert_tf.text.wordpiece import WordPieceTokenizer
 
     if request.param == "wordpiece":
         return WordPieceTokenizer(PIECES.encode(), split_special_tokens=True)

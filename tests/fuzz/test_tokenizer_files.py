@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece import WordPieceTokenizer
 from tests.fuzz.conftest import mutated
 
 TEXT = "A quiet delight: ﬁ, é, 漢 and 20,000 [MASK]\u200b\U0010ffff"

@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit
 
 from albert_tf.errors import UserError
-from albert_tf.text.spans import beam_spans, best_spans
+from albert_tf.text.answers import beam_spans, best_spans
 
 QUESTION = "who sat on a mat"
 CONTEXT = "The CAT sat on a mat, and 😀 the dog barked at (París)."
@@ -103,8 +103,8 @@ def test_the_least_sure_window_decides_that_there_is_no_answer(pipe, model, monk
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_span_that_is_short_enough(pipe, kind, model, monkeypatch):
     """Returns no answer where no span can be one, whatever the options."""
-    monkeypatch.setattr("albert_tf.text.spans.best_spans", lambda *_: ([], 0.25))
-    monkeypatch.setattr("albert_tf.text.spans.beam_spans", lambda *_: [])
+    monkeypatch.setattr("albert_tf.pipelines.question_answering.best_spans", lambda *_: ([], 0.25))
+    monkeypatch.setattr("albert_tf.pipelines.question_answering.beam_spans", lambda *_: [])
     answer = pipe(kind)(question=QUESTION, context=CONTEXT)
     assert answer == {"score": 0.0, "start": 0, "end": 0, "answer": ""}
 
@@ -147,10 +147,11 @@ def test_answers_are_whole_words(pipe, tokenizer, piece, expected, monkeypatch):
     at = CONTEXT.lower().index(piece.lower()[0] if piece == "ís" else piece.lower())
     at = CONTEXT.index("París") + 3 if piece == "ís" else at
     place = encoding.char_to_token(0, at, sequence_index=1)
-    from albert_tf.text.spans import Span
+    from albert_tf.text.answers import Span
 
     monkeypatch.setattr(
-        "albert_tf.text.spans.best_spans", lambda *_: ([Span(place, place, 0.5)], 0.0)
+        "albert_tf.pipelines.question_answering.best_spans",
+        lambda *_: ([Span(place, place, 0.5)], 0.0),
     )
     answer = pipe("question-answering")(question=QUESTION, context=CONTEXT)
     assert answer["answer"] == expected

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from albert_tf.errors import UserError
-from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece import WordPieceTokenizer
 
 TEXTS = [
     "Ada lives in New York city, and the CAT sat on a mat!",

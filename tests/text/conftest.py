@@ -11,8 +11,7 @@ import sentencepiece
 
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import bake
-from albert_tf.text.wordpiece.rules import Rules
-from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece import Rules, WordPieceTokenizer
 from tests.conftest import SENTENCES
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -9,7 +9,7 @@ import sentencepiece
 from albert_tf.errors import UserError
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece import WordPieceTokenizer
 
 ADDED = ["covid", "new▁york", "▁hilly", "😀", "[e1]"]
 TEXTS = [

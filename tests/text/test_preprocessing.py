@@ -15,7 +15,7 @@ import tensorflow as tf
 from albert_tf.errors import UserError
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece import WordPieceTokenizer
 
 TEXTS = {
     "sentencepiece": [

@@ -16,7 +16,7 @@ from albert_tf.data.tasks.questions import Question, read_questions, trainable
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 from albert_tf.evaluation import squad
-from albert_tf.text import spans
+from albert_tf.text.answers import context_positions, merge_windows, read_span, scored_spans
 from albert_tf.text.rows import EncodedRow
 
 ORIGINAL: Final = "original"
@@ -135,12 +135,12 @@ class QuestionAnswering(Task[Question, Answers]):
         count, longest = self.options.n_best, self.options.max_answer_length
         answers, nulls = [], []
         for row, found in windows:
-            positions = spans.context_positions(row)
-            best, null = spans.scored_spans(found, positions.possible, count, longest)
+            positions = context_positions(row)
+            best, null = scored_spans(found, positions.possible, count, longest)
             nulls.append(null)
-            texts = [spans.read_span(context, positions, span, aligned=False) for span in best]
+            texts = [read_span(context, positions, span, aligned=False) for span in best]
             answers.append([each for each in texts if each["answer"]])
-        ranked = spans.merge_windows(answers)[:count]
+        ranked = merge_windows(answers)[:count]
         ahead = ranked[0]["score"] if ranked and not config.answerability else 0.0
         return Answers(ranked, min(nulls) - ahead)
 

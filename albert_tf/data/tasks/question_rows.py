@@ -8,8 +8,7 @@ import numpy as np
 
 from albert_tf.data.tasks.questions import Question
 from albert_tf.data.tasks.rows import IGNORED, Rows
-from albert_tf.text import spans
-from albert_tf.text.questions import context_part, question_windows
+from albert_tf.text.answers import CLS, context_part, question_windows
 from albert_tf.text.rows import EncodedRow
 
 logger = logging.getLogger(__name__)
@@ -54,7 +53,7 @@ def encode_questions(
             "end_positions": [end for _, end in flat],
         }
         if answerability:
-            labels["is_impossible"] = [float(start == spans.CLS) for start, _ in flat]
+            labels["is_impossible"] = [float(start == CLS) for start, _ in flat]
     return Rows(
         arrays,
         labels,
@@ -71,7 +70,7 @@ def _marks(windows: Sequence[EncodedRow], question: Question) -> list[tuple[int,
     `IGNORED` in every window where none has it.
     """
     if question.span is None:
-        none = spans.CLS if question.is_impossible else IGNORED
+        none = CLS if question.is_impossible else IGNORED
         return [(none, none)] * len(windows)
     begin, end = question.span
     marks = []
@@ -82,10 +81,8 @@ def _marks(windows: Sequence[EncodedRow], question: Question) -> list[tuple[int,
             (number == 0 or offsets[0, 0] <= begin)
             and (number == len(windows) - 1 or offsets[-1, 1] >= end)
         )
-        marks.append(
-            (int(first + inside[0]), int(first + inside[-1])) if is_whole else (spans.CLS,) * 2
-        )
-    if all(mark[0] == spans.CLS for mark in marks):
+        marks.append((int(first + inside[0]), int(first + inside[-1])) if is_whole else (CLS,) * 2)
+    if all(mark[0] == CLS for mark in marks):
         return [(IGNORED, IGNORED)] * len(windows)
     return marks
 

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 
 from albert_tf.text.preprocessing import AlbertPreprocessor
-from albert_tf.text.wordpiece.tokenizer import WordPieceTokenizer
+from albert_tf.text.wordpiece import WordPieceTokenizer
 
 transformers = pytest.importorskip(
     "transformers", reason="needs transformers (pip install albert_tf[peers])"

@@ -1,0 +1,477 @@
+"""WordPiece vocabularies (`vocab.txt`), as the Chinese ALBERT models have them.
+
+BERT cleans and splits text, then looks its words up. Two operators of tensorflow-text do the same
+in Python and in graphs: `FastBertNormalize` replaces characters by a table, then
+`FastWordpieceTokenize` splits at spaces and punctuation and looks words up. By themselves they
+differ from BERT in two ways: the first applies NFKC (a Chinese comma, U+FF0C, becomes `,`), and
+the second makes words of over 100 bytes unknown, where BERT counts 100 characters. Both operators
+take their tables from the caller, so the tables made here implement BERT's rules: the first
+operator replaces each character of the vocabulary by a code, a private-use character that takes
+exactly 4 bytes in UTF-8, and any other character by a code that no token has; it adds a space
+wherever BERT ends a word. The tokens are written in the same codes. Private-use characters are
+neither spaces nor punctuation, so the second operator splits nowhere else, and its limit of 400
+bytes is 100 characters.
+
+Sources: google-research/albert's `BasicTokenizer` and transformers' `BertTokenizer` for the rules;
+tensorflow-text, core/kernels: `fast_bert_normalizer.h`, `fast_wordpiece_tokenizer.h`.
+"""
+
+import functools
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, NamedTuple
+
+import flatbuffers  # type: ignore[import-untyped]
+import numpy as np
+import sentencepiece
+import tensorflow as tf
+
+from albert_tf.errors import UserError
+from albert_tf.files import read_json
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.call_arguments import Side
+from albert_tf.text.model_file import LEAF, NormalizerSpec, Source, read_file, split_rules
+from albert_tf.text.segmenter import Pieces, Segmenter, SpecialTokens, trim
+
+DROPPED: Final = ("Cc", "Cf", "Co")  # Control, format and private use.
+CHINESE: Final = (
+    range(0x3400, 0x4DC0),
+    range(0x4E00, 0xA000),
+    range(0xF900, 0xFB00),
+    range(0x20000, 0x2A6E0),
+    range(0x2A700, 0x2B740),
+    range(0x2B740, 0x2B820),
+    range(0x2B920, 0x2CEB0),
+    range(0x2F800, 0x2FA20),
+)
+# All characters that Unicode has assigned so far.
+ASSIGNED: Final = (
+    range(1, 0xD800),
+    range(0xE000, 0x33480),
+    range(0xE0000, 0xE0200),
+    range(0xF0000, 0x110000),
+)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """BERT's cleaning and splitting of raw text, before words are looked up.
+
+    Where google-research/albert and transformers differ, transformers' rules apply: it drops
+    private-use characters, and does not count U+2B820 to U+2B91F as Chinese. Categories come from
+    Python's `unicodedata`; transformers has older tables, and differs on newer characters.
+
+    Attributes:
+        lower_case: lower-case the text.
+        strip_accents: apply NFD, then drop nonspacing marks.
+        split_chinese: make every Chinese character a word.
+    """
+
+    lower_case: bool = True
+    strip_accents: bool = True
+    split_chinese: bool = True
+
+    def __call__(self, character: str) -> str:
+        """Returns the replacement of a character; spaces in it separate words."""
+        category = unicodedata.category(character)
+        if character in "\t\n\r" or (character.isspace() and category != "Cc"):
+            return " "
+        if category in DROPPED or character in "\0\ufffd":
+            return ""
+        text = character
+        if self.strip_accents:
+            text = unicodedata.normalize("NFD", text)
+            text = "".join(c for c in text if unicodedata.category(c) != "Mn")
+        if self.lower_case:
+            text = "".join(c.lower() for c in text)
+        text = "".join(f" {c} " if is_punctuation(c) else c for c in text)
+        return f" {text} " if self.split_chinese and is_chinese(character) else text
+
+    def table(self) -> Iterator[tuple[str, str]]:
+        """Yields every assigned character with its replacement."""
+        for points in ASSIGNED:
+            for character in map(chr, points):
+                yield character, self(character)
+
+
+def is_punctuation(character: str) -> bool:
+    """Whether a character is always a word: ASCII's symbols, and Unicode's punctuation."""
+    return character in string.punctuation or unicodedata.category(character).startswith("P")
+
+
+def is_chinese(character: str) -> bool:
+    """Whether a character is Chinese: Unicode's ideographs, without kana and hangul."""
+    return any(ord(character) in points for points in CHINESE)
+
+
+CONTINUATION: Final = "##"  # Begins the tokens that continue a word.
+LONGEST_PIECE: Final = 64  # Characters. FastWordpieceTokenizer takes 256 bytes, which are 64 codes.
+_NOT_IN_LINES: Final = re.compile("[\n\ud800-\udfff]")
+SPECIAL_NAMES: Final = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A WordPiece vocabulary.
+
+    Attributes:
+        pieces: the pieces by id. A piece that occurs twice has the last id.
+        special: the special tokens, which may have any ids.
+    """
+
+    pieces: tuple[str, ...]
+    special: SpecialTokens
+
+    @classmethod
+    def read(cls, source: Source, special: Mapping[str, str]) -> "Vocabulary":
+        """Reads `vocab.txt` (a piece a line), or the vocabulary in a `tokenizer.json`.
+
+        Args:
+            special: special tokens by name, where they differ from `SPECIAL_NAMES`.
+        Raises:
+            UserError: the file doesn't exist, isn't text, or lacks a special token.
+        """
+        content, origin = read_file(source, "vocab.txt")
+        pieces = _json_pieces(origin) if origin.endswith(".json") else _lines(content, origin)
+        longest = max(map(len, pieces), default=0)
+        if longest > LONGEST_PIECE:
+            raise UserError(
+                f"A piece must have at most {LONGEST_PIECE} characters, for tensorflow-text. "
+                f"Received: {origin}, with a piece of {longest:,}. Copy the vocabulary again."
+            )
+        ids = {piece: index for index, piece in enumerate(pieces)}
+        names = tuple({**SPECIAL_NAMES, **special}.values())
+        missing = [name or "an empty name" for name in names if not name or name not in ids]
+        if missing:
+            raise UserError(
+                f"A WordPiece vocabulary must have the special tokens {', '.join(names)}. "
+                f"Received: {origin}, {len(pieces)} pieces without {', '.join(missing)}. Use the "
+                "vocab.txt that came with the checkpoint, or name its tokens (unk_token=…)."
+            )
+        return cls(pieces, SpecialTokens(names, tuple(ids[name] for name in names)))
+
+    def __bytes__(self) -> bytes:
+        return "".join(f"{piece}\n" for piece in self.pieces).encode("utf-8")
+
+
+def _lines(content: bytes, origin: str) -> tuple[str, ...]:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            "A WordPiece vocabulary must be text in UTF-8, one piece per line. Received: "
+            f"{origin}, which isn't ({error.reason} at byte {error.start}). Copy vocab.txt again."
+        ) from error
+    lines = text.replace("\r\n", "\n").split("\n")
+    return tuple(lines[:-1] if lines[-1] == "" else lines)
+
+
+def _json_pieces(origin: str) -> tuple[str, ...]:
+    model = read_json(Path(origin)).get("model")
+    ids = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(ids, dict) and all(type(index) is int for index in ids.values()):
+        pieces = tuple(sorted(ids, key=ids.__getitem__))
+        whole = [ids[piece] for piece in pieces] == list(range(len(pieces)))
+        if whole and not _NOT_IN_LINES.search("".join(pieces)):
+            return pieces
+    raise UserError(
+        "A tokenizer.json must have a WordPiece vocabulary with ids from 0. "
+        f"Received: {origin}, which has none. Use the vocabulary file of the checkpoint."
+    )
+
+
+LONGEST_WORD: Final = 100  # Characters; transformers' `max_input_chars_per_word`.
+BYTES: Final = 4  # Size of a code in UTF-8.
+CODES: Final = range(0xF0000, 0xFFFFE)  # Supplementary private use area A.
+UNKNOWN: Final = chr(0x10FFFD)
+# FastBertNormalize's value: this bit, then the replacement's start, then its length in bytes.
+_REPLACED, _LENGTH_BITS = 1 << 30, 6
+
+
+@functools.lru_cache(maxsize=4)
+def compile_tables(vocabulary: Vocabulary, rules: Rules) -> tuple[bytes, tuple[str, ...]]:
+    """Returns the model of `FastBertNormalizer`, and the pieces for `FastWordpieceTokenizer`.
+
+    Raises:
+        UserError: the vocabulary has more different characters than there are codes.
+    """
+    codes = _codes(vocabulary)
+    replacements = {
+        character: "".join(each if each == " " else codes.get(each, UNKNOWN) for each in text)
+        for character, text in rules.table()
+    }
+    return _normalizer_model(replacements), _rewritten(vocabulary, codes)
+
+
+def _codes(vocabulary: Vocabulary) -> dict[str, str]:
+    characters = sorted({each for piece in vocabulary.pieces for each in _body(piece)})
+    if len(characters) > len(CODES):
+        raise UserError(
+            f"A vocabulary may have {len(CODES)} different characters. Received: "
+            f"{len(characters)}. Leave the rarest out."
+        )
+    return {character: chr(code) for character, code in zip(characters, CODES, strict=False)}
+
+
+def _body(piece: str) -> str:
+    return piece.removeprefix(CONTINUATION)
+
+
+def _rewritten(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the pieces in codes. Unreachable pieces become ASCII numbers, which have no code."""
+    left = Counter(vocabulary.pieces)
+    pieces = []
+    for index, piece in enumerate(vocabulary.pieces):
+        left[piece] -= 1
+        if left[piece] or not _body(piece) or index == vocabulary.special.unknown_id:
+            pieces.append(str(index))
+        else:
+            start = CONTINUATION if piece.startswith(CONTINUATION) else ""
+            pieces.append(start + "".join(codes[each] for each in _body(piece)))
+    return tuple(pieces)
+
+
+def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
+    """Returns a flatbuffer of the schema `fast_bert_normalizer_model.fbs` in tensorflow-text."""
+    trie, pool = _trie(replacements)
+    leaves = np.flatnonzero(trie & LEAF)
+    starts = trie[leaves] ^ LEAF
+    lengths = [pool.index(b"\0", start) - start for start in starts.tolist()]
+    trie[leaves] = LEAF | _REPLACED | starts << _LENGTH_BITS | np.array(lengths, np.uint32)
+
+    builder = flatbuffers.Builder()
+    texts = builder.CreateNumpyVector(np.frombuffer(pool, np.uint8))
+    cells = builder.CreateNumpyVector(trie)
+    builder.StartObject(4)
+    builder.PrependUOffsetTRelativeSlot(1, cells, 0)
+    builder.PrependInt32Slot(2, _REPLACED, 0)  # Drops U+0000, which cannot be a key of the trie.
+    builder.PrependUOffsetTRelativeSlot(3, texts, 0)
+    builder.Finish(builder.EndObject())
+    return bytes(builder.Output())
+
+
+def _trie(replacements: Mapping[str, str]) -> tuple[np.ndarray, bytes]:
+    """Returns the trie that SentencePiece builds for these rules, and their texts."""
+    sentencepiece.set_min_log_level(1)  # Otherwise it prints the size of every table.
+    normalizer = sentencepiece.SentencePieceNormalizer(
+        norm_map=[(key, value) for key, value in replacements.items() if key != value],
+        add_dummy_prefix=False,
+        escape_whitespaces=False,
+        remove_extra_whitespaces=False,
+    )
+    spec = NormalizerSpec()
+    spec.ParseFromString(normalizer.serialized_normalizer_spec())
+    return split_rules(spec.precompiled_charsmap)
+
+
+CLOSE_UP: Final = (".", "?", "!", ",")  # No space before these in a decoded text.
+BATCH: Final = 4096
+
+
+class WordPieceTokenizer(BaseTokenizer):
+    """Raw text to ids of a WordPiece vocabulary; ids are those of BERT's tokenizer.
+
+    Example:
+
+    >>> from albert_tf import WordPieceTokenizer
+    >>> pieces = "[PAD] [UNK] [CLS] [SEP] [MASK] 天 气 good ##ness".split()
+    >>> tokenizer = WordPieceTokenizer("\\n".join(pieces).encode())
+    >>> tokenizer.tokenize("天气 Goodness!")
+    ['天', '气', 'good', '##ness', '[UNK]']
+
+    Args:
+        vocab_file: path of `vocab.txt` (one piece per line) or its bytes, or of a
+            `tokenizer.json`.
+        do_lower_case: lower-case the text.
+        strip_accents: drop accents. Default: as `do_lower_case`.
+        tokenize_chinese_chars: make every Chinese character a word.
+        model_max_length: as `AlbertTokenizer`'s.
+        split_special_tokens: as `AlbertTokenizer`'s.
+        padding_side: as `AlbertTokenizer`'s.
+        truncation_side: as `AlbertTokenizer`'s.
+        **special: the special tokens: `pad_token`, `unk_token`, `cls_token`, `sep_token`,
+            `mask_token`. Default: `[PAD]`, `[UNK]` and so on.
+    Raises:
+        UserError: the file doesn't exist, isn't a vocabulary, or lacks a special token.
+    """
+
+    vocab_name = "vocab.txt"
+    hub_class = "BertTokenizer"
+    continuation = CONTINUATION
+    SETTINGS: ClassVar = {
+        "do_lower_case": bool,
+        "strip_accents": bool,
+        "tokenize_chinese_chars": bool,
+        "model_max_length": int,
+        "split_special_tokens": bool,
+        "padding_side": str,
+        "truncation_side": str,
+        **dict.fromkeys(SPECIAL_NAMES, str),
+    }
+
+    def __init__(
+        self,
+        vocab_file: Source,
+        do_lower_case: bool = True,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+        model_max_length: int = 512,
+        split_special_tokens: bool = False,
+        padding_side: Side = "right",
+        truncation_side: Side = "right",
+        **special: str,
+    ):
+        unknown = [name for name in special if name not in SPECIAL_NAMES]
+        if unknown:
+            raise TypeError(
+                f"A WordPiece tokenizer's options are {', '.join(self.SETTINGS)}. "
+                f"Received: {', '.join(unknown)}. Leave them out."
+            )
+        self.do_lower_case, self.strip_accents = do_lower_case, strip_accents
+        self.tokenize_chinese_chars = tokenize_chinese_chars
+        self.keep_accents = not (do_lower_case if strip_accents is None else strip_accents)
+        self._rules = Rules(do_lower_case, not self.keep_accents, tokenize_chinese_chars)
+        self._vocabulary = Vocabulary.read(vocab_file, special)
+        segmenter = WordPieceSegmenter(self._vocabulary, self._rules)
+        super().__init__(
+            segmenter, model_max_length, split_special_tokens, padding_side, truncation_side
+        )
+
+    @property
+    def model_bytes(self) -> bytes:
+        """Content of the vocabulary file: one piece per line."""
+        return bytes(self._vocabulary)
+
+    def _with_pieces(self, pieces: Sequence[str]) -> bytes:
+        return bytes(self._vocabulary) + "".join(f"{piece}\n" for piece in pieces).encode()
+
+    def in_graph(self) -> "WordPiece":
+        return WordPiece(self._vocabulary, self._rules)
+
+
+class Spans(NamedTuple):
+    """The pieces of a text: ids, and their first and last byte in the text; int64 `[T]` each.
+
+    Attributes:
+        origins: the byte of the text that made each byte of the normalized text.
+    """
+
+    ids: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    origins: np.ndarray
+
+
+class WordPiece(tf.Module):
+    """WordPiece by two operators of tensorflow-text, in Python and in graphs alike.
+
+    Args:
+        vocabulary: the pieces.
+        rules: the cleaning and splitting of text.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, rules: Rules):
+        super().__init__()
+        import tensorflow_text  # This import registers its operators.
+
+        table, pieces = compile_tables(vocabulary, rules)
+        with tf.init_scope():
+            model = tf.constant(np.frombuffer(table, np.uint8))
+            self._normalizer = tensorflow_text.FastBertNormalizer(model_buffer=model)
+            self._pieces = tensorflow_text.FastWordpieceTokenizer(
+                list(pieces),
+                suffix_indicator=CONTINUATION,
+                max_bytes_per_word=LONGEST_WORD * BYTES,
+                unknown_token=pieces[vocabulary.special.unknown_id],
+                token_out_type=tf.int32,
+            )
+
+    def tokenize(self, texts: Any) -> tf.RaggedTensor:
+        """Strings `[B]` to int32 ids `[B, T]`, ragged."""
+        return self._pieces.tokenize(self._normalizer.normalize(texts))
+
+    def spans(self, text: str) -> Spans:
+        """Returns the pieces of one text with the bytes that they were made from."""
+        normalized, origins = self._normalizer.normalize_with_offsets([text.encode("utf-8")])
+        ids, starts, ends = self._pieces.tokenize_with_offsets(normalized)
+        origin = origins.values.numpy()
+        first, last = origin[starts.values.numpy()], origin[ends.values.numpy() - 1]
+        return Spans(ids.values.numpy(), first, last, origin)
+
+
+class WordPieceSegmenter(Segmenter):
+    """Cuts raw text into pieces with the graph's operators, so that the ids are the same.
+
+    Args:
+        vocabulary: the pieces.
+        rules: the cleaning and splitting of text.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, rules: Rules):
+        self.special = vocabulary.special
+        self._vocabulary = vocabulary.pieces
+        self._ids_by_piece = {piece: index for index, piece in enumerate(vocabulary.pieces)}
+        self._starts_word = np.array(
+            [not piece.startswith(CONTINUATION) for piece in vocabulary.pieces]
+        )
+        self._graph = WordPiece(vocabulary, rules)
+
+    @property
+    def size(self) -> int:
+        return len(self._vocabulary)
+
+    def token(self, index: int) -> str:
+        return self._vocabulary[index]
+
+    def index(self, token: str) -> int:
+        return self._ids_by_piece.get(token, self.special.unknown_id)
+
+    def joined(self, tokens: Sequence[str]) -> str:
+        text = ""
+        for token in tokens:
+            if token.startswith(CONTINUATION):
+                text += token.removeprefix(CONTINUATION)
+            else:
+                text += token if not text or token in CLOSE_UP else f" {token}"
+        return text
+
+    def encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
+        """Encodes the texts; TensorFlow chooses the number of threads."""
+        rows: list[np.ndarray] = []
+        for start in range(0, len(texts), BATCH):
+            batch = [text.encode("utf-8") for text in texts[start : start + BATCH]]
+            found = self._graph.tokenize(batch)
+            rows += np.split(found.values.numpy(), found.row_splits.numpy()[1:-1])
+        return rows
+
+    def _tokens(self, text: str) -> list[str]:
+        [ids] = self.encode_plain([text], 1)
+        return [self.token(index) for index in ids.tolist()]
+
+    def _details(self, text: str) -> Pieces:
+        """Returns pieces with spans; a span ends where the next character with a result starts."""
+        found = self._graph.spans(text)
+        ends = found.origins[np.searchsorted(found.origins, found.last, side="right")]
+        character = _character_of_byte(text)
+        offsets = np.stack([character[found.first], character[ends]], axis=1)
+        trim(text, offsets)
+        is_word = self._starts_word[found.ids]
+        is_word[:1] = True
+        return Pieces(found.ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
+
+
+def _character_of_byte(text: str) -> np.ndarray:
+    """Returns the index of the character that has each UTF-8 byte, and one entry for the end."""
+    content = np.frombuffer(text.encode("utf-8"), np.uint8)
+    return np.append(np.cumsum(content & 0xC0 != 0x80, dtype=np.int32) - 1, len(text))

@@ -1,1 +1,0 @@
-"""WordPiece vocabularies (`vocab.txt`), as the Chinese ALBERT models have them."""
