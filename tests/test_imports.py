@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-BASE = {"errors", "files", "locks", "options", "quiet"}
+BASE = {"errors", "files", "locks", "options", "quiet", "tasks"}
 # Each part may import only the parts listed for it.
 ALLOWED = {
     "errors": set(),
@@ -17,6 +17,7 @@ ALLOWED = {
     "files": {"errors", "locks"},
     "options": {"errors", "files"},
     "quiet": set(),
+    "tasks": set(),
     "sizes": set(),
     "config_checks": {"errors"},
     "config": {"config_checks", "errors", "files", "sizes"},
@@ -58,6 +59,7 @@ TENSORFLOW_FREE = (
     "errors",
     "files",
     "locks",
+    "tasks",
 )
 
 

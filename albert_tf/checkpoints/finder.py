@@ -13,6 +13,7 @@ from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.files import check_sums, read_json
+from albert_tf.tasks import BY_MODEL, ENCODER
 
 # Files of a tokenizer. Of each kind of vocabulary the first name that exists counts: Hugging
 # Face's, google-research/albert's, TensorFlow Hub's, KerasHub's; then the only file with an ending.
@@ -30,15 +31,6 @@ TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
 ADDED_TOKENS: Final = "added_tokens.json"
 
-# The heads that models of transformers' classes have.
-_HEADS: Final = {
-    "AlbertForMaskedLM": "words",
-    "AlbertForPreTraining": "words",
-    "AlbertForSequenceClassification": "texts",
-    "AlbertForTokenClassification": "pieces",
-    "AlbertForQuestionAnswering": "spans",
-    "AlbertForMultipleChoice": "choices",
-}
 _READERS: Final[dict[str, Callable[[Path, Path, AlbertConfig | None], Checkpoint]]] = {
     "keras-hub": keras_hub.read,
     "hf": hugging_face.read,
@@ -103,8 +95,9 @@ class Found(NamedTuple):
         Raises:
             UserError: the classes that `config.json` names are other tasks' alone.
         """
-        named = {name: _HEADS[name] for name in self.architectures() if name in _HEADS}
-        if wanted in _HEADS and named and _HEADS[wanted] not in named.values():
+        tags = {name: task.pipeline_tag for name, task in BY_MODEL.items() if task is not ENCODER}
+        named = [name for name in self.architectures() if name in tags]
+        if wanted in tags and named and tags[wanted] not in map(tags.get, named):
             raise UserError(
                 f"The checkpoint for this task must have an {wanted}. Received: {self.folder}, "
                 f"which has {', '.join(sorted(named))}. Fine-tune it first, or choose another one."

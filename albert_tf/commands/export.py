@@ -22,18 +22,9 @@ from albert_tf.options import (
     option,
     save_options,
 )
+from albert_tf.tasks import TASKS
 
 SUMMARY = "write a model for serving, for phones or for browsers"
-# The names in `albert_tf.models.auto`, which imports TensorFlow.
-TASKS = (
-    "encoder",
-    "pretraining",
-    "masked-lm",
-    "sequence-classification",
-    "token-classification",
-    "question-answering",
-    "multiple-choice",
-)
 EXAMPLES = """examples:
   albert-tf export saved-model --model my-model --output serving/my-model/1
   albert-tf export saved-model --model my-model --output serving/my-model/1 --precision bfloat16
@@ -89,7 +80,7 @@ class OPTIONS:
     task: str | None = option(
         None,
         help=f"task of the model ({', '.join(TASKS)}); default: the one of its config.json",
-        choices=TASKS,
+        choices=tuple(TASKS),
         metavar="TASK",
     )
     max_length: int | None = option(

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import AlbertEncoder, FactorizedEmbedding, pooler
 from albert_tf.layers.common import Tensor
@@ -49,6 +50,8 @@ class AlbertModel(PreTrainedModel):
         >>> len(outputs.hidden_states) == model.config.num_hidden_layers + 1
         True
     """
+
+    task = tasks.ENCODER
 
     def __init__(self, config: AlbertConfig, add_pooling_layer: bool = True, **kwargs: Any):
         super().__init__(config, **kwargs)

@@ -1,29 +1,19 @@
 """Loads a model of the class that a checkpoint was saved from."""
 
 import os
-from typing import Any, Final
+from typing import Any
 
+from albert_tf import models
 from albert_tf.checkpoints import finder, hugging_face
 from albert_tf.errors import UserError
-from albert_tf.models.albert import AlbertModel
 from albert_tf.models.base import PreTrainedModel, require_config
-from albert_tf.models.masked_lm import AlbertForMaskedLM
-from albert_tf.models.multiple_choice import AlbertForMultipleChoice
-from albert_tf.models.pretraining import AlbertForPreTraining
-from albert_tf.models.question_answering import AlbertForQuestionAnswering
-from albert_tf.models.sequence_classification import AlbertForSequenceClassification
-from albert_tf.models.token_classification import AlbertForTokenClassification
+from albert_tf.tasks import BY_MODEL, TASKS
 
-TASKS: Final[dict[str, type[PreTrainedModel]]] = {
-    "encoder": AlbertModel,
-    "pretraining": AlbertForPreTraining,
-    "masked-lm": AlbertForMaskedLM,
-    "sequence-classification": AlbertForSequenceClassification,
-    "token-classification": AlbertForTokenClassification,
-    "question-answering": AlbertForQuestionAnswering,
-    "multiple-choice": AlbertForMultipleChoice,
-}
-_CLASSES: Final = {each.__name__: each for each in TASKS.values()}
+
+def model_class(task: str) -> type[PreTrainedModel]:
+    """Returns the model class of a task, a key of `tasks.TASKS`."""
+    found: type[PreTrainedModel] = getattr(models, TASKS[task].model)
+    return found
 
 
 def load_pretrained(
@@ -33,7 +23,7 @@ def load_pretrained(
 
     Args:
         name_or_path: as `from_pretrained` takes it.
-        task: a key of `TASKS`. Default: the task of the class that `config.json` names under
+        task: a key of `tasks.TASKS`. Default: the task of the class that `config.json` names under
             "architectures", transformers' TensorFlow and Flax classes included; else the one that
             has the checkpoint's heads.
         **options: those of `from_pretrained`.
@@ -54,14 +44,14 @@ def load_pretrained(
         require_config(PreTrainedModel, config)
     checkpoint = found.read(config)
     if task is not None:
-        return TASKS[task].from_checkpoint(checkpoint, **options)
+        return model_class(task).from_checkpoint(checkpoint, **options)
     names = found.architectures()
     names = names or [hugging_face.architecture(checkpoint.config, checkpoint.tensors)]
     for name in names:
-        if name in _CLASSES:
-            return _CLASSES[name].from_checkpoint(checkpoint, **options)
+        if name in BY_MODEL:
+            return model_class(BY_MODEL[name].name).from_checkpoint(checkpoint, **options)
     raise UserError(
         f"A model's {hugging_face.CONFIG} must name its class under 'architectures', one of "
-        f"{', '.join(_CLASSES)}. Received: {', '.join(names)}, in {found.folder}. "
+        f"{', '.join(BY_MODEL)}. Received: {', '.join(names)}, in {found.folder}. "
         f"Name the task (task=…, or --task on the command line): {', '.join(TASKS)}."
     )

@@ -28,6 +28,7 @@ from albert_tf.models.inputs import (
 )
 from albert_tf.models.resizing import resize_vocabulary
 from albert_tf.options import without_foreign
+from albert_tf.tasks import Task
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
@@ -39,19 +40,19 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     """A Keras model with an `AlbertConfig` and a directory format; built by its constructor.
 
     Attributes:
+        task: the facts of the model's task.
         targets: for each label, the output that it is compared with.
         task_inputs: inputs besides the encoder's; a label that the head reads is one of them.
         keeps_labels: False drops the configuration's labels from a model whose head always has two
             outputs: transformers would make as many outputs as there are labels.
-        input_rank: number of axes of `input_ids`.
         fresh_parts: parts that `from_pretrained` found no weights for. Clear the list after
             training them in a way of your own.
     """
 
+    task: Task
     targets: Mapping[str, str] = {}
     task_inputs: tuple[str, ...] = ()
     keeps_labels: bool = True
-    input_rank: int = 2
     takes_ids = True
     built: bool
 
@@ -123,8 +124,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         if input_signature is None:
             input_signature = [self._input_specs()]
             if backend == "jax":  # Keras would take each input's length for another one.
-                shape = "(batch, length)" if self.input_rank == 2 else "(batch, choices, length)"
-                shapes = dict.fromkeys(input_signature[0], shape)
+                axes = "batch, choices, length" if self.task.has_choices else "batch, length"
+                shapes = dict.fromkeys(input_signature[0], f"({axes})")
                 kwargs.setdefault("jax2tf_kwargs", {"polymorphic_shapes": [shapes]})
         super().export(filepath, format, verbose, input_signature, **kwargs)
 
@@ -155,8 +156,9 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
 
     def _input_specs(self) -> dict[str, keras.InputSpec]:
         """The inputs that every export has."""
+        shape = (None, None, None) if self.task.has_choices else (None, None)
         return {
-            name: keras.InputSpec(dtype="int32", shape=(None,) * self.input_rank, name=name)
+            name: keras.InputSpec(dtype="int32", shape=shape, name=name)
             for name in ENCODER_INPUTS[:3]
         }
 

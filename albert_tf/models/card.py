@@ -5,17 +5,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from albert_tf.config import AlbertConfig
+from albert_tf.tasks import BY_MODEL
 
 CARD: Final = "README.md"
-PIPELINES: Final = {
-    "AlbertForPreTraining": "fill-mask",
-    "AlbertForMaskedLM": "fill-mask",
-    "AlbertForSequenceClassification": "text-classification",
-    "AlbertForTokenClassification": "token-classification",
-    "AlbertForQuestionAnswering": "question-answering",
-    "AlbertForMultipleChoice": "multiple-choice",
-    "AlbertModel": "feature-extraction",
-}
 _NO_ABOUT: Final = """\
 ## Training data and results
 
@@ -42,7 +34,7 @@ def model_card(
 
     fields = {
         "library_name": "albert_tf",
-        "pipeline_tag": PIPELINES[class_name],
+        "pipeline_tag": BY_MODEL[class_name].pipeline_tag,
         "tags": ["albert", "keras"],
         **(metadata or {}),
     }

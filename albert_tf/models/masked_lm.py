@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import MaskedLMHead
 from albert_tf.layers.common import Tensor
@@ -39,6 +40,7 @@ class AlbertForMaskedLM(TaskModel):
         True
     """
 
+    task = tasks.MASKED_LM
     targets = {"labels": "logits"}
     task_inputs = ("masked_lm_positions",)
 

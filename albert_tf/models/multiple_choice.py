@@ -6,6 +6,7 @@ from typing import Any, Final
 import keras
 from keras import ops
 
+from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
@@ -42,9 +43,9 @@ class AlbertForMultipleChoice(TaskModel):
         TensorShape([1, 2])
     """
 
+    task = tasks.MULTIPLE_CHOICE
     targets = {"labels": "logits"}
     pooled = pooled_only = True
-    input_rank = 3
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)

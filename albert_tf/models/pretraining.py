@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import MaskedLMHead
 from albert_tf.layers.common import Tensor, dense
@@ -41,6 +42,7 @@ class AlbertForPreTraining(TaskModel):
         TensorShape([1, 2])
     """
 
+    task = tasks.PRETRAINING
     targets = {"labels": "prediction_logits", "sentence_order_label": "sop_logits"}
     task_inputs = ("masked_lm_positions",)
     pooled = True

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.layers import AnswerSpans, SpanHead
@@ -54,6 +55,7 @@ class AlbertForQuestionAnswering(TaskModel):
         True
     """
 
+    task = tasks.QUESTION_ANSWERING
     targets = {"start_positions": "start_logits", "end_positions": "end_logits"}
     keeps_labels = False
     _both_at_once = False  # whether metrics compare both positions at once

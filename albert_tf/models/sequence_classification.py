@@ -6,6 +6,7 @@ from typing import Any, Final
 import keras
 from keras import ops
 
+from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.layers import ClassificationHead
@@ -52,6 +53,7 @@ class AlbertForSequenceClassification(TaskModel):
         >>> probabilities = model.probabilities(model(features).logits)
     """
 
+    task = tasks.SEQUENCE_CLASSIFICATION
     targets = {"labels": "logits"}
     pooled = pooled_only = True
 

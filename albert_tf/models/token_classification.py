@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
@@ -37,6 +38,7 @@ class AlbertForTokenClassification(TaskModel):
         3
     """
 
+    task = tasks.TOKEN_CLASSIFICATION
     targets = {"labels": "logits"}
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):

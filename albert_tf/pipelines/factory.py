@@ -6,14 +6,7 @@ from typing import Any, Final
 
 from albert_tf.checkpoints.finder import find, split_hub_options
 from albert_tf.errors import UserError
-from albert_tf.models import (
-    AlbertForMaskedLM,
-    AlbertForPreTraining,
-    AlbertForQuestionAnswering,
-    AlbertForSequenceClassification,
-    AlbertForTokenClassification,
-    AlbertModel,
-)
+from albert_tf.models.auto import model_class
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.pipelines.base import Pipeline
 from albert_tf.pipelines.feature_extraction import FeatureExtractionPipeline
@@ -22,17 +15,17 @@ from albert_tf.pipelines.question_answering import QuestionAnsweringPipeline
 from albert_tf.pipelines.sentence_order import SentenceOrderPipeline
 from albert_tf.pipelines.text_classification import TextClassificationPipeline
 from albert_tf.pipelines.token_classification import TokenClassificationPipeline
+from albert_tf.tasks import BY_PIPELINE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
-# The class of each task, and of the model that it loads from files.
-TASKS: Final[dict[str, tuple[type[Pipeline[Any]], type[PreTrainedModel]]]] = {
-    "fill-mask": (FillMaskPipeline, AlbertForMaskedLM),
-    "text-classification": (TextClassificationPipeline, AlbertForSequenceClassification),
-    "token-classification": (TokenClassificationPipeline, AlbertForTokenClassification),
-    "question-answering": (QuestionAnsweringPipeline, AlbertForQuestionAnswering),
-    "feature-extraction": (FeatureExtractionPipeline, AlbertModel),
-    "sentence-order": (SentenceOrderPipeline, AlbertForPreTraining),
+CLASSES: Final[dict[str, type[Pipeline[Any]]]] = {
+    "fill-mask": FillMaskPipeline,
+    "text-classification": TextClassificationPipeline,
+    "token-classification": TokenClassificationPipeline,
+    "question-answering": QuestionAnsweringPipeline,
+    "feature-extraction": FeatureExtractionPipeline,
+    "sentence-order": SentenceOrderPipeline,
 }
 ALIASES: Final = {"sentiment-analysis": "text-classification", "ner": "token-classification"}
 
@@ -71,18 +64,18 @@ def pipeline(
         TypeError: the task has no such option.
     """
     name = ALIASES.get(task, task)
-    if name not in TASKS:
+    if name not in CLASSES:
         raise UserError(
-            f"A task must be one of {', '.join([*TASKS, *ALIASES])}. Received: {task!r}."
+            f"A task must be one of {', '.join([*CLASSES, *ALIASES])}. Received: {task!r}."
         )
     hub_options, options = split_hub_options(options)
-    kind, model_class = TASKS[name]
     is_read = isinstance(model, str | os.PathLike)
     if isinstance(model, str | os.PathLike):
         tokenizer = model if tokenizer is None else tokenizer
         found = find(model, **hub_options)
-        found.check_head(model_class.__name__)
-        model = model_class.from_checkpoint(found.read())
+        task_of_model = BY_PIPELINE[name]
+        found.check_head(task_of_model.model)
+        model = model_class(task_of_model.name).from_checkpoint(found.read())
     if tokenizer is None or model is None:
         raise UserError(
             "A pipeline needs a model, and a tokenizer where the model isn't read from files. "
@@ -90,7 +83,7 @@ def pipeline(
         )
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = AlbertTokenizer.from_pretrained(tokenizer, **hub_options)
-    made = kind(model, tokenizer, batch_size, **options)
+    made = CLASSES[name](model, tokenizer, batch_size, **options)
     _check_head(name, model, is_read)
     return made
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.tasks import BY_MODEL
 
 BALANCED: Final = "balanced"
-_WITH_CLASSES: Final = ("AlbertForSequenceClassification", "AlbertForTokenClassification")
 
 
 class Objective(NamedTuple):
@@ -32,7 +32,7 @@ def check_objective(options: Any, task: Any, config: Any) -> None:
     """
     if not options.class_weights and not options.label_smoothing:
         return
-    if task.model not in _WITH_CLASSES or config.problem_type not in (
+    if not BY_MODEL[task.model].has_classes or config.problem_type not in (
         None,
         "single_label_classification",
     ):

@@ -9,7 +9,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.tasks.base import Judged, Task
 from albert_tf.files import read_json, sha256, written_atomically
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.models.card import CARD, PIPELINES, in_cell, model_card
+from albert_tf.models.card import CARD, in_cell, model_card
+from albert_tf.tasks import BY_MODEL
 from albert_tf.training import charts, curves
 
 CONFUSION: Final = "confusion.png"
@@ -206,7 +207,7 @@ def _metadata(
     }
     types = {name: _metric(name) for name in scores if not name.endswith("threshold")}
     result = {
-        "task": {"type": PIPELINES[kind]},
+        "task": {"type": BY_MODEL[kind].pipeline_tag},
         "dataset": data,
         "metrics": [
             {"type": known, "name": metric, "value": round(scores[metric], 6)}

@@ -22,7 +22,6 @@ from albert_tf_export.signatures import (
     IDS,
     MASKED,
     Signature,
-    has_choices,
     ids_signature,
     masked_signature,
 )
@@ -87,7 +86,7 @@ def export_onnx(
             if predictions
             else ids_signature(model, unroll="last", strings=False)
         )
-        axes = ("batch", "choices", "length") if has_choices(model) else ("batch", "length")
+        axes = ("batch", "choices", "length") if model.task.has_choices else ("batch", "length")
         convert(signature, axes, quantize, {"labels": lines} if labels else {}, file)
         if labels:
             others[LABELS].write_text(lines, encoding="utf-8")

@@ -8,11 +8,9 @@ from typing import Any, Final, Literal, get_args
 import keras
 
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForMultipleChoice, AlbertForQuestionAnswering
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import check_fit
-from albert_tf_export.signatures import has_choices, takes_positions
 
 Layers = Literal["unrolled", "loop"]
 LAYERS: Final = get_args(Layers)
@@ -60,7 +58,7 @@ def check_options(
             "save_pretrained, and load it with KERAS_BACKEND=tensorflow."
         )
     check_fit(tokenizer, model.config, max_length)
-    if not isinstance(model, AlbertForQuestionAnswering | AlbertForMultipleChoice):
+    if not model.task.needs_pairs:
         return bool(pairs)
     if pairs is False:
         raise UserError(
@@ -102,8 +100,8 @@ def check_shapes(
 def check_counts(model: PreTrainedModel, choices: int | None, predictions: int | None) -> None:
     """Refuses counts below 1, and counts that don't apply to the model's task."""
     for name, count, fits, task in (
-        ("choices", choices, has_choices(model), "AlbertForMultipleChoice"),
-        ("predictions", predictions, takes_positions(model), "AlbertForMaskedLM"),
+        ("choices", choices, model.task.has_choices, "AlbertForMultipleChoice"),
+        ("predictions", predictions, model.task.takes_positions, "AlbertForMaskedLM"),
     ):
         if count is None:
             continue

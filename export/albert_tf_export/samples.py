@@ -26,9 +26,6 @@ from albert_tf_export.signatures import (
     REGRESS,
     TEXT,
     TEXT_PAIR,
-    has_choices,
-    outputs_by_piece,
-    takes_positions,
 )
 from albert_tf_export.task_outputs import at_least, task_outputs
 
@@ -88,15 +85,15 @@ def sample(
     Returns:
         A case for each signature that an export of the model may have.
     """
-    texts = _texts(tokenizer, max_length, pairs, choices if has_choices(model) else None)
+    texts = _texts(tokenizer, max_length, pairs, choices if model.task.has_choices else None)
     ids = [_encoded(tokenizer, row, max_length) for row in texts]
-    features = [_features(tokenizer, row, has_choices(model)) for row in ids]
+    features = [_features(tokenizer, row, model.task.has_choices) for row in ids]
     pieces = [each["input_ids"].shape[-1] for each in features]
     expected = [_outputs(model, each) for each in features]
     cases = {IDS: Case(ids, expected, pieces, texts), TEXT: Case(texts, expected, pieces)}
     if in_words is not None:
         cases[TEXT] = _in_words(texts, in_words)
-    elif outputs_by_piece(model):
+    elif model.task.outputs_by_token:
         with_pieces = [
             {**outputs, **{name: value[0] for name, value in each.items()}}
             for outputs, each in zip(expected, features, strict=True)
@@ -104,7 +101,7 @@ def sample(
         cases[TEXT] = Case(texts, with_pieces, pieces)
     if isinstance(model, AlbertForSequenceClassification):
         cases |= _of_calls(cases[TEXT])
-    if takes_positions(model):
+    if model.task.takes_positions:
         cases[MASKED] = _masked(cases[IDS], predictions)
     return cases
 

@@ -38,7 +38,6 @@ from albert_tf_export.signatures import (
     ids_signature,
     masked_signature,
     padded_ids_signature,
-    takes_positions,
     text_signature,
 )
 from albert_tf_export.words import Pooling, answerer, check_words
@@ -202,7 +201,7 @@ def _signatures(
     signatures = [] if text is None else with_examples(model, text)
     signatures.append(ids_signature(model, unroll=unroll))
     signatures.append(padded_ids_signature(model, tokenizer.special, unroll=unroll))
-    if takes_positions(model):
+    if model.task.takes_positions:
         signatures.append(masked_signature(model, unroll=unroll))
     return signatures
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf.errors import UserError, check_extra
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
-from albert_tf_export.signatures import CLASSIFY, REGRESS, TEXT, TEXT_PAIR, Signature, has_choices
+from albert_tf_export.signatures import CLASSIFY, REGRESS, TEXT, TEXT_PAIR, Signature
 from albert_tf_export.task_outputs import Tensors
 
 WARMUP: Final = "assets.extra/tf_serving_warmup_requests"  # TensorFlow Serving's name
@@ -73,7 +73,9 @@ def read_warmup(
     if ids_only:
         raise UserError("warmup must be left out with ids_only. Received: both.")
     check_extra("serving", "warmup")
-    return read_requests(Path(path), (TEXT, TEXT_PAIR) if pairs else (TEXT,), has_choices(model))
+    return read_requests(
+        Path(path), (TEXT, TEXT_PAIR) if pairs else (TEXT,), model.task.has_choices
+    )
 
 
 def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from albert_tf.data import features as schema
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models import AlbertForMultipleChoice, AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.segmenter import SpecialTokens
@@ -40,21 +39,6 @@ class Signature:
     function: Callable[..., Tensors]
 
 
-def has_choices(model: PreTrainedModel) -> bool:
-    """Whether a row of the task is several texts, `[B, C, T]`."""
-    return isinstance(model, AlbertForMultipleChoice)
-
-
-def outputs_by_piece(model: PreTrainedModel) -> bool:
-    """Whether outputs belong to pieces, so that a caller needs the pieces of a text too."""
-    return not isinstance(model, AlbertForSequenceClassification | AlbertForMultipleChoice)
-
-
-def takes_positions(model: PreTrainedModel) -> bool:
-    """Whether the model can score the vocabulary at chosen positions alone."""
-    return POSITIONS in model.task_inputs
-
-
 def ids_signature(
     model: PreTrainedModel,
     *,
@@ -69,7 +53,7 @@ def ids_signature(
 
     For multiple choice they are `[B, C, T]`. Leaves out the names of classes without `strings`.
     """
-    shape = [batch, choices, length] if has_choices(model) else [batch, length]
+    shape = [batch, choices, length] if model.task.has_choices else [batch, length]
     specs = [tf.TensorSpec(shape, each.dtype, each.name) for each in schema.INPUTS]
     return _of_features(name, specs, model, unroll, strings)
 
@@ -107,7 +91,7 @@ def padded_ids_signature(
     `[CLS]` after the row's first piece is padding too. Rows of another form are refused, but by
     TFLite, which drops assertions.
     """
-    shape = [None, None, length] if has_choices(model) else [None, length]
+    shape = [None, None, length] if model.task.has_choices else [None, length]
 
     def function(ids: tf.Tensor) -> Tensors:
         is_first = tf.range(tf.shape(ids)[-1]) == 0
@@ -214,7 +198,7 @@ def text_signature(
     the pieces are outputs too: `input_ids`, `attention_mask`, `token_type_ids`, int32 `[B, T]`.
     `in_words` replaces all of it by answers to strings `[B]`.
     """
-    leading = [batch, choices] if has_choices(model) else [batch]
+    leading = [batch, choices] if model.task.has_choices else [batch]
 
     def function(*texts: tf.Tensor) -> Tensors:
         if max_bytes is not None:
@@ -223,7 +207,7 @@ def text_signature(
             return in_words(*texts)
         features = _features(preprocessor, texts, leading)
         outputs = task_outputs(model, features, unroll)
-        return {**outputs, **features} if outputs_by_piece(model) else outputs
+        return {**outputs, **features} if model.task.outputs_by_token else outputs
 
     names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)
     specs = [tf.TensorSpec(leading, tf.string, name) for name in names]

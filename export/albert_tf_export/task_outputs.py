@@ -16,8 +16,8 @@ from albert_tf.models import (
     AlbertForTokenClassification,
     AlbertModel,
 )
-from albert_tf.models.auto import TASKS
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.tasks import TASKS
 
 Tensors = dict[str, tf.Tensor]
 
@@ -36,7 +36,7 @@ def task_outputs(
             `[B, C, T]` for multiple choice; the model's other inputs by name.
         unroll: False runs the layers as a loop of the graph; see `AlbertEncoder`.
     """
-    names = ", ".join(task.__name__ for task in TASKS.values())
+    names = ", ".join(task.model for task in TASKS.values())
     raise TypeError(f"An exported model must be one of {names}. Received: {type(model).__name__}.")
 
 
@@ -126,7 +126,7 @@ def classes(model: PreTrainedModel) -> Sequence[str]:
     """Returns the names of the classes on the last axis of `logits`; none for other models."""
     if isinstance(model, AlbertForSequenceClassification):
         return () if model.problem_type == "regression" else model.config.labels
-    return model.config.labels if isinstance(model, AlbertForTokenClassification) else ()
+    return model.config.labels if model.task.has_classes else ()
 
 
 def _outputs(model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: Unroll) -> Tensors:

@@ -29,7 +29,7 @@ from albert_tf_export import characters
 from albert_tf_export.answers import answers
 from albert_tf_export.characters import at
 from albert_tf_export.options import check_choice, refuse_left
-from albert_tf_export.signatures import POSITIONS, takes_positions
+from albert_tf_export.signatures import POSITIONS
 from albert_tf_export.task_outputs import Tensors, task_outputs
 
 Pooling = Literal["mean", "cls", "pooler"]
@@ -108,7 +108,7 @@ def check_words(
     model: PreTrainedModel, top_k: int | None, pooling: str | None, normalize: bool
 ) -> None:
     """Refuses options of other tasks."""
-    if top_k is not None and not takes_positions(model):
+    if top_k is not None and not model.task.takes_positions:
         raise UserError(
             "top_k must be left out but for models of masked words. "
             f"Received: top_k={top_k!r} with {type(model).__name__}."

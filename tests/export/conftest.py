@@ -44,16 +44,16 @@ def tokenizer(tiny_vocabulary):
 def make_model(tokenizer, scrambled):
     """Returns a function from a task, a dtype policy and configuration fields to a model.
 
-    The task is a key of `auto.TASKS` or of `VARIANTS`.
+    The task is a key of `tasks.TASKS` or of `VARIANTS`.
     """
     from albert_tf.config import AlbertConfig
-    from albert_tf.models.auto import TASKS
+    from albert_tf.models.auto import model_class
 
     def make(task, dtype=None, **fields):
         defaults = {"id2label": {0: "bad", 1: "naïve", 2: "good"}, "max_position_embeddings": 40}
         task, changes = VARIANTS.get(task, (task, {}))
         fields = {"vocab_size": tokenizer.vocab_size, **defaults, **changes, **fields}
-        return scrambled(TASKS[task](AlbertConfig.from_size("tiny", **fields), dtype=dtype))
+        return scrambled(model_class(task)(AlbertConfig.from_size("tiny", **fields), dtype=dtype))
 
     return make
 

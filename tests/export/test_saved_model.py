@@ -6,7 +6,7 @@ from albert_tf_export import ParityError, export_saved_model, parity
 from albert_tf_export.options import in_precision
 
 from albert_tf.errors import UserError
-from albert_tf.models.auto import TASKS
+from albert_tf.tasks import TASKS
 
 LABELS = ["bad", "naïve", "good"]
 

@@ -31,7 +31,7 @@ def test_choices_have_an_axis_of_their_own(make_model, tokenizer):
 @pytest.mark.parametrize("task", ["masked-lm", "pretraining"])
 def test_positions(task, make_model):
     model = make_model(task)
-    assert signatures.takes_positions(model)
+    assert model.task.takes_positions
     signature = signatures.masked_signature(model, unroll=True, batch=1, length=9, predictions=4)
     *others, positions = signature.inputs
     assert [each.name for each in others] == ["input_ids", "attention_mask", "token_type_ids"]
@@ -58,7 +58,7 @@ def test_text_gives_back_its_pieces_where_outputs_belong_to_them(
     preprocessor = AlbertPreprocessor(tokenizer, 24, padding="longest")
     signature = signatures.text_signature(model, preprocessor, unroll=True, pairs=pairs)
     texts = tf.constant(["", "a quiet delight"])
-    if signatures.has_choices(model):
+    if model.task.has_choices:
         texts = texts[None]
     outputs = signature.function(*[texts] * (1 + pairs))
     pieces = tokenizer(

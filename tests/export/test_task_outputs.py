@@ -5,7 +5,7 @@ import tensorflow as tf
 from albert_tf_export.task_outputs import task_outputs
 
 from albert_tf.models import AlbertModel
-from albert_tf.models.auto import TASKS
+from albert_tf.tasks import TASKS
 
 B, T, H, V, C = 5, 24, 32, 124, 3
 SHAPES = {
@@ -133,6 +133,6 @@ def test_labels_without_names(make_classifier, features):
 
 
 def test_a_model_without_a_task():
-    known = ", ".join(task.__name__ for task in TASKS.values())
+    known = ", ".join(task.model for task in TASKS.values())
     with pytest.raises(TypeError, match=f"must be one of {known}. Received: Sequential"):
         task_outputs(keras.Sequential(), {}, True)

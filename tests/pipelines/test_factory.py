@@ -18,7 +18,7 @@ from albert_tf.pipelines import (
     TokenClassificationPipeline,
     pipeline,
 )
-from albert_tf.pipelines.factory import TASKS
+from albert_tf.pipelines.factory import CLASSES
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_old_names_of_options(saved):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("kind", [kind for kind, _ in TASKS.values()])
+@pytest.mark.parametrize("kind", CLASSES.values())
 def test_the_example_of_each_class_runs(kind):
     example = doctest.DocTestParser().get_doctest(kind.__doc__, {}, kind.__name__, None, None)
     report = []

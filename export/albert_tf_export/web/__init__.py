@@ -14,13 +14,9 @@ from typing import Any, Final
 
 from albert_tf.errors import UserError
 from albert_tf.files import check_free, write_json, written_atomically
-from albert_tf.models import (
-    AlbertForMaskedLM,
-    AlbertForPreTraining,
-    AlbertForQuestionAnswering,
-    AlbertForSequenceClassification,
-)
+from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.tasks import TASKS
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
@@ -29,12 +25,6 @@ from albert_tf_export.options import refuse_left
 from albert_tf_export.parity import Report
 from albert_tf_export.tflite import export_tflite
 
-TASKS: Final[Mapping[type[PreTrainedModel], str]] = {
-    AlbertForSequenceClassification: "text-classification",
-    AlbertForMaskedLM: "fill-mask",
-    AlbertForPreTraining: "fill-mask",
-    AlbertForQuestionAnswering: "question-answering",
-}
 PAGE: Final = Path(__file__).parent / "page"
 LOCK: Final = "package-lock.json"
 LENGTHS: Final = (16, 64, 128)  # pieces
@@ -164,10 +154,9 @@ def export_web(
 
 def page_task(model: PreTrainedModel) -> str:
     """Returns the task of the page for a model."""
-    for kind, task in TASKS.items():
-        if isinstance(model, kind):
-            return task
-    names = ", ".join(kind.__name__ for kind in TASKS)
+    if (tag := model.task.pipeline_tag) in EXAMPLES:
+        return tag
+    names = ", ".join(task.model for task in TASKS.values() if task.pipeline_tag in EXAMPLES)
     raise UserError(
         f"The page's model must be one of {names}. Received: {type(model).__name__}. Choose "
         "another task, or write a file with `albert-tf export tflite`."
