@@ -1,59 +1,167 @@
-"""ALBERT's configuration: frozen; reads Google's and Hugging Face's JSON strictly."""
+"""ALBERT's configuration: frozen; its published sizes; reads Google's and Hugging Face's JSON."""
 
 import dataclasses
+import difflib
 import functools
 import json
+import logging
 import os
 from collections.abc import Mapping
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from albert_tf.config_checks import (
-    FIXED,
-    check_keys,
-    checked_labels,
-    checked_numbers,
-    is_fraction,
-    is_googles,
-    is_in_unit,
-    is_integer,
-    merged_labels,
-    read_labels,
-    require,
-    require_count,
-    unnamed_labels,
-)
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_json, write_json
-from albert_tf.sizes import SIZES
+from albert_tf.options import Range
+
+logger = logging.getLogger(__name__)
+Config = TypeVar("Config", bound=type)
 
 # Hugging Face's names: "gelu" is x·Φ(x) through erf, "gelu_new" its tanh approximation.
 ACTIVATIONS: Final = ("gelu", "gelu_new", "relu", "silu", "swish", "tanh")
-# transformers' default, which it doesn't write either.
-_UNNAMED: Final = unnamed_labels(2)
-# Fields that transformers lacks, and a problem type that it finds out: only written if set.
+SHARING: Final = ("all", "attention", "ffn", "none")
+_CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
+    "hidden_act": ACTIVATIONS,
+    "share": SHARING,
+    "answerability": (True, False),
+    "problem_type": (
+        None,
+        "regression",
+        "single_label_classification",
+        "multi_label_classification",
+    ),
+}
+_LABELS: Final = Range(1, 1_000_000)  # whose names alone take 150 MB
+_LAYERS: Final = Range(1, 1024)  # the deepest published, DeepNet, has 1,000
+_WIDTH: Final = Range(1, 65_536)  # three times that of the largest published models
+_DROPOUT: Final = Range(minimum=0, below=1)
+_SCALE: Final = Range(above=0, maximum=1)  # above 1 nothing but noise is left
+
+
+def _size(hidden: int, layers: int, heads: int, dropout: float, **more: Any) -> dict[str, Any]:
+    """Returns a published size; the feed-forward width is 4·H (table 1)."""
+    return {
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden,
+        "hidden_dropout_prob": dropout,
+        "attention_probs_dropout_prob": dropout,
+        **more,
+    }
+
+
+_PUBLISHED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "base-v1": _size(768, 12, 12, 0.1),
+    "large-v1": _size(1024, 24, 16, 0.1),
+    "xlarge-v1": _size(2048, 24, 16, 0.1),
+    "xxlarge-v1": _size(4096, 12, 64, 0.0),
+    "base-v2": _size(768, 12, 12, 0.0),
+    "large-v2": _size(1024, 24, 16, 0.0),
+    "xlarge-v2": _size(2048, 24, 16, 0.0),
+    "xxlarge-v2": _size(4096, 12, 64, 0.0),
+}
+# Source: google-research/albert's README for both releases; "mini" and "tiny" are this project's.
+SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
+    **_PUBLISHED,
+    **{name.removesuffix("-v2"): size for name, size in _PUBLISHED.items() if name.endswith("-v2")},
+    "mini": _size(256, 4, 4, 0.1),
+    "tiny": _size(
+        32,
+        3,
+        4,
+        0.0,
+        vocab_size=1000,
+        embedding_size=16,
+        intermediate_size=64,
+        max_position_embeddings=128,
+    ),
+}
+
+# google-research/albert writes these and reads none of them; no model has other values.
+GOOGLE_CONSTANTS: Final[Mapping[str, Any]] = {
+    "down_scale_factor": 1,
+    "gap_size": 0,
+    "layers_to_keep": [],
+    "net_structure_type": 0,
+    "num_memory_blocks": 0,
+}
+# Likewise, in Chinese models, which have them from BERT.
+_BERT_CONSTANTS: Final[Mapping[str, Any]] = {
+    "directionality": "bidi",
+    "ln_type": "postln",
+    "pooler_fc_size": 768,
+    "pooler_num_attention_heads": 12,
+    "pooler_num_fc_layers": 3,
+    "pooler_size_per_head": 128,
+    "pooler_type": "first_token_transform",
+}
+# Hugging Face writes these about the run or the library; none changes what an encoder computes.
+_HF_BOOKKEEPING: Final = frozenset(
+    """_attn_implementation _attn_implementation_autoset _commit_hash _from_auto _name_or_path
+    _num_labels add_cross_attention architectures attn_implementation bad_words_ids
+    begin_suppress_tokens chunk_size_feed_forward cross_attention_hidden_size
+    decoder_start_token_id diversity_penalty do_sample dtype early_stopping
+    encoder_no_repeat_ngram_size eos_token_ids exponential_decay_length_penalty finetuning_task
+    forced_bos_token_id forced_eos_token_id gradient_checkpointing is_decoder is_encoder_decoder
+    language length_penalty max_length min_length name_or_path no_repeat_ngram_size num_beam_groups
+    num_beams num_return_sequences output_attentions output_hidden_states output_past output_scores
+    prefix pruned_heads remove_invalid_values repetition_penalty return_dict
+    return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature
+    tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript
+    transformers_version typical_p use_bfloat16 use_cache xla_device""".split()  # noqa: SIM905 (a list would take forty lines)
+)
+# Keys of which ALBERT implements one value.
+FIXED: Final[Mapping[str, Any]] = {
+    "model_type": "albert",
+    "position_embedding_type": "absolute",
+    "tie_word_embeddings": True,
+}
+# Fields that Google's files have; every other key is written by Hugging Face alone.
+GOOGLE_FIELDS: Final = frozenset(
+    """attention_probs_dropout_prob embedding_size hidden_act hidden_dropout_prob hidden_size
+    initializer_range inner_group_num intermediate_size max_position_embeddings
+    num_attention_heads num_hidden_groups num_hidden_layers type_vocab_size
+    vocab_size""".split()  # noqa: SIM905
+)
+# Keys of this project and of transformers beside the fields.
+_OTHER_KEYS: Final = frozenset({"shared_groups", "label2id", "num_labels"})
+# Fields that transformers lacks, and a problem type that it infers: only written if set.
 _OMITTED: Final = {
     "problem_type": None,
     "share": "all",
     "answerability": False,
     "thresholds": None,
 }
-SHARING: Final = ("all", "attention", "ffn", "none")
-PROBLEM_TYPES: Final = (
-    None,
-    "regression",
-    "single_label_classification",
-    "multi_label_classification",
-)
-Config = TypeVar("Config", bound=type)
 
 
-def _count(default: int, limit: int) -> Any:
-    """Declares a field that is a positive integer up to a limit.
+def _check(name: str, value: Any, allowed: Range, types: Any = int) -> None:
+    """Raises ValueError for a value that isn't a number within a range; True is no number."""
+    if not isinstance(value, types) or isinstance(value, bool):
+        rule = "a whole number" if types in (int, Integral) else "a number"
+    elif not allowed.allows(value):
+        rule = str(allowed) or "finite"
+    else:
+        return
+    raise ValueError(f"{name} must be {rule}. Received: {name}={short_repr(value)}.")
+
+
+def unnamed_labels(count: int) -> dict[int, str]:
+    """Returns `{0: "LABEL_0", …}`, as transformers names classes without names."""
+    _check("num_labels", count, _LABELS)
+    return {index: f"LABEL_{index}" for index in range(count)}
+
+
+_UNNAMED: Final = unnamed_labels(2)  # transformers' default, which it doesn't write either
+
+
+def _number(default: float, allowed: Range) -> Any:
+    """Declares a field that is a number within a range.
 
     Without limits a file of a few bytes could claim a model that no machine allocates.
     """
-    return dataclasses.field(default=default, metadata={"limit": limit})
+    return dataclasses.field(default=default, metadata={"range": allowed})
 
 
 def _as_in_transformers(cls: Config) -> Config:
@@ -62,7 +170,7 @@ def _as_in_transformers(cls: Config) -> Config:
 
     @functools.wraps(construct)
     def init(self: Any, *args: Any, **fields: Any) -> None:
-        construct(self, *args, **merged_labels(fields, len(_UNNAMED)))
+        construct(self, *args, **_merged_labels(fields, len(_UNNAMED)))
 
     def refuse(self: Any, name: str, value: Any) -> None:
         raise dataclasses.FrozenInstanceError(
@@ -104,9 +212,9 @@ class AlbertConfig:
             None: regression for one label, single-label classification for more.
         answerability: whether question answering has the original's head for SQuAD 2.0, which also
             predicts whether there is an answer.
-        thresholds: decisions that fine-tuning chose on dev: for several labels the probability
-            from which each holds; for question answering the one difference of scores above which
-            there is no answer. None means the usual ones.
+        thresholds: decision thresholds tuned on dev: one probability per label (multi-label), or
+            one null-score difference above which there is no answer (question answering). None
+            means 0.5, or 0.
 
     Raises:
         ValueError: a value is out of range or contradicts another.
@@ -119,22 +227,22 @@ class AlbertConfig:
         (768, 6)
     """
 
-    vocab_size: int = _count(30000, 10_000_000)  # XLM-V's, the largest published, is a million
-    embedding_size: int = _count(128, 65_536)  # as H
-    hidden_size: int = _count(4096, 65_536)  # three times that of the largest published models
-    num_hidden_layers: int = _count(12, 1024)  # the deepest published, DeepNet, has 1,000
-    num_hidden_groups: int = _count(1, 1024)  # as L
-    inner_group_num: int = _count(1, 1024)  # as L
-    num_attention_heads: int = _count(64, 65_536)  # as H, which it divides
-    intermediate_size: int = _count(16384, 262_144)  # four times H, as in every published model
+    vocab_size: int = _number(30000, Range(1, 10_000_000))  # XLM-V, the largest, has a million
+    embedding_size: int = _number(128, _WIDTH)
+    hidden_size: int = _number(4096, _WIDTH)
+    num_hidden_layers: int = _number(12, _LAYERS)
+    num_hidden_groups: int = _number(1, _LAYERS)
+    inner_group_num: int = _number(1, _LAYERS)
+    num_attention_heads: int = _number(64, _WIDTH)  # it divides H
+    intermediate_size: int = _number(16384, Range(1, 262_144))  # 4·H, as published
     hidden_act: str = "gelu_new"
-    hidden_dropout_prob: float = 0.0
-    attention_probs_dropout_prob: float = 0.0
-    classifier_dropout_prob: float = 0.1
-    max_position_embeddings: int = _count(512, 2**20)  # whose attention scores take terabytes
-    type_vocab_size: int = _count(2, 65_536)  # TAPAS, which marks columns with them, has 256
-    initializer_range: float = 0.02
-    layer_norm_eps: float = 1e-12
+    hidden_dropout_prob: float = _number(0.0, _DROPOUT)
+    attention_probs_dropout_prob: float = _number(0.0, _DROPOUT)
+    classifier_dropout_prob: float = _number(0.1, _DROPOUT)
+    max_position_embeddings: int = _number(512, Range(1, 2**20))  # whose scores take terabytes
+    type_vocab_size: int = _number(2, Range(1, 65_536))  # TAPAS has 256, for columns
+    initializer_range: float = _number(0.02, _SCALE)
+    layer_norm_eps: float = _number(1e-12, _SCALE)
     pad_token_id: int | None = 0
     bos_token_id: int | None = 2
     eos_token_id: int | None = 3
@@ -145,20 +253,22 @@ class AlbertConfig:
     thresholds: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name, limit in _LIMITS.items():
-            require_count(name, getattr(self, name), limit)
-        for name in _DROPOUTS:
-            require(name, getattr(self, name), is_fraction, "a number in [0, 1)")
-        for name in ("initializer_range", "layer_norm_eps"):  # above 1 nothing but noise is left
-            require(name, getattr(self, name), is_in_unit, "a positive number up to 1")
+        for field in dataclasses.fields(self):
+            if field.metadata:
+                types = int if field.type is int else (int, float)
+                _check(field.name, getattr(self, field.name), field.metadata["range"], types)
         for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
-            require(name, getattr(self, name), self._is_token_id, "null or an id below vocab_size")
-        require("hidden_act", self.hidden_act, ACTIVATIONS.__contains__, f"one of {ACTIVATIONS}")
-        require("share", self.share, SHARING.__contains__, f"one of {SHARING}")
-        require("answerability", self.answerability, (True, False).__contains__, "True or False")
-        require(
-            "problem_type", self.problem_type, PROBLEM_TYPES.__contains__, f"one of {PROBLEM_TYPES}"
-        )
+            value = getattr(self, name)
+            if value is not None and not (type(value) is int and 0 <= value < self.vocab_size):
+                raise ValueError(
+                    f"{name} must be null or an id below vocab_size. "
+                    f"Received: {name}={short_repr(value)}."
+                )
+        for name, choices in _CHOICES.items():
+            if (value := getattr(self, name)) not in choices:
+                raise ValueError(
+                    f"{name} must be one of {choices}. Received: {name}={short_repr(value)}."
+                )
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 "hidden_size must be a multiple of num_attention_heads. "
@@ -172,17 +282,20 @@ class AlbertConfig:
                 f"num_hidden_layers={self.num_hidden_layers}."
             )
         blocks = self.num_hidden_layers * self.inner_group_num
-        require_count("num_hidden_layers * inner_group_num", blocks, _LIMITS["num_hidden_layers"])
-        if self.thresholds is not None:
-            object.__setattr__(self, "thresholds", checked_numbers("thresholds", self.thresholds))
-        labels = _UNNAMED if self.id2label is None else checked_labels(self.id2label)
+        _check("num_hidden_layers * inner_group_num", blocks, _LAYERS)
+        if (thresholds := self.thresholds) is not None:
+            if not isinstance(thresholds, list | tuple):
+                raise ValueError(
+                    f"thresholds must be a list of numbers. Received: {short_repr(thresholds)}."
+                )
+            for threshold in thresholds:
+                _check("thresholds", threshold, Range(), Real)
+            object.__setattr__(self, "thresholds", tuple(map(float, thresholds)))
+        labels = _UNNAMED if self.id2label is None else _checked_labels(self.id2label)
         object.__setattr__(self, "id2label", dict(labels))
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
-
-    def _is_token_id(self, value: Any) -> bool:
-        return value is None or (is_integer(value) and 0 <= value < self.vocab_size)
 
     @property
     def num_labels(self) -> int:
@@ -206,7 +319,7 @@ class AlbertConfig:
 
     @property
     def label_thresholds(self) -> tuple[float, ...]:
-        """Probability from which each of several labels holds: `thresholds`, otherwise 0.5."""
+        """Probability threshold of each label (multi-label): `thresholds`, otherwise 0.5."""
         chosen = self.thresholds or ()
         return chosen if len(chosen) == self.num_labels else (0.5,) * self.num_labels
 
@@ -231,20 +344,25 @@ class AlbertConfig:
 
         Raises:
             UserError: a misspelt key, another model family, a value that no ALBERT implements, or
-                a value out of range. Other unknown keys are warned of.
+                a value out of range. Warns of other unknown keys.
         """
         values = dict(values)
-        check_keys(values, _FIELD_NAMES)
-        fields = {key: value for key, value in values.items() if key in _FIELD_NAMES}
-        if is_googles(values) and fields.get("hidden_act") == "gelu":
+        _check_keys(values)
+        fields = {key: value for key, value in values.items() if key in _FIELDS}
+        google_keys = GOOGLE_FIELDS | GOOGLE_CONSTANTS.keys() | _BERT_CONSTANTS.keys()
+        if values.keys() <= google_keys and fields.get("hidden_act") == "gelu":
             fields["hidden_act"] = "gelu_new"
-        for key in _DROPOUTS:
+        for key in (
+            "classifier_dropout_prob",
+            "hidden_dropout_prob",
+            "attention_probs_dropout_prob",
+        ):
             if fields.get(key, 0) is None:  # older transformers write null for "as published"
                 del fields[key]
         if fields.get("share", "all") != "all":
             fields["num_hidden_groups"] = values.get("shared_groups", 1)
         try:
-            return cls(**{**fields, "id2label": read_labels(values)})
+            return cls(**{**fields, "id2label": _labels_of_file(values)})
         except ValueError as error:
             raise UserError(f"The configuration is not valid. {error}") from error
 
@@ -294,11 +412,11 @@ class AlbertConfig:
             TypeError: there is no such field.
             ValueError: a value is out of range or contradicts another.
         """
-        changes = merged_labels(changes, self.num_labels)
-        if unknown := sorted(changes.keys() - _FIELD_NAMES):
+        changes = _merged_labels(changes, self.num_labels)
+        if unknown := sorted(changes.keys() - _FIELDS):
             raise TypeError(
-                "An option must be one of from_pretrained's, or a field of AlbertConfig. "
-                f"Received: {', '.join(unknown)}."
+                f"Unknown option {', '.join(unknown)}: neither an option of from_pretrained nor a "
+                "field of AlbertConfig."
             )
         return dataclasses.replace(self, **changes)
 
@@ -334,14 +452,96 @@ def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
     ]
 
 
-_FIELD_NAMES: Final = frozenset(field.name for field in dataclasses.fields(AlbertConfig))
-_LIMITS: Final[dict[str, int]] = {
-    field.name: field.metadata["limit"]
-    for field in dataclasses.fields(AlbertConfig)
-    if "limit" in field.metadata
-}
-_DROPOUTS: Final = (
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "classifier_dropout_prob",
-)
+_FIELDS: Final = frozenset(field.name for field in dataclasses.fields(AlbertConfig))
+
+
+def _check_keys(values: Mapping[str, Any]) -> None:
+    """Warns of unknown keys, which another library wrote; refuses those that change a model.
+
+    Raises:
+        UserError: another value of a constant, pruned heads, or a misspelt field.
+    """
+    constants = {**FIXED, **GOOGLE_CONSTANTS, **_BERT_CONSTANTS}
+    for key, only in constants.items():
+        if key in values and values[key] != only:
+            raise UserError(
+                f"{key} must be {only!r} in an ALBERT configuration. "
+                f"Received: {short_repr(values[key])}."
+            )
+    if values.get("pruned_heads") not in (None, {}, []):
+        raise UserError(
+            "pruned_heads must be empty: all layers have all heads. "
+            f"Received: {short_repr(values['pruned_heads'])}. Use the checkpoint before pruning."
+        )
+    known = _FIELDS | constants.keys() | _HF_BOOKKEEPING | _OTHER_KEYS
+    unknown = sorted(values.keys() - known)
+    for key in unknown:
+        if nearest := difflib.get_close_matches(key, _FIELDS - values.keys(), n=1, cutoff=0.85):
+            raise UserError(
+                f"Unknown key {short_repr(key)} in the configuration. Did you mean {nearest[0]!r}?"
+            )
+    if unknown:
+        logger.warning(
+            "Unknown keys in the configuration are ignored: %s.",
+            ", ".join(map(short_repr, unknown[:8])) + ", …" * (len(unknown) > 8),
+        )
+
+
+def _checked_labels(labels: Mapping[int, str]) -> dict[int, str]:
+    """Returns `id2label` in order; every class must have a name, no two the same."""
+    received = f"Received: {short_repr(labels)}."
+    if not isinstance(labels, Mapping) or not all(type(index) is int for index in labels):
+        raise ValueError(f"id2label must map class numbers to names. {received}")
+    ordered = {index: labels[index] for index in sorted(labels)}
+    if not ordered or list(ordered) != list(range(len(ordered))):
+        raise ValueError(f"id2label must name the classes 0, 1, 2, … without a gap. {received}")
+    for name in ordered.values():
+        # UTF-8 can't express half of a surrogate pair.
+        if not isinstance(name, str) or any("\ud800" <= char <= "\udfff" for char in name):
+            raise ValueError(f"id2label must have text as names. {received}")
+    if len(set(ordered.values())) < len(ordered):
+        raise ValueError(f"id2label must not name two classes alike. {received}")
+    _check("num_labels", len(ordered), _LABELS)
+    return ordered
+
+
+def _labels_of_file(values: Mapping[str, Any]) -> dict[int, str] | None:
+    """Returns a file's labels: `id2label`, or `num_labels` unnamed ones."""
+    labels, count = values.get("id2label"), values.get("num_labels", values.get("_num_labels"))
+    if isinstance(labels, Mapping) and all(str(index).isdigit() for index in labels):
+        return {int(index): label for index, label in labels.items()}
+    if labels is not None:
+        received = short_repr(labels)
+        raise ValueError(f"id2label must map class numbers to names. Received: {received}.")
+    return None if count is None else unnamed_labels(count)
+
+
+def _merged_labels(changes: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Returns `changes` with `num_labels`, `id2label` and `label2id` merged into `id2label`.
+
+    Args:
+        changes: fields to override.
+        count: number of classes; `num_labels` keeps their names if it is the same.
+    """
+    others = dict(changes)
+    number, labels = others.pop("num_labels", None), others.pop("id2label", None)
+    if number is not None:
+        _check("num_labels", number, _LABELS, Integral)
+    numbers = others.pop("label2id", None)
+    if labels is None and numbers is not None:
+        labels = {index: name for name, index in numbers.items()}
+    if labels is not None:
+        if not isinstance(labels, Mapping):
+            received = short_repr(labels)
+            raise ValueError(f"id2label must map class numbers to names. Received: {received}.")
+        labels = {int(index): name for index, name in labels.items()}
+        if number not in (None, len(labels)):
+            raise ValueError(
+                "num_labels must be the number of names in id2label. "
+                f"Received: num_labels={number}, id2label={short_repr(labels)}."
+            )
+        return {**others, "id2label": labels}
+    if number not in (None, count):
+        return {**others, "id2label": unnamed_labels(int(number))}
+    is_removed = "id2label" in changes and number is None
+    return {**others, "id2label": None} if is_removed else others

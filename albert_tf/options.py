@@ -264,6 +264,8 @@ def _convert(kind: Any, value: Any) -> Any:
         if isinstance(value, list | tuple | dict):  # whose text may be endless
             raise TypeError
         return value if isinstance(value, bool) else _TRUTHS[str(value).lower()]
+    if kind in (int, float) and isinstance(value, bool):
+        raise TypeError
     if kind is int and not isinstance(value, str):
         return operator.index(value)
     if kind is str:

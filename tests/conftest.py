@@ -283,7 +283,7 @@ def without_graphs():
 @pytest.fixture(scope="module")
 def one_layer():
     """Gives the size "tiny" one layer, which trains in less than half of the time."""
-    from albert_tf.sizes import SIZES
+    from albert_tf.config import SIZES
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SIZES, "tiny", {**SIZES["tiny"], "num_hidden_layers": 1})

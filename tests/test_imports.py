@@ -18,12 +18,10 @@ ALLOWED = {
     "options": {"errors", "files"},
     "quiet": set(),
     "tasks": set(),
-    "sizes": set(),
-    "config_checks": {"errors"},
-    "config": {"config_checks", "errors", "files", "sizes"},
+    "config": {"errors", "files", "options"},
     "counting": {"config"},
     "layers": {"config"},
-    "checkpoints": {"assets", "config", "config_checks", *BASE},
+    "checkpoints": {"assets", "config", *BASE},
     "models": {"config", "layers", "checkpoints", *BASE},
     "text": {"checkpoints", *BASE},
     "data": {"config", "evaluation", "text", *BASE},
@@ -37,9 +35,9 @@ ALLOWED = {
         "evaluation",
         "layers",
         "models",
-        "sizes",
-    }
-    | {"text", *BASE},
+        "text",
+        *BASE,
+    },
 }
 # The same for the folders of albert_tf.data.
 DATA_ALLOWED = {
@@ -51,7 +49,6 @@ DATA_ALLOWED = {
 AGAINST = {"config": {"checkpoints"}}
 TENSORFLOW_FREE = (
     "config",
-    "sizes",
     "counting",
     "layers",
     "models",

@@ -42,6 +42,8 @@ def test_values_are_converted():
     [
         ("eggs", "two", "eggs must be a whole number. Received: 'two'."),
         ("eggs", 1.5, "eggs must be a whole number. Received: 1.5."),
+        ("eggs", True, "eggs must be a whole number. Received: True."),
+        ("sugar", False, "sugar must be a number. Received: False."),
         ("eggs", 0, "eggs must be 1 or more. Received: 0."),
         ("sugar", "much", "sugar must be a number. Received: 'much'."),
         ("sugar", None, "sugar must be a number. Received: None."),

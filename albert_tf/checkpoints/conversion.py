@@ -24,8 +24,7 @@ from albert_tf.checkpoints.finder import (
 )
 from albert_tf.checkpoints.options import ConversionOptions
 from albert_tf.checkpoints.weights import Checkpoint, bad_values, misfits, require_fit
-from albert_tf.config import AlbertConfig
-from albert_tf.config_checks import unnamed_labels
+from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
 from albert_tf.files import check_apart, read_bytes, write_sums, written_atomically
 from albert_tf.options import accepts_keywords, save_options

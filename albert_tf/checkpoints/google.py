@@ -11,8 +11,7 @@ import numpy as np
 
 from albert_tf.checkpoints import google_variants, names, tf_checkpoint
 from albert_tf.checkpoints.weights import Checkpoint
-from albert_tf.config import AlbertConfig
-from albert_tf.config_checks import GOOGLE_CONSTANTS, GOOGLE_FIELDS, unnamed_labels
+from albert_tf.config import GOOGLE_CONSTANTS, GOOGLE_FIELDS, AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
 from albert_tf.files import read_json, write_json, written_atomically
 

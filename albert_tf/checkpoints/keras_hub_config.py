@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from albert_tf import files
-from albert_tf.config import AlbertConfig
-from albert_tf.config_checks import unnamed_labels
+from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
 
 _FIELDS: Final = {

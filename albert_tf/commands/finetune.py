@@ -23,9 +23,8 @@ OPTIONS = FinetuningOptions
 
 def check(options: FinetuningOptions) -> None:
     """Reads the examples and looks for the model."""
-    from albert_tf.config import AlbertConfig
+    from albert_tf.config import SIZES, AlbertConfig
     from albert_tf.data.tasks.named import check_training_data
-    from albert_tf.sizes import SIZES
     from albert_tf.text.tokenizer import AlbertTokenizer, check_length
     from albert_tf.training.objective import check_objective
     from albert_tf.training.recipes import is_size

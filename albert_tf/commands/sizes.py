@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from albert_tf import counting
 from albert_tf.commands.text_options import aligned
-from albert_tf.config import AlbertConfig
+from albert_tf.config import SIZES, AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.options import COUNT, check_options, option
-from albert_tf.sizes import SIZES
 
 SUMMARY = "count parameters, and the memory that training and serving take"
 EXAMPLES = """examples:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from albert_tf.config import SIZES
 from albert_tf.data.options import LabelledData
 from albert_tf.errors import UserError
 from albert_tf.locks import LOCK
@@ -18,7 +19,6 @@ from albert_tf.options import (
     check_options,
     option,
 )
-from albert_tf.sizes import SIZES
 
 if TYPE_CHECKING:
     from albert_tf.training.recipes import Recipe

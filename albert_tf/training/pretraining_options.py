@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from albert_tf.config import SIZES
 from albert_tf.errors import UserError
 from albert_tf.options import (
     COUNT,
@@ -14,7 +15,6 @@ from albert_tf.options import (
     Range,
     option,
 )
-from albert_tf.sizes import SIZES
 from albert_tf.training.options import DeviceOptions, Form
 
 _MODEL: Final = "the model (give --size or --init-checkpoint)"

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from albert_tf.checkpoints import finder
-from albert_tf.config import AlbertConfig
+from albert_tf.config import SIZES, AlbertConfig
 from albert_tf.data.options import SQUAD
-from albert_tf.sizes import SIZES
 
 
 class Recipe(NamedTuple):

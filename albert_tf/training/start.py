@@ -9,12 +9,11 @@ from typing import Any
 
 from albert_tf import models
 from albert_tf.checkpoints import weights
-from albert_tf.config import AlbertConfig
+from albert_tf.config import SIZES, AlbertConfig
 from albert_tf.data.tasks.base import Task
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.sizes import SIZES
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.text.vocabulary import train_vocabulary

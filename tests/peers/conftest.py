@@ -18,8 +18,7 @@ def generator(request):
 @pytest.fixture
 def drawn_config(generator):
     """Sizes, sharing and activation; no dropout, so that training can be compared too."""
-    from albert_tf.config import AlbertConfig
-    from albert_tf.config_checks import unnamed_labels
+    from albert_tf.config import AlbertConfig, unnamed_labels
 
     def draw(low, high):
         return int(generator.integers(low, high + 1))
