@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from albert_tf.checkpoints.conversion import convert as convert
     from albert_tf.config import AlbertConfig as AlbertConfig
-    from albert_tf.data.jobs.build import build_data as build_data
+    from albert_tf.data.jobs.run import build_data as build_data
     from albert_tf.data.pretraining.batches import pretraining_batches as pretraining_batches
     from albert_tf.errors import UserError as UserError
     from albert_tf.evaluation.keras_metrics import EntityF1 as EntityF1
@@ -67,7 +67,7 @@ _HOMES = {
     "UserError": "albert_tf.errors",
     "WarmupPolynomialDecay": "albert_tf.training.schedules",
     "WordPieceTokenizer": "albert_tf.text.wordpiece",
-    "build_data": "albert_tf.data.jobs.build",
+    "build_data": "albert_tf.data.jobs.run",
     "convert": "albert_tf.checkpoints.conversion",
     "evaluate": "albert_tf.training.evaluate",
     "export_onnx": "albert_tf_export",

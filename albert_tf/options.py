@@ -64,6 +64,11 @@ CHARACTER_COVERAGE: Final = 0.99995  # the published vocabularies'
 THREADS: Final = 16  # SentencePiece's default. Fixed: how sums are rounded depends on it.
 
 
+def cores() -> int:
+    """Returns the number of cores that this process may use, the default number of workers."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Option(NamedTuple):
     """A declared option, whose `kind` is the type of one value: of an item, if `is_tuple`."""
 

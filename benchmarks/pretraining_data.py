@@ -34,8 +34,9 @@ from albert_tf.data.corpus.files import find_inputs
 from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.data.corpus.sentences import DEFAULT, sentence_splitter, sentences
 from albert_tf.data.jobs.job import SHARD_BYTES, make_job
-from albert_tf.data.jobs.local import run_local
+from albert_tf.data.jobs.local import map_in_processes
 from albert_tf.data.jobs.options import BuildDataOptions
+from albert_tf.data.jobs.run import run_job
 from albert_tf.data.pretraining import examples
 from albert_tf.data.pretraining.masking import as_rows, mask
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
@@ -87,7 +88,7 @@ def ours(text, folder, vocab, options, workers):
     )
     job = make_job(asked)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
-        run_local(job, workers)
+        run_job(job, functools.partial(map_in_processes, workers=workers))
     return time.perf_counter() - start
 
 

@@ -26,7 +26,7 @@ OPTIONS = BuildDataOptions
 
 def run(options: BuildDataOptions) -> int:
     """Makes the examples; 130 if interrupted."""
-    from albert_tf.data.jobs.build import build_data
+    from albert_tf.data.jobs.run import build_data
 
     started = time.monotonic()
     try:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import keras
 
-from albert_tf.data.jobs.local import cores
 from albert_tf.errors import UserError
+from albert_tf.options import cores
 
 # Parts of a batch that TensorFlow computes at the same time on a CPU. One product of a small matrix
 # leaves threads idle; two products, each on half of the threads, don't.

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from albert_tf.data.jobs.build import build_data
+from albert_tf.data.jobs.run import build_data
 from albert_tf.data.pretraining.options import PairTask
 from albert_tf.errors import UserError
 from albert_tf.training.loop import Interrupted

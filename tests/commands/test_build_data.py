@@ -8,7 +8,7 @@ import pytest
 
 from albert_tf import cli
 from albert_tf.commands import build_data
-from albert_tf.data.jobs import local
+from albert_tf.data.jobs import run as jobs
 from albert_tf.data.jobs.output import Output
 from albert_tf.data.jobs.run import read_manifest
 from albert_tf.data.pretraining.options import ExampleOptions
@@ -86,6 +86,10 @@ def test_every_option_of_the_original_in_either_spelling(arguments):
             "workers is an option of --engine local. .* 2 with .* spark",
         ),
         (["--master", "local"], "master is an option of --engine spark. .* --engine local"),
+        (
+            ["--engine", "spark", "--master", "nonsense"],
+            "one of local, spark://, yarn, k8s://. Received: 'nonsense'",
+        ),
         (["--runner", "x", "--engine", "spark"], "runner is an option of --engine beam"),
         (["--engine-option", "a=b"], "engine_option is an option of --engine spark, beam"),
         (["--engine", "spark", "--engine-option", "a"], "must be NAME=VALUE for Spark. .*: a"),
@@ -129,7 +133,7 @@ def test_ctrl_c_and_sigterm_say_how_to_resume(run, capsys, monkeypatch):
             time.sleep(10)
 
         with monkeypatch.context() as patch:
-            patch.setattr(local, "run_local", stop)
+            patch.setattr(jobs, "run_job", stop)
             before = signal.getsignal(signal.SIGTERM)
             assert run() == 130
             assert "The same command resumes" in capsys.readouterr().out

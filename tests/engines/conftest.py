@@ -1,6 +1,7 @@
-"""A job that a test can pause, and the files that `run_local` makes."""
+"""A job that a test can pause, and the files that `map_in_processes` makes."""
 
 import dataclasses
+import functools
 import gzip
 import json
 import os
@@ -89,11 +90,13 @@ def job(corpus, gate, tiny_vocabulary, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def expected(job, tmp_path_factory):
-    """Returns the files of `run_local` by name."""
-    from albert_tf.data.jobs.local import run_local
+    """Returns the files of a run in processes by name."""
+    from albert_tf.data.jobs.local import map_in_processes
+    from albert_tf.data.jobs.run import run_job
 
     output = tmp_path_factory.mktemp("local") / "examples"
-    manifest = run_local(dataclasses.replace(job, output=str(output)), workers=1).manifest
+    engine = functools.partial(map_in_processes, workers=1)
+    manifest = run_job(dataclasses.replace(job, output=str(output)), engine).manifest
     assert manifest.totals["documents"] == 160
     assert manifest.totals["bad_lines"] == 1
     assert len({shard.part for shard in manifest.shards}) > 5

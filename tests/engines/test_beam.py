@@ -1,16 +1,22 @@
 """Beam makes the files that one machine makes."""
 
+import functools
 from pathlib import Path
 
 import pytest
 
-from albert_tf.data.jobs.beam import run_beam
+from albert_tf.data.jobs.beam import map_on_beam
+from albert_tf.data.jobs.run import run_job
 from albert_tf.errors import UserError
 
 pytest.importorskip("apache_beam")
 pytestmark = pytest.mark.engines
 
 TWO_WORKERS = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+
+
+def run_beam(job, runner=None, arguments=()):
+    return run_job(job, functools.partial(map_on_beam, runner=runner, arguments=arguments))
 
 
 def test_the_same_files_as_on_one_machine(fresh, expected, read):

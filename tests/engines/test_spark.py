@@ -1,6 +1,7 @@
 """Spark makes the files that one machine makes, also when workers are lost."""
 
 import dataclasses
+import functools
 import os
 import sys
 from pathlib import Path
@@ -10,11 +11,16 @@ import pytest
 
 from albert_tf.data.corpus.files import find_inputs
 from albert_tf.data.jobs import run, spark
-from albert_tf.data.jobs.spark import run_spark
+from albert_tf.data.jobs.run import run_job
+from albert_tf.data.jobs.spark import map_on_spark
 from albert_tf.errors import UserError
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.engines
+
+
+def run_spark(job, master, settings):
+    return run_job(job, functools.partial(map_on_spark, master=master, settings=settings))
 
 
 def test_the_same_files_as_on_one_machine(fresh, expected, read, spark_settings):
@@ -83,8 +89,3 @@ def test_a_python_without_the_packages_is_an_error(fresh, spark_settings, monkey
     )  # outside any environment
     with pytest.raises(UserError, match=r"able to run .* No module named '\w+'. See docs"):
         run_spark(fresh, "local[2]", spark_settings)
-
-
-def test_an_unknown_master(fresh, spark_settings):
-    with pytest.raises(UserError, match="local, spark://, yarn, k8s://. Received: 'nonsense'"):
-        run_spark(fresh, "nonsense", spark_settings)

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import os
 import re
 import signal
@@ -13,7 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from albert_tf.data.jobs.spark import run_spark
+from albert_tf.data.jobs.run import run_job
+from albert_tf.data.jobs.spark import map_on_spark
 
 pyspark = pytest.importorskip("pyspark")
 pytestmark = pytest.mark.engines
@@ -40,8 +42,9 @@ def test_a_killed_worker_changes_nothing(fresh, expected, read, spark_settings, 
         path.unlink()
     killer = threading.Thread(target=kill)
     killer.start()
+    engine = functools.partial(map_on_spark, master=cluster.url, settings=spark_settings)
     try:
-        outcome = run_spark(fresh, cluster.url, spark_settings)
+        outcome = run_job(fresh, engine)
     finally:
         (gate / "open").touch()
         killer.join()

@@ -11,8 +11,8 @@ from pathlib import Path
 import keras
 import pytest
 
-from albert_tf.data.jobs.local import cores
 from albert_tf.errors import UserError
+from albert_tf.options import cores
 from albert_tf.training import runtime
 from albert_tf.training.strategies import JAX_CLUSTER
 

@@ -1,4 +1,4 @@
-"""A job on Apache Beam, on any of its runners: parts mapped over its workers.
+"""An engine: maps the parts of a job over the workers of Apache Beam, on any of its runners.
 
 All machines must see the corpus and the output under the same path or URL.
 """
@@ -8,37 +8,28 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from albert_tf.data.jobs.job import Job, Part
+from albert_tf.data.jobs.job import Job, Part, PartReport, make_part_on_cluster, read_reports
 from albert_tf.data.jobs.progress import Progress
-from albert_tf.data.jobs.run import Outcome, reports_of, run_job
-from albert_tf.data.jobs.shards import PartReport, attempt_part
 from albert_tf.errors import UserError
 
 QUIET: Final = "--default_sdk_harness_log_level=ERROR"  # each worker logs each step otherwise
 
 
-def run_beam(
-    job: Job, runner: str | None = None, options: Sequence[str] = (), force: bool = False
-) -> Outcome:
-    """Makes the shards of a job that are missing or damaged, the same ones as `run_local`.
+def map_on_beam(
+    job: Job,
+    parts: Sequence[Part],
+    progress: Progress,
+    runner: str | None = None,
+    arguments: Sequence[str] = (),
+) -> list[PartReport]:
+    """Makes parts on the workers of Beam, without progress.
 
     Args:
         runner: Beam's name for it, such as `DirectRunner`.
-        options: the runner's, as on a command line: `--direct_num_workers=2`.
-        force: start anew.
+        arguments: options of the runner, as on a command line: `--direct_num_workers=2`.
     Raises:
-        UserError: apache_beam is missing, or as in `run_local`.
+        UserError: apache_beam is missing, no such runner or option, or as in `make_part`.
     """
-    named = [f"--runner={runner}"] if runner else []
-
-    def mapped(job: Job, parts: Sequence[Part], progress: Progress) -> list[PartReport]:
-        _run([QUIET, *named, *options], job, parts)
-        return reports_of(job, parts)
-
-    return run_job(job, mapped, force)
-
-
-def _run(arguments: list[str], job: Job, parts: Sequence[Part]) -> None:
     try:
         import apache_beam as beam
         from apache_beam.options.pipeline_options import PipelineOptions
@@ -47,8 +38,9 @@ def _run(arguments: list[str], job: Job, parts: Sequence[Part]) -> None:
             "--engine beam needs the package apache-beam. Received an environment without it. "
             "Install it: pip install 'albert_tf[beam]'."
         ) from error
+    named = [f"--runner={runner}"] if runner else []
     try:
-        pipeline = beam.Pipeline(options=PipelineOptions(arguments))
+        pipeline = beam.Pipeline(options=PipelineOptions([QUIET, *named, *arguments]))
     except ValueError as error:  # no such runner, or options that it doesn't take
         raise UserError(f"Beam must know the runner and its options. Received: {error}") from error
     with _quiet(), pipeline as started:
@@ -56,8 +48,9 @@ def _run(arguments: list[str], job: Job, parts: Sequence[Part]) -> None:
             started
             | beam.Create(parts)
             | beam.Reshuffle()  # otherwise one worker gets all parts
-            | beam.Map(lambda part, job: attempt_part(job, part), job)
+            | beam.Map(lambda part, job: make_part_on_cluster(job, part), job)
         )
+    return read_reports(job, parts)
 
 
 @contextlib.contextmanager

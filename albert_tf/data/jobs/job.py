@@ -1,22 +1,30 @@
-"""What to build: a corpus, its parts, and every option that the bytes of the examples depend on."""
+"""A job of `build_data`: a corpus in parts, and `make_part`, from a part to its shards.
+
+A job holds every option that the bytes of the examples depend on. `make_part` is one pure function
+of the job and the part, which every engine maps.
+"""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from albert_tf.data.corpus.documents import Split, splits
+from albert_tf.data.corpus.documents import Document, Split, documents, splits
 from albert_tf.data.corpus.files import InputFile, find_inputs, is_remote, text_bytes
 from albert_tf.data.corpus.options import CorpusOptions
-from albert_tf.data.corpus.sentences import sentence_splitter
+from albert_tf.data.corpus.sentences import sentence_splitter, sentences
 from albert_tf.data.jobs.options import BuildDataOptions
+from albert_tf.data.jobs.output import WORK, Output, output_of
+from albert_tf.data.pretraining.examples import ExampleMaker
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.data.pretraining.records import WORDS
+from albert_tf.data.pretraining.records import WORDS, frame
 from albert_tf.data.pretraining.words import word_table
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -29,6 +37,10 @@ SHARD_BYTES: Final = 8 << 20  # a process needs about 10 times as much memory
 FEW_SHARDS: Final = 48
 LEAST_SHARD_BYTES: Final = 64 << 10
 FILE_BYTES: Final = 1 << 10  # added to the size of each file, so that a part has a bounded number
+DOCUMENT_BYTES: Final = 256  # of memory for each document, beside its text
+SETTINGS: Final = f"{WORK}/settings.json"
+REPORTS: Final = f"{WORK}/reports"
+ERROR: Final = f"{WORK}/error.json"
 
 
 class Part(NamedTuple):
@@ -166,3 +178,152 @@ def _check_output(output: str, inputs: Sequence[str]) -> None:
                 "The output must not be in the input, nor around it: the next run would read it "
                 f"as text. Received: {path} and {output}. Choose another folder."
             )
+
+
+class ShardReport(NamedTuple):
+    """A finished shard: its name, its number of records, and its content."""
+
+    file: str
+    records: int
+    bytes: int
+    sha256: str
+
+    @property
+    def part(self) -> int:
+        """The number of its part."""
+        return int(self.file.split("-")[1])
+
+
+class PartReport(NamedTuple):
+    """A finished part.
+
+    Attributes:
+        part: its number.
+        shards: the reports of its shards.
+        counts: documents, bytes of text, tokens, examples, bad lines, …
+    """
+
+    part: int
+    shards: tuple[ShardReport, ...]
+    counts: dict[str, int]
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "PartReport":
+        """Reads a report that `make_part` wrote."""
+        shards = tuple(ShardReport(**shard) for shard in content["shards"])
+        return cls(content["part"], shards, content["counts"])
+
+
+def report_file(part: Part) -> str:
+    """The name of a part's report."""
+    return f"{REPORTS}/{part.number:06d}.json"
+
+
+def make_part(
+    job: Job, part: Part, on_progress: Callable[[int], None] = lambda done: None
+) -> PartReport:
+    """Writes the shards of a part, and its report last.
+
+    The result depends on the job and the part alone, so that two processes may do the same part,
+    and an interrupted one is done again. At most one and a half times `shard_bytes` of text are in
+    memory. A group of documents of about this size becomes a shard for each copy.
+
+    Args:
+        on_progress: called with the bytes of text that are done, up to `part.text_bytes`.
+    Raises:
+        UserError: a bad line, unless these are skipped; no space left.
+    """
+    output, maker, copies = output_of(job.output), _maker(job), job.examples.copies
+    counts: Counter[str] = Counter()
+    shards: list[ShardReport] = []
+    done = 0.0
+    read = (each for split in part.splits for each in documents(split, job.corpus, counts))
+    for group in _groups(read, job.shard_bytes):
+        passages = maker.read(group, counts)
+        for copy in range(copies):
+            records = [record for _, record in sorted(maker.records(passages, copy, counts))]
+            if records:
+                content = b"".join(map(frame, records))
+                name = f"examples-{part.number:06d}-{len(shards):05d}.tfrecord"
+                output.write(name, content)
+                digest = hashlib.sha256(content).hexdigest()
+                shards.append(ShardReport(name, len(records), len(content), digest))
+            done += sum(len(document.text) for document in group) / copies
+            on_progress(min(int(done), part.text_bytes))
+    counted = {name: count for name, count in sorted(counts.items()) if count}
+    report = PartReport(part.number, tuple(shards), counted)
+    fields = {**report._asdict(), "shards": [shard._asdict() for shard in shards]}
+    output.write_json(report_file(part), fields)
+    on_progress(part.text_bytes)
+    return report
+
+
+def make_part_on_cluster(job: Job, part: Part) -> None:
+    """Makes a part on a worker of Spark or Beam; does nothing once another part has failed.
+
+    Engines bury the text of an exception in their own. An error of the user's is therefore written
+    to a file, and `read_reports` raises it.
+    """
+    output = output_of(job.output)
+    if not output.read_json(SETTINGS) or output.read_json(ERROR):
+        return  # read_reports raises both
+    try:
+        make_part(job, part)
+    except (UserError, OSError) as error:
+        output.write_json(ERROR, {"error": str(error)})
+
+
+def read_reports(job: Job, parts: Sequence[Part]) -> list[PartReport]:
+    """Reads the reports that the workers of a cluster wrote.
+
+    Raises:
+        UserError: an error that a worker wrote, or workers that don't see the output.
+    """
+    output = Output(job.output)
+    error = output.read_json(ERROR)
+    if error:
+        raise UserError(error["error"])
+    found = output.read_all_json(map(report_file, parts))
+    if not all(found):
+        raise UserError(
+            "All workers and this machine must see the output under the same path. Received: "
+            f"{job.output}, where {found.count(None)} of {len(found)} parts are missing."
+        )
+    return [PartReport.from_json(report) for report in found if report]
+
+
+def _groups(read: Iterable[Document], limit: int) -> Iterator[list[Document]]:
+    """Neighbouring documents of about `limit` bytes together, and of half as many at least.
+
+    A part has several groups if it is a `.gz`, whose text has no known size, or if a document
+    begins in it and ends far behind it.
+    """
+    group: list[Document] = []
+    rest: list[Document] = []  # becomes the next group unless the end of the part is near
+    size = rest_size = 0
+    for document in read:
+        document_size = len(document.text) + DOCUMENT_BYTES
+        if size < limit:
+            group.append(document)
+            size += document_size
+            continue
+        rest.append(document)
+        rest_size += document_size
+        if rest_size >= limit // 2:
+            yield group
+            group, size, rest, rest_size = rest, rest_size, [], 0
+    if group:
+        yield group + rest
+
+
+@functools.lru_cache(maxsize=1)
+def _maker(job: Job) -> ExampleMaker:
+    """Makes one for each process, since it loads the vocabulary."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, _ in job.tokenizer:
+            Path(folder, name).write_bytes(output_of(job.output).read(name))
+        tokenizer = AlbertTokenizer.from_pretrained(folder)
+    split = sentence_splitter(job.splitter, job.corpus.language)
+    return ExampleMaker(
+        tokenizer, job.examples, functools.partial(sentences, options=job.corpus, split=split)
+    )

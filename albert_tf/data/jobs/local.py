@@ -1,4 +1,4 @@
-"""A job on one machine: parts mapped over processes."""
+"""An engine: maps the parts of a job over processes of this machine."""
 
 import contextlib
 import functools
@@ -12,11 +12,10 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait as wait_for
 from typing import Any, Final
 
-from albert_tf.data.jobs.job import Job, Part
+from albert_tf.data.jobs.job import Job, Part, PartReport, make_part
 from albert_tf.data.jobs.progress import Progress
-from albert_tf.data.jobs.run import Outcome, run_job
-from albert_tf.data.jobs.shards import PartReport, make_part
 from albert_tf.errors import UserError
+from albert_tf.options import cores
 
 SECONDS: Final = 0.5  # between updates of the progress
 _SHOWN: Final = ("documents", "tokens", "examples")
@@ -25,42 +24,30 @@ _job: Job  # in a worker process
 _done: Any  # in a worker process: for each part, bytes of text that are done
 
 
-def run_local(job: Job, workers: int | None = None, force: bool = False) -> Outcome:
-    """Makes the shards of a job that are missing or damaged.
+def map_in_processes(
+    job: Job, parts: Sequence[Part], progress: Progress, workers: int | None = None
+) -> Iterator[PartReport]:
+    """Makes parts in processes, or in this one if a single worker is enough.
 
     Args:
-        workers: processes; default: all cores. The result doesn't depend on it.
-        force: start anew.
+        workers: processes; default: all cores.
     Raises:
-        UserError: settings that differ from the interrupted run's, a bad line, no space left, …
+        UserError: a worker was killed, or as in `make_part`.
     """
-    return run_job(job, functools.partial(_mapped, workers or cores()), force)
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _mapped(
-    workers: int, job: Job, parts: Sequence[Part], progress: Progress
-) -> Iterator[PartReport]:
+    workers = min(workers or cores(), len(parts))
     progress.phase("building", sum(part.text_bytes for part in parts))
-    before = 0
-    workers = min(workers, len(parts))
-    if workers > 1:
-        yield from _in_processes(workers, job, parts, progress)
+    if workers == 1:
+        before = 0
+
+        def show(done: int) -> None:
+            progress.at(before + done)
+
+        for part in parts:
+            report = make_part(job, part, show)
+            before += part.text_bytes
+            _count(progress, report)
+            yield report
         return
-    for part in parts:
-        report = make_part(job, part, functools.partial(_advance, progress, before))
-        before += part.text_bytes
-        _count(progress, report)
-        yield report
-
-
-def _in_processes(
-    workers: int, job: Job, parts: Sequence[Part], progress: Progress
-) -> Iterator[PartReport]:
     context = multiprocessing.get_context("spawn")  # a fork would share threads' locks
     # Only one process writes the number of a part: no lock that a killed process could keep.
     done = context.RawArray("q", len(parts))
@@ -131,10 +118,6 @@ def _end_with_parent() -> None:
 
 def _make(index: int, part: Part) -> PartReport:
     return make_part(_job, part, functools.partial(_done.__setitem__, index))
-
-
-def _advance(progress: Progress, before: int, done: int) -> None:
-    progress.at(before + done)
 
 
 def _count(progress: Progress, report: PartReport) -> None:

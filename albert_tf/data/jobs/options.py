@@ -8,6 +8,7 @@ from albert_tf.data.pretraining.options import EXAMPLE_GROUP, ExampleOptions, Pa
 from albert_tf.errors import UserError
 from albert_tf.options import Range, option, part
 
+_MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
 _RUN: Final = "the run (of these options the result depends on --shard-bytes alone)"
 
 
@@ -112,6 +113,11 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
             )
 
     def _check_engine(self) -> None:
+        if self.master is not None and not self.master.startswith(_MASTERS):
+            raise UserError(
+                f"Spark's master must be one of {', '.join(_MASTERS)}. Received: {self.master!r}. "
+                "On one machine give local[N] for N workers."
+            )
         if self.engine == "spark" and not all("=" in each for each in self.engine_option):
             raise UserError(
                 "--engine-option must be NAME=VALUE for Spark. "

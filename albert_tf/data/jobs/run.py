@@ -1,26 +1,33 @@
-"""Runs a job from start to manifest: checks what an earlier run left, and makes the rest."""
+"""`build_data`: from text to a directory of pretraining examples, on the engine of choice.
 
+Checks the output of an earlier run, makes the missing shards, and writes the manifest last.
+"""
+
+import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from albert_tf.data.jobs.job import Job, Part
-from albert_tf.data.jobs.output import WORK, Output
-from albert_tf.data.jobs.progress import Progress
-from albert_tf.data.jobs.shards import (
+from albert_tf.data.jobs.job import (
     ERROR,
     REPORTS,
     SETTINGS,
+    Job,
+    Part,
     PartReport,
     ShardReport,
-    report_file,
+    make_job,
 )
+from albert_tf.data.jobs.options import BuildDataOptions
+from albert_tf.data.jobs.output import WORK, Output
+from albert_tf.data.jobs.progress import Progress
 from albert_tf.data.pretraining.records import MANIFEST
 from albert_tf.errors import UserError
 from albert_tf.files import require_same
-from albert_tf.options import FILE
+from albert_tf.options import FILE, accepts_keywords, as_yaml
 
 KIND: Final = "albert_tf pretraining examples"
 _SHOWN: Final = 3  # names in a message
@@ -49,8 +56,36 @@ class Outcome(NamedTuple):
     made: tuple[str, ...]
 
 
+@accepts_keywords(BuildDataOptions)
+def build_data(options: BuildDataOptions) -> Outcome:
+    """Makes the shards that are missing or damaged; resumes an interrupted run.
+
+    Raises:
+        UserError: settings that differ from the interrupted run's, a bad line, no space left, …
+    """
+    job = replace(make_job(options), options=as_yaml(options).encode())
+    engine: Engine
+    # Each engine's package is imported on demand.
+    if options.engine == "spark":
+        from albert_tf.data.jobs.spark import map_on_spark
+
+        settings = dict(setting.split("=", 1) for setting in options.engine_option)
+        engine = functools.partial(map_on_spark, master=options.master, settings=settings)
+    elif options.engine == "beam":
+        from albert_tf.data.jobs.beam import map_on_beam
+
+        engine = functools.partial(
+            map_on_beam, runner=options.runner, arguments=options.engine_option
+        )
+    else:
+        from albert_tf.data.jobs.local import map_in_processes
+
+        engine = functools.partial(map_in_processes, workers=options.workers)
+    return run_job(job, engine, options.force)
+
+
 def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
-    """Makes the shards of a job that are missing or damaged.
+    """Makes the shards of a job that are missing or damaged; the engine doesn't change them.
 
     Args:
         engine: makes parts, and yields their reports in any order.
@@ -89,25 +124,6 @@ def read_manifest(output: Output) -> Manifest | None:
         return None
     shards = tuple(ShardReport(**shard) for shard in found["shards"])
     return Manifest(found["settings"], found["totals"], shards)
-
-
-def reports_of(job: Job, parts: Sequence[Part]) -> list[PartReport]:
-    """The reports that an engine's workers wrote.
-
-    Raises:
-        UserError: a worker's; workers that don't see the output.
-    """
-    output = Output(job.output)
-    error = output.read_json(ERROR)
-    if error:
-        raise UserError(error["error"])
-    found = output.read_all_json(map(report_file, parts))
-    if not all(found):
-        raise UserError(
-            "All workers and this machine must see the output under the same path. Received: "
-            f"{job.output}, where {found.count(None)} of {len(found)} parts are missing."
-        )
-    return [PartReport.from_json(report) for report in found if report]
 
 
 def _begin(job: Job, output: Output, force: bool) -> Manifest | None:

@@ -1,4 +1,4 @@
-"""A job on Apache Spark: parts mapped over its executors.
+"""An engine: maps the parts of a job over the executors of Apache Spark.
 
 All machines must see the corpus and the output under the same path or URL.
 """
@@ -13,10 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from albert_tf.data.jobs.job import Job, Part
+from albert_tf.data.jobs.job import Job, Part, PartReport, make_part_on_cluster, read_reports
 from albert_tf.data.jobs.progress import Progress
-from albert_tf.data.jobs.run import Outcome, reports_of, run_job
-from albert_tf.data.jobs.shards import PartReport, attempt_part
 from albert_tf.errors import UserError
 
 # Errors of executors whose Python is missing, has another version or lacks albert_tf, and of Spark
@@ -26,7 +24,6 @@ _SETUP: Final = re.compile(
     r"Cannot run program \"[^\n]*|SparkContext (?:has been|was) shut ?down"
 )
 MOST_TASKS: Final = 10_000  # a task takes several parts of a corpus above 80 GB
-_MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
 
 # Spark reports lost machines and missing workers; the error of a task reaches us anyway.
 _LOG4J: Final = """rootLogger.level = error
@@ -47,13 +44,14 @@ logger.executor.level = off
 """
 
 
-def run_spark(
+def map_on_spark(
     job: Job,
+    parts: Sequence[Part],
+    progress: Progress,
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
-    force: bool = False,
-) -> Outcome:
-    """Makes the shards of a job that are missing or damaged, the same ones as `run_local`.
+) -> list[PartReport]:
+    """Makes parts on the executors of Spark, which shows its own progress.
 
     Executors start the Python that PYSPARK_PYTHON names; default: the path of this one. It needs
     albert_tf and its packages for data, but not TensorFlow.
@@ -62,23 +60,13 @@ def run_spark(
         master: `local[N]`, `spark://HOST:PORT`, `yarn` or `k8s://…`; None for Spark's own
             configuration.
         settings: Spark's settings by name.
-        force: start anew.
     Raises:
-        UserError: pyspark or Java is missing, no such master, or as in `run_local`.
+        UserError: pyspark or Java is missing, a master that doesn't answer, or as in `make_part`.
     """
-    if master is not None and not master.startswith(_MASTERS):
-        raise UserError(
-            f"Spark's master must be one of {', '.join(_MASTERS)}. Received: {master!r}. "
-            "On one machine give local[N] for N workers."
-        )
-
-    def mapped(job: Job, parts: Sequence[Part], progress: Progress) -> list[PartReport]:
-        with _context(master, settings or {}) as context, _reasons_named():
-            attempt = functools.partial(attempt_part, job)
-            context.parallelize(parts, min(len(parts), MOST_TASKS)).foreach(attempt)
-        return reports_of(job, parts)
-
-    return run_job(job, mapped, force)
+    with _context(master, settings or {}) as context, _reasons_named():
+        make = functools.partial(make_part_on_cluster, job)
+        context.parallelize(parts, min(len(parts), MOST_TASKS)).foreach(make)
+    return read_reports(job, parts)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """A corpus with files of each kind, and jobs on it that take a second."""
 
+import functools
 import gzip
 import hashlib
 import json
@@ -10,6 +11,14 @@ import pytest
 from tests.conftest import SENTENCES
 
 COPIES, DOCUMENTS, SHARD_BYTES = 3, 96, 9000
+
+
+def run_local(job, workers=1, force=False):
+    """Runs a job in processes of this machine."""
+    from albert_tf.data.jobs.local import map_in_processes
+    from albert_tf.data.jobs.run import run_job
+
+    return run_job(job, functools.partial(map_in_processes, workers=workers), force)
 
 
 @pytest.fixture(scope="session")
@@ -55,10 +64,8 @@ def make(corpus, vocabulary):
 @pytest.fixture(scope="session")
 def finished(make, tmp_path_factory):
     """Returns the output of an uninterrupted job."""
-    from albert_tf.data.jobs.local import run_local
-
     folder = tmp_path_factory.mktemp("finished") / "examples"
-    run_local(make(folder), 1)
+    run_local(make(folder))
     return folder
 
 

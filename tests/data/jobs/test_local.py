@@ -13,20 +13,21 @@ from pathlib import Path
 import pytest
 
 from albert_tf.data.jobs import local
-from albert_tf.data.jobs.local import run_local
 from albert_tf.data.jobs.output import Output
 from albert_tf.data.jobs.run import read_manifest
 from albert_tf.data.pretraining.records import decode, read_records
 from albert_tf.errors import UserError
+from tests.data.jobs.conftest import run_local
 
 pytestmark = pytest.mark.usefixtures("ctrl_c_enabled")
 
 ROOT = Path(local.__file__).parents[3]
 RANDOM = random.Random(int(os.environ["ALBERT_TF_SEED"]))
 SCRIPT = """
-import os, pickle, sys
+import functools, os, pickle, sys
 from pathlib import Path
-from albert_tf.data.jobs.local import run_local
+from albert_tf.data.jobs.local import map_in_processes
+from albert_tf.data.jobs.run import run_job
 
 def main():
     job = pickle.loads(Path(sys.argv[1]).read_bytes())
@@ -44,7 +45,7 @@ def main():
 
     if left:
         sys.addaudithook(count)
-    run_local(job, workers)
+    run_job(job, functools.partial(map_in_processes, workers=workers))
     assert not {"keras", "tensorflow"} & sys.modules.keys()
 
 if __name__ == "__main__":
@@ -112,11 +113,11 @@ def test_the_bytes_depend_neither_on_workers_nor_on_where_the_corpus_is(
 
 
 def test_another_seed_and_a_dynamic_job_give_other_files(finished, make, content, tmp_path):
-    run_local(make(tmp_path / "seed", random_seed=6), 1)
+    run_local(make(tmp_path / "seed", random_seed=6))
     ours, others = content(finished), content(tmp_path / "seed")
     assert ours.keys() == others.keys()
     assert not {ours[name] for name in ours if name.startswith("ex")} & {*others.values()}
-    made = run_local(make(tmp_path / "dynamic", mode="dynamic"), 1).made
+    made = run_local(make(tmp_path / "dynamic", mode="dynamic")).made
     assert len(made) * 3 == len(list(finished.glob("examples-*")))
 
 
@@ -129,7 +130,7 @@ def test_a_run_killed_at_any_touch_of_a_file_resumes(finished, make, content, tm
                 path.unlink()
         job = make(folder)
         start(job, 1, last).communicate()
-        run_local(job, 1)
+        run_local(job)
         assert content(folder) == content(finished), f"killed at touch {last}"
 
 
@@ -145,7 +146,7 @@ def test_all_processes_killed_at_once_again_and_again(finished, make, content, t
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    run_local(job, 1)
+    run_local(job)
     assert content(folder) == content(finished)
 
 
@@ -200,8 +201,8 @@ def test_a_full_disk_is_one_error_and_the_run_resumes(
         pytest.raises(UserError, match=r"have room. Received: File too large: .*examples.*resume"),
         files_of_at_most(sizes[-1] - 1),
     ):
-        run_local(job, 1)
-    run_local(job, 1)
+        run_local(job)
+    run_local(job)
     assert content(folder) == content(finished)
 
 

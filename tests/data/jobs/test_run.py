@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from albert_tf.data.jobs.local import run_local
+from albert_tf.data.jobs.job import make_part
 from albert_tf.data.jobs.output import WORK, Output
 from albert_tf.data.jobs.run import read_manifest, run_job
-from albert_tf.data.jobs.shards import make_part
 from albert_tf.errors import UserError
+from tests.data.jobs.conftest import run_local
 
 SHARDS = 24  # six parts, with three groups of b.txt.gz, in three copies
 
@@ -45,7 +45,7 @@ def test_an_interrupted_run_resumes_with_the_parts_that_are_missing(
         run_job(job, interrupted(4))
     names = sorted(path.name for path in (tmp_path / "examples").glob("*.tfrecord"))
     (tmp_path / "examples" / names[0]).write_bytes(b"")  # part 0 is made again
-    made = run_local(job, 1).made
+    made = run_local(job).made
     assert {name.split("-")[1] for name in made} == {"000000", "000004", "000005"}
     assert content(tmp_path / "examples") == content(finished)
 
@@ -58,7 +58,7 @@ def test_a_finished_folder_is_checked_and_mended(make, finished, content, copied
     (copied / names[2]).write_bytes((copied / names[2]).read_bytes()[:-1])
     (copied / names[8]).write_bytes(b"x" + (copied / names[8]).read_bytes()[1:])
     (copied / "tokenizer_config.json").unlink()
-    assert run_local(job, 1).made == (*names[:3], *names[6:9])
+    assert run_local(job).made == (*names[:3], *names[6:9])
     assert content(copied) == content(finished)
 
 
@@ -66,7 +66,7 @@ def test_parts_within_a_long_document_have_no_shards(make, tmp_path):
     text = tmp_path / "line.txt"
     text.write_text("One film. " * 4000)
     job = make(tmp_path / "examples", inputs=[text], max_document_bytes=5000)
-    manifest = run_local(job, 1).manifest
+    manifest = run_local(job).manifest
     assert len(job.parts()) == 5
     assert {shard.part for shard in manifest.shards} == {0}
     assert run_job(job, unused) == (manifest, ())
@@ -80,9 +80,9 @@ def test_mending_from_another_text_is_refused(make, finished, corpus, content, c
     job = make(copied, inputs=[moved])
     for _ in range(2):
         with pytest.raises(UserError, match=r"same as when .* was made.*differently.*--force"):
-            run_local(job, 1)
+            run_local(job)
     shutil.copy(corpus / "a.txt", moved)
-    run_local(job, 1)
+    run_local(job)
     assert content(copied) == content(finished)
 
 
@@ -105,11 +105,11 @@ def test_other_settings_are_refused_and_force_starts_anew(
     ]
     for job, message in others:
         with pytest.raises(UserError, match=message):
-            run_local(job, 1)
+            run_local(job)
         assert content(folder) == before
     job = others[-1][0]
-    run_local(job, 1, force=True)
-    run_local(make(tmp_path / "new", shard_bytes=5000), 1)
+    run_local(job, force=True)
+    run_local(make(tmp_path / "new", shard_bytes=5000))
     assert content(folder) == content(tmp_path / "new")
 
 
@@ -119,8 +119,8 @@ def test_only_force_replaces_the_remains_of_a_run(make, finished, content, copie
     with pytest.raises(
         UserError, match=r"contains examples-.*.tfrecord and no whole manifest.json.*with --force"
     ):
-        run_local(make(copied), 1)
-    run_local(make(copied), 1, force=True)
+        run_local(make(copied))
+    run_local(make(copied), force=True)
     assert content(copied) == content(finished)
 
 
@@ -134,10 +134,10 @@ def test_an_output_with_other_files_is_refused(make, content, tmp_path):
             UserError,
             match=r"new or an empty folder.*letter.txt and no whole manif.*another folder",
         ):
-            run_local(make(folder), 1, force=force)
+            run_local(make(folder), force=force)
     assert content(folder) == before
     with pytest.raises(UserError, match=r"must be a folder. Received: .*letter.txt"):
-        run_local(make(folder / "letter.txt"), 1)
+        run_local(make(folder / "letter.txt"))
 
 
 def test_two_runs_at_once_are_refused(make, tmp_path):
@@ -157,7 +157,7 @@ def test_two_runs_at_once_are_refused(make, tmp_path):
         with pytest.raises(
             UserError, match=rf"one run at a time.*examples, locked by process {process.pid} on"
         ):
-            run_local(job, 1, force=force)
+            run_local(job, force=force)
     assert os.listdir(job.output) == [".lock"]
     process.kill()  # the lock ends with it
     process.communicate()
@@ -182,7 +182,7 @@ def test_a_bad_line_stops_a_run_which_resumes_when_it_skips(make, corpus, conten
 
 def test_a_corpus_without_a_document_is_refused(make, corpus, tmp_path):
     with pytest.raises(UserError, match=r"must have a document. Received: none in .*empty.txt"):
-        run_local(make(tmp_path / "examples", inputs=[corpus / "d" / "e"]), 1)
+        run_local(make(tmp_path / "examples", inputs=[corpus / "d" / "e"]))
     assert not (tmp_path / "examples").exists()
 
 
@@ -203,5 +203,5 @@ def test_the_manifest_is_read_back(make, finished):
 def test_a_kill_while_the_run_begins_leaves_a_folder_to_resume(make, finished, content, tmp_path):
     (tmp_path / "examples" / WORK).mkdir(parents=True)
     (tmp_path / "examples" / WORK / "settings.json.0").touch()
-    run_local(make(tmp_path / "examples"), 1)
+    run_local(make(tmp_path / "examples"))
     assert content(tmp_path / "examples") == content(finished)

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from albert_tf.data.jobs.local import run_local
 from albert_tf.errors import UserError
+from tests.data.jobs.conftest import run_local
 
 s3fs = pytest.importorskip("s3fs")
 
@@ -34,11 +34,11 @@ def content(store, url):
 def test_the_same_bytes_as_on_a_local_disk(store, s3, make, expected):
     output = f"{s3}/same"
     job = make(output, inputs=[f"{s3}/corpus"])
-    assert len(run_local(job, 1).made) == 24
+    assert len(run_local(job).made) == 24
     assert content(store, output) == expected
-    assert run_local(job, 1).made == ()
+    assert run_local(job).made == ()
     store.rm_file(f"{output}/examples-000002-00001.tfrecord")
-    assert {name.split("-")[1] for name in run_local(job, 1).made} == {"000002"}
+    assert {name.split("-")[1] for name in run_local(job).made} == {"000002"}
     assert content(store, output) == expected
 
 
@@ -70,13 +70,13 @@ def test_a_killed_run_resumes_and_the_manifest_comes_last(store, s3, make, vocab
     there = content(store, output)
     assert "settings.json" in there and "manifest.json" not in there
     shards = {name for name in there if name.endswith(".tfrecord")}
-    made = run_local(make(output, inputs=[f"{s3}/corpus"]), 1).made
+    made = run_local(make(output, inputs=[f"{s3}/corpus"])).made
     assert shards and shards == {name for name in expected if name.endswith(".tfrecord")} - {*made}
     assert content(store, output) == expected
 
 
 def test_a_bucket_that_does_not_exist_is_an_error(store, make):
     with pytest.raises(UserError, match=r"output must be writable. Received: s3://nowhere/out: "):
-        run_local(make("s3://nowhere/out"), 1)
+        run_local(make("s3://nowhere/out"))
     with pytest.raises(UserError, match=r"matches no file|must be readable"):
         make("s3://albert/out", inputs=["s3://nowhere/corpus"])
