@@ -81,7 +81,7 @@ def exported(size, length, folder):
 
     from albert_tf.config import AlbertConfig
     from albert_tf.models import AlbertForSequenceClassification
-    from albert_tf.text.segmenter import SpecialTokens
+    from albert_tf.text.encoding import SpecialTokens
 
     config = AlbertConfig.from_size(size, id2label={0: "negative", 1: "positive"})
     model, special = AlbertForSequenceClassification(config), SpecialTokens()

@@ -75,7 +75,7 @@ def run(options: OPTIONS) -> int:
 
 
 def _vectors(options: OPTIONS, given: Iterator[str]) -> Iterator[tuple[str, Any]]:
-    from albert_tf.text.rows import default_stride
+    from albert_tf.text.encoding import default_stride
 
     embed = load("feature-extraction", options, pooling=options.pooling, return_tensors=True)
     stride = default_stride(embed.max_length) if options.stride is None else options.stride

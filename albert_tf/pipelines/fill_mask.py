@@ -14,7 +14,7 @@ from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
 from albert_tf.pipelines.base import POSITIONS, Outputs, Pipeline
 from albert_tf.pipelines.texts import FEATURES, TextOptions, Window, as_text, row_length
 from albert_tf.text.added_tokens import SPACE
-from albert_tf.text.rows import special_count
+from albert_tf.text.encoding import special_count
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from albert_tf.text.answers import (
     question_windows,
     read_span,
 )
-from albert_tf.text.rows import EncodedRow
+from albert_tf.text.encoding import EncodedSequence
 
 LENGTH: Final = 384  # pieces
 SPARE: Final = 10  # spans to examine beyond twice `top_k`, because several may be one answer
@@ -218,7 +218,7 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
         return [ranked[0], *sorted([*ranked[1:], none], key=_by_score)]
 
 
-def _window(row: EncodedRow) -> Window:
+def _window(row: EncodedSequence) -> Window:
     return Window({name: getattr(row, name) for name in FEATURES}, context_positions(row))
 
 

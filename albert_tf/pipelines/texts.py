@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.text.rows import special_count
+from albert_tf.text.encoding import special_count
 
 FEATURES: Final = ("input_ids", "token_type_ids")
 

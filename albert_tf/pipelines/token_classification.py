@@ -19,7 +19,7 @@ from albert_tf.pipelines.texts import (
     row_length,
     window,
 )
-from albert_tf.text.rows import default_stride, special_count
+from albert_tf.text.encoding import default_stride, special_count
 
 SPECIAL: Final = special_count(False)
 

@@ -11,8 +11,7 @@ from scipy.special import softmax
 
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.rows import EncodedRow, Layout, make_rows, special_count
-from albert_tf.text.segmenter import Pieces
+from albert_tf.text.encoding import EncodedSequence, Layout, Pieces, make_rows, special_count
 
 SPECIAL: Final = special_count(True)
 # google-research/albert, run_squad_v1.py and run_squad_v2.py.
@@ -29,7 +28,7 @@ def question_windows(
     stride: int | None = None,
     max_question: int = MAX_QUESTION,
     places: Sequence[str] = (),
-) -> list[list[EncodedRow]]:
+) -> list[list[EncodedSequence]]:
     """Returns the windows of each question's context, as rows with offsets and words.
 
     A context that several questions share is encoded once.
@@ -65,7 +64,7 @@ def question_limit(length: int, max_question: int) -> int:
     return max(1, min(max_question, (length - SPECIAL) // 2))
 
 
-def context_part(row: EncodedRow) -> tuple[int, np.ndarray]:
+def context_part(row: EncodedSequence) -> tuple[int, np.ndarray]:
     """Returns the position of a window's first piece of the context, and the pieces' offsets."""
     question, context = row.texts
     return len(question.ids) + SPECIAL - 1, context.offsets
@@ -124,7 +123,7 @@ class ContextPositions(NamedTuple):
     possible: np.ndarray
 
 
-def context_positions(row: EncodedRow) -> ContextPositions:
+def context_positions(row: EncodedSequence) -> ContextPositions:
     """Returns the positions of a window of question and context."""
     inside = [text == CONTEXT for text in row.sequence_ids]
     words = [

@@ -20,6 +20,7 @@ from albert_tf.text.added_tokens import (
 )
 from albert_tf.text.call_arguments import (
     Side,
+    Text,
     as_batch,
     as_texts,
     as_words,
@@ -28,9 +29,18 @@ from albert_tf.text.call_arguments import (
     truncation_strategy,
 )
 from albert_tf.text.conversions import TokenConversions
-from albert_tf.text.encoding import BatchEncoding, Origins, Tensors, as_tensors, collect, pad_rows
-from albert_tf.text.rows import EncodedRow, Layout, make_rows
-from albert_tf.text.segmenter import Segmenter, Text
+from albert_tf.text.encoding import (
+    BatchEncoding,
+    EncodedSequence,
+    Layout,
+    Origins,
+    Tensors,
+    as_tensors,
+    collect,
+    make_rows,
+    pad_rows,
+)
+from albert_tf.text.segmenter import Segmenter
 from albert_tf.text.tokenizer_files import (
     json_files,
     read_tokenizer,
@@ -237,13 +247,13 @@ class BaseTokenizer(TokenConversions, ABC):
 
     def _rows(
         self, text: Any, text_pair: Any, are_words: bool, layout: Layout, split_special: bool
-    ) -> tuple[Callable[[bool], list[EncodedRow]], bool]:
+    ) -> tuple[Callable[[bool], list[EncodedSequence]], bool]:
         """Returns a function that makes the rows, with or without details; and `is_batch`."""
         first, second, is_batch = (as_words if are_words else as_texts)(text, text_pair)
         segmenter = self._segmenter
         encode: Callable[..., Any] = segmenter.encode_words if are_words else segmenter.encode
 
-        def make(details: bool) -> list[EncodedRow]:
+        def make(details: bool) -> list[EncodedSequence]:
             pair = None if second is None else encode(second, split_special, details)
             return make_rows(encode(first, split_special, details), pair, layout)
 

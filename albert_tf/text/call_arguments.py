@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.text.segmenter import Text
 
+Text = str | bytes
 PaddingStrategy = Literal["longest", "max_length", "do_not_pad"]
 Side = Literal["right", "left"]
 TruncationStrategy = Literal["longest_first", "only_first", "only_second", "do_not_truncate"]

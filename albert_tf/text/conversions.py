@@ -5,8 +5,9 @@ from typing import Any, overload
 
 import numpy as np
 
-from albert_tf.text.rows import EncodedRow, special_count
-from albert_tf.text.segmenter import Pieces, Segmenter, Text
+from albert_tf.text.call_arguments import Text
+from albert_tf.text.encoding import EncodedSequence, Pieces, special_count
+from albert_tf.text.segmenter import Segmenter
 
 
 class TokenConversions:
@@ -165,6 +166,6 @@ class TokenConversions:
         """Returns 2 for one text, 3 for a pair."""
         return special_count(pair)
 
-    def _row(self, first: list[int], second: list[int] | None) -> EncodedRow:
+    def _row(self, first: list[int], second: list[int] | None) -> EncodedSequence:
         texts = [Pieces(np.asarray(ids, np.int32)) for ids in (first, second) if ids is not None]
-        return EncodedRow(texts, self.special)
+        return EncodedSequence(texts, self.special)

@@ -12,8 +12,8 @@ import tensorflow as tf
 from albert_tf.errors import UserError, short_repr
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.call_arguments import Side, checked_side
+from albert_tf.text.encoding import longest_first, special_count
 from albert_tf.text.model_file import describe
-from albert_tf.text.rows import longest_first, special_count
 from albert_tf.text.segmenter import as_text
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece import WordPieceTokenizer
@@ -96,7 +96,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         return self._pieces.tokenize(texts)
 
     def rows(self, pieces: Sequence[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
-        """Writes the rows of `rows.EncodedRow`, for the pieces of all texts of a batch at once.
+        """Computes the features of `EncodedSequence`, for the tokens of a whole batch at once.
 
         The graph computes each position's id from tensors, because TensorFlow Lite has no ragged
         operators; Python lists would be slower that way, and need offsets and words too.
@@ -117,7 +117,7 @@ class AlbertPreprocessor(keras.layers.Layer):
             ]
         position = tf.range(self._width(kept))[None, :]
 
-        ids = tf.where(position == 0, special.classify_id, special.pad_id)
+        ids = tf.where(position == 0, special.cls_id, special.pad_id)
         ids += tf.zeros_like(kept[0])
         types = tf.zeros_like(ids)
         end = tf.zeros_like(kept[0])  # The position of the last special token so far.
@@ -127,7 +127,7 @@ class AlbertPreprocessor(keras.layers.Layer):
             ids = tf.where(is_text, tf.gather(value, source), ids)
             types = tf.where((position > end) & (position <= end + length + 1), segment, types)
             end = end + length + 1
-            ids = tf.where(position == end, special.separate_id, ids)
+            ids = tf.where(position == end, special.sep_id, ids)
         mask = tf.cast(position <= end, tf.int32)
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
 

@@ -3,93 +3,17 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-Text = str | bytes
-SPECIAL_TOKENS: Final = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+from albert_tf.text.call_arguments import Text
+from albert_tf.text.encoding import Pieces, Segment, SpecialTokens
+
 NO_CHARACTER: Final = "\U0010ffff"  # Replaces stray bytes; unknown to every vocabulary.
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _ALL_CORES: Final = -1
-
-
-class Segment(NamedTuple):
-    """A stretch of a text: `text[start:start + len(content)] == content`."""
-
-    content: str
-    start: int
-    is_special: bool
-
-
-@dataclass(frozen=True)
-class SpecialTokens:
-    """The special tokens of a vocabulary.
-
-    Attributes:
-        tokens: the padding, unknown, classification, separator and mask token, in this order.
-        ids: their ids.
-    """
-
-    tokens: tuple[str, ...] = SPECIAL_TOKENS
-    ids: tuple[int, ...] = (0, 1, 2, 3, 4)
-
-    @property
-    def pad_id(self) -> int:
-        return self.ids[0]
-
-    @property
-    def unknown_id(self) -> int:
-        return self.ids[1]
-
-    @property
-    def classify_id(self) -> int:
-        return self.ids[2]
-
-    @property
-    def separate_id(self) -> int:
-        return self.ids[3]
-
-    @cached_property
-    def _written(self) -> re.Pattern[str]:
-        return re.compile("|".join(re.escape(token) for token in self.tokens))
-
-    def split(self, text: str) -> list[Segment]:
-        """Cuts a text into special tokens and the text between them.
-
-        White space beside a token stays in the text, where the vocabulary drops it: so `[MASK]`
-        swallows the space on its left.
-        """
-        segments, end = [], 0
-        for match in self._written.finditer(text):
-            if match.start() > end:
-                segments.append(Segment(text[end : match.start()], end, False))
-            segments.append(Segment(match.group(), match.start(), True))
-            end = match.end()
-        if end < len(text) or not segments:
-            segments.append(Segment(text[end:], end, False))
-        return segments
-
-
-class Pieces(NamedTuple):
-    """The pieces of one text, as int32 arrays; details that weren't requested are empty.
-
-    Attributes:
-        ids: `[T]`.
-        offsets: `[T, 2]`, start and end of each piece in the raw text, in characters.
-        words: `[T]`, the index of each piece's word.
-    """
-
-    ids: np.ndarray
-    offsets: np.ndarray = np.empty((0, 2), np.int32)
-    words: np.ndarray = np.empty(0, np.int32)
-
-    def part(self, start: int, end: int) -> "Pieces":
-        """Returns the pieces from `start` to before `end`."""
-        return Pieces(self.ids[start:end], self.offsets[start:end], self.words[start:end])
 
 
 class Segmenter(ABC):

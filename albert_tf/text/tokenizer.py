@@ -14,8 +14,9 @@ from albert_tf.quiet import import_tensorflow
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.call_arguments import Side
+from albert_tf.text.encoding import Pieces, SpecialTokens
 from albert_tf.text.model_file import Baked, DigitComma, Quotes, Source, describe, read_file
-from albert_tf.text.segmenter import Pieces, Segmenter, SpecialTokens, trim
+from albert_tf.text.segmenter import Segmenter, trim
 from albert_tf.text.tokenizer_files import is_wordpiece
 from albert_tf.text.vocabulary import bake, with_pieces
 

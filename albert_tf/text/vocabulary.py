@@ -12,6 +12,7 @@ import sentencepiece
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
 from albert_tf.options import CHARACTER_COVERAGE, THREADS
+from albert_tf.text.encoding import SPECIAL_TOKENS
 from albert_tf.text.model_file import (
     Baked,
     DigitComma,
@@ -23,7 +24,6 @@ from albert_tf.text.model_file import (
     read_file,
 )
 from albert_tf.text.normalization import Normalization, compile_rules, demote_digit_comma
-from albert_tf.text.segmenter import SPECIAL_TOKENS
 
 USER_DEFINED_PIECES: Final = ("(", ")", '"', "-", ".", "–", "£", "€")  # The published ones.
 MAX_SENTENCE_BYTES: Final = 1 << 20  # SentencePiece silently skips lines of more than 4,192.

@@ -35,8 +35,9 @@ from albert_tf.errors import UserError
 from albert_tf.files import read_json
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.call_arguments import Side
+from albert_tf.text.encoding import Pieces, SpecialTokens
 from albert_tf.text.model_file import LEAF, NormalizerSpec, Source, read_file, split_rules
-from albert_tf.text.segmenter import Pieces, Segmenter, SpecialTokens, trim
+from albert_tf.text.segmenter import Segmenter, trim
 
 DROPPED: Final = ("Cc", "Cf", "Co")  # Control, format and private use.
 CHINESE: Final = (

@@ -9,8 +9,8 @@ import tensorflow as tf
 from albert_tf.data import features as schema
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.text.encoding import SpecialTokens
 from albert_tf.text.preprocessing import AlbertPreprocessor
-from albert_tf.text.segmenter import SpecialTokens
 from albert_tf_export.task_outputs import Tensors, task_outputs
 
 CLASSIFY: Final = "classify"
@@ -95,21 +95,21 @@ def padded_ids_signature(
 
     def function(ids: tf.Tensor) -> Tensors:
         is_first = tf.range(tf.shape(ids)[-1]) == 0
-        is_separator = ids == special.separate_id
-        is_piece = (ids != special.pad_id) & ((ids != special.classify_id) | is_first)
+        is_separator = ids == special.sep_id
+        is_piece = (ids != special.pad_id) & ((ids != special.cls_id) | is_first)
         mask = tf.cast(is_piece, tf.int32)
         segment = tf.cumsum(tf.cast(is_separator, tf.int32), axis=-1, exclusive=True)
         ends = tf.concat([is_piece[..., 1:], tf.zeros_like(is_piece[..., :1])], axis=-1)
         is_end = is_piece & ~ends
         valid = (
-            tf.reduce_all(ids[..., :1] == special.classify_id)
+            tf.reduce_all(ids[..., :1] == special.cls_id)
             & tf.reduce_all(is_separator | ~is_end)
             & tf.reduce_all(tf.reduce_sum(tf.cast(is_end, tf.int32), axis=-1) == 1)
             & tf.reduce_all(segment * mask < 2)
         )
         rule = (
             "Each row of input_ids must be [CLS] A [SEP], or [CLS] A [SEP] B [SEP], then only "
-            f"padding: {special.classify_id} … {special.separate_id}, then {special.pad_id}."
+            f"padding: {special.cls_id} … {special.sep_id}, then {special.pad_id}."
         )
         checks = [tf.debugging.Assert(valid, [rule, ids]), _check_length(ids, model)]
         with tf.control_dependencies(checks):

@@ -21,8 +21,8 @@ from albert_tf.models import (
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.encoding import special_count
 from albert_tf.text.preprocessing import AlbertPreprocessor
-from albert_tf.text.rows import special_count
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 from albert_tf_export import characters

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from albert_tf.text.call_arguments import checked_side, padding_strategy
-from albert_tf.text.encoding import pad_rows
+from albert_tf.text.encoding import kept_lengths, pad_rows, windows
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 WORDS = ["The", "old", "library,", "", "sold", "20,000", "Cafe\u0301s", "on hill", " ", "[MASK]"]
@@ -241,3 +241,29 @@ def test_wrong_padding(tokenizer):
         tokenizer("a", padding=True, padding_side="top")
     with pytest.raises(ValueError, match="padding must be one of True, False, .* Received: 'left'"):
         padding_strategy("left")
+
+
+def original_loop(first, second, room):
+    """google-research/albert `_truncate_seq_pair`."""
+    while first + second > room:
+        if first > second:
+            first -= 1
+        else:
+            second -= 1
+    return first, second
+
+
+def test_longest_first_is_the_original_loop():
+    for first in range(14):
+        for second in range(14):
+            for room in range(20):
+                kept = kept_lengths(first, second, room, "longest_first")
+                assert kept == original_loop(first, second, room)
+
+
+def test_windows():
+    assert list(windows(11, 4, 1)) == [(0, 4), (3, 7), (6, 10), (9, 11)]
+    assert list(windows(8, 4, 0)) == [(0, 4), (4, 8)]
+    assert list(windows(3, 4, 9)) == [(0, 3)]
+    with pytest.raises(ValueError, match="stride must be at least 0.*stride=4, 4 pieces"):
+        list(windows(5, 4, 4))

@@ -17,7 +17,7 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 from albert_tf.evaluation import squad
 from albert_tf.text.answers import context_positions, merge_windows, read_span, scored_spans
-from albert_tf.text.rows import EncodedRow
+from albert_tf.text.encoding import EncodedSequence
 
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
@@ -129,7 +129,7 @@ class QuestionAnswering(Task[Question, Answers]):
         ]
 
     def _answers(
-        self, context: str, windows: Sequence[tuple[EncodedRow, Outputs]], config: Any
+        self, context: str, windows: Sequence[tuple[EncodedSequence, Outputs]], config: Any
     ) -> Answers:
         """Ranks the answers of all windows by the sum of their scores, as the official scripts."""
         count, longest = self.options.n_best, self.options.max_answer_length

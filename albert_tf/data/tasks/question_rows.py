@@ -9,7 +9,7 @@ import numpy as np
 from albert_tf.data.tasks.questions import Question
 from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.text.answers import CLS, context_part, question_windows
-from albert_tf.text.rows import EncodedRow
+from albert_tf.text.encoding import EncodedSequence
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def encode_questions(
     )
 
 
-def _marks(windows: Sequence[EncodedRow], question: Question) -> list[tuple[int, int]]:
+def _marks(windows: Sequence[EncodedSequence], question: Question) -> list[tuple[int, int]]:
     """Returns first and last position of the answer in each window: `[CLS]` where it isn't whole.
 
     `IGNORED` in every window where none has it.

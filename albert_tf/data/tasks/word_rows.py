@@ -8,7 +8,7 @@ import numpy as np
 
 from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.evaluation.entities import OUTSIDE
-from albert_tf.text.rows import default_stride, special_count, windows
+from albert_tf.text.encoding import default_stride, special_count, windows
 
 NO_WORD: Final = -1  # position of a row that decides no word's tag
 logger = logging.getLogger(__name__)
