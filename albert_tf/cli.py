@@ -25,10 +25,10 @@ from albert_tf.commands import (
     tag,
 )
 from albert_tf.commands.parsing import add_options, parsed_options
-from albert_tf.commands.progress import signs_of_life
 from albert_tf.commands.streams import can_flush, drop, streams
 from albert_tf.errors import UserError, one_line
 from albert_tf.options import declared
+from albert_tf.progress import heartbeat
 from albert_tf.quiet import import_tensorflow, without_home_files
 
 # By what a person wants to do, in the order of `albert-tf --help`.
@@ -77,7 +77,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if command not in LIGHT:
             command.check(options)  # Before TensorFlow loads, which takes seconds.
             import_tensorflow()
-        with signs_of_life(command):
+        with heartbeat(command):
             return int(command.run(options))
     except UserError as error:
         return _failed(str(error))

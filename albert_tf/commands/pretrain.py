@@ -77,7 +77,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def _print_summary(report: dict[str, Any], output: Path) -> None:
-    from albert_tf.training.progress import in_words
+    from albert_tf.progress import in_words
 
     for part, name in (("history", "In training"), ("evaluation", "Held out")):
         if report[part]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from albert_tf.commands.progress import count
 from albert_tf.data.readers import FORMATS, Dialect, check_width, rows_of
 from albert_tf.errors import UserError, escaped
 from albert_tf.options import COUNT, check_options, option
+from albert_tf.progress import count
 
 Given = TypeVar("Given")
 Block = Sequence[Sequence[object]]

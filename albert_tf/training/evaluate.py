@@ -11,7 +11,6 @@ import numpy as np
 
 from albert_tf import models
 from albert_tf.config import AlbertConfig
-from albert_tf.data.jobs.progress import Progress
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order
 from albert_tf.data.tasks.base import Outputs, Task
@@ -21,6 +20,7 @@ from albert_tf.errors import UserError
 from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
+from albert_tf.progress import Progress
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.reports import write_predictions
@@ -70,8 +70,8 @@ def _predicted(
     rows = task.encode(examples, tokenizer, model.config, longest)
     rows.warn_of_cut(longest)
     with Progress() as progress:
-        progress.phase("predicting", len(rows), unit="row")
-        found = predictions(task, examples, rows, model, options.batch_size, progress.at)
+        progress.start("predicting", len(rows), unit="row")
+        found = predictions(task, examples, rows, model, options.batch_size, progress.update_to)
     return found, model.config
 
 

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 import keras
 
 from albert_tf.options import save_options
+from albert_tf.progress import Interval, ProgressLine
 from albert_tf.training import runtime, steps
 from albert_tf.training.checkpoints import LOGS, Checkpoints, prepared_output
 from albert_tf.training.loop import Loop
-from albert_tf.training.progress import Interval, ProgressLine
 from albert_tf.training.scalars import Scalars
 
 Report = dict[str, Any]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from albert_tf.files import written_atomically
-from albert_tf.training.progress import Interval
+from albert_tf.progress import Interval
 from albert_tf.training.sums import Sums
 
 STEPS_A_POINT: Final = 100
@@ -52,7 +52,7 @@ class Scalars:
 
     def _end_interval(self) -> None:
         if not self._interval.empty:
-            point = {**self._interval.taken(), "learning_rate": self._learning_rate}
+            point = {**self._interval.pop(), "learning_rate": self._learning_rate}
             self._write(self._step, point)
 
     def _write(self, step: int, values: Mapping[str, float]) -> None:

@@ -14,7 +14,7 @@ def test_evaluate(run, classifier, tmp_path, monkeypatch):
     labels = [line.split("\t")[0] for line in predicted.splitlines()]
     right = sum(map(str.__eq__, labels, ("good", "bad", "bad")))
     assert scores["accuracy"] == pytest.approx(right / 3)
-    monkeypatch.setattr("albert_tf.data.jobs.progress.SECONDS_A_LINE", 0.0)
+    monkeypatch.setattr("albert_tf.progress.SECONDS_A_LINE", 0.0)
     _, output, errors = run(*arguments, tmp_path / "dev.csv")
     assert "predicting: 100% 3/3 [" in errors
     lines = output.splitlines()

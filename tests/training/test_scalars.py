@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.training.progress import Interval
+from albert_tf.progress import Interval
 from albert_tf.training.scalars import Scalars
 from albert_tf.training.sums import pretraining_means
 

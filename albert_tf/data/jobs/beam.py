@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from albert_tf.data.jobs.job import Job, Part, PartReport, make_part_on_cluster, read_reports
-from albert_tf.data.jobs.progress import Progress
 from albert_tf.errors import UserError
+from albert_tf.progress import Progress
 
 QUIET: Final = "--default_sdk_harness_log_level=ERROR"  # each worker logs each step otherwise
 

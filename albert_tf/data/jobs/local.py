@@ -13,9 +13,9 @@ from multiprocessing.connection import wait as wait_for
 from typing import Any, Final
 
 from albert_tf.data.jobs.job import Job, Part, PartReport, make_part
-from albert_tf.data.jobs.progress import Progress
 from albert_tf.errors import UserError
 from albert_tf.options import cores
+from albert_tf.progress import Progress
 
 SECONDS: Final = 0.5  # between updates of the progress
 _SHOWN: Final = ("documents", "tokens", "examples")
@@ -35,12 +35,12 @@ def map_in_processes(
         UserError: a worker was killed, or as in `make_part`.
     """
     workers = min(workers or cores(), len(parts))
-    progress.phase("building", sum(part.text_bytes for part in parts))
+    progress.start("building", sum(part.text_bytes for part in parts))
     if workers == 1:
         before = 0
 
         def show(done: int) -> None:
-            progress.at(before + done)
+            progress.update_to(before + done)
 
         for part in parts:
             report = make_part(job, part, show)
@@ -63,7 +63,7 @@ def map_in_processes(
                 for future in ready:
                     _count(progress, future.result())
                     yield future.result()
-                progress.at(sum(done))
+                progress.update_to(sum(done))
     except (BrokenProcessPool, BrokenPipeError) as error:
         raise UserError(
             "A worker process was killed, most often because the machine has no more memory. "
@@ -121,4 +121,4 @@ def _make(index: int, part: Part) -> PartReport:
 
 
 def _count(progress: Progress, report: PartReport) -> None:
-    progress.count({name: report.counts.get(name, 0) for name in _SHOWN})
+    progress.add_counts({name: report.counts.get(name, 0) for name in _SHOWN})

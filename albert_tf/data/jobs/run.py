@@ -23,11 +23,11 @@ from albert_tf.data.jobs.job import (
 )
 from albert_tf.data.jobs.options import BuildDataOptions
 from albert_tf.data.jobs.output import WORK, Output
-from albert_tf.data.jobs.progress import Progress
 from albert_tf.data.pretraining.records import MANIFEST
 from albert_tf.errors import UserError
 from albert_tf.files import require_same
 from albert_tf.options import FILE, accepts_keywords, as_yaml
+from albert_tf.progress import Progress
 
 KIND: Final = "albert_tf pretraining examples"
 _SHOWN: Final = 3  # names in a message
@@ -198,13 +198,13 @@ def _damaged_parts(output: Output, reports: Iterable[PartReport], progress: Prog
         right_size = sizes.get(shard.file) == shard.bytes
         return right_size and output.has_digest(shard.file, shard.sha256)
 
-    progress.phase("checking", sum(shard.bytes for shard in shards))
+    progress.start("checking", sum(shard.bytes for shard in shards))
     with ThreadPoolExecutor() as threads:  # reading and hashing release Python's lock
         for shard, right in zip(shards, threads.map(is_right, shards), strict=True):
             if not right:
                 damaged.add(shard.part)
             done += shard.bytes
-            progress.at(done)
+            progress.update_to(done)
     return damaged
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from albert_tf.data.jobs.job import Job, Part, PartReport, make_part_on_cluster, read_reports
-from albert_tf.data.jobs.progress import Progress
 from albert_tf.errors import UserError
+from albert_tf.progress import Progress
 
 # Errors of executors whose Python is missing, has another version or lacks albert_tf, and of Spark
 # when no master answers or somebody ends the application.

@@ -1,11 +1,14 @@
 import io
 import re
+import threading
 
 import numpy as np
 import pytest
 
-from albert_tf.training import progress
-from albert_tf.training.progress import Interval, ProgressLine, in_words
+from albert_tf import progress
+from albert_tf.commands import embed, pretrain
+from albert_tf.data.tasks.classification import ONE_CLASS
+from albert_tf.progress import Interval, Progress, ProgressLine, in_words
 from albert_tf.training.sums import pretraining_means
 
 TOKENS = 96  # tokens in a step
@@ -30,6 +33,37 @@ def clock(monkeypatch):
     return now
 
 
+def test_a_terminal_shows_a_bar_with_counts_and_ends_it():
+    stream = Terminal()
+    with Progress(stream) as shown:
+        shown.start("building", 5_000_000)
+        shown.add_counts({"documents": 1200})
+        shown.update_to(2_000_000)
+        shown.add_counts({"documents": 34})
+        shown.update_to(5_000_000)
+    last = stream.getvalue().split("\r")[-1]
+    assert re.fullmatch(
+        r"building: 100%\|.*\| 5.00M/5.00M \[.*B/s, 00:00 left, 1,234 documents\] *\n", last
+    )
+
+
+def test_a_file_gets_a_line_every_half_minute(monkeypatch):
+    stream = io.StringIO()
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with Progress(stream) as shown:
+        shown.start("building", 800)
+        for second in range(0, 100, 5):
+            now[0] = float(second)
+            shown.add_counts({"tokens": 300, "examples": 2})
+            shown.update_to(2 * (second + 5))
+        shown.start("checking", 0)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 3
+    assert lines[1].startswith("building:  16% 130/800 [")
+    assert lines[1].endswith(" left, 26 examples, 3,900 tokens]")
+
+
 def sums(loss, predictions, sentences=4.0):
     return np.array(
         [
@@ -51,22 +85,22 @@ def test_averages_are_weighted_by_predictions():
     interval = new_interval()
     interval.add(sums(2.0, 30.0), 0.5)
     interval.add(sums(8.0, 10.0), 0.5)
-    values = interval.taken()
+    values = interval.pop()
     assert values["masked_lm_loss"] == pytest.approx((2 * 30 + 8 * 10) / 40)  # not 5
     assert values["masked_lm_accuracy"] == pytest.approx(0.5)
     assert values["sentence_order_loss"] == pytest.approx(0.7)
     assert values["sentence_order_accuracy"] == pytest.approx(6 / 8)
     interval.add(sums(5.0, 7.0), 0.5)
-    assert interval.taken()["masked_lm_loss"] == pytest.approx(5.0)
+    assert interval.pop()["masked_lm_loss"] == pytest.approx(5.0)
 
 
 def test_speed_excludes_the_first_step():
     interval = new_interval()
     interval.add(sums(2.0, 3.0), 60.0)  # compilation
-    assert "tokens_per_second" not in interval.taken()
+    assert "tokens_per_second" not in interval.pop()
     for seconds in (0.5, 0.5, 1.0):
         interval.add(sums(2.0, 3.0), seconds)
-    assert interval.taken()["tokens_per_second"] == pytest.approx(TOKENS * 3 / 2.0)
+    assert interval.pop()["tokens_per_second"] == pytest.approx(TOKENS * 3 / 2.0)
 
 
 def test_a_terminal_shows_a_bar(clock):
@@ -136,3 +170,49 @@ def test_the_time_left_includes_evaluations(clock, monkeypatch):
 def test_scores_of_a_task_have_their_names():
     scores = {"step": 3, "loss": 0.5, "accuracy": 0.75, "matthews": 0.12345}
     assert in_words(scores) == "loss 0.500, accuracy 75.0%, matthews 0.1235"
+    assert in_words({ONE_CLASS: 1.0}) == "nearly all predictions alike"
+
+
+class Stream(io.StringIO):
+    """Tells when a line has been written."""
+
+    def __init__(self, terminal=False):
+        super().__init__()
+        self.terminal, self.written = terminal, threading.Event()
+
+    def isatty(self):
+        return self.terminal
+
+    def flush(self):
+        self.written.set()
+
+
+@pytest.fixture
+def stream(monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS_A_LINE", 0.01)
+
+    def use(**settings):
+        made = Stream(**settings)
+        monkeypatch.setattr("sys.stderr", made)
+        return made
+
+    return use
+
+
+def test_a_line_now_and_then(stream):
+    found = stream()
+    with progress.heartbeat(embed):
+        assert found.written.wait(60)
+        progress.count("results")
+        progress.count("results")
+        found.written.clear()
+        assert found.written.wait(60)
+    assert found.getvalue().startswith("embed: 0 s\n")
+    assert "embed: 0 s, 2 results\n" in found.getvalue()
+
+
+@pytest.mark.parametrize(("command", "terminal"), [(embed, True), (pretrain, False)])
+def test_terminals_and_progress_bars_need_none(stream, command, terminal):
+    found = stream(terminal=terminal)
+    with progress.heartbeat(command):
+        assert not found.written.wait(0.1)

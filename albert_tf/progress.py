@@ -1,0 +1,236 @@
+"""Shows progress: a bar on a terminal, a line every half minute elsewhere.
+
+`Progress` counts work that is done, `ProgressLine` shows the metrics of training, and `heartbeat`
+serves commands without a bar.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any, Final
+
+from albert_tf.errors import escaped
+
+SECONDS_A_LINE: Final = 30.0
+SECONDS_ON_A_TERMINAL: Final = 5.0  # between new metrics; the bar itself moves with each step
+WITH_PROGRESS: Final = ("build-data", "pretrain", "finetune", "evaluate")  # commands with a bar
+_FORMAT: Final = (
+    "{desc}: {percentage:3.0f}% {n_fmt}/{total_fmt} [{rate_fmt}, {remaining} left{postfix}]"
+)
+_BAR: Final = _FORMAT.replace("% ", "%|{bar:15}| ")
+
+
+class Progress:
+    """Shows the work that is done, the speed and the time left, while its context is open.
+
+    Args:
+        stream: where to show it; default: standard error.
+    """
+
+    def __init__(self, stream: IO[str] | None = None):
+        self._stream = stream or sys.stderr
+        self._counts: Counter[str] = Counter()
+        self._bar: Any = None
+        self._next_line = 0.0
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def start(self, name: str, total: int, unit: str = "B") -> None:
+        """Ends the current phase, and starts one of about `total` bytes, or other units."""
+        self.__exit__()
+        self._counts.clear()
+        self._next_line = time.monotonic() + SECONDS_A_LINE
+        self._bar = _bar(self._stream, name, total, unit=unit, unit_scale=unit == "B")
+
+    def add_counts(self, counts: Mapping[str, int]) -> None:
+        """Adds counts to show, by name."""
+        self._counts.update(counts)
+
+    def update_to(self, done: int) -> None:
+        """Shows that `done` bytes, or units, of the phase are done."""
+        counted = [f"{count:,} {name}" for name, count in sorted(self._counts.items())]
+        self._bar.set_postfix_str(", ".join(counted), refresh=False)
+        self._bar.update(done - self._bar.n)
+        if not self._stream.isatty() and time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + SECONDS_A_LINE
+            print(self._bar, file=self._stream, flush=True)
+
+
+class Interval:
+    """Accumulates steps since the last output: their means and their speed.
+
+    Args:
+        means: converts sums of losses and counts to metrics.
+        speed: amount of work in a step, by the name of its speed: `{"tokens_per_second": 96}` for
+            batches of 96 positions, padding included.
+    """
+
+    def __init__(self, means: Callable[[Any], dict[str, float]], speed: Mapping[str, float]):
+        self._means, self._speed = means, speed
+        self._compiled = False  # by the first step, whose time doesn't count
+        self._restart()
+
+    def _restart(self) -> None:
+        self._sums: Any = 0.0
+        self._timed_steps, self._seconds = 0, 0.0
+        self.empty = True
+
+    def add(self, sums: Any, seconds: float) -> None:
+        """Adds a step and its duration."""
+        self._sums, self.empty = self._sums + sums, False
+        if self._compiled:
+            self._timed_steps += 1
+            self._seconds += seconds
+        self._compiled = True
+
+    def pop(self) -> dict[str, float]:
+        """Returns the means since the last call, and the speed if a step was timed; starts over."""
+        values = self._means(self._sums)
+        if self._seconds > 0:
+            for name, amount in self._speed.items():
+                values[name] = amount * self._timed_steps / self._seconds
+        self._restart()
+        return values
+
+
+class ProgressLine:
+    """Shows the progress of training, and the means over the steps since it last showed some.
+
+    Args:
+        name: label of the bar.
+        total_steps: number of steps of the whole run.
+        interval: accumulates the steps since the last output.
+        step: number of steps trained before.
+        stream: where to show it; default: standard error.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        total_steps: int,
+        interval: Interval,
+        step: int = 0,
+        stream: IO[str] | None = None,
+    ):
+        self._stream = stream or sys.stderr
+        # The mean speed: a long evaluation doesn't distort the time left.
+        self._bar = _bar(self._stream, name, total_steps, unit="step", initial=step, smoothing=0)
+        self._interval = interval
+        self._compiling = True
+        self._next = time.monotonic()  # the first step shows that all is well
+
+    def on_step(self, step: int, sums: Any, learning_rate: float, seconds: float) -> None:
+        self._interval.add(sums, seconds)
+        if self._compiling:  # the first step's time would distort the time left
+            self._bar.initial = self._bar.n = step
+            self._bar.unpause()
+            self._compiling = False
+        self._bar.update(step - self._bar.n)
+        if time.monotonic() >= self._next:
+            self._show()
+
+    def on_save(self, step: int, path: Path) -> None:
+        pass
+
+    def on_evaluation(self, step: int, scores: Mapping[str, float]) -> None:
+        self._bar.write(f"step {step:,}, held out: {in_words(scores)}", file=self._stream)
+
+    def close(self) -> None:
+        if not self._interval.empty:
+            self._show()
+        self._bar.close()
+
+    def _show(self) -> None:
+        terminal = self._stream.isatty()
+        self._next = time.monotonic() + (SECONDS_ON_A_TERMINAL if terminal else SECONDS_A_LINE)
+        self._bar.set_postfix_str(in_words(self._interval.pop()), refresh=terminal)
+        if not terminal:
+            print(self._bar, file=self._stream, flush=True)
+
+
+def in_words(values: Mapping[str, float]) -> str:
+    """Returns metrics as a line shows them, with the names of `_FORMATS` or their own."""
+    shown = []
+    for name, value in values.items():
+        if name in _FORMATS:
+            shown.append(_FORMATS[name].format(value))
+        elif name not in _UNSHOWN:
+            shown.append(f"{escaped(name)} {value:.4f}")
+    return ", ".join(shown)
+
+
+_FORMATS: Final = {
+    "loss": "loss {:.3f}",
+    "masked_lm_accuracy": "masked LM {:.1%}",
+    "sentence_order_accuracy": "sentence order {:.1%}",
+    "accuracy": "accuracy {:.1%}",
+    "one_class": "nearly all predictions alike",
+    "tokens_per_second": "{:,.0f} tokens/s",
+    "examples_per_second": "{:,.0f} examples/s",
+}
+_UNSHOWN: Final = {"step", "learning_rate", "perplexity", "masked_lm_loss", "sentence_order_loss"}
+_counts: dict[str, int] = {}
+
+
+def count(name: str) -> None:
+    """Counts a finished item, for the next line of `heartbeat`."""
+    _counts[name] = _counts.get(name, 0) + 1
+
+
+@contextlib.contextmanager
+def heartbeat(command: ModuleType) -> Iterator[None]:
+    """Prints time and counts to stderr every half minute, unless that is a terminal.
+
+    Silent for commands that show a bar.
+    """
+    _counts.clear()
+    started, done = time.monotonic(), threading.Event()
+
+    def show() -> None:
+        while not done.wait(SECONDS_A_LINE):
+            counted = "".join(f", {number:,} {name}" for name, number in _counts.items())
+            seconds = time.monotonic() - started
+            print(f"{title}: {seconds:,.0f} s{counted}", file=sys.stderr, flush=True)
+
+    title = command.__name__.rpartition(".")[2].replace("_", "-")
+    if title not in WITH_PROGRESS and not sys.stderr.isatty():
+        threading.Thread(target=show, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
+    """Returns a bar of tqdm, which draws itself on a terminal; elsewhere it counts for a line."""
+    from tqdm import tqdm
+
+    terminal = stream.isatty()
+    return tqdm(
+        total=total,
+        desc=name,
+        file=stream if terminal else _Nowhere(),
+        bar_format=_BAR if terminal else _FORMAT,
+        dynamic_ncols=terminal,
+        **settings,
+    )
+
+
+class _Nowhere:
+    """A stream that drops all output."""
+
+    def write(self, text: str) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
