@@ -1,6 +1,6 @@
 from albert_tf import models
 from albert_tf.models.auto import model_class
-from albert_tf.pipelines.factory import CLASSES
+from albert_tf.pipelines import CLASSES
 from albert_tf.tasks import BY_PIPELINE, TASKS
 
 

@@ -1,13 +1,25 @@
-"""Raw texts to answers in one call, as Hugging Face's `pipeline`."""
+"""Raw text to results in one call: `pipeline(task, model)`, as in transformers."""
 
+import os
+import warnings
+from typing import Any, Final
+
+from albert_tf.checkpoints.finder import find, split_hub_options
+from albert_tf.errors import UserError
+from albert_tf.models.auto import model_class
+from albert_tf.models.base import PreTrainedModel
 from albert_tf.pipelines.base import Pipeline
-from albert_tf.pipelines.factory import pipeline
 from albert_tf.pipelines.feature_extraction import FeatureExtractionPipeline
 from albert_tf.pipelines.fill_mask import FillMaskPipeline
 from albert_tf.pipelines.question_answering import QuestionAnsweringPipeline
-from albert_tf.pipelines.sentence_order import SentenceOrderPipeline
-from albert_tf.pipelines.text_classification import TextClassificationPipeline
+from albert_tf.pipelines.text_classification import (
+    SentenceOrderPipeline,
+    TextClassificationPipeline,
+)
 from albert_tf.pipelines.token_classification import TokenClassificationPipeline
+from albert_tf.tasks import BY_PIPELINE
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer
 
 __all__ = [
     "FeatureExtractionPipeline",
@@ -19,3 +31,91 @@ __all__ = [
     "TokenClassificationPipeline",
     "pipeline",
 ]
+CLASSES: Final[dict[str, type[Pipeline]]] = {
+    each.task: each
+    for each in (
+        FillMaskPipeline,
+        TextClassificationPipeline,
+        TokenClassificationPipeline,
+        QuestionAnsweringPipeline,
+        FeatureExtractionPipeline,
+        SentenceOrderPipeline,
+    )
+}
+ALIASES: Final = {"sentiment-analysis": "text-classification", "ner": "token-classification"}
+
+
+def pipeline(
+    task: str,
+    model: str | os.PathLike[str] | PreTrainedModel,
+    tokenizer: str | os.PathLike[str] | BaseTokenizer | None = None,
+    *,
+    batch_size: int = 8,
+    **options: Any,
+) -> Pipeline:
+    """Returns a task from raw text to results, with the calls of Hugging Face's `pipeline`.
+
+    Example:
+
+    >>> from albert_tf import pipeline
+    >>> fill = pipeline("fill-mask", "small")  # or a directory, or "albert/albert-base-v2"
+    >>> list(fill("The [MASK] is open.")[0])
+    ['score', 'token', 'token_str', 'sequence']
+
+    Args:
+        task: "fill-mask", "text-classification" ("sentiment-analysis"), "token-classification"
+            ("ner"), "question-answering", "feature-extraction" or "sentence-order".
+        model: a model, or a directory, a name on the hub, or any other name that
+            `from_pretrained` takes.
+        tokenizer: a tokenizer or a directory. Default: the tokenizer beside the model.
+        batch_size: number of rows in a batch.
+        **options: options of the task, see its class in `albert_tf.pipelines`; and `revision`,
+            `token`, `cache_dir`, `local_files_only` for the hub. Old names of transformers'
+            (`return_all_scores`, `grouped_entities`) keep their meaning; `device` and others that
+            have none here are refused.
+    Raises:
+        UserError: there is no such task or model, the model's files have no head for the task, or
+            the tokenizer isn't the model's.
+        TypeError: the task has no such option.
+    """
+    name = ALIASES.get(task, task)
+    if name not in CLASSES:
+        raise UserError(
+            f"A task must be one of {', '.join([*CLASSES, *ALIASES])}. Received: {task!r}."
+        )
+    hub_options, options = split_hub_options(options)
+    is_read = isinstance(model, str | os.PathLike)
+    if isinstance(model, str | os.PathLike):
+        tokenizer = model if tokenizer is None else tokenizer
+        found = find(model, **hub_options)
+        task_of_model = BY_PIPELINE[name]
+        found.check_head(task_of_model.model)
+        model = model_class(task_of_model.name).from_checkpoint(found.read())
+    if tokenizer is None or model is None:
+        raise UserError(
+            "A pipeline needs a model, and a tokenizer where the model isn't read from files. "
+            f"Received: model={type(model).__name__}, tokenizer={tokenizer!r}."
+        )
+    if isinstance(tokenizer, str | os.PathLike):
+        tokenizer = AlbertTokenizer.from_pretrained(tokenizer, **hub_options)
+    made = CLASSES[name](model, tokenizer, batch_size, **options)
+    _check_head(name, model, is_read)
+    return made
+
+
+def _check_head(task: str, model: PreTrainedModel, is_read: bool) -> None:
+    """Refuses a model whose files lack its head; warns of one that no optimizer has trained."""
+    if task == "feature-extraction" or not (fresh := model.untrained_parts()):
+        return
+    rule = f"The model of {task!r} must have been trained for it. Received: "
+    if is_read:
+        raise UserError(
+            f"{rule}a checkpoint without {', '.join(fresh)}, so its results would be random. "
+            "Fine-tune it first, or use another checkpoint."
+        )
+    warnings.warn(
+        f"{rule}newly initialized {', '.join(fresh)}, and no optimizer that trained them: results "
+        "are random, unless you loaded weights or trained in a loop of your own. "
+        "model.fresh_parts.clear() says that you did.",
+        stacklevel=3,
+    )

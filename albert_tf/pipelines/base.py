@@ -1,23 +1,23 @@
-"""The base of all pipelines: examples to windows, batches through the model, outputs to results."""
+"""The base of all pipelines: texts to windows, batches through the model, outputs to results."""
 
 import dataclasses
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from itertools import chain, groupby, islice
+from typing import Any, ClassVar, Final, NamedTuple
 
 import keras
 import numpy as np
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.options import without_foreign
-from albert_tf.pipelines.texts import FEATURES, Window, text_windows
-from albert_tf.text.encoding import pad, padded_length
+from albert_tf.text.encoding import pad, padded_length, special_count
 from albert_tf.text.tokenizer import check_fit
 
-Options = TypeVar("Options")
 Outputs = Mapping[str, np.ndarray]
 SORTED: Final = 16  # Number of batches of a list whose rows are sorted by length together.
+FEATURES: Final = ("input_ids", "token_type_ids")
 POSITIONS: Final = "masked_lm_positions"
 _NESTED: Final = ("tokenizer_kwargs", "tokenize_kwargs")  # Hugging Face's dicts of options
 _ALIASES: Final = {"topk": "top_k"}
@@ -44,7 +44,69 @@ _FOREIGN: Final = {
 }
 
 
-class Pipeline(ABC, Generic[Options]):
+class Texts(NamedTuple):
+    """A text, or a pair of texts."""
+
+    text: str
+    text_pair: str | None = None
+
+
+class Window(NamedTuple):
+    """One row for the model: a text, a pair, or a part of a long one.
+
+    Attributes:
+        features: lists by name, of one length except `masked_lm_positions`.
+        details: data that the task needs to read the model's outputs.
+    """
+
+    features: dict[str, Sequence[int]]
+    details: Any = None
+
+    @property
+    def length(self) -> int:
+        """Number of pieces, without padding."""
+        return len(self.features["input_ids"])
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowOptions:
+    """The options of windows.
+
+    Attributes:
+        stride: number of pieces that the windows of a long text share. Default: depends on the
+            task.
+        max_length: maximum number of pieces in a row, special tokens included. Default: the most
+            that the model and the tokenizer support.
+        padding: accepted for compatibility with Hugging Face, and ignored; rows are padded as
+            needed.
+    """
+
+    stride: int | None = None
+    max_length: int | None = None
+    padding: Any = None
+
+    def __post_init__(self) -> None:
+        if self.stride is not None and self.stride < 0:
+            raise UserError(f"stride must be 0 or more. Received: {self.stride}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class TextOptions(WindowOptions):
+    """The options for texts that are longer than the model supports.
+
+    Without `stride` a long text is truncated, with it the text is read in windows. The windows of a
+    pair cut its second text, or the one that `truncation` names.
+
+    Attributes:
+        truncation: True truncates the longer text of a pair first, as in training; "only_first"
+            and "only_second" name the text. None does so too, with a warning. False refuses long
+            texts.
+    """
+
+    truncation: bool | str | None = None
+
+
+class Pipeline(ABC):
     """A task from raw text to results.
 
     A list gives a list of results, in its order; rows of similar length share a batch, so that
@@ -56,7 +118,7 @@ class Pipeline(ABC, Generic[Options]):
         model: one of `models`.
         tokenizer: the tokenizer that the model was trained with.
         batch_size: number of rows in a batch; a long text may be several rows.
-        **options: options of the task; a call may override each.
+        **options: fields of the class's `Options`; a call may override each.
     Attributes:
         ahead: 1; with more the rows of so many batches of an iterable are sorted by length, as a
             list's are.
@@ -67,7 +129,7 @@ class Pipeline(ABC, Generic[Options]):
 
     task: ClassVar[str]
     models: ClassVar[Any]
-    options_type: ClassVar[type]
+    Options: ClassVar[Any]  # a frozen dataclass
     ahead: int = 1
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
@@ -81,7 +143,7 @@ class Pipeline(ABC, Generic[Options]):
         self.max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
         check_fit(tokenizer, model.config, self.max_length)
         self.batch_size = _checked_size(batch_size)
-        self.options: Options = self.options_type()
+        self.options = self.Options()
         self.options = self._chosen(options)
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
@@ -99,7 +161,7 @@ class Pipeline(ABC, Generic[Options]):
         )
 
     @abstractmethod
-    def example(self, given: Any, options: Options) -> Any:
+    def preprocess(self, given: Any, options: Any) -> Any:
         """Returns a checked example from a caller's input."""
 
     def encode(self, examples: Sequence[Any], options: Any) -> Iterable[list[Window]]:
@@ -107,13 +169,13 @@ class Pipeline(ABC, Generic[Options]):
         return text_windows(self.tokenizer, examples, options, self.max_length)
 
     @abstractmethod
-    def finish(
-        self, example: Any, windows: Sequence[Window], found: Sequence[Outputs], options: Options
+    def postprocess(
+        self, example: Any, windows: Sequence[Window], found: Sequence[Outputs], options: Any
     ) -> Any:
         """Returns the result of an example from the model's outputs for its windows."""
 
     def _stream(
-        self, inputs: Iterable[Any], options: Options, batch_size: int, ahead: int
+        self, inputs: Iterable[Any], options: Any, batch_size: int, ahead: int
     ) -> Iterator[Any]:
         """Yields results; encodes `ahead` examples, then computes their rows.
 
@@ -129,11 +191,11 @@ class Pipeline(ABC, Generic[Options]):
                 failure = error
             if not given:
                 break
-            examples = [self.example(each, options) for each in given]
+            examples = [self.preprocess(each, options) for each in given]
             encoded = list(self.encode(examples, options))
             found = iter(self._outputs([*chain.from_iterable(encoded)], batch_size))
             for example, windows in zip(examples, encoded, strict=True):
-                yield self.finish(example, windows, list(islice(found, len(windows))), options)
+                yield self.postprocess(example, windows, list(islice(found, len(windows))), options)
         if failure is not None:
             raise failure
 
@@ -168,7 +230,7 @@ class Pipeline(ABC, Generic[Options]):
             arrays[POSITIONS] = np.array([pad(each, most, 0) for each in positions], "int32")
         return arrays
 
-    def _chosen(self, options: Mapping[str, Any]) -> Options:
+    def _chosen(self, options: Mapping[str, Any]) -> Any:
         """Returns the pipeline's options, overridden by those of a call."""
         given = {
             _ALIASES.get(name, name): value
@@ -177,16 +239,174 @@ class Pipeline(ABC, Generic[Options]):
         }
         for name in _NESTED:
             given |= given.pop(name, None) or {}
-        known = [field.name for field in dataclasses.fields(self.options)]  # type: ignore[arg-type]
+        known = [field.name for field in dataclasses.fields(self.options)]
         if unknown := given.keys() - set(known):
             raise TypeError(
                 f"The options of {self.task!r} are {', '.join(known)} and batch_size. "
                 f"Received: {', '.join(sorted(unknown))}."
             )
-        return dataclasses.replace(self.options, **given)  # type: ignore[type-var]
+        return dataclasses.replace(self.options, **given)
 
 
 def _checked_size(batch_size: int) -> int:
     if batch_size < 1:
         raise UserError(f"batch_size must be 1 or more. Received: {batch_size}.")
     return batch_size
+
+
+def as_text(value: Any, name: str = "A text") -> str:
+    """Returns a str from a str, bytes in UTF-8, or a tensor of either.
+
+    Raises:
+        TypeError: `value` is none of these.
+    """
+    given = value
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "surrogateescape")
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{name} must be a str. Received: {short_repr(given)} of type {type(given).__name__}."
+        )
+    return value
+
+
+def as_texts(example: Any) -> Texts:
+    """Returns a text, a pair `(text, text_pair)`, or a dict with these keys as `Texts`.
+
+    Raises:
+        TypeError: `example` is none of these.
+    """
+    if isinstance(example, Mapping):
+        unknown = set(example) - {"text", "text_pair"}
+        if unknown or "text" not in example:
+            raise TypeError(
+                "A dict must have the keys text and text_pair. "
+                f"Received: {', '.join(map(repr, example)) or 'an empty one'}."
+            )
+        example = (example["text"], example.get("text_pair"))
+    if isinstance(example, list) or (isinstance(example, tuple) and len(example) != 2):
+        raise TypeError(
+            "A pair of texts must be a tuple of two, or a dict with text and text_pair. "
+            f"Received: {short_repr(example)}."
+        )
+    if not isinstance(example, tuple):
+        return Texts(as_text(example))
+    text, pair = example
+    return Texts(as_text(text), None if pair is None else as_text(pair, "A text_pair"))
+
+
+def row_length(
+    length: int | None, longest: int, name: str = "max_length", least: int = special_count(True)
+) -> int:
+    """Returns the maximum number of pieces in a row after checking it.
+
+    Args:
+        length: the requested length. Default: `longest`.
+        longest: the most that the model and the tokenizer support.
+        name: name of the option.
+    """
+    length = longest if length is None else length
+    if not least <= length <= longest:
+        raise UserError(
+            f"{name} must be at least {least}, and at most {longest}, which the model and the "
+            f"tokenizer support. Received: {length}."
+        )
+    return length
+
+
+def text_windows(
+    tokenizer: Any, examples: Sequence[Texts], options: TextOptions, longest: int
+) -> Iterator[list[Window]]:
+    """Yields the windows of each text or pair: one, unless the text is long."""
+    length = row_length(options.max_length, longest)
+    for is_pair, group in groupby(examples, lambda each: each.text_pair is not None):
+        texts = list(group)
+        firsts = [each.text for each in texts]
+        seconds = [each.text_pair for each in texts] if is_pair else None
+        whole = tokenizer(
+            firsts, seconds, truncation=False, split_special_tokens=True, verbose=False
+        )
+        for index, each in enumerate(texts):
+            if len(whole["input_ids"][index]) <= length:
+                yield [window(whole, index)]
+            elif options.stride is not None:
+                yield _strided(tokenizer, each, options, length)
+            else:
+                yield [_truncated(tokenizer, each, options, length)]
+
+
+def _truncated(tokenizer: Any, texts: Texts, options: TextOptions, length: int) -> Window:
+    if options.truncation is False:
+        raise UserError(
+            f"With truncation=False a text must have at most {length} pieces. "
+            f"Received: a longer one, {texts.text[:60]!r}…. Truncate it with truncation=True, or "
+            "read it in windows with stride=64."
+        )
+    if options.truncation is None:
+        warnings.warn(
+            f"Texts of more than {length} pieces are truncated. truncation=True truncates without "
+            "a warning; stride=64 reads the whole text in windows.",
+            stacklevel=2,
+        )
+    strategy = True if options.truncation is None else options.truncation
+    cut = tokenizer(*texts, truncation=strategy, max_length=length, split_special_tokens=True)
+    return Window({name: cut[name] for name in FEATURES})
+
+
+def _strided(tokenizer: Any, texts: Texts, options: TextOptions, length: int) -> list[Window]:
+    is_pair = texts.text_pair is not None
+    strategy = options.truncation if isinstance(options.truncation, str) else None
+    if is_pair and strategy in (None, "only_second"):
+        _check_first(tokenizer, texts.text, options, length)
+    cut = encode_windows(
+        tokenizer,
+        *texts,
+        truncation=strategy or ("only_second" if is_pair else True),
+        max_length=length,
+        stride=options.stride,
+    )
+    return [window(cut, index) for index in range(len(cut["input_ids"]))]
+
+
+def _check_first(tokenizer: Any, text: str, options: TextOptions, length: int) -> None:
+    """Checks that each window has room for new pieces of the second text."""
+    ids = tokenizer(
+        text,
+        add_special_tokens=False,
+        truncation=False,
+        split_special_tokens=True,
+        verbose=False,
+    )
+    count = len(ids["input_ids"])
+    if count >= length - special_count(True) - (options.stride or 0):
+        raise UserError(
+            "With stride only the second text of a pair is read in windows; each window must have "
+            "room for the whole first text, and more than stride pieces of the second. Received: "
+            f"{count} pieces, stride={options.stride}, {length} a window. Without stride both "
+            "texts are truncated."
+        )
+
+
+def encode_windows(tokenizer: Any, *texts: Any, **options: Any) -> Any:
+    """Returns the encoding of a text or pair, in as many rows as needed, from its start to its end.
+
+    Raises:
+        UserError: the stride, or the text that isn't cut, is too long for a window.
+    """
+    try:
+        return tokenizer(
+            *texts,
+            return_overflowing_tokens=True,
+            truncation_side="right",
+            split_special_tokens=True,
+            **options,
+        )
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def window(encoding: Mapping[str, Any], index: int, details: Any = None) -> Window:
+    """Returns one row of a batch encoding."""
+    return Window({name: encoding[name][index] for name in FEATURES}, details)

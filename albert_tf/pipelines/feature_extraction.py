@@ -8,36 +8,13 @@ import numpy as np
 
 from albert_tf.errors import UserError
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.pipelines.base import Outputs, Pipeline
-from albert_tf.pipelines.texts import TextOptions, Texts, Window, as_text
+from albert_tf.pipelines.base import Outputs, Pipeline, TextOptions, Texts, Window, as_text
 
 POOLINGS: Final = (None, "mean", "cls", "pooler")
 EDGE: Final = 1  # number of special tokens at each end of a row
 
 
-@dataclasses.dataclass(frozen=True)
-class FeatureExtractionOptions(TextOptions):
-    """The options of feature extraction.
-
-    Attributes:
-        return_tensors: return NumPy arrays instead of lists.
-        pooling: None for the states of all positions, "mean" for their mean (special tokens
-            included), "cls" for the state of `[CLS]`, "pooler" for the pooler's output.
-    """
-
-    return_tensors: bool | str = False
-    pooling: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.pooling not in POOLINGS:
-            raise UserError(
-                f"pooling must be one of {', '.join(map(str, POOLINGS))}. "
-                f"Received: {self.pooling!r}."
-            )
-
-
-class FeatureExtractionPipeline(Pipeline[FeatureExtractionOptions]):
+class FeatureExtractionPipeline(Pipeline):
     """Returns nested lists `[1, T, H]` for a text, special tokens included; `[H]` with `pooling`.
 
     With `stride`, each piece's state comes from the window in which it has more context, so that T
@@ -50,19 +27,39 @@ class FeatureExtractionPipeline(Pipeline[FeatureExtractionOptions]):
     >>> embed("A quiet delight.").shape
     (256,)
 
-    Args: see `Pipeline`, and `FeatureExtractionOptions` for the options. The pipeline uses the
+    Args: see `Pipeline`, and `Options` for the options. The pipeline uses the
         encoder of any task's model.
     """
 
     task = "feature-extraction"
     models = (PreTrainedModel,)
-    options_type = FeatureExtractionOptions
+
+    @dataclasses.dataclass(frozen=True)
+    class Options(TextOptions):
+        """The options of feature extraction.
+
+        Attributes:
+            return_tensors: return NumPy arrays instead of lists.
+            pooling: None for the states of all positions, "mean" for their mean (special tokens
+                included), "cls" for the state of `[CLS]`, "pooler" for the pooler's output.
+        """
+
+        return_tensors: bool | str = False
+        pooling: str | None = None
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.pooling not in POOLINGS:
+                raise UserError(
+                    f"pooling must be one of {', '.join(map(str, POOLINGS))}. "
+                    f"Received: {self.pooling!r}."
+                )
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
         super().__init__(getattr(model, "albert", model), tokenizer, batch_size, **options)
         self._whole = model
 
-    def example(self, given: Any, options: FeatureExtractionOptions) -> Texts:
+    def preprocess(self, given: Any, options: Options) -> Texts:
         if options.pooling == "pooler" and (
             self.model.pooler is None or "pooler" in self._whole.untrained_parts()
         ):
@@ -72,12 +69,12 @@ class FeatureExtractionPipeline(Pipeline[FeatureExtractionOptions]):
             )
         return Texts(as_text(given))
 
-    def finish(
+    def postprocess(
         self,
         example: Texts,
         windows: Sequence[Window],
         found: Sequence[Outputs],
-        options: FeatureExtractionOptions,
+        options: Options,
     ) -> Any:
         states = [
             each["last_hidden_state"][: window.length]

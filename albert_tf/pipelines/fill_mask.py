@@ -11,8 +11,16 @@ from scipy.special import softmax
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
-from albert_tf.pipelines.base import POSITIONS, Outputs, Pipeline
-from albert_tf.pipelines.texts import FEATURES, TextOptions, Window, as_text, row_length
+from albert_tf.pipelines.base import (
+    FEATURES,
+    POSITIONS,
+    Outputs,
+    Pipeline,
+    TextOptions,
+    Window,
+    as_text,
+    row_length,
+)
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.encoding import special_count
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
@@ -20,28 +28,7 @@ from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 logger = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True)
-class FillMaskOptions(TextOptions):
-    """The options of mask filling.
-
-    Attributes:
-        top_k: number of pieces, best first.
-        targets: pieces of the vocabulary, or their ids, to choose among. A word of a SentencePiece
-            vocabulary begins with "▁". A target that isn't a piece is replaced by its first piece.
-    """
-
-    top_k: int = 5
-    targets: str | int | Sequence[str | int] | np.ndarray | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.top_k, Integral) or self.top_k < 1:
-            raise UserError(f"top_k must be 1 or more. Received: {self.top_k!r}.")
-        if isinstance(self.targets, Sequence | np.ndarray) and not len(self.targets):
-            raise UserError("targets must be one piece or more. Received: none.")
-
-
-class FillMaskPipeline(Pipeline[FillMaskOptions]):
+class FillMaskPipeline(Pipeline):
     """Returns `[{"score": …, "token": …, "token_str": …, "sequence": …}]` for a text with `[MASK]`.
 
     Several masks give a list of such lists; each mask is filled independently. A list of one text
@@ -56,18 +43,38 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
     >>> [sorted(each) for each in fill("The [MASK] is open.")]
     [['score', 'sequence', 'token', 'token_str'], ['score', 'sequence', 'token', 'token_str']]
 
-    Args: see `Pipeline`, and `FillMaskOptions` for the options.
+    Args: see `Pipeline`, and `Options` for the options.
     """
 
     task = "fill-mask"
     models = (AlbertForMaskedLM, AlbertForPreTraining)
-    options_type = FillMaskOptions
+
+    @dataclasses.dataclass(frozen=True)
+    class Options(TextOptions):
+        """The options of mask filling.
+
+        Attributes:
+            top_k: number of pieces, best first.
+            targets: tokens of the vocabulary, or their ids, to choose among. A word of a
+                SentencePiece vocabulary begins with "▁". A target that isn't a token is replaced by
+                its first token.
+        """
+
+        top_k: int = 5
+        targets: str | int | Sequence[str | int] | np.ndarray | None = None
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if not isinstance(self.top_k, Integral) or self.top_k < 1:
+                raise UserError(f"top_k must be 1 or more. Received: {self.top_k!r}.")
+            if isinstance(self.targets, Sequence | np.ndarray) and not len(self.targets):
+                raise UserError("targets must be one piece or more. Received: none.")
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         found = super().__call__(inputs, batch_size=batch_size, **options)
         return found[0] if isinstance(inputs, list) and len(inputs) == 1 else found
 
-    def example(self, given: Any, options: FillMaskOptions) -> list[int]:
+    def preprocess(self, given: Any, options: Options) -> list[int]:
         """Returns the ids of a text, special tokens included."""
         text = as_text(given)
         ids = list(
@@ -86,18 +93,16 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
             )
         return self._closed_up(ids)
 
-    def encode(
-        self, examples: Sequence[list[int]], options: FillMaskOptions
-    ) -> Iterable[list[Window]]:
+    def encode(self, examples: Sequence[list[int]], options: Options) -> Iterable[list[Window]]:
         length = row_length(options.max_length, self.max_length)
         return [self._windows(ids, length) for ids in examples]
 
-    def finish(
+    def postprocess(
         self,
         example: list[int],
         windows: Sequence[Window],
         found: Sequence[Outputs],
-        options: FillMaskOptions,
+        options: Options,
     ) -> Any:
         targets = None if options.targets is None else np.array(options.targets)
         output = self.model.targets["labels"]
@@ -141,7 +146,7 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
         mask: int,
         odds: np.ndarray,
         targets: np.ndarray | None,
-        options: FillMaskOptions,
+        options: Options,
     ) -> list[dict[str, Any]]:
         candidates = np.arange(len(odds)) if targets is None else targets
         best = np.argsort(-odds[candidates], kind="stable")[: options.top_k]
@@ -159,12 +164,14 @@ class FillMaskPipeline(Pipeline[FillMaskOptions]):
             )
         return ranked
 
-    def _chosen(self, options: Mapping[str, Any]) -> FillMaskOptions:
+    def _chosen(self, options: Mapping[str, Any]) -> Options:
         chosen = super()._chosen(options)
         if chosen.targets is None:
             return chosen
-        given = chosen.targets
-        names = [given] if isinstance(given, str | Integral) else np.asarray(given, object).ravel()
+        given: Any = chosen.targets
+        names: Any = (
+            [given] if isinstance(given, str | Integral) else np.asarray(given, object).ravel()
+        )
         ids = tuple(dict.fromkeys(self._target_id(name) for name in names))
         return dataclasses.replace(chosen, targets=ids)
 

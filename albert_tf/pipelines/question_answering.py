@@ -9,8 +9,7 @@ from scipy.special import expit
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.models import AlbertForQuestionAnswering
-from albert_tf.pipelines.base import Outputs, Pipeline
-from albert_tf.pipelines.texts import FEATURES, Window, as_text, row_length
+from albert_tf.pipelines.base import FEATURES, Outputs, Pipeline, Window, as_text, row_length
 from albert_tf.text.answers import (
     CLS,
     MAX_QUESTION,
@@ -31,39 +30,6 @@ LENGTH: Final = 384  # pieces
 SPARE: Final = 10  # spans to examine beyond twice `top_k`, because several may be one answer
 
 
-@dataclasses.dataclass(frozen=True)
-class QuestionAnsweringOptions:
-    """The options of question answering.
-
-    Attributes:
-        top_k: number of answers, best first; 1 returns a dict instead of a list.
-        max_answer_len: maximum number of pieces in an answer.
-        handle_impossible_answer: allow "no answer" as a result: `""`, from 0 to 0. Default: only
-            if fine-tuning chose a threshold for it (`config.thresholds`).
-        align_to_words: extend answers to whole words.
-        doc_stride: number of pieces that the context's windows share. Default: 128, but at most
-            half a window.
-        max_seq_len: maximum number of pieces in a window, question included. Default: 384, or the
-            most that the model and the tokenizer support.
-        max_question_len: maximum number of pieces to read of the question; at most half a window.
-        padding: accepted for compatibility with Hugging Face, and ignored.
-    """
-
-    top_k: int = 1
-    max_answer_len: int = 15
-    handle_impossible_answer: bool | None = None
-    align_to_words: bool = True
-    doc_stride: int | None = None
-    max_seq_len: int | None = None
-    max_question_len: int = MAX_QUESTION
-    padding: Any = None
-
-    def __post_init__(self) -> None:
-        for name in ("top_k", "max_answer_len", "max_question_len"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be 1 or more. Received: {getattr(self, name)}.")
-
-
 class Question(NamedTuple):
     """A question and its context."""
 
@@ -71,7 +37,7 @@ class Question(NamedTuple):
     context: str
 
 
-class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
+class QuestionAnsweringPipeline(Pipeline):
     """Returns `{"score": …, "start": …, "end": …, "answer": …}`; `answer` is `context[start:end]`.
 
     Takes `question=` and `context=` (texts, or lists of them), or dicts with these keys. A long
@@ -92,13 +58,45 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
     >>> sorted(ask(question="Where is it?", context="It is in the harbour."))
     ['answer', 'end', 'score', 'start']
 
-    Args: see `Pipeline`, and `QuestionAnsweringOptions` for the options.
+    Args: see `Pipeline`, and `Options` for the options.
     Source: google-research/albert, run_squad_v1.py and run_squad_v2.py.
     """
 
     task = "question-answering"
     models = (AlbertForQuestionAnswering,)
-    options_type = QuestionAnsweringOptions
+
+    @dataclasses.dataclass(frozen=True)
+    class Options:
+        """The options of question answering.
+
+        Attributes:
+            top_k: number of answers, best first; 1 returns a dict instead of a list.
+            max_answer_len: maximum number of pieces in an answer.
+            handle_impossible_answer: allow "no answer" as a result: `""`, from 0 to 0. Default:
+                only if fine-tuning chose a threshold for it (`config.thresholds`).
+            align_to_words: extend answers to whole words.
+            doc_stride: number of pieces that the context's windows share. Default: 128, but at most
+                half a window.
+            max_seq_len: maximum number of tokens in a window, question included. Default: 384, or
+                the most that the model and the tokenizer support.
+            max_question_len: maximum number of tokens to read of the question; at most half a
+                window.
+            padding: accepted for compatibility with Hugging Face, and ignored.
+        """
+
+        top_k: int = 1
+        max_answer_len: int = 15
+        handle_impossible_answer: bool | None = None
+        align_to_words: bool = True
+        doc_stride: int | None = None
+        max_seq_len: int | None = None
+        max_question_len: int = MAX_QUESTION
+        padding: Any = None
+
+        def __post_init__(self) -> None:
+            for name in ("top_k", "max_answer_len", "max_question_len"):
+                if getattr(self, name) < 1:
+                    raise UserError(f"{name} must be 1 or more. Received: {getattr(self, name)}.")
 
     def __call__(
         self,
@@ -117,7 +115,7 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
             )
         return super().__call__(inputs, batch_size=batch_size, **options)
 
-    def example(self, given: Any, options: QuestionAnsweringOptions) -> Question:
+    def preprocess(self, given: Any, options: Options) -> Question:
         if isinstance(given, tuple) and len(given) == 2:
             given = dict(zip(Question._fields, given, strict=True))
         if not isinstance(given, Mapping):
@@ -137,9 +135,7 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
                 raise UserError(f"A {name} must not be empty. Received: {short_repr(parts[-1])}.")
         return Question(*parts)
 
-    def encode(
-        self, examples: Sequence[Question], options: QuestionAnsweringOptions
-    ) -> Iterable[list[Window]]:
+    def encode(self, examples: Sequence[Question], options: Options) -> Iterable[list[Window]]:
         length = min(self.max_length, LENGTH)
         if options.max_seq_len is not None:
             length = row_length(options.max_seq_len, self.max_length, "max_seq_len", SPECIAL + 1)
@@ -153,12 +149,12 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
         )
         return [[_window(row) for row in rows] for rows in encoded]
 
-    def finish(
+    def postprocess(
         self,
         example: Question,
         windows: Sequence[Window],
         found: Sequence[Outputs],
-        options: QuestionAnsweringOptions,
+        options: Options,
     ) -> Any:
         nulls, answers, best_scores = [], [], []
         for each_window, outputs in zip(windows, found, strict=True):
@@ -179,7 +175,7 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
         return ranked[0] if options.top_k == 1 else ranked[: options.top_k]
 
     def _spans(
-        self, window: Window, outputs: Outputs, options: QuestionAnsweringOptions
+        self, window: Window, outputs: Outputs, options: Options
     ) -> tuple[list[Span], float]:
         """Returns a window's best spans, and the probability of no answer."""
         count, longest = 2 * options.top_k + SPARE, options.max_answer_len
@@ -201,7 +197,7 @@ class QuestionAnsweringPipeline(Pipeline[QuestionAnsweringOptions]):
         ranked: list[dict[str, Any]],
         none: dict[str, Any],
         odds: float,
-        options: QuestionAnsweringOptions,
+        options: Options,
     ) -> list[dict[str, Any]]:
         """Adds "" to the answers if the options allow it, or if there is no other answer."""
         config, may_be_none = self.model.config, options.handle_impossible_answer

@@ -1,4 +1,4 @@
-"""Labels for texts and pairs of texts."""
+"""Labels with their scores for texts and pairs of texts, and for the order of a pair."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.pipelines.base import Outputs, Pipeline
-from albert_tf.pipelines.texts import TextOptions, Texts, Window, as_texts
+from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.pipelines.base import Outputs, Pipeline, TextOptions, Texts, Window, as_texts
 
 BEST: Final = "best"
+ORDERS: Final = ("in_order", "swapped")  # by `sentence_order_label`
 _FUNCTIONS: Final = {
     "sigmoid": expit,
     "softmax": softmax,
@@ -20,31 +20,7 @@ _FUNCTIONS: Final = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class TextClassificationOptions(TextOptions):
-    """The options of text classification.
-
-    Attributes:
-        top_k: number of labels, best first; None for all; "best" for the best one without a list.
-        function_to_apply: function from logits to scores: "softmax", "sigmoid" or "none". Default:
-            "none" for regression, "sigmoid" for multi-label models, otherwise "softmax".
-    """
-
-    top_k: int | str | None = BEST
-    function_to_apply: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.top_k not in (BEST, None) and not (isinstance(self.top_k, int) and self.top_k > 0):
-            raise UserError(f"top_k must be 1 or more, or None for all. Received: {self.top_k!r}.")
-        name = self.function_to_apply
-        if name not in (None, "default") and name not in _FUNCTIONS:
-            raise UserError(
-                f"function_to_apply must be one of {', '.join(_FUNCTIONS)}. Received: {name!r}."
-            )
-
-
-class TextClassificationPipeline(Pipeline[TextClassificationOptions]):
+class TextClassificationPipeline(Pipeline):
     """Returns labels with their scores: `[{"label": …, "score": …}]`.
 
     A text gives a list of one dict, or of `top_k`; a list of texts gives a list of dicts, or with
@@ -61,33 +37,61 @@ class TextClassificationPipeline(Pipeline[TextClassificationOptions]):
     >>> TextClassificationPipeline(model, tokenizer)("A quiet delight.")
     [{'label': 'LABEL_...', 'score': ...}]
 
-    Args: see `Pipeline`, and `TextClassificationOptions` for the options.
+    Args: see `Pipeline`, and `Options` for the options.
     """
 
     task = "text-classification"
     models = (AlbertForSequenceClassification,)
-    options_type = TextClassificationOptions
+
+    @dataclasses.dataclass(frozen=True)
+    class Options(TextOptions):
+        """The options of text classification.
+
+        Attributes:
+            top_k: number of labels, best first; None for all; "best" for the best label without a
+                list.
+            function_to_apply: function from logits to scores: "softmax", "sigmoid" or "none".
+                Default: "none" for regression, "sigmoid" for multi-label models, otherwise
+                "softmax".
+        """
+
+        top_k: int | str | None = BEST
+        function_to_apply: str | None = None
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.top_k not in (BEST, None) and not (
+                isinstance(self.top_k, int) and self.top_k > 0
+            ):
+                raise UserError(
+                    f"top_k must be 1 or more, or None for all. Received: {self.top_k!r}."
+                )
+            name = self.function_to_apply
+            if name not in (None, "default") and name not in _FUNCTIONS:
+                raise UserError(
+                    f"function_to_apply must be one of {', '.join(_FUNCTIONS)}. Received: {name!r}."
+                )
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         found = super().__call__(inputs, batch_size=batch_size, **options)
         return [found] if isinstance(inputs, str) and "top_k" not in options else found
 
-    def _chosen(self, options: Mapping[str, Any]) -> TextClassificationOptions:
+    def _chosen(self, options: Mapping[str, Any]) -> Options:
         given = dict(options)
         every = given.pop("return_all_scores", None)  # top_k's name in transformers before 4.20
         if every is not None:
             given.setdefault("top_k", None if every else BEST)
         return super()._chosen(given)
 
-    def example(self, given: Any, options: TextClassificationOptions) -> Texts:
+    def preprocess(self, given: Any, options: Options) -> Texts:
         return as_texts(given)
 
-    def finish(
+    def postprocess(
         self,
         example: Texts,
         windows: Sequence[Window],
         found: Sequence[Outputs],
-        options: TextClassificationOptions,
+        options: Options,
     ) -> Any:
         function = _FUNCTIONS[self._function(options)]
         scores = np.mean([function(each["logits"]) for each in found], axis=0)
@@ -96,8 +100,47 @@ class TextClassificationPipeline(Pipeline[TextClassificationOptions]):
         ranked = [{"label": labels[index], "score": float(scores[index])} for index in order]
         return ranked[0] if isinstance(options.top_k, str) else ranked[: options.top_k]
 
-    def _function(self, options: TextClassificationOptions) -> str:
+    def _function(self, options: Options) -> str:
         if options.function_to_apply not in (None, "default"):
             return str(options.function_to_apply)
         functions = {"regression": "none", "multi_label_classification": "sigmoid"}
         return functions.get(self.model.problem_type, "softmax")
+
+
+class SentenceOrderPipeline(Pipeline):
+    """Returns `{"label": "in_order" or "swapped", "score": …}` for a pair of texts.
+
+    Example:
+
+    >>> from albert_tf import pipeline
+    >>> order = pipeline("sentence-order", "small")
+    >>> order(("He opened the door.", "Then he went in."))
+    {'label': ..., 'score': ...}
+
+    Args: see `Pipeline`, and `TextOptions` for the options.
+    Source: sentence order prediction, ALBERT, arXiv 1909.11942, section 3.1.
+    """
+
+    task = "sentence-order"
+    models = (AlbertForPreTraining,)
+    Options = TextOptions
+
+    def preprocess(self, given: Any, options: TextOptions) -> Texts:
+        texts = as_texts(given)
+        if texts.text_pair is None:
+            raise UserError(
+                "Sentence order needs a pair of texts: (first, second). "
+                f"Received: one text, {texts.text[:60]!r}."
+            )
+        return texts
+
+    def postprocess(
+        self,
+        example: Texts,
+        windows: Sequence[Window],
+        found: Sequence[Outputs],
+        options: TextOptions,
+    ) -> dict[str, Any]:
+        odds = sum(softmax(each["sop_logits"]) for each in found) / len(found)
+        best = int(odds.argmax())
+        return {"label": ORDERS[best], "score": float(odds[best])}

@@ -1,17 +1,19 @@
 """Labels for the pieces of a text, and entities that group them."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 from scipy.special import softmax
 
 from albert_tf.errors import UserError, short_repr
+from albert_tf.evaluation.entities import parsed
 from albert_tf.models import AlbertForTokenClassification
-from albert_tf.pipelines.base import Outputs, Pipeline
-from albert_tf.pipelines.entities import STRATEGIES, Piece, entities, tokens, without_overlaps
-from albert_tf.pipelines.texts import (
+from albert_tf.pipelines.base import (
+    Outputs,
+    Pipeline,
     Window,
     WindowOptions,
     as_text,
@@ -21,35 +23,36 @@ from albert_tf.pipelines.texts import (
 )
 from albert_tf.text.encoding import default_stride, special_count
 
+STRATEGIES: Final = ("none", "simple", "first", "average", "max")
 SPECIAL: Final = special_count(False)
 
 
-@dataclasses.dataclass(frozen=True)
-class TokenClassificationOptions(WindowOptions):
-    """The options of token classification.
+class Piece(NamedTuple):
+    """A piece of a text with its scores.
 
     Attributes:
-        aggregation_strategy: "none" returns every piece; "simple" groups neighbours of one kind;
-            "first", "average" and "max" do so after giving all pieces of a word one label.
-        ignore_labels: labels to leave out of the result. None for none.
-        is_split_into_words: each text is a list of words.
-        delimiter: string between words, in the text that `start` and `end` refer to.
+        token: the piece.
+        scores: `[C]`, the probability of each label.
+        start, end: the piece's characters in the text.
+        position: the piece's position; `[CLS]` has 0.
+        continues: whether the piece belongs to the word of the one before.
     """
 
-    aggregation_strategy: str = "none"
-    ignore_labels: Sequence[str] | None = ("O",)
-    is_split_into_words: bool = False
-    delimiter: str = " "
+    token: str
+    scores: np.ndarray
+    start: int
+    end: int
+    position: int
+    continues: bool
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.ignore_labels is None:
-            object.__setattr__(self, "ignore_labels", ())
-        if self.aggregation_strategy not in STRATEGIES:
-            raise UserError(
-                f"aggregation_strategy must be one of {', '.join(STRATEGIES)}. "
-                f"Received: {self.aggregation_strategy!r}."
-            )
+
+class Tagged(NamedTuple):
+    """Characters with a label."""
+
+    label: str
+    score: float
+    start: int
+    end: int
 
 
 class _Text(NamedTuple):
@@ -60,7 +63,7 @@ class _Text(NamedTuple):
     starts: tuple[int, ...] = (0,)
 
 
-class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
+class TokenClassificationPipeline(Pipeline):
     """Returns the entities of a text, with `start` and `end` in its characters.
 
     Without aggregation: `{"entity", "score", "index", "word", "start", "end"}` for every piece;
@@ -77,12 +80,39 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
     >>> [each["word"] for each in tag("Ada Lovelace", ignore_labels=None)][0]
     '▁ada'
 
-    Args: see `Pipeline`, and `TokenClassificationOptions` for the options.
+    Args: see `Pipeline`, and `Options` for the options.
     """
 
     task = "token-classification"
     models = (AlbertForTokenClassification,)
-    options_type = TokenClassificationOptions
+
+    @dataclasses.dataclass(frozen=True)
+    class Options(WindowOptions):
+        """The options of token classification.
+
+        Attributes:
+            aggregation_strategy: "none" returns every token; "simple" groups neighbours of one
+                kind; "first", "average" and "max" do so after giving all tokens of a word one
+                label.
+            ignore_labels: labels to leave out of the result. None for none.
+            is_split_into_words: each text is a list of words.
+            delimiter: string between words, in the text that `start` and `end` refer to.
+        """
+
+        aggregation_strategy: str = "none"
+        ignore_labels: Sequence[str] | None = ("O",)
+        is_split_into_words: bool = False
+        delimiter: str = " "
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.ignore_labels is None:
+                object.__setattr__(self, "ignore_labels", ())
+            if self.aggregation_strategy not in STRATEGIES:
+                raise UserError(
+                    f"aggregation_strategy must be one of {', '.join(STRATEGIES)}. "
+                    f"Received: {self.aggregation_strategy!r}."
+                )
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         is_words = self._chosen(options).is_split_into_words
@@ -90,7 +120,7 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
             inputs = [inputs]
         return super().__call__(inputs, batch_size=batch_size, **options)
 
-    def example(self, given: Any, options: TokenClassificationOptions) -> _Text:
+    def preprocess(self, given: Any, options: Options) -> _Text:
         if not options.is_split_into_words:
             return _Text(as_text(given))
         if not isinstance(given, list | tuple):
@@ -102,9 +132,7 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
         lengths = (len(word) + len(options.delimiter) for word in words)
         return _Text(options.delimiter.join(words), words, tuple(accumulate(lengths, initial=0)))
 
-    def encode(
-        self, examples: Sequence[_Text], options: TokenClassificationOptions
-    ) -> Iterable[list[Window]]:
+    def encode(self, examples: Sequence[_Text], options: Options) -> Iterable[list[Window]]:
         length = row_length(options.max_length, self.max_length)
         stride = default_stride(length) if options.stride is None else options.stride
         for example in examples:
@@ -123,12 +151,12 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
                 for index, start in enumerate(first[: len(encoding["input_ids"])])
             ]
 
-    def finish(
+    def postprocess(
         self,
         example: _Text,
         windows: Sequence[Window],
         found: Sequence[Outputs],
-        options: TokenClassificationOptions,
+        options: Options,
     ) -> list[dict[str, Any]]:
         labels, strategy = self.model.config.labels, options.aggregation_strategy
         results = []
@@ -147,7 +175,7 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
         wanted = [each for each in results if each[name] not in (options.ignore_labels or ())]
         return without_overlaps(wanted) if len(windows) > 1 else wanted
 
-    def _chosen(self, options: Mapping[str, Any]) -> TokenClassificationOptions:
+    def _chosen(self, options: Mapping[str, Any]) -> Options:
         given = dict(options)
         # Names of the strategy in transformers before 5.
         is_grouped = given.pop("grouped_entities", None)
@@ -184,3 +212,117 @@ class TokenClassificationPipeline(Pipeline[TokenClassificationOptions]):
                 position=first + at,
                 continues=words[at] == words[at - 1] and not is_unknown,
             )
+
+
+_WORD_SCORES: Final[dict[str, Callable[[Sequence[Piece]], np.ndarray]]] = {
+    "first": lambda word: word[0].scores,
+    "max": lambda word: max(word, key=lambda piece: piece.scores.max()).scores,
+    "average": lambda word: np.mean([piece.scores for piece in word], axis=0),
+}
+
+
+def tokens(pieces: Iterable[Piece], labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns each piece with its highest-scoring label."""
+    return [
+        {
+            "entity": labels[best],
+            "score": float(piece.scores[best]),
+            "index": piece.position,
+            "word": piece.token,
+            "start": piece.start,
+            "end": piece.end,
+        }
+        for piece in pieces
+        for best in [int(piece.scores.argmax())]
+    ]
+
+
+def entities(
+    pieces: Sequence[Piece], labels: Sequence[str], strategy: str, text: str
+) -> list[dict[str, Any]]:
+    """Groups neighbours of one kind to entities, which share no character.
+
+    Args:
+        strategy: "simple" uses each piece's own label; pieces of one character, as of "½", have the
+            label of their mean scores. The others give all pieces of a word one
+            label: "first" its first piece's, "average" the label of their mean scores, "max" the
+            label of the piece with the highest score.
+    """
+    is_simple = strategy == "simple"
+    units = _units(pieces) if is_simple else words(pieces)
+    scores = [_WORD_SCORES["average" if is_simple else strategy](unit) for unit in units]
+    tagged = [
+        Tagged(labels[int(each.argmax())], float(each.max()), unit[0].start, unit[-1].end)
+        for unit, each in zip(units, scores, strict=True)
+    ]
+    found = [_entity(group, text) for group in grouped(tagged, labels)]
+    return [entity for entity in found if entity["word"]]
+
+
+def words(pieces: Iterable[Piece]) -> list[list[Piece]]:
+    """Returns the pieces of each word; those of one character are never apart."""
+    return _units(pieces, lambda piece: piece.continues)
+
+
+def _units(
+    pieces: Iterable[Piece], joins: Callable[[Piece], bool] = lambda piece: False
+) -> list[list[Piece]]:
+    """Returns runs of pieces, where a piece joins the one before, or shares a character with it."""
+    found: list[list[Piece]] = []
+    for piece in pieces:
+        if found and (joins(piece) or piece.start < found[-1][-1].end):
+            found[-1].append(piece)
+        else:
+            found.append([piece])
+    return found
+
+
+def grouped(tagged: Sequence[Tagged], labels: Sequence[str]) -> list[list[Tagged]]:
+    """Returns runs of one kind, "O" included; `labels` are all of the model's.
+
+    "B-" and "S-" begin a new run, and so does the label after "E-" and "S-"; a label without
+    prefix counts as "I-".
+    """
+    known = parsed(labels)
+    groups = [[tagged[0]]] if tagged else []
+    for last, each in pairwise(tagged):
+        if known[each.label].continues(known[last.label]):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+def _entity(group: Sequence[Tagged], text: str) -> dict[str, Any]:
+    start, end = group[0].start, group[-1].end
+    covered = text[start:end]  # A piece may be white space alone.
+    start += len(covered) - len(covered.lstrip())
+    word = covered.strip()
+    return {
+        "entity_group": group[0].label.split("-", 1)[-1],
+        "score": float(np.mean([each.score for each in group])),
+        "word": word,
+        "start": start,
+        "end": start + len(word),
+    }
+
+
+def without_overlaps(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the longest of overlapping entities, or the highest-scoring of equal length."""
+    result: list[dict[str, Any]] = []
+    for each in sorted(found, key=lambda one: one["start"]):
+        if result and _overlap(result[-1], each):
+            result[-1] = max(result[-1], each, key=_weight)
+        else:
+            result.append(each)
+    return result
+
+
+def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    if "index" in one:
+        return one["index"] == other["index"]
+    return one["start"] <= other["start"] < one["end"]
+
+
+def _weight(entity: dict[str, Any]) -> tuple[int, float]:
+    return entity["end"] - entity["start"], entity["score"]

@@ -10,6 +10,7 @@ import pytest
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.pipelines import (
+    CLASSES,
     FeatureExtractionPipeline,
     FillMaskPipeline,
     QuestionAnsweringPipeline,
@@ -18,7 +19,6 @@ from albert_tf.pipelines import (
     TokenClassificationPipeline,
     pipeline,
 )
-from albert_tf.pipelines.factory import CLASSES
 
 
 @pytest.mark.parametrize(
