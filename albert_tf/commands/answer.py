@@ -113,8 +113,7 @@ def _questions(options: OPTIONS) -> Iterator[dict[str, Any]]:
         return _rows(options.input)
     context = options.context
     if options.context_file is not None:
-        from albert_tf.data.corpus.lines import LONGEST_LINE
-        from albert_tf.data.corpus.reading import text_lines
+        from albert_tf.data.corpus.reading import LONGEST_LINE, text_lines
 
         content = bytearray()
         for line in text_lines(options.context_file):

@@ -107,7 +107,7 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
     """Draws passages from the corpus, and prints how much was read and drawn."""
     from collections import Counter
 
-    from albert_tf.data.corpus.sample import sample
+    from albert_tf.data.corpus.documents import sample
 
     counts: Counter[str] = Counter()
     corpus = part(CorpusOptions, options)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, TypeVar
 
 from albert_tf.data import hub
-from albert_tf.data.corpus.lines import LONGEST_LINE, bounded_lines
+from albert_tf.data.corpus.reading import LONGEST_LINE, bounded_lines
 from albert_tf.errors import UserError, escaped, listed, short_repr
 
 _PLAIN: Final = (".tsv", ".csv", ".jsonl", ".json")

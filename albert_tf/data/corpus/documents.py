@@ -1,7 +1,10 @@
-"""Reads the documents of a corpus, the same ones however its files are divided."""
+"""Reads the documents of a corpus, the same ones however its files are divided; draws a sample."""
 
 import codecs
 import contextlib
+import dataclasses
+import hashlib
+import heapq
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,18 +12,26 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from albert_tf.data.corpus.files import InputFile, is_gzip, open_bytes
-from albert_tf.data.corpus.json_lines import json_lines, json_text
-from albert_tf.data.corpus.lines import LONGEST_LINE
 from albert_tf.data.corpus.options import CorpusOptions
-from albert_tf.data.corpus.plain_text import passages
-from albert_tf.data.corpus.reading import Blocks, bad_line, check_head, readable
+from albert_tf.data.corpus.reading import (
+    LONGEST_LINE,
+    ByteWindow,
+    bad_line,
+    check_head,
+    json_lines,
+    json_text,
+    passages,
+    readable,
+)
 
 JSON_LINE = LONGEST_LINE  # a book on a line is cut like any long document
+PASSAGE = 4096  # most bytes of a passage in a sample, a few paragraphs: small beside any sample
+SMALLEST = 64  # bytes that a passage counts for at least, since Python takes 300 for any
 ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
 
 
 class Split(NamedTuple):
-    """A part of a file: bytes `[start, end)`. None is the end of the file."""
+    """A range of a file, bytes `[start, end)`; None is the end of the file."""
 
     file: InputFile
     start: int
@@ -32,7 +43,7 @@ class Document(NamedTuple):
 
     Attributes:
         source: `InputFile.name`.
-        offset: its place in the decompressed file. For a part of a JSON text: the place of the
+        offset: its offset in the decompressed file. For a part of a JSON text: the offset of the
             line plus the bytes of the text before the part.
         text: UTF-8, at most `max_document_bytes`; its lines end in "\\n", and none is blank.
     """
@@ -43,22 +54,22 @@ class Document(NamedTuple):
 
 
 def splits(files: Sequence[InputFile], size: int) -> list[Split]:
-    """Divides files evenly into parts of at most `size` bytes; a `.gz` is one part."""
-    found: list[Split] = []
+    """Divides files evenly into ranges of at most `size` bytes; a `.gz` isn't divided."""
+    ranges: list[Split] = []
     for file in files:
         if is_gzip(file.path):
-            found.append(Split(file, 0, None))
+            ranges.append(Split(file, 0, None))
             continue
         count = -(-file.size // size)
         bounds = [file.size * number // count for number in range(count + 1)] if count else []
-        found += [Split(file, start, end) for start, end in pairwise(bounds)]
-    return found
+        ranges += [Split(file, start, end) for start, end in pairwise(bounds)]
+    return ranges
 
 
 def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Iterator[Document]:
-    """Yields the documents of a part of a file, in order and in bounded memory.
+    """Yields the documents of a range of a file, in order and in bounded memory.
 
-    In plain text blank lines (only white space) separate documents, and the part owns those whose
+    In plain text blank lines (only white space) separate documents, and the range owns those whose
     preceding blank line begins in it. In `.jsonl` and `.jsonl.gz` a line is a document; blank lines
     of its text are dropped. A document that is too long is cut at a line end, else at white space,
     else between characters. A byte order mark is dropped.
@@ -75,12 +86,12 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
     with contextlib.closing(open_bytes(split.file.path)) as file, readable(split.file):
         if start:
             file.seek(start)
-        blocks = Blocks(file, start)
+        window = ByteWindow(file, start)
         if not split.start:
-            check_head(blocks.data, split.file)
-            if blocks.data.startswith(codecs.BOM_UTF8):
-                blocks.read_on(len(codecs.BOM_UTF8))
-        for offset, text in read(blocks, split, options, counts):
+            check_head(window.data, split.file)
+            if window.data.startswith(codecs.BOM_UTF8):
+                window.refill(len(codecs.BOM_UTF8))
+        for offset, text in read(window, split, options, counts):
             if not text:
                 counts["empty_documents"] += 1
                 continue
@@ -89,14 +100,60 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
             yield Document(split.file.name, offset, text)
 
 
+def sample(
+    files: Sequence[InputFile],
+    options: CorpusOptions,
+    limit: int,
+    seed: int,
+    counts: Counter[str],
+) -> list[Document]:
+    """Draws passages from all documents with equal probability; all passages if they are few.
+
+    A passage is a document, or a part of it of at most `PASSAGE` bytes. Its rank depends on the
+    seed, its file's name and its offset in the file alone; the passages with the lowest ranks stay.
+
+    Args:
+        limit: bytes of text in the sample; a passage counts for at least `SMALLEST`.
+        counts: gets the counts of `documents`, for passages.
+    Returns:
+        The sample, sorted by rank.
+    Raises:
+        UserError: as in `documents`.
+    """
+    options = dataclasses.replace(options, max_document_bytes=PASSAGE)
+    kept: list[tuple[int, Document]] = []  # a heap, the highest rank first
+    size, threshold = 0, 1 << 64
+    for file in files:
+        for document in documents(Split(file, 0, None), options, counts):
+            rank = _rank(seed, document)
+            if rank >= threshold:
+                continue
+            heapq.heappush(kept, (-rank, document))
+            size += _size(document)
+            while size > limit:
+                lowest, dropped = heapq.heappop(kept)
+                threshold = -lowest  # so that no later, smaller passage replaces it
+                size -= _size(dropped)
+    return [document for _, document in sorted(kept, reverse=True)]
+
+
+def _rank(seed: int, document: Document) -> int:
+    key = f"{seed}\0{document.source}\0{document.offset}".encode(errors="surrogateescape")
+    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
+
+
+def _size(document: Document) -> int:
+    return max(len(document.text), SMALLEST)
+
+
 def _is_jsonl(path: str) -> bool:
     return path.removesuffix(".gz").endswith(".jsonl")
 
 
 def _plain_texts(
-    blocks: Blocks, split: Split, options: CorpusOptions, counts: Counter[str]
+    window: ByteWindow, split: Split, options: CorpusOptions, counts: Counter[str]
 ) -> Iterator[tuple[int, bytes]]:
-    for offset, text, part in passages(blocks, split.start, split.end, options.max_document_bytes):
+    for offset, text, part in passages(window, split.start, split.end, options.max_document_bytes):
         if part == 1:
             counts["documents_cut"] += 1
         if text.isascii():
@@ -123,9 +180,9 @@ def _valid_lines(
 
 
 def _json_texts(
-    blocks: Blocks, split: Split, options: CorpusOptions, counts: Counter[str]
+    window: ByteWindow, split: Split, options: CorpusOptions, counts: Counter[str]
 ) -> Iterator[tuple[int, bytes]]:
-    for offset, line in json_lines(blocks, split.start, split.end, JSON_LINE):
+    for offset, line in json_lines(window, split.start, split.end, JSON_LINE):
         try:
             if line is None:
                 raise ValueError(f"it is longer than {JSON_LINE:,} bytes")
@@ -141,6 +198,6 @@ def _json_texts(
             yield offset, text
             continue
         counts["documents_cut"] += 1
-        within = Blocks(io.BytesIO(text), 0)
+        within = ByteWindow(io.BytesIO(text), 0)
         for place, part, _ in passages(within, 0, None, options.max_document_bytes):
             yield offset + place, part.decode().rstrip().encode()

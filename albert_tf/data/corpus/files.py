@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final, NamedTuple, cast
 
-import fsspec
-
 from albert_tf.errors import UserError
 
 GZIP_RATIO: Final = 3  # bytes of text for a byte of .gz, about
@@ -40,13 +38,13 @@ def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
     """
     sizes: dict[str, int] = {}
     for pattern in [os.fspath(pattern) for pattern in patterns]:
-        found = dict(_remote(pattern) if is_remote(pattern) else _local(pattern))
-        if not found:
+        matches = dict(_remote(pattern) if is_remote(pattern) else _local(pattern))
+        if not matches:
             raise UserError(
                 f"An input must be a file, a folder of files, or a glob. Received: {pattern!r}, "
                 "which matches no file. Mind the folder it is relative to, and its quotes."
             )
-        sizes |= found
+        sizes |= matches
     folders = zip(*(path.split("/")[:-1] for path in sizes), strict=False)
     common = sum(1 for _ in itertools.takewhile(lambda names: len(set(names)) == 1, folders))
     files = [
@@ -56,11 +54,13 @@ def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """fsspec's file system of a path or URL, and the path within it.
+    """Returns fsspec's file system of a path or URL, and the path within it.
 
     Raises:
         UserError: an unknown protocol, or its package is missing.
     """
+    import fsspec  # on demand: the command line's help needs none
+
     if not is_remote(path):
         return fsspec.filesystem("file"), path  # url_to_fs takes "::" in a name for a chain
     try:
@@ -77,24 +77,24 @@ def open_bytes(path: str) -> IO[bytes]:
 
     A damaged or truncated .gz raises EOFError, OSError or zlib.error while it is read.
     """
-    files, place = file_system(path)
+    files, inner = file_system(path)
     compression = "gzip" if is_gzip(path) else None
-    opened = files.open(place, "rb", block_size=READ_AHEAD, compression=compression)
+    opened = files.open(inner, "rb", block_size=READ_AHEAD, compression=compression)
     return cast(IO[bytes], opened)
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is a URL."""
+    """Returns whether a path is a URL."""
     return "://" in path
 
 
 def is_gzip(path: str) -> bool:
-    """Whether a file is read through gzip."""
+    """Returns whether a file is read through gzip."""
     return path.endswith(".gz")
 
 
 def text_bytes(file: InputFile) -> int:
-    """Bytes of text in a file: its size, or an estimate."""
+    """Returns the bytes of text in a file: its size, or an estimate for a `.gz`."""
     return file.size * (GZIP_RATIO if is_gzip(file.path) else 1)
 
 
@@ -117,19 +117,19 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _remote(pattern: str) -> Iterator[tuple[str, int]]:
-    files, place = file_system(pattern.rstrip("/"))
+    files, root = file_system(pattern.rstrip("/"))
     try:
-        for match in [place] if files.exists(place) else files.glob(place):
+        for match in [root] if files.exists(root) else files.glob(root):
             for path, info in files.find(match, detail=True).items():
                 inner = path.removeprefix(match).split("/")
                 if not any(name.startswith(".") for name in inner):
-                    yield _url(pattern.rstrip("/"), place, path), info["size"]
+                    yield _url(pattern.rstrip("/"), root, path), info["size"]
     except Exception as error:  # each protocol has its own
         raise UserError(
             f"An input must be readable. Received: {pattern!r}: {type(error).__name__}: {error}"
         ) from error
 
 
-def _url(pattern: str, place: str, path: str) -> str:
-    """The URL of a path, given another URL and its path on the same host."""
-    return pattern.removesuffix(place) + path
+def _url(pattern: str, inner: str, path: str) -> str:
+    """Returns the URL of a path, given another URL and its path on the same host."""
+    return pattern.removesuffix(inner) + path

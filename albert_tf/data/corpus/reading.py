@@ -1,84 +1,58 @@
-"""Reads a file a block at a time, in bounded memory; names the file and the line of its faults."""
+"""Reads text in bounded memory: lines, lines of JSON, and plain text with blank lines between.
+
+Errors name the file and the line.
+"""
 
 import codecs
 import contextlib
 import gzip
 import io
+import json
 import os
+import re
 import zlib
 from collections.abc import Iterator
-from typing import IO, Final, cast
+from typing import IO, AnyStr, Final, cast
 
 from albert_tf.data.corpus.files import InputFile, is_remote, open_bytes
-from albert_tf.data.corpus.lines import bounded_lines
 from albert_tf.errors import UserError
 
+LONGEST_LINE: Final = 16 << 20  # bytes, or characters: 16 kB of gzip may hold so many
 BLOCK: Final = 1 << 20  # bytes; a quarter or four times as much is no faster
 # UTF-32's little-endian mark begins with UTF-16's.
 UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 HEAD: Final = 4096  # a zero byte among so many bytes marks a binary file, as for grep and git
+# White space of str.isspace in UTF-8, without "\n".
+_ASCII = rb"[\t\v\f\r\x1c-\x1f ]*"
+_WIDE = (
+    rb"(?:\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80)"
+)
+_BLANK = _ASCII + rb"(?:" + _WIDE + _ASCII + rb")*"
+# The first byte excludes most lines: \xe1 to \xe3 begin white space, and much of Asia's text.
+_BLANK_LINE = re.compile(
+    rb"\n(?=[\t-\r\x1c- \xc2\xe1-\xe3])" + _ASCII + rb"(?:\n|" + _WIDE + _BLANK + rb"\n)"
+)
+_SPACE = re.compile(_BLANK.replace(rb"\t", rb"\t\n"))
+_LONGEST_SPACE = 3  # bytes
 
 
-class Blocks:
-    """The current part of a file.
-
-    Attributes:
-        data: its bytes.
-        offset: their place in the file.
-        ended: whether the file ends behind them.
-    """
-
-    def __init__(self, file: IO[bytes], offset: int):
-        self._file = file
-        self.data = b""
-        self.offset = offset
-        self.ended = False
-        self.read_on(0)
-
-    def read_on(self, keep: int) -> None:
-        """Drops the bytes before `keep`, and reads more behind the rest."""
-        kept = self.data[keep:]
-        block = self._file.read(max(BLOCK, len(kept)))  # so that all copying is linear
-        self.data = kept + block
-        self.offset += keep
-        self.ended = not block
-
-
-def check_head(head: bytes, file: InputFile, start: int = 0) -> None:
-    """Refuses a file whose beginning can't be UTF-8, where skipping lines doesn't help.
+def bounded_lines(stream: IO[AnyStr], name: object) -> Iterator[AnyStr]:
+    """Yields the lines of a stream with their ends, in bounded memory.
 
     Args:
-        start: its place in the file.
+        name: name of the file, for the message.
     Raises:
-        UserError: UTF-16, UTF-32 or a binary file.
+        UserError: a line is longer than `LONGEST_LINE`.
     """
-    if head.startswith(UTF_16):
-        raise UserError(
-            f"Text must be UTF-8. Received: {file.path}, which begins as UTF-16 or UTF-32 does. "
-            "Convert it: iconv -f utf-16 -t utf-8."
-        )
-    if b"\0" in head[:HEAD]:
-        raise UserError(
-            f"Text must be UTF-8. Received: {file.path}, with a zero byte at "
-            f"{start + head.index(0):,}. If it is UTF-16, convert it: iconv -f utf-16le -t utf-8. "
-            "If it is a binary file, leave it out of the input."
-        )
-
-
-def bad_line(file: InputFile, offset: int, fault: ValueError) -> UserError:
-    """Makes the error of the line at `offset`, with the file's name and the line's number."""
-    reason = str(fault)
-    way = "correct it"
-    if isinstance(fault, UnicodeDecodeError):
-        reason = f"the byte {fault.object[fault.start]:#04x} is not UTF-8"
-        way = "convert the file (iconv -f latin1 -t utf-8, or its encoding)"
-    elif isinstance(fault, UnicodeEncodeError):
-        reason = "half a surrogate pair in its text"
-    return UserError(
-        f"Every line must be UTF-8, and in .jsonl an object with a text. Received: {file.path}, "
-        f"line {_line_number(file, offset):,}: {reason}. {way.capitalize()}, or skip such lines "
-        "with bad_lines='skip' (--bad-lines skip)."
-    )
+    number = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise UserError(
+                f"A line must not be longer than {LONGEST_LINE:,} bytes. Received: {name}, line "
+                f"{number:,}. Break it into several, or leave the file out."
+            )
+        yield line
 
 
 def text_lines(path: str) -> Iterator[bytes]:
@@ -94,8 +68,8 @@ def text_lines(path: str) -> Iterator[bytes]:
         return _checked_lines(open(0, "rb", closefd=False), InputFile("standard input", "", 0))
     here = os.path.expanduser(path)
     if not is_remote(path) and not (os.path.exists(here) and not os.path.isdir(here)):
-        found = "is a folder" if os.path.isdir(here) else "doesn't exist"
-        raise UserError(f"An input must be a file. Received: {path}, which {found}.")
+        fault = "is a folder" if os.path.isdir(here) else "doesn't exist"
+        raise UserError(f"An input must be a file. Received: {path}, which {fault}.")
     if is_remote(path):
         stream = cast(IO[bytes], io.BufferedReader(cast(io.RawIOBase, open_bytes(path))))
     else:
@@ -105,12 +79,33 @@ def text_lines(path: str) -> Iterator[bytes]:
 
 def _checked_lines(stream: IO[bytes], file: InputFile) -> Iterator[bytes]:
     with contextlib.closing(stream), readable(file):
-        place = 0
+        offset = 0
         for line in bounded_lines(stream, file.path):
-            if place < HEAD:
-                check_head(line, file, place)
-            yield line if place else line.removeprefix(codecs.BOM_UTF8)
-            place += len(line)
+            if offset < HEAD:
+                check_head(line, file, offset)
+            yield line if offset else line.removeprefix(codecs.BOM_UTF8)
+            offset += len(line)
+
+
+def check_head(head: bytes, file: InputFile, start: int = 0) -> None:
+    """Refuses a file whose beginning can't be UTF-8, where skipping lines doesn't help.
+
+    Args:
+        start: offset of `head` in the file.
+    Raises:
+        UserError: UTF-16, UTF-32 or a binary file.
+    """
+    if head.startswith(UTF_16):
+        raise UserError(
+            f"Text must be UTF-8. Received: {file.path}, which begins as UTF-16 or UTF-32 does. "
+            "Convert it: iconv -f utf-16 -t utf-8."
+        )
+    if b"\0" in head[:HEAD]:
+        raise UserError(
+            f"Text must be UTF-8. Received: {file.path}, with a zero byte at "
+            f"{start + head.index(0):,}. If it is UTF-16, convert it: iconv -f utf-16le -t utf-8. "
+            "If it is a binary file, leave it out of the input."
+        )
 
 
 @contextlib.contextmanager
@@ -129,6 +124,22 @@ def readable(file: InputFile) -> Iterator[None]:
         ) from error
 
 
+def bad_line(file: InputFile, offset: int, fault: ValueError) -> UserError:
+    """Makes the error of the line at `offset`, with the file's name and the line's number."""
+    reason = str(fault)
+    way = "correct it"
+    if isinstance(fault, UnicodeDecodeError):
+        reason = f"the byte {fault.object[fault.start]:#04x} is not UTF-8"
+        way = "convert the file (iconv -f latin1 -t utf-8, or its encoding)"
+    elif isinstance(fault, UnicodeEncodeError):
+        reason = "half a surrogate pair in its text"
+    return UserError(
+        f"Every line must be UTF-8, and in .jsonl an object with a text. Received: {file.path}, "
+        f"line {_line_number(file, offset):,}: {reason}. {way.capitalize()}, or skip such lines "
+        "with bad_lines='skip' (--bad-lines skip)."
+    )
+
+
 def _line_number(file: InputFile, offset: int) -> int:
     """Counts the lines up to an offset."""
     number, left = 1, offset
@@ -137,3 +148,176 @@ def _line_number(file: InputFile, offset: int) -> int:
             number += block.count(b"\n")
             left -= len(block)
     return number
+
+
+class ByteWindow:
+    """The bytes of a file that are in memory.
+
+    Attributes:
+        data: the bytes.
+        offset: their offset in the file.
+        ended: whether the file ends behind them.
+    """
+
+    def __init__(self, file: IO[bytes], offset: int):
+        self._file = file
+        self.data = b""
+        self.offset = offset
+        self.ended = False
+        self.refill(0)
+
+    def refill(self, keep: int) -> None:
+        """Drops the bytes before position `keep`, and reads more behind the rest."""
+        kept = self.data[keep:]
+        block = self._file.read(max(BLOCK, len(kept)))  # so that all copying is linear
+        self.data = kept + block
+        self.offset += keep
+        self.ended = not block
+
+
+def json_lines(
+    window: ByteWindow, start: int, end: int | None, limit: int
+) -> Iterator[tuple[int, bytes | None]]:
+    """Yields the offset and the bytes of every line that begins in `[start, end)`.
+
+    Args:
+        window: placed at the byte before `start`, or at the first byte of the file.
+        start, end: offsets in the file; None is its end.
+        limit: bytes of the longest line; a longer one becomes None.
+    """
+    position = 0 if start == 0 else _skip_line(window, 0)
+    while position < len(window.data) or not window.ended:
+        offset = window.offset + position
+        if end is not None and offset >= end:
+            return
+        stop = window.data.find(b"\n", position)
+        if stop < 0 and not window.ended and len(window.data) - position <= limit:
+            window.refill(position)
+            position = 0
+            continue
+        whole = stop if stop >= 0 else len(window.data)
+        if whole - position > limit:
+            yield offset, None
+            position = _skip_line(window, position)
+        else:
+            yield offset, window.data[position:whole]
+            position = whole + 1
+
+
+def json_text(line: bytes, field: str) -> bytes:
+    """Returns the text of an object in UTF-8, without blank lines.
+
+    Raises:
+        ValueError: the line isn't UTF-8 or JSON, the object has no such field, or its value isn't
+            a string of whole characters.
+    """
+    try:
+        row = json.loads(line.decode())
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(row, dict) or field not in row:
+        fields = ", ".join(map(repr, row)) if isinstance(row, dict) else type(row).__name__
+        raise ValueError(f"no field {field!r}, but {fields[:200] or 'none'}")
+    if not isinstance(row[field], str):
+        raise ValueError(f"{field!r} is no string, but {type(row[field]).__name__}")
+    lines = [text.rstrip("\r") for text in row[field].split("\n") if text.strip()]
+    return "\n".join(lines).strip().encode()
+
+
+def _skip_line(window: ByteWindow, position: int) -> int:
+    """Returns the position behind the next line end, or the end of the file."""
+    while (stop := window.data.find(b"\n", position)) < 0:
+        if window.ended:
+            return len(window.data)
+        position = 0
+        window.refill(len(window.data))
+    return stop + 1
+
+
+def passages(
+    window: ByteWindow, start: int, end: int | None, limit: int
+) -> Iterator[tuple[int, bytes, int]]:
+    """Yields the documents whose preceding blank line begins in `[start, end)`, in parts.
+
+    So every document of a file is read once, however the file is divided. The first one
+    belongs to the reader that starts at 0.
+
+    Args:
+        window: placed at the byte before `start`, or at the first byte of the file.
+        start, end: offsets in the file; None is its end.
+        limit: bytes of the longest part.
+    Yields:
+        offset: offset of the part in the file, at a character that isn't white space.
+        text: bytes of the part, without a blank line; it may end in white space.
+        part: number of the part within the document, from 0.
+    """
+    newlines = [-2, -1] if start == 0 else []  # the last two since the last text
+    position, part = 0, None
+    while True:
+        position = _skip_space(window, position, newlines)
+        if position == len(window.data):
+            return
+        if len(newlines) == 2:
+            if end is not None and newlines[0] + 1 >= end:
+                return
+            part = 0
+        elif part is None and end is not None and window.offset + position >= end:
+            return  # within a document of an earlier reader, of gigabytes perhaps
+        position, stop = _passage(window, position, limit)
+        if part is not None:
+            yield window.offset + position, window.data[position:stop], part
+            part += 1
+        position, newlines = stop, []
+
+
+def cut(data: bytes, start: int, limit: int) -> int:
+    """Returns where to cut data that has more than `limit` (4 or more) bytes after `start`.
+
+    Prefers the last line end, then the last white space, then a boundary of two characters.
+    """
+    stop = start + limit
+    line_end = data.rfind(b"\n", start + 1, stop + 1)
+    if line_end > 0:
+        return line_end
+    space = max(data.rfind(white, start + 1, stop + 1) for white in (b" ", b"\t", b"\r"))
+    if space > 0:
+        return space
+    starts = (index for index in range(stop, stop - 4, -1) if data[index] & 0xC0 != 0x80)
+    return next(starts, stop)
+
+
+def _skip_space(window: ByteWindow, position: int, newlines: list[int]) -> int:
+    """Returns the next position that isn't white space; `newlines` gets the last two before it."""
+    while True:
+        stop = _SPACE.match(window.data, position).end()  # type: ignore[union-attr]
+        last = window.data.rfind(b"\n", position, stop)
+        if last >= 0:
+            before = window.data.rfind(b"\n", position, last)
+            if before >= 0:
+                newlines[:] = [window.offset + before]
+            newlines[:-1] = []
+            newlines.append(window.offset + last)
+        if window.ended or len(window.data) - stop >= _LONGEST_SPACE:
+            return stop
+        window.refill(stop)
+        position = 0
+
+
+def _passage(window: ByteWindow, position: int, limit: int) -> tuple[int, int]:
+    """Returns the bounds of the passage that begins at `position`, after reading on if needed.
+
+    Misses a blank line that begins within the limit and ends beyond it; the cut then falls at the
+    same position.
+    """
+    searched = position
+    while True:
+        match = _BLANK_LINE.search(window.data, searched, position + limit + 1)
+        if match:
+            return position, match.start()
+        if len(window.data) - position > limit:
+            return position, cut(window.data, position, limit)
+        if window.ended:
+            return position, len(window.data)
+        searched = max(0, window.data.rfind(b"\n", searched) - position)
+        window.refill(position)
+        position = 0

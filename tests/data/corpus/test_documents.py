@@ -1,4 +1,7 @@
-"""Documents do not depend on splits; memory is bounded; errors are clear."""
+"""Documents do not depend on splits; memory is bounded; errors are clear.
+
+The sample is bounded, seeded, fair, and independent of the order of reading.
+"""
 
 import gzip
 import json
@@ -13,7 +16,15 @@ import pytest
 
 from albert_tf.data.corpus import documents as module
 from albert_tf.data.corpus import reading
-from albert_tf.data.corpus.documents import Document, Split, documents, splits
+from albert_tf.data.corpus.documents import (
+    PASSAGE,
+    SMALLEST,
+    Document,
+    Split,
+    documents,
+    sample,
+    splits,
+)
 from albert_tf.data.corpus.files import InputFile, find_inputs
 from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.errors import UserError
@@ -183,12 +194,12 @@ def test_a_reader_within_a_long_document_stops_at_its_end(tmp_path, monkeypatch)
     path = tmp_path / "a.txt"
     path.write_bytes(b"A line.\n" * 1000)
     file, seen = InputFile(str(path), "a.txt", 8000), []
-    read_on = reading.Blocks.read_on
+    refill = reading.ByteWindow.refill
     monkeypatch.setattr(reading, "BLOCK", 64)
     monkeypatch.setattr(
-        reading.Blocks,
-        "read_on",
-        lambda self, keep: (seen.append(self.offset), read_on(self, keep)),
+        reading.ByteWindow,
+        "refill",
+        lambda self, keep: (seen.append(self.offset), refill(self, keep)),
     )
     assert not list(
         documents(Split(file, 800, 1600), CorpusOptions(max_document_bytes=50), Counter())
@@ -383,3 +394,78 @@ def test_memory_stays_bounded(tmp_path):
         assert abs(counts.get("documents", 0) - expected) <= 1, (name, counts)
         assert counts.get("documents_cut", 0) == cut, (name, counts)
         assert memory < 100, f"MB, {name}"
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Returns five files of 60 documents of 80 to 97 bytes."""
+    for name in range(5):
+        rows = [
+            f"File {name}, document {row}: {'word ' * 13}{'.' * (row % 10)}" for row in range(60)
+        ]
+        (tmp_path / f"{name}.txt").write_text("\n\n".join(rows))
+    return tmp_path
+
+
+def drawn(corpus, limit, seed=3, counts=None, **options):
+    counts = Counter() if counts is None else counts
+    return sample(find_inputs([corpus]), CorpusOptions(**options), limit, seed, counts)
+
+
+def test_all_of_a_small_corpus(corpus):
+    counts = Counter()
+    found = drawn(corpus, 1_000_000, counts=counts)
+    assert len(set(found)) == 300
+    assert counts["documents"] == 300
+    assert counts["bytes"] == sum(len(passage.text) for passage in found)
+    assert found != sorted(found, key=lambda passage: (passage.source, passage.offset))
+
+
+def test_a_sample_is_bounded_and_fair(corpus):
+    found = drawn(corpus, 9_000)
+    size = sum(len(passage.text) for passage in found)
+    assert 8_900 < size <= 9_000
+    by_file = Counter(passage.source for passage in found)
+    assert len(by_file) == 5, "none is left out"
+    assert set(found) < set(drawn(corpus, 1_000_000))
+
+
+def test_a_larger_sample_begins_with_the_smaller(corpus):
+    small, large = drawn(corpus, 4_000), drawn(corpus, 9_000)
+    assert large[: len(small)] == small
+
+
+def test_the_order_of_the_files_does_not_matter(corpus):
+    files = find_inputs([corpus])
+    assert sample(files[::-1], CorpusOptions(), 9_000, 3, Counter()) == drawn(corpus, 9_000)
+
+
+def test_another_seed_gives_another_sample(corpus):
+    assert drawn(corpus, 9_000, seed=3) == drawn(corpus, 9_000, seed=3)
+    assert set(drawn(corpus, 9_000, seed=3)) != set(drawn(corpus, 9_000, seed=4))
+
+
+def test_long_documents_come_in_passages(tmp_path):
+    (tmp_path / "a.txt").write_text("A sentence of some words. " * 1000)
+    found = drawn(tmp_path, 10_000)
+    assert len(found) in (2, 3), "the last of seven is shorter"
+    assert sum(PASSAGE - 30 < len(passage.text) <= PASSAGE for passage in found) == 2
+
+
+def test_passages_of_a_few_bytes_count_for_more(tmp_path):
+    (tmp_path / "a.txt").write_text("\n\n".join(map(str, range(1000))))
+    assert len(drawn(tmp_path, 10 * SMALLEST + 5)) == 10
+
+
+def test_a_sample_of_nothing(tmp_path):
+    (tmp_path / "a.txt").write_text("\n\n")
+    assert drawn(tmp_path, 100) == []
+
+
+def test_bad_lines_of_a_sample(corpus):
+    (corpus / "bad.txt").write_bytes(b"Good.\n\n\xff\n")
+    with pytest.raises(UserError, match="bad.txt, line 3"):
+        drawn(corpus, 100)
+    counts = Counter()
+    drawn(corpus, 100, bad_lines="skip", counts=counts)
+    assert counts["bad_lines"] == 1

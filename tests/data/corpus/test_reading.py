@@ -1,0 +1,112 @@
+"""A line has a longest length, for any reader: a kilobyte of gzip may stand for a megabyte.
+
+Plain text is divided at blank lines, and where a document is too long.
+"""
+
+import gzip
+import io
+
+import pytest
+
+from albert_tf.commands.text_options import lines
+from albert_tf.data.conll import sentences
+from albert_tf.data.corpus import reading
+from albert_tf.data.corpus.documents import JSON_LINE
+from albert_tf.data.corpus.reading import ByteWindow, bounded_lines, cut, passages
+from albert_tf.data.readers import Columns, read_examples
+from albert_tf.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def longest(monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST_LINE", 100)
+
+
+def test_every_reader_has_the_same_bound():
+    assert JSON_LINE == 16 << 20
+
+
+def test_a_line_at_the_limit_and_one_beyond():
+    for data in (b"a" * 99 + b"\n" + b"b" * 100, "é" * 99 + "\n" + "漢" * 100):
+        stream = io.BytesIO(data) if isinstance(data, bytes) else io.StringIO(data)
+        assert list(bounded_lines(stream, "x")) == data.splitlines(keepends=True)
+    beyond = io.BytesIO(b"short\n" + b"b" * 101)
+    with pytest.raises(UserError, match="longer than 100 bytes. Received: x, line 2. Break it"):
+        list(bounded_lines(beyond, "x"))
+    assert beyond.tell() == len(b"short\n") + 101
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("name", "content", "read"),
+    [
+        ("a.txt", "one\n{}\n", lambda path: list(lines(str(path)))),
+        ("a.tsv", "text\tlabel\n{}\ta\n", lambda path: read_examples(path, Columns("text"))),
+        ("a.csv", "text,label\n{},a\n", lambda path: read_examples(path, Columns("text"))),
+        (
+            "a.jsonl",
+            '{{"text": "one"}}\n{{"text": "{}"}}\n',
+            lambda path: read_examples(path, Columns("text")),
+        ),
+        ("a.conll", "one O\n{} O\n", lambda path: list(sentences(path, None, None, True))),
+    ],
+)
+def test_readers(tmp_path, name, content, read, ending):
+    def write(text):
+        data = content.format(text).encode()
+        (tmp_path / (name + ending)).write_bytes(gzip.compress(data) if ending else data)
+        return tmp_path / (name + ending)
+
+    assert read(write("b" * 50))
+    with pytest.raises(UserError, match=r"longer than 100 bytes. Received: \S+, line 2\. Break it"):
+        read(write("b" * 101))
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "before", "after"),
+    [
+        ("one\ntwo three", 9, "one", "\ntwo three"),
+        ("one\ntwo three", 3, "one", "\ntwo three"),
+        ("one two three", 9, "one two", " three"),
+        ("one\ttwo three", 6, "one", "\ttwo three"),
+        ("one\rtwothree", 6, "one", "\rtwothree"),
+        ("onetwothree", 6, "onetwo", "three"),
+        ("éééé", 5, "éé", "éé"),
+        ("😀😀😀", 7, "😀", "😀😀"),
+        ("😀😀😀", 8, "😀😀", "😀"),
+    ],
+)
+def test_cut(text, limit, before, after):
+    data = b"no\n " + text.encode()
+    stop = cut(data, 4, limit)
+    assert (data[4:stop].decode(), data[stop:].decode()) == (before, after)
+
+
+def test_invalid_utf_8_is_cut_too():
+    assert cut(b"\x80" * 20, 2, 5) == 7
+
+
+@pytest.mark.parametrize("white", [chr(code) for code in range(0x110000) if chr(code).isspace()])
+def test_a_line_of_any_white_space_is_blank(white):
+    text = f"One.\n{white}{white}\nTwo."
+    found = list(passages(ByteWindow(io.BytesIO(text.encode()), 0), 0, None, 100))
+    second = 4 + len(f"\n{white}{white}\n".encode())
+    assert found == [(0, b"One.", 0), (second, b"Two.", 0)]
+
+
+def test_other_lines_are_not_blank():
+    for code in range(33, 0x3100):
+        if not chr(code).isspace():
+            text = f"One.\n{chr(code)}\nTwo.".encode()
+            assert list(passages(ByteWindow(io.BytesIO(text), 0), 0, None, 100)) == [(0, text, 0)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found"),
+    [(0, 8, ["One"]), (8, 9, ["Two"]), (0, 9, ["One", "Two"]), (9, 99, ["Six"]), (16, 17, ["Six"])],
+)
+def test_a_document_belongs_to_the_split_of_the_blank_line_before_it(start, end, found):
+    text = b"\nOne\n\n \n\nTwo\n \n\n\nSix"
+    assert text[8:9] == b"\n", "the blank line before Two"
+    window = ByteWindow(io.BytesIO(text[max(0, start - 1) :]), max(0, start - 1))
+    assert [part.decode() for _, part, _ in passages(window, start, end, 100)] == found
