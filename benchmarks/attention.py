@@ -5,7 +5,7 @@
 Compares explicit products with `keras.ops.dot_product_attention`, and three products for query, key
 and value with one joint product, whose weight is concatenated at each use (checkpoints have three).
 The numbers are milliseconds for one layer; read the ratios. The result decides the form in
-albert_tf/layers/attention.py.
+albert_tf/layers/encoder.py.
 """
 
 import argparse

@@ -1,11 +1,14 @@
 """The layers of ALBERT, in `keras.ops` only: they run on every Keras backend."""
 
-from albert_tf.layers.answer_spans import AnswerSpans
-from albert_tf.layers.attention import SelfAttention, attention_bias
 from albert_tf.layers.embedding import FactorizedEmbedding
-from albert_tf.layers.encoder import AlbertBlock, AlbertEncoder
-from albert_tf.layers.feed_forward import FeedForward
-from albert_tf.layers.heads import ClassificationHead, MaskedLMHead, SpanHead, pooler
+from albert_tf.layers.encoder import (
+    AlbertBlock,
+    AlbertEncoder,
+    FeedForward,
+    SelfAttention,
+    attention_bias,
+)
+from albert_tf.layers.heads import AnswerSpans, ClassificationHead, MaskedLMHead, SpanHead, pooler
 
 __all__ = [
     "AlbertBlock",

@@ -13,8 +13,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_text
 from albert_tf.layers.common import ShapesFromCall
-from albert_tf.layers.embedding import WordEmbeddings
-from albert_tf.layers.ids import checked_ids
+from albert_tf.layers.embedding import WordEmbeddings, checked_ids
 from albert_tf.models import losses
 from albert_tf.models.card import CARD, model_card
 from albert_tf.models.inputs import (

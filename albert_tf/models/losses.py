@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import keras
 from keras import ops
 
-from albert_tf.layers.ids import known_values
+from albert_tf.layers.embedding import known_values
 
 IGNORED: Final = -100  # label of a position that doesn't count, as in transformers
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.layers.answer_spans import BEAM
+from albert_tf.layers.heads import BEAM
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.added_tokens import SPACE

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
-from albert_tf.layers.answer_spans import BEAM
 from albert_tf.layers.encoder import Unroll
+from albert_tf.layers.heads import BEAM
 from albert_tf.models import (
     AlbertForMaskedLM,
     AlbertForMultipleChoice,

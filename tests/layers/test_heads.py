@@ -3,11 +3,12 @@ import dataclasses
 import numpy as np
 import pytest
 from keras import ops
+from scipy.special import log_softmax, softmax
 
-from albert_tf.layers import ClassificationHead, MaskedLMHead, SpanHead
+from albert_tf.layers import AnswerSpans, ClassificationHead, MaskedLMHead, SpanHead
 from albert_tf.layers.heads import at_positions
 
-B, T, H, V, E = 2, 7, 20, 31, 6
+B, T, H, V, E = 2, 9, 20, 31, 6
 
 
 @pytest.fixture
@@ -59,3 +60,76 @@ def test_the_classifier_drops_out_in_training_alone(small_config, hidden):
     expected = hidden @ ops.convert_to_numpy(head.dense.kernel)
     np.testing.assert_allclose(head(hidden), expected, atol=1e-6)
     assert np.abs(ops.convert_to_numpy(head(hidden, training=True)) - expected).max() > 1e-3
+
+
+@pytest.fixture
+def head(small_config):
+    layer = AnswerSpans(small_config)
+    layer.build()
+    generator = np.random.default_rng(3)
+    for variable in layer.weights:
+        variable.assign(0.5 * generator.standard_normal(variable.shape))
+    return layer
+
+
+@pytest.fixture
+def p_mask():
+    mask = np.zeros((B, T), "float32")
+    mask[0, 1:3] = mask[1, 7:] = 1
+    return mask
+
+
+def affine(layer, x):
+    kernel, *bias = (ops.convert_to_numpy(variable) for variable in layer.weights)
+    return x @ kernel + (bias[0] if bias else 0)
+
+
+def end_log_probs(head, hidden, p_mask, start):
+    """`[B, T]`, given a start for each row."""
+    chosen = np.repeat(hidden[np.arange(B), start][:, None], T, axis=1)
+    x = np.tanh(affine(head.end_0, np.concatenate([hidden, chosen], axis=-1)))
+    gamma, beta = (ops.convert_to_numpy(variable) for variable in head.layer_norm.weights)
+    x = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True) * gamma + beta
+    return log_softmax(affine(head.end_1, x)[..., 0] - 1e30 * p_mask, axis=-1)
+
+
+def test_given_the_start(head, hidden, p_mask):
+    starts = np.array([4, 2])
+    found = head(hidden, p_mask, starts)
+    logits = affine(head.start, hidden)[..., 0] - 1e30 * p_mask
+    possible = p_mask == 0
+    for name, expected in (
+        ("start_log_probs", log_softmax(logits, axis=-1)),
+        ("end_log_probs", end_log_probs(head, hidden, p_mask, starts)),
+    ):
+        ours = ops.convert_to_numpy(found[name])
+        np.testing.assert_allclose(ours[possible], expected[possible], atol=2e-5)
+        assert (ours[~possible] < -1e29).all()
+    summary = np.einsum("bt,bth->bh", softmax(logits, axis=-1), hidden)
+    features = np.tanh(affine(head.answer_0, np.concatenate([summary, hidden[:, 0]], axis=-1)))
+    np.testing.assert_allclose(
+        found["cls_logits"], affine(head.answer_1, features)[:, 0], atol=2e-5
+    )
+
+
+def test_the_beam_follows_the_best_starts(head, hidden, p_mask):
+    found = {name: ops.convert_to_numpy(value) for name, value in head(hidden, p_mask).items()}
+    start_log_probs = log_softmax(affine(head.start, hidden)[..., 0] - 1e30 * p_mask, axis=-1)
+    order = np.argsort(-start_log_probs, axis=-1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(found["start_top_index"], order)
+    for rank in range(5):
+        expected = end_log_probs(head, hidden, p_mask, order[:, rank])
+        ends = np.argsort(-expected, axis=-1, kind="stable")[:, :5]
+        slots = slice(5 * rank, 5 * rank + 5)
+        np.testing.assert_array_equal(found["end_top_index"][:, slots], ends)
+        np.testing.assert_allclose(
+            found["end_top_log_probs"][:, slots],
+            np.take_along_axis(expected, ends, axis=-1),
+            atol=2e-5,
+        )
+
+
+def test_a_text_shorter_than_the_beam(head, hidden):
+    found = head(hidden[:, :3], np.zeros((B, 3), "float32"))
+    assert found["start_top_index"].shape == (B, 3)
+    assert found["end_top_index"].shape == (B, 9)
