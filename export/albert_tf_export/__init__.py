@@ -1,9 +1,7 @@
 """Exports models to files without this package: SavedModel, TensorFlow Lite, ONNX and a page."""
 
-from albert_tf_export.comparison import ParityError
-from albert_tf_export.gate import Gate
+from albert_tf_export.check import Gate, ParityError, Report
 from albert_tf_export.onnx import export_onnx
-from albert_tf_export.parity import Report
 from albert_tf_export.saved_model import export_saved_model
 from albert_tf_export.tflite import export_tflite
 from albert_tf_export.web import export_web

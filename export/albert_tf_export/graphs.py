@@ -2,22 +2,25 @@
 
 import hashlib
 import re
+import struct
 import tempfile
 import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+import numpy as np
 import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 from tensorflow.core.protobuf import fingerprint_pb2
 
 from albert_tf_export.metadata import packed
-from albert_tf_export.sharing import share_loops
 from albert_tf_export.signatures import Signature
 
 Quantize = Literal["none", "float16", "dynamic"]
 QUANTIZE: Final = get_args(Quantize)
+# Offsets of fields in the tables of a .tflite file (schema.fbs).
+CONDITION, BODY, OPERATORS = 4, 6, 10
 
 
 def write(signatures: Sequence[Signature], folder: Path) -> None:
@@ -99,3 +102,79 @@ def convert_for_serving(signature: Signature, quantize: Quantize) -> bytes:
     for each in (*declared.inputs, *declared.outputs):
         tensors[each.tensorIndex].name = each.name
     return packed(model)
+
+
+def share_loops(model: bytes) -> bytes:
+    """Returns the same file, in which equal loops share one condition and one body.
+
+    The converter writes the same layers once for each signature that has them. Their weights are
+    stored once, but the runtime packs them in memory for every loop body, called or not: with two
+    bodies, base size in 8 bits takes 35 MB of memory, with one 28.
+
+    Bytes are changed in place, so that every buffer stays aligned: each loop points to the first of
+    the equal graphs, and the others lose their operators.
+    """
+    content = bytearray(model)
+    root = schema.Model.GetRootAs(content)
+    graphs = [root.Subgraphs(index) for index in range(root.SubgraphsLength())]
+    data = [root.Buffers(index).DataAsNumpy() for index in range(root.BuffersLength())]  # 0: none
+    buffers = _first_of_each(
+        [
+            hashlib.sha256(each.data if isinstance(each, np.ndarray) else b"").digest()
+            for each in data
+        ]
+    )
+    first = _first_of_each([_described(graph, buffers) for graph in graphs])
+    operators = [
+        graph.Operators(index) for graph in graphs for index in range(graph.OperatorsLength())
+    ]
+    for operator in operators:
+        if operator.BuiltinOptionsType() != schema.BuiltinOptions.WhileOptions:
+            continue
+        options = operator.BuiltinOptions()
+        for field in (CONDITION, BODY):
+            at = options.Pos + options.Offset(field)
+            (target,) = struct.unpack_from("<i", content, at)
+            if first[target] != target:
+                struct.pack_into("<i", content, at, first[target])
+                table = graphs[target]._tab
+                struct.pack_into("<I", content, table.Vector(table.Offset(OPERATORS)) - 4, 0)
+    return bytes(content)
+
+
+def _first_of_each(values: list[Any]) -> list[int]:
+    """For each value, the index of the first equal one."""
+    places: dict[Any, int] = {}
+    return [places.setdefault(value, index) for index, value in enumerate(values)]
+
+
+def _described(graph: Any, buffers: list[int]) -> str:
+    """A graph without names, as text: equal for equal graphs.
+
+    Tensors are numbered by their first use. The converter's own order also depends on the constants
+    that the rest of the model has.
+    """
+    unpacked = schema.SubGraphT.InitFromObj(graph)
+    for tensor in unpacked.tensors:
+        tensor.buffer = buffers[tensor.buffer]
+    users = [unpacked, *(unpacked.operators or ())]
+    used = [index for each in users for index in (*each.inputs, *each.outputs)]
+    numbers = {old: new for new, old in enumerate(dict.fromkeys([-1, *used]), -1)}
+    unpacked.tensors = [unpacked.tensors[old] for old in numbers if old >= 0]
+    for each in users:
+        each.inputs = [numbers[index] for index in each.inputs]
+        each.outputs = [numbers[index] for index in each.outputs]
+    return repr(_plain(unpacked))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if hasattr(value, "__dict__"):
+        fields = vars(value).items()
+        return {
+            key: _plain(each) for key, each in fields if key not in ("name", "debugMetadataIndex")
+        }
+    return value

@@ -13,19 +13,18 @@ import tensorflow as tf
 from albert_tf.errors import check_extra
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf_export import parity
-from albert_tf_export.gate import Gate, scored
+from albert_tf_export import check as checks
+from albert_tf_export.check import Gate
 from albert_tf_export.metadata import LABELS, label_lines
 from albert_tf_export.options import check_choice, check_counts, check_options, in_precision
-from albert_tf_export.samples import numeric, sample
 from albert_tf_export.signatures import (
     IDS,
     MASKED,
     Signature,
+    classes,
     ids_signature,
     masked_signature,
 )
-from albert_tf_export.task_outputs import classes
 from albert_tf_export.tflite import REPORT, written_with_others
 
 Quantize = Literal["none", "dynamic"]
@@ -45,12 +44,12 @@ def export_onnx(
     gate: Gate | None = None,
     force: bool = False,
     check: bool = True,
-) -> parity.Report:
+) -> checks.Report:
     """Writes an .onnx file, runs it in a fresh process, and compares its outputs with Keras.
 
     It takes `input_ids`, `attention_mask` and `token_type_ids`, int32 `[batch, length]`, or
     `[batch, choices, length]` for multiple choice, of any size, and returns numbers alone
-    (`task_outputs.py` lists them). The names of classes are in `my-model.labels.txt` beside
+    (`signatures.py` lists them). The names of classes are in `my-model.labels.txt` beside
     `my-model.onnx`, and in the file's metadata as `labels`, a class a line; the report is in
     `my-model.export.json`.
 
@@ -90,13 +89,15 @@ def export_onnx(
         convert(signature, axes, quantize, {"labels": lines} if labels else {}, file)
         if labels:
             others[LABELS].write_text(lines, encoding="utf-8")
-        differences: Mapping[str, parity.Difference] = {}
+        differences: Mapping[str, checks.Difference] = {}
         if check:
             name = MASKED if predictions else IDS
-            case = sample(model, tokenizer, max_length, pairs, predictions=predictions or 1)[name]
-            differences = parity.check(RUNNER, file, {name: numeric(case)}, quantize)
-        scores = scored(gate, model, tokenizer, RUNNER, file, max_length) if gate else None
-        report = parity.report(Path(path), file, differences, scores)
+            case = checks.sample(model, tokenizer, max_length, pairs, predictions=predictions or 1)[
+                name
+            ]
+            differences = checks.compare(RUNNER, file, {name: checks.numeric(case)}, quantize)
+        scores = checks.scored(gate, model, tokenizer, RUNNER, file, max_length) if gate else None
+        report = checks.report(Path(path), file, differences, scores)
         report.write(others[REPORT], PACKAGES)
         return report
 

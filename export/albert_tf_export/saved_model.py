@@ -1,17 +1,23 @@
 """Exports SavedModels, for TensorFlow Serving and other hosts."""
 
+import json
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import tensorflow as tf
+
+from albert_tf.errors import UserError, check_extra
 from albert_tf.files import WILDCARDS, written_atomically
 from albert_tf.layers.encoder import Unroll
+from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
-from albert_tf_export import parity
+from albert_tf_export import check as checks
 from albert_tf_export.graphs import QUANTIZE, Quantize, convert_for_serving, write
 from albert_tf_export.options import (
     PRECISIONS,
@@ -23,18 +29,15 @@ from albert_tf_export.options import (
     in_precision,
     warn_without_bfloat16,
 )
-from albert_tf_export.samples import Case, check_tokens, numeric, sample
-from albert_tf_export.serving import (
-    check_limit,
-    limited,
-    read_warmup,
-    with_examples,
-    write_warmup,
-)
 from albert_tf_export.signatures import (
+    CLASSIFY,
     IDS,
     PADDED_IDS,
+    REGRESS,
+    TEXT,
+    TEXT_PAIR,
     Signature,
+    Tensors,
     ids_signature,
     masked_signature,
     padded_ids_signature,
@@ -44,6 +47,8 @@ from albert_tf_export.words import Pooling, answerer, check_words
 
 BATCH: Final = 8  # rows of a batch in the check
 TFLITE: Final = "model.tflite"  # TensorFlow Serving looks for this name
+WARMUP: Final = "assets.extra/tf_serving_warmup_requests"  # TensorFlow Serving's name
+MOST_REQUESTS: Final = 1000  # TensorFlow Serving refuses a model with more
 
 
 def export_saved_model(
@@ -65,11 +70,11 @@ def export_saved_model(
     normalize: bool = False,
     force: bool = False,
     check: bool = True,
-) -> parity.Report:
+) -> checks.Report:
     """Writes a SavedModel, runs it in a fresh process, and compares its outputs with Keras.
 
-    Its signatures, for any batch and length (`signatures.py` lists their inputs, `task_outputs.py`
-    their outputs, `words.py` answers in words):
+    Its signatures, for any batch and length (`signatures.py` lists their inputs and outputs,
+    `words.py` answers in words):
         `text`: takes strings, and answers in words where the task has them; also `serving_default`.
         `classify` or `regress`: takes tf.Examples with strings; for models that classify texts.
         `ids`: takes ids; `serving_default` if there is no `text`.
@@ -177,21 +182,23 @@ def export_saved_model(
                 exact, tokenizer.special, unroll=unrolled, length=max_length, strings=False
             )
             (folder / TFLITE).write_bytes(convert_for_serving(signature, quantize))
-        differences: dict[str, parity.Difference] = {}
+        differences: dict[str, checks.Difference] = {}
         if check:
             if text is not None:
-                check_tokens(tokenizer)
+                checks.check_tokens(tokenizer)
             keras = None if in_words is None else replace(in_words, model=exact, unroll=True)
-            cases = sample(exact, tokenizer, max_length, pairs, in_words=keras)
+            cases = checks.sample(exact, tokenizer, max_length, pairs, in_words=keras)
             cases[PADDED_IDS] = _padded(cases[IDS], max_length, tokenizer.special.pad_id)
             samples = {each.name: cases[each.name] for each in signatures}
             batch = () if max_batch is None else ("--batch", str(min(max_batch, BATCH)))
-            differences = parity.check("saved_model.py", folder, samples, precision, options=batch)
+            differences = checks.compare(
+                "saved_model.py", folder, samples, precision, options=batch
+            )
             if quantize is not None:
-                samples = {PADDED_IDS: numeric(cases[PADDED_IDS])}
-                found = parity.check("tflite.py", folder / TFLITE, samples, quantize)
+                samples = {PADDED_IDS: checks.numeric(cases[PADDED_IDS])}
+                found = checks.compare("tflite.py", folder / TFLITE, samples, quantize)
                 differences[TFLITE] = found[PADDED_IDS]
-        return parity.report(Path(path), folder, differences)
+        return checks.report(Path(path), folder, differences)
 
 
 def _signatures(
@@ -206,7 +213,7 @@ def _signatures(
     return signatures
 
 
-def _padded(case: Case, length: int, pad_id: int) -> Case:
+def _padded(case: checks.Case, length: int, pad_id: int) -> checks.Case:
     """Returns the case with rows of padded ids alone."""
     rows = []
     for row in case.inputs:
@@ -215,3 +222,117 @@ def _padded(case: Case, length: int, pad_id: int) -> Case:
         padded = [[*each, *[pad_id] * (length - len(each))] for each in choices]
         rows.append({"input_ids": padded if isinstance(ids[0], list) else padded[0]})
     return case._replace(inputs=rows, texts=())
+
+
+def with_examples(model: PreTrainedModel, text: Signature) -> list[Signature]:
+    """Returns the signature `text`, and `classify` or `regress` where Serving has a call for it.
+
+    That takes `inputs`, string `[B]`: serialized tf.Examples with the inputs of `text` as bytes. It
+    returns `classes` and `scores` `[B, C]`, or `outputs` `[B]`.
+    """
+    if not isinstance(model, AlbertForSequenceClassification):
+        return [text]
+    is_regression = model.problem_type == "regression"
+    if is_regression and model.config.num_labels > 1:
+        return [text]
+    # One graph for both.
+    graph = tf.function(text.function, input_signature=list(text.inputs), autograph=False)
+    features = {spec.name: tf.io.FixedLenFeature([], tf.string) for spec in text.inputs}
+
+    def function(examples: tf.Tensor) -> Tensors:
+        parsed = tf.io.parse_example(examples, features)
+        outputs = graph(*(parsed[spec.name] for spec in text.inputs))
+        if is_regression:
+            return {"outputs": outputs["value"][:, 0]}
+        return {"classes": outputs["classes"], "scores": outputs["probabilities"]}
+
+    inputs = [tf.TensorSpec([None], tf.string, "inputs")]
+    examples = Signature(REGRESS if is_regression else CLASSIFY, inputs, function)
+    return [replace(text, function=graph), examples]
+
+
+def limited(signature: Signature, max_batch: int) -> Signature:
+    """Refuses batches of more than `max_batch` rows, before anything is computed."""
+
+    def function(*values: tf.Tensor) -> Tensors:
+        rule = f"A request must have at most {max_batch} rows. Send several."
+        fits = tf.debugging.assert_less_equal(tf.shape(values[0])[0], max_batch, rule)
+        with tf.control_dependencies([fits]):
+            return signature.function(*map(tf.identity, values))
+
+    return replace(signature, function=function)
+
+
+def check_limit(max_batch: int | None) -> None:
+    """Refuses a limit that no request meets."""
+    if max_batch is not None and max_batch < 1:
+        raise UserError(f"max_batch must be 1 or more. Received: {max_batch}.")
+
+
+def read_warmup(
+    path: str | os.PathLike[str] | None, model: PreTrainedModel, pairs: bool, ids_only: bool
+) -> list[dict[str, Any]]:
+    """Returns the sample requests in a file for the signature `text`; none without a file."""
+    if path is None:
+        return []
+    if ids_only:
+        raise UserError("warmup must be left out with ids_only. Received: both.")
+    check_extra("serving", "warmup")
+    return read_requests(
+        Path(path), (TEXT, TEXT_PAIR) if pairs else (TEXT,), model.task.has_choices
+    )
+
+
+def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[str, Any]]:
+    """Returns sample requests, one a line: a text, or JSON with the inputs of `text`.
+
+    Args:
+        names: of the inputs.
+        nested: an input is a list of texts, one for each choice.
+    Raises:
+        UserError: a line has other inputs, or there are none or too many.
+    """
+    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    if len(lines) > MOST_REQUESTS:
+        raise UserError(
+            f"The warm-up must have at most {MOST_REQUESTS} requests, one a line. "
+            f"Received: {len(lines)} in {path}."
+        )
+    requests = []
+    for number, line in enumerate(lines, 1):
+        try:
+            request = json.loads(line) if line.startswith("{") else {TEXT: line}
+        except (ValueError, RecursionError):
+            request = {}
+        if request.keys() != set(names) or not all(
+            _is_text(value, nested) for value in request.values()
+        ):
+            raise UserError(
+                f"A request for the warm-up must be JSON with {' and '.join(names)}, each a "
+                f"{'list of texts' if nested else 'text'}; a line of text is {TEXT} alone. "
+                f"Received: {line[:60]!r} in line {number} of {path}."
+            )
+        requests.append(request)
+    return requests
+
+
+def _is_text(value: Any, nested: bool) -> bool:
+    if nested:
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, str)
+
+
+def write_warmup(folder: Path, requests: Sequence[dict[str, Any]]) -> None:
+    """Writes requests that the server answers before it uses a version, so that no user waits."""
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    file = folder / WARMUP
+    file.parent.mkdir()
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        for each in requests:
+            log = prediction_log_pb2.PredictionLog()
+            log.predict_log.request.model_spec.signature_name = TEXT
+            for name, value in sorted(each.items()):
+                tensor = tf.make_tensor_proto([value], tf.string)
+                log.predict_log.request.inputs[name].CopyFrom(tensor)
+            writer.write(log.SerializeToString(deterministic=True))

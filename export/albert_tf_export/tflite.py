@@ -3,19 +3,23 @@
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, get_args
 
+import tensorflow as tf
+
+from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
+from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
-from albert_tf_export import parity
-from albert_tf_export.gate import Gate, scored
+from albert_tf_export import check as checks
+from albert_tf_export.check import Gate
 from albert_tf_export.graphs import QUANTIZE, Quantize, convert
-from albert_tf_export.mediapipe import NAMES, OUTPUT, check_mediapipe, for_mediapipe
 from albert_tf_export.metadata import LABELS, label_lines, with_metadata
 from albert_tf_export.options import (
     Layers,
@@ -24,21 +28,26 @@ from albert_tf_export.options import (
     check_options,
     check_shapes,
     in_precision,
+    refuse_left,
 )
-from albert_tf_export.samples import check_tokens, numeric, sample
 from albert_tf_export.signatures import (
     IDS,
     MASKED,
     TEXT,
+    Signature,
+    Tensors,
+    classes,
     ids_signature,
     masked_signature,
     text_signature,
 )
-from albert_tf_export.task_outputs import classes
 
 Host = Literal["mediapipe"]
 REPORT: Final = "export.json"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
+# MediaPipe's name of each input in the metadata (bert_preprocessor_calculator.cc), and its output.
+NAMES: Final = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "segment_ids"}
+OUTPUT: Final = "probabilities"
 
 
 def export_tflite(
@@ -60,10 +69,10 @@ def export_tflite(
     gate: Gate | None = None,
     force: bool = False,
     check: bool = True,
-) -> parity.Report:
+) -> checks.Report:
     """Writes a .tflite file, runs it in fresh processes, and compares its outputs with Keras.
 
-    Its signatures (`signatures.py` lists their inputs, `task_outputs.py` their outputs):
+    Its signatures (`signatures.py` lists their inputs and outputs):
         `ids`: takes any number of ids, and returns numbers. Every interpreter runs it.
         `ids_16`, …: replace `ids` where `lengths` are given; each takes that many ids, padded.
         `text`: takes strings. The interpreter needs tensorflow-text's operators.
@@ -158,16 +167,16 @@ def export_tflite(
         file.write_bytes(with_metadata(content, *metadata))
         if labels:
             others[LABELS].write_text(lines, encoding="utf-8")
-        differences: Mapping[str, parity.Difference] = {}
+        differences: Mapping[str, checks.Difference] = {}
         if check:
             if not ids_only:
-                check_tokens(tokenizer)
+                checks.check_tokens(tokenizer)
             cases = {
-                length: sample(model, tokenizer, length, pairs, choices, predictions or 1)
+                length: checks.sample(model, tokenizer, length, pairs, choices, predictions or 1)
                 for length in {max_length, *lengths}
             }
             samples = {
-                key: numeric(cases[length or max_length][name], (OUTPUT,) if host else ())
+                key: checks.numeric(cases[length or max_length][name], (OUTPUT,) if host else ())
                 for key, length in shapes.items()
             }
             if not ids_only:
@@ -177,9 +186,11 @@ def export_tflite(
             is_right = tokenizer.truncation_side == "right"
             has_runner = is_right and isinstance(tokenizer, AlbertTokenizer)
             vocabulary = tokenizer.model_bytes if has_runner else None
-            differences = parity.check("tflite.py", file, samples, quantize, vocabulary)
-        scores = scored(gate, model, tokenizer, "tflite.py", file, max_length) if gate else None
-        report = parity.report(Path(path), file, differences, scores)
+            differences = checks.compare("tflite.py", file, samples, quantize, vocabulary)
+        scores = (
+            checks.scored(gate, model, tokenizer, "tflite.py", file, max_length) if gate else None
+        )
+        report = checks.report(Path(path), file, differences, scores)
         report.write(others[REPORT])
         return report
 
@@ -208,3 +219,56 @@ def written_with_others(
         )
         if force and not has_labels:  # of the file that is replaced
             beside(path, LABELS).unlink(missing_ok=True)
+
+
+def check_mediapipe(
+    model: PreTrainedModel,
+    tokenizer: BaseTokenizer,
+    lengths: Sequence[int],
+    batch: int | None,
+    pairs: bool | None,
+    gated: bool,
+) -> None:
+    """Refuses models and options that MediaPipe's TextClassifier can't have.
+
+    It demands one graph, so that the layers can't be a loop, and reads the tokenizer and the names
+    of the tensors from the metadata. It lower-cases ASCII letters, cuts the text into tokens with
+    SentencePiece, and puts `[CLS]` and `[SEP]` around them.
+    """
+    is_of_texts = isinstance(model, AlbertForSequenceClassification)
+    if not is_of_texts or model.problem_type == "regression":
+        raise UserError(
+            "A model for MediaPipe must be a classifier of texts. Received: "
+            f"{'regression' if is_of_texts else type(model).__name__}. Leave host out."
+        )
+    if not isinstance(tokenizer, AlbertTokenizer) or not tokenizer.do_lower_case:
+        raise UserError(
+            "A vocabulary for MediaPipe must be SentencePiece's and lower-case its texts, as "
+            f"MediaPipe does before it. Received: {tokenizer!r}."
+        )
+    refuse_left(tokenizer, "MediaPipe")
+    given = {"lengths": lengths, "batch": batch != 1, "pairs": pairs, "gate": gated}
+    wrong = [name for name, value in given.items() if value]
+    if wrong:
+        raise UserError(
+            "A file for MediaPipe must take one text at a time, and return probabilities alone. "
+            f"Received: {', '.join(wrong)}. Leave {'it' if len(wrong) == 1 else 'them'} out."
+        )
+
+
+def for_mediapipe(signature: Signature, max_length: int) -> Signature:
+    """Returns the signature with probabilities alone, and with longer sequences truncated.
+
+    MediaPipe pads and truncates for a fixed length. For any length it does neither, and after a
+    sequence that is too long every further call fails, so the graph truncates.
+    """
+
+    def function(*values: tf.Tensor) -> Tensors:
+        if values[0].shape[1] is None:
+            length = tf.shape(values[0])[1]
+            kept = tf.range(tf.minimum(length, max_length))
+            kept = tf.where(kept == max_length - 1, length - 1, kept)  # The last one is [SEP].
+            values = tuple(tf.gather(value, kept, axis=1) for value in values)
+        return {OUTPUT: signature.function(*values)[OUTPUT]}
+
+    return replace(signature, function=function)

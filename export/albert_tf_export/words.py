@@ -1,9 +1,14 @@
-"""Answers in words: the outputs of a SavedModel's signature `text`, one function for each task."""
+"""Answers in words: the outputs of a SavedModel's signature `text`, one function for each task.
+
+`albert_tf.pipelines` and `albert_tf.text` do the same in Python.
+"""
 
 import functools
+import sys
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 import tensorflow as tf
 
@@ -20,23 +25,24 @@ from albert_tf.models import (
 )
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.added_tokens import SPACE
+from albert_tf.text.answers import BRACKETS, CLS, MARKS, NOWHERE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.encoding import special_count
+from albert_tf.text.normalization import UNASSIGNED
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
-from albert_tf_export import characters
-from albert_tf_export.answers import answers
-from albert_tf_export.characters import at
 from albert_tf_export.options import check_choice, refuse_left
-from albert_tf_export.signatures import POSITIONS
-from albert_tf_export.task_outputs import Tensors, task_outputs
+from albert_tf_export.signatures import POSITIONS, Tensors, task_outputs
 
 Pooling = Literal["mean", "cls", "pooler"]
 POOLINGS: Final = get_args(Pooling)
 TOP_K: Final = 5
 # Models whose answers have no places in a text.
 _OF_WHOLE_ROWS: Final = (AlbertModel, AlbertForSequenceClassification, AlbertForMultipleChoice)
+DROPPED: Final = "CMSZ"  # Unicode's categories of characters that a vocabulary may leave out
+LONGEST: Final = 15  # pieces of an answer
+CANDIDATES: Final = 12  # spans whose scores are added if they have the same text
 
 
 @dataclass(frozen=True)
@@ -65,12 +71,12 @@ class InWords:
     def run(self, features: Tensors) -> Tensors:
         return task_outputs(self.model, features, self.unroll)
 
-    def read(self, texts: Sequence[tf.Tensor]) -> tuple[characters.Pieces, Tensors, Tensors]:
+    def read(self, texts: Sequence[tf.Tensor]) -> tuple["Pieces", Tensors, Tensors]:
         """Returns the pieces of the last text, the rows of all texts, and the outputs for them."""
         pieces = [self.preprocessor.tokenize(text) for text in texts]
         features = self.preprocessor.rows(pieces)
         ids = tf.pad(pieces[-1][:, : self.preprocessor.max_length].to_tensor(), [[0, 0], [0, 1]])
-        last = characters.of_pieces(self.tokenizer, texts[-1], ids)
+        last = of_pieces(self.tokenizer, texts[-1], ids)
         return last, features, self.run(features)
 
 
@@ -239,3 +245,278 @@ def _with_masks(to: InWords, texts: tf.Tensor) -> tf.RaggedTensor:
     is_after = tf.pad((ids[:-1] == mask) & same_row, [[1, 0]])[: tf.size(ids)]
     is_before = tf.pad(is_mark[1:] & same_row, [[0, 1]])[: tf.size(ids)]
     return tf.ragged.boolean_mask(whole, whole.with_values(~(is_space & is_after & is_before)))
+
+
+class Spans(NamedTuple):
+    """The best spans of each row, best first, `[B, 12]`.
+
+    Attributes:
+        starts, ends: first and last piece of the context, int32.
+        scores: probabilities; 0 where there is no span.
+    """
+
+    starts: tf.Tensor
+    ends: tf.Tensor
+    scores: tf.Tensor
+
+
+def answers(
+    model: AlbertForQuestionAnswering, pieces: "Pieces", features: Tensors, outputs: Tensors
+) -> Tensors:
+    """Returns `answer` (string), `start`, `end`, `start_byte`, `end_byte` (int32), `score`: `[B]`.
+
+    `no_answer_score` `[B]` is the probability that there is no answer. `answer` is "" where the
+    threshold of a fine-tuned model (`config.thresholds`) says so, or nothing was found.
+
+    Args:
+        pieces: P pieces of each context.
+        features, outputs: the rows `[B, T]`, and the model's outputs.
+    """
+    length, after_question = (
+        tf.reduce_sum(features[name], axis=1, keepdims=True)
+        for name in ("attention_mask", "token_type_ids")
+    )
+    first, number = length - after_question, tf.range(tf.shape(pieces.starts)[1])[None]
+    inside = number < after_question - 1  # without [SEP]
+    if "cls_logits" in outputs:
+        spans, none = _of_beam(outputs, first, inside), tf.sigmoid(outputs["cls_logits"])
+        odds = outputs["cls_logits"]
+    else:
+        positions = tf.minimum(first + number, tf.shape(outputs["start_logits"])[1] - 1)
+        spans, none, odds = _of_logits(outputs, positions, inside)
+
+    starts, ends = _whole_words(spans, pieces, inside)
+    found = pieces.read(at(pieces.starts, starts), at(pieces.ends, ends))
+    is_answer = (spans.scores > 0) & (found["text"] != "")
+    scores = _merged(found["text"], tf.where(is_answer, spans.scores, 0.0))
+    best = tf.argmax(scores, axis=1, output_type=tf.int32)[:, None]
+    is_none = ~tf.reduce_any(is_answer, axis=1)
+    score = tf.where(is_none, 0.0, at(scores, best)[:, 0])
+    if model.config.thresholds:
+        is_none |= odds > model.config.thresholds[0]
+        score = tf.where(is_none, none, score)
+    chosen = {name: at(value, best)[:, 0] for name, value in found.items()}
+    answer = {
+        name: tf.where(is_none, tf.zeros_like(value), value) for name, value in chosen.items()
+    }
+    return {"answer": answer.pop("text"), **answer, "score": score, "no_answer_score": none}
+
+
+def _of_logits(
+    outputs: Tensors, positions: tf.Tensor, inside: tf.Tensor
+) -> tuple[Spans, tf.Tensor, tf.Tensor]:
+    """Returns the best spans, the probability of no answer, and how far that is ahead."""
+    logits = [outputs[name] for name in ("start_logits", "end_logits")]
+    none_logits = [each[:, CLS : CLS + 1] for each in logits]
+    inner = [tf.where(inside, at(each, positions), NOWHERE) for each in logits]
+    odds = [tf.nn.softmax(tf.concat(each, axis=1)) for each in zip(none_logits, inner, strict=True)]
+    none = odds[0][:, 0] * odds[1][:, 0]
+    first, last = (tf.where(inside, each[:, 1:], 0.0) for each in odds)
+
+    count = tf.shape(inside)[1]
+    followers = tf.pad(last, [[0, 0], [0, LONGEST - 1]])
+    each_end = tf.stack([followers[:, more : more + count] for more in range(LONGEST)], axis=-1)
+    products = tf.reshape(first[:, :, None] * each_end, [-1, count * LONGEST])
+    scores, index = tf.math.top_k(products, CANDIDATES)
+    starts = index // LONGEST
+    spans = Spans(starts, tf.minimum(starts + index % LONGEST, count - 1), scores)
+
+    sums = at(inner[0], spans.starts) + at(inner[1], spans.ends)
+    best = tf.where(scores[:, 0] > 0, sums[:, 0], 0.0)
+    return spans, none, tf.add_n(none_logits)[:, 0] - best
+
+
+def _of_beam(outputs: Tensors, first: tf.Tensor, inside: tf.Tensor) -> Spans:
+    """Returns the best spans of the SQuAD 2.0 head's beam."""
+    starts, ends = outputs["start_top_index"] - first, outputs["end_top_index"] - first
+    beam = starts.shape[1]
+    log_probs = tf.repeat(outputs["start_top_log_probs"], beam, axis=1)
+    scores = tf.exp(log_probs + outputs["end_top_log_probs"])
+    starts = tf.repeat(starts, beam, axis=1)
+    is_span = (starts <= ends) & (ends < starts + LONGEST)
+    is_span &= (starts >= 0) & (ends < tf.reduce_sum(tf.cast(inside, tf.int32), 1, keepdims=True))
+    scores, index = tf.math.top_k(tf.where(is_span, scores, 0.0), CANDIDATES)
+    most = tf.shape(inside)[1] - 1
+    starts, ends = (tf.clip_by_value(at(each, index), 0, most) for each in (starts, ends))
+    return Spans(starts, ends, scores)
+
+
+def _whole_words(spans: Spans, pieces: "Pieces", inside: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Extends spans to whole words, without the punctuation around them."""
+    word = tf.cumsum(tf.cast(pieces.begin_words, tf.int32), axis=1)
+    word = tf.where(inside, word, tf.shape(word)[1] + 1)
+    low = tf.searchsorted(word, at(word, spans.starts))
+    high = tf.searchsorted(word, at(word, spans.ends), side="right") - 1
+    seen = tf.cumsum(tf.cast(~pieces.are_marks(), tf.int32), axis=1)  # pieces but punctuation
+    before = at(tf.pad(seen, [[0, 0], [1, 0]]), low)
+    low = tf.minimum(tf.searchsorted(seen, before + 1), spans.starts)
+    return low, tf.maximum(tf.searchsorted(seen, at(seen, high)), spans.ends)
+
+
+def _merged(texts: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+    """Adds the scores of equal texts to the first of them, and gives the others 0."""
+    # The operator for lower case ends at NUL.
+    lower = tf.strings.lower(tf.strings.regex_replace(texts, r"\x00", "\x01"), encoding="utf-8")
+    same = (lower[:, :, None] == lower[:, None, :]) & (scores[:, None, :] > 0)
+    total = tf.reduce_sum(tf.where(same, scores[:, None, :], 0.0), axis=2)
+    earlier = tf.linalg.band_part(tf.cast(same, tf.int32), -1, 0)
+    is_first = (scores > 0) & (tf.reduce_sum(earlier, axis=2) == 1)
+    return tf.where(is_first, total, 0.0)
+
+
+class Characters:
+    """Characters of strings `[B]`.
+
+    Attributes:
+        texts: the strings.
+        points: code points, int32 `[B, C]`; 0 after the end of a text.
+        first_bytes: int32 `[B, C]`; after the end of a text its number of bytes.
+    """
+
+    def __init__(self, texts: tf.Tensor):
+        points, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
+        self.texts = texts
+        self.points = tf.pad(points.to_tensor(), [[0, 0], [0, 1]])  # The end of a text is one too.
+        inside = tf.sequence_mask(points.row_lengths(), tf.shape(self.points)[1])
+        known = tf.pad(tf.cast(first_bytes.to_tensor(), tf.int32), [[0, 0], [0, 1]])
+        self.first_bytes = tf.where(inside, known, tf.strings.length(texts)[:, None])
+
+    def at_bytes(self, byte: tf.Tensor) -> tf.Tensor:
+        """Returns the characters that begin at bytes `[B, N]`."""
+        return tf.searchsorted(self.first_bytes, byte)
+
+    def are(self, members: Sequence[int]) -> tf.Tensor:
+        """Returns whether each character is among sorted code points, bool `[B, C]`."""
+        known = tf.constant(members)
+        flat = tf.reshape(self.points, [-1])
+        place = tf.minimum(tf.searchsorted(known, flat), len(members) - 1)
+        return tf.reshape(tf.gather(known, place) == flat, tf.shape(self.points))
+
+    def read(
+        self, starts: tf.Tensor, ends: tf.Tensor, blank: Sequence[int]
+    ) -> dict[str, tf.Tensor]:
+        """Returns parts of the texts without white space around them.
+
+        Args:
+            starts, ends: characters, int32 `[B, N]`.
+            blank: code points to leave out at the start.
+        Returns:
+            `text`, string, and int32 `start`, `end`, `start_byte` and `end_byte`, all `[B, N]`.
+        """
+        start = tf.minimum(_next(~self.are(blank), starts), ends)
+        end = _end_of_last(~self.are(white_space()), ends)
+        end = tf.maximum(tf.minimum(end, ends), start)
+        first, last = at(self.first_bytes, start), at(self.first_bytes, end)
+        text = tf.strings.substr(self.texts[:, None], first, last - first)
+        return {"text": text, "start": start, "end": end, "start_byte": first, "end_byte": last}
+
+
+class Pieces(NamedTuple):
+    """Characters of the pieces of texts.
+
+    Attributes:
+        characters: of the texts, up to the last piece.
+        ids: int32 `[B, P]`.
+        starts, ends: int32 `[B, P]`.
+        begin_words: whether pieces begin a word, bool `[B, P]`.
+        blank: code points that the vocabulary normalizes to a space or to nothing.
+    """
+
+    characters: Characters
+    ids: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    begin_words: tf.Tensor
+    blank: Sequence[int]
+
+    def read(self, starts: tf.Tensor, ends: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self.characters.read(starts, ends, self.blank)
+
+    def are_marks(self) -> tf.Tensor:
+        """Returns whether pieces have only brackets, quotation marks, stops and white space."""
+        letters = ~self.characters.are(marks())
+        before = tf.cumsum(tf.cast(letters, tf.int32), axis=1, exclusive=True)
+        return at(before, self.starts) == at(before, self.ends)
+
+
+def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pieces:
+    """Returns the characters of pieces; `albert_tf.text.tokenizer` is the same in Python.
+
+    Args:
+        texts: string `[B]`.
+        ids: their first pieces, int32 `[B, P]`, P > 0, from `AlbertPreprocessor.tokenize`, whose
+            operator has no offsets. The one that has them may cut a word at other places where two
+            ways to cut it are equally likely; then a piece has the characters of the piece of the
+            same number in its word.
+    """
+    import tensorflow_text  # This import registers its operators.
+
+    # Made in the graph, where the operator owns the vocabulary, which nothing else has to save.
+    operator = tensorflow_text.SentencepieceTokenizer(tokenizer.model_bytes)
+    most = tf.shape(ids)[1]
+    others, starts, ends = (
+        tf.pad(tf.cast(each[:, :most].to_tensor(), tf.int32), [[0, 0], [0, 1]])
+        for each in operator.tokenize_with_offsets(texts)
+    )
+    read = tf.strings.substr(texts, tf.zeros_like(ends[:, 0]), tf.reduce_max(ends, axis=1))
+    characters = Characters(read)
+    tokens = tokenizer.convert_ids_to_tokens(list(range(tokenizer.vocab_size)))
+    begin = tf.constant([token.startswith(SPACE) for token in tokens])
+    source = _same_places(tf.gather(begin, ids), tf.gather(begin, others))
+    first, last = (characters.at_bytes(at(each, source)) for each in (starts, ends))
+    # A character that normalizes to several (a ligature) belongs to each piece that has one of
+    # them. A lone "▁" before the text has no character.
+    is_added = (ids == tokenizer.convert_tokens_to_ids(SPACE)) & (tf.range(most) == 0)
+    widened = tf.minimum(first + 1, tf.shape(characters.points)[1] - 1)
+    last = tf.where(is_added, first, tf.maximum(last, widened))
+    return Pieces(characters, ids, first, last, tf.gather(begin, ids), blank(tokenizer))
+
+
+def _same_places(begins: tf.Tensor, others_begin: tf.Tensor) -> tf.Tensor:
+    """Returns for each piece the other piece with the same number in the same word."""
+    word, others = (tf.cumsum(tf.cast(each, tf.int32), axis=1) for each in (begins, others_begin))
+    number = tf.range(tf.shape(word)[1]) - tf.searchsorted(word, word)
+    after = tf.searchsorted(others, word, side="right")
+    return tf.maximum(tf.minimum(tf.searchsorted(others, word) + number, after - 1), 0)
+
+
+def at(values: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """Returns values `[B, C]` at indices `[B, N]`."""
+    return tf.gather(values, index, batch_dims=1)
+
+
+def _next(are: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
+    """Returns the first true index from each start on, or the number of indices."""
+    seen = tf.cumsum(tf.cast(are, tf.int32), axis=1)
+    return tf.searchsorted(seen, at(tf.pad(seen, [[0, 0], [1, 0]]), starts) + 1)
+
+
+def _end_of_last(are: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    """Returns the index after the last true one before each end, or 1."""
+    seen = tf.cumsum(tf.cast(are, tf.int32), axis=1)
+    return tf.searchsorted(seen, at(tf.pad(seen, [[0, 0], [1, 0]]), ends)) + 1
+
+
+@functools.cache
+def white_space() -> Sequence[int]:
+    return [point for point in range(sys.maxunicode + 1) if chr(point).isspace()]
+
+
+@functools.cache
+def marks() -> Sequence[int]:
+    """Returns the punctuation around an answer, and white space."""
+    brackets = [
+        point for point in range(sys.maxunicode + 1) if unicodedata.category(chr(point)) in BRACKETS
+    ]
+    return sorted({*brackets, *map(ord, MARKS), *white_space()})
+
+
+@functools.lru_cache(maxsize=1)
+def blank(tokenizer: BaseTokenizer) -> Sequence[int]:
+    """Returns the code points that a vocabulary normalizes to a space or to nothing."""
+    categories = ((point, unicodedata.category(chr(point))) for point in range(sys.maxunicode + 1))
+    candidates = [
+        point for point, each in categories if each[0] in DROPPED and each not in UNASSIGNED
+    ]
+    found = tokenizer([chr(point) for point in candidates], add_special_tokens=False)["input_ids"]
+    return [point for point, ids in zip(candidates, found, strict=True) if not ids]

@@ -104,13 +104,13 @@ def run_script(tmp_path_factory):
 
     The function takes a script, arguments and lines of input; returns status, stdout and stderr.
     """
-    from albert_tf_export import parity
+    from albert_tf_export import check
 
-    sys.path.insert(0, str(parity.RUNNERS))  # as Python adds it for a script
+    sys.path.insert(0, str(check.RUNNERS))  # as Python adds it for a script
 
     @functools.cache
     def main(name):
-        path = parity.RUNNERS / name
+        path = check.RUNNERS / name
         spec = importlib.util.spec_from_file_location(f"runner_{path.stem}", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -134,7 +134,7 @@ def run_script(tmp_path_factory):
         return status, output.getvalue(), errors.getvalue()
 
     yield run
-    sys.path.remove(str(parity.RUNNERS))
+    sys.path.remove(str(check.RUNNERS))
 
 
 @pytest.fixture(scope="session")
@@ -170,7 +170,7 @@ def checked(tmp_path_factory, make_model, tokenizer, run_script):
 
     The check runs in this process, on few texts; `reports` checks in fresh ones, on all.
     """
-    from albert_tf_export import parity, samples
+    from albert_tf_export import check
 
     made = {}
 
@@ -186,8 +186,8 @@ def checked(tmp_path_factory, make_model, tokenizer, run_script):
             model = make_model(task) if isinstance(task, str) else task
             path = tmp_path_factory.mktemp("checked") / "model"
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(parity, "_run_scripts", run_scripts)
-                patch.setattr(samples, "TEXTS", samples.TEXTS[1:3])
+                patch.setattr(check, "_run_scripts", run_scripts)
+                patch.setattr(check, "TEXTS", check.TEXTS[1:3])
                 made[key] = exporter(model, tokenizer, path, **options)
         return made[key]
 

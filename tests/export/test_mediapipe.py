@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from albert_tf_export import Gate, export_tflite
-from albert_tf_export.mediapipe import check_mediapipe
+from albert_tf_export.tflite import check_mediapipe
 
 from albert_tf.cli import main
 from albert_tf.errors import UserError

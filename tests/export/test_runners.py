@@ -7,7 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from albert_tf_export import export_saved_model, export_tflite, parity
+from albert_tf_export import export_saved_model, export_tflite
+from albert_tf_export.check import RUNNERS
 
 SCRIPTS = ("saved_model.py", "tflite.py")
 ALLOWED = {"_rows", "tensorflow", "tensorflow_text", "ai_edge_litert", "sentencepiece", "numpy"}
@@ -63,7 +64,7 @@ def fails(run_script):
 
 def fresh(script, *arguments, lines):
     """Runs a script in a fresh process; returns its rows and the modules that it imported."""
-    command = [sys.executable, "-X", "importtime", parity.RUNNERS / script, *arguments]
+    command = [sys.executable, "-X", "importtime", RUNNERS / script, *arguments]
     finished = subprocess.run(command, input=lines.encode(), capture_output=True, timeout=300)
     log = finished.stderr.decode().splitlines()
     times = [line for line in log if "import time:" in line]
@@ -84,7 +85,7 @@ def check(rows, expected, tolerance):
 
 @pytest.mark.parametrize("script", [*SCRIPTS, "_rows.py"])
 def test_imports(script):
-    for node in ast.walk(ast.parse((parity.RUNNERS / script).read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse((RUNNERS / script).read_text(encoding="utf-8"))):
         names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0
@@ -220,7 +221,7 @@ def test_missing_and_foreign_files(written, vocabulary, fails, tmp_path):
 
 
 def test_a_reader_that_stops(written, vocabulary):
-    command = [sys.executable, parity.RUNNERS / "tflite.py", written(export_tflite)]
+    command = [sys.executable, RUNNERS / "tflite.py", written(export_tflite)]
     with subprocess.Popen(
         [*command, "--vocabulary", vocabulary],
         stdin=subprocess.PIPE,

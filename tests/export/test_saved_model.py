@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the operator that the exports contain)
-from albert_tf_export import ParityError, export_saved_model, parity
+from albert_tf_export import ParityError, check, export_saved_model
 from albert_tf_export.options import in_precision
 
 from albert_tf.errors import UserError
@@ -183,9 +183,9 @@ def test_wrong_answers_remove_it(classifier, tokenizer, tmp_path, monkeypatch):
     def outputs(runner, path, samples, *_):
         rows = samples["ids"].expected
         rows = [*rows[:-1], {**rows[-1], "logits": rows[-1]["logits"] + 0.31}]
-        return dict.fromkeys(samples, parity.Run(rows, 1, 1))
+        return dict.fromkeys(samples, check.Run(rows))
 
-    monkeypatch.setattr(parity, "run", outputs)
+    monkeypatch.setattr(check, "run", outputs)
     message = "logits must be within .* of Keras'. Received: .* 0.31 from its signature 'ids'"
     with pytest.raises(ParityError, match=message):
         export_saved_model(classifier, tokenizer, tmp_path / "1", ids_only=True)
@@ -196,7 +196,7 @@ def test_ctrl_c_leaves_nothing(classifier, tokenizer, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parity, "run", interrupted)
+    monkeypatch.setattr(check, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export_saved_model(classifier, tokenizer, tmp_path / "1", ids_only=True)
     assert not list(tmp_path.iterdir())

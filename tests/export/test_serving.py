@@ -4,7 +4,7 @@ import json
 
 import pytest
 import tensorflow as tf
-from albert_tf_export import export_saved_model, serving
+from albert_tf_export import export_saved_model, saved_model
 
 from albert_tf.errors import UserError
 
@@ -37,7 +37,7 @@ def test_requests_of_the_warm_up(folder, served):
     from tensorflow_serving.apis import prediction_log_pb2
 
     texts = []
-    for record in tf.data.TFRecordDataset(str(folder / serving.WARMUP)):
+    for record in tf.data.TFRecordDataset(str(folder / saved_model.WARMUP)):
         request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
         inputs = {name: tf.make_ndarray(each) for name, each in request.inputs.items()}
         signature = served.signatures[request.model_spec.signature_name]
@@ -94,16 +94,16 @@ def test_a_limit_on_rows(served):
 def test_requests_that_are_refused(lines, message, tmp_path):
     (tmp_path / "requests").write_text(lines)
     with pytest.raises(UserError, match=message):
-        serving.read_requests(tmp_path / "requests", ["text"], nested=False)
+        saved_model.read_requests(tmp_path / "requests", ["text"], nested=False)
 
 
 def test_requests_have_the_inputs_of_the_task(tmp_path):
     row = {"text": ["Who?", "Who?"], "text_pair": ["A boat.", "Smoke."]}
     (tmp_path / "requests").write_text(json.dumps(row))
-    found = serving.read_requests(tmp_path / "requests", ["text", "text_pair"], nested=True)
+    found = saved_model.read_requests(tmp_path / "requests", ["text", "text_pair"], nested=True)
     assert found == [row]
     with pytest.raises(UserError, match="JSON with text and text_pair, each a text;"):
-        serving.read_requests(tmp_path / "requests", ["text", "text_pair"], nested=False)
+        saved_model.read_requests(tmp_path / "requests", ["text", "text_pair"], nested=False)
 
 
 @pytest.mark.parametrize(

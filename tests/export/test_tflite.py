@@ -3,7 +3,7 @@ import pytest
 import tensorflow_text  # noqa: F401 (loads the libraries that its operators for TFLite need)
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
-from albert_tf_export import ParityError, export_tflite, parity
+from albert_tf_export import ParityError, check, export_tflite
 from tensorflow_text.core.pybinds import tflite_registrar
 
 from albert_tf.errors import UserError
@@ -175,9 +175,9 @@ def test_pairs(classifier, tokenizer, tmp_path):
 
 @pytest.mark.parametrize("found", [0.31, pytest.param(float("nan"), marks=pytest.mark.slow)])
 def test_wrong_answers_remove_it(found, classifier, tokenizer, tmp_path, monkeypatch):
-    difference = parity.Difference("logits", found, 0.2)
-    monkeypatch.setattr(parity, "run", lambda *_: {"ids": parity.Run([], 1, 1)})
-    monkeypatch.setattr(parity, "_difference", lambda *_: difference)
+    difference = check.Difference("logits", found, 0.2)
+    monkeypatch.setattr(check, "run", lambda *_: {"ids": check.Run([])})
+    monkeypatch.setattr(check, "_difference", lambda *_: difference)
     with pytest.raises(ParityError, match=f"Received: .* {found} from its signature 'ids'"):
         export_tflite(classifier, tokenizer, tmp_path / "a", max_length=24, ids_only=True)
     assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from albert_tf_export import web
-from albert_tf_export.parity import report
+from albert_tf_export.check import report
 
 from albert_tf.cli import main
 from albert_tf.errors import UserError

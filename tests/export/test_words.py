@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from albert_tf_export import characters
+from albert_tf_export import words
 from albert_tf_export.words import answerer, check_words
 
 from albert_tf.errors import UserError
@@ -90,16 +90,16 @@ def test_words_of_a_tagger(answer, long_tokenizer):
     options = {"aggregation_strategy": "first", "ignore_labels": None}
     expected = pipeline("ner", model, long_tokenizer, **options)(texts)
     assert len(set(found["labels"].ravel())) > 2
-    for row, words in enumerate(expected):
+    for row, entities in enumerate(expected):
         assert [each.decode() for each in found["words"][row] if each] == [
-            each["word"] for each in words
+            each["word"] for each in entities
         ]
         for name, key in (("starts", "start"), ("ends", "end")):
-            assert found[name][row][: len(words)].tolist() == [each[key] for each in words]
+            assert found[name][row][: len(entities)].tolist() == [each[key] for each in entities]
         labels = [each.decode() for each in found["labels"][row] if each]
-        assert labels == ["S-" + each["entity_group"] for each in words]
-        scores = [each["score"] for each in words]
-        np.testing.assert_allclose(found["scores"][row][: len(words)], scores, rtol=0, atol=1e-5)
+        assert labels == ["S-" + each["entity_group"] for each in entities]
+        scores = [each["score"] for each in entities]
+        np.testing.assert_allclose(found["scores"][row][: len(entities)], scores, rtol=0, atol=1e-5)
         spans = zip(found["start_bytes"][row], found["end_bytes"][row], strict=True)
         raw = [texts[row].encode()[start:end] for start, end in spans]
         assert raw == found["words"][row].tolist()
@@ -162,13 +162,13 @@ def test_words_that_are_cut_at_other_places():
     """The operator with offsets may choose another of two equally likely ways."""
     one = tf.constant([[True, False, False, True, False, False]])  # abc d.f
     other = tf.constant([[True, False, True, False, False, False, False]])  # ab d.efg.
-    found = characters._same_places(one, other)
+    found = words._same_places(one, other)
     assert found.numpy().tolist() == [[0, 1, 1, 2, 3, 4]]
 
 
 def test_bytes_that_are_not_utf_8(long_tokenizer):
     text = tf.constant([b"a \xff\xfe b\xc3"])
     ids = long_tokenizer.in_graph().tokenize(text).to_tensor()
-    pieces = characters.of_pieces(long_tokenizer, text, ids)
+    pieces = words.of_pieces(long_tokenizer, text, ids)
     found = pieces.read(pieces.starts, pieces.ends)
     assert found["end_byte"].numpy().max() <= 7

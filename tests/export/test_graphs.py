@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from albert_tf_export import export_tflite, graphs
-from albert_tf_export.sharing import share_loops
+from albert_tf_export.graphs import share_loops
 
 
 @pytest.mark.parametrize("layers", ["unrolled", "loop"])

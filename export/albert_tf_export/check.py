@@ -1,0 +1,756 @@
+"""Checks an export: a fresh process without this package answers as Keras does.
+
+The texts are made to find differences. A `Gate` also scores the export on labelled examples.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.named import task_of
+from albert_tf.data.tasks.rows import Rows
+from albert_tf.errors import UserError
+from albert_tf.files import WILDCARDS
+from albert_tf.layers.heads import BEAM
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.text.added_tokens import SPACE
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.encoding import special_count
+from albert_tf.text.model_file import ModelProto
+from albert_tf.text.normalization import ends_in_digit_comma
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training.evaluate import predictions
+from albert_tf_export.signatures import (
+    CLASSIFY,
+    IDS,
+    MASKED,
+    POSITIONS,
+    REGRESS,
+    TEXT,
+    TEXT_PAIR,
+    at_least,
+    task_outputs,
+)
+
+PACKAGES: Final = ("keras", "tensorflow", "tensorflow-text", "ai-edge-litert")
+RUNNERS: Final = Path(__file__).parent / "runners"
+# The largest difference of an output for each precision, as a share of its largest magnitude (of 1,
+# where all are smaller); `EXACT` in float32. Measured at base size with random weights: 2e-6,
+# 1.4e-3, 0.015 and 0.03 over all tasks, the pooled output being the worst (a classifier's logits:
+# 1e-6, 3e-4, 0.004 and 0.03); with a classifier's trained ones at size "mini": 2e-7 in float32,
+# 2e-4 in float16 and 0.006 in 8 bits. A wrong export is off by about 1.
+EXACT: Final = 1e-4
+TOLERANCES: Final[Mapping[str, float]] = {"float16": 0.01, "bfloat16": 0.1, "dynamic": 0.15}
+Outputs = Mapping[str, np.ndarray]
+# The beam of question answering: log probabilities, and the positions that they belong to.
+BEAMS: Final = {"start_top_log_probs": "start_top_index", "end_top_log_probs": "end_top_index"}
+# Lower log probabilities mean that no answer may be there: -1e30, in float16 -65504.
+POSSIBLE: Final = -1e4
+BEST_CLASS: Final = ("label", "labels")
+TEXTS: Final = (
+    "A quiet delight from start to finish.",
+    "",
+    "Crème brûlée costs 12 euros, and the café is NEVER closed on a Sunday!",
+    "  spaces \t inside, and around  ",
+    "Ταξίδι στην Αθήνα; 東京への旅 🦕 ﬁne",
+    "In 1999, about 20,000 people came: [MASK] was not among them.",
+    "A NUL inside\0 and at the end\0",
+    "slow",
+)
+# Characters of one to four bytes of UTF-8, few of which any vocabulary has.
+RARE: Final = "~^`|\x7f¤ÞßЖ܀日ᚠ‱ﷺ\ufffd🦕𝔞\U000e0041"
+MOST_ROWS: Final = 4  # of texts that are made from the vocabulary
+CLOSE: Final = 1e-3  # between sums of scores in float32, which are a tie then
+NAMES: Final = ("input_ids", "token_type_ids")
+Row = Mapping[str, Any]
+
+
+class ParityError(UserError):
+    """An export doesn't run, or its outputs differ from those of Keras."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The data that an export is scored on, and how much of its score it may lose.
+
+    Attributes:
+        data: the task and its labelled examples; of a folder, the dev file.
+        max_drop: the most by which the export's score may be below Keras', such as 0.01. The score
+            is the task's first metric.
+    """
+
+    data: LabelledData
+    max_drop: float = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What an export took in its process.
+
+    Attributes:
+        milliseconds: median time of a sample text or an example.
+        megabytes: peak memory over an empty interpreter; Linux.
+    """
+
+    milliseconds: float = 0.0
+    megabytes: float = 0.0
+
+    @property
+    def cost(self) -> str:
+        """The time and the memory in words."""
+        return f"{self.milliseconds:.1f} ms, {self.megabytes:.0f} MB of memory"
+
+
+@dataclass(frozen=True)
+class Difference(Cost):
+    """How far one output of a signature is from Keras' float32.
+
+    Attributes:
+        output: its name.
+        value: the largest absolute difference over the sample texts.
+        tolerance: the largest difference that is allowed at the export's precision.
+    """
+
+    output: str
+    value: float
+    tolerance: float
+
+    @property
+    def share(self) -> float:
+        """The difference as a share of the tolerance; above 1 it is too large."""
+        return math.inf if math.isnan(self.value) else self.value / self.tolerance
+
+
+@dataclass(frozen=True)
+class Run(Cost):
+    """The outputs of a signature for each example, without the batch's axis."""
+
+    outputs: Sequence[Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Scores(Cost):
+    """The scores of an export and of Keras on the same labelled examples.
+
+    Attributes:
+        metric: name of the task's first metric.
+        keras, exported: its values.
+        agreement: share of the examples that both predict alike.
+        examples: their number.
+    """
+
+    metric: str
+    keras: float
+    exported: float
+    agreement: float
+    examples: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.metric} {self.exported:.4f} of {self.examples} examples, Keras "
+            f"{self.keras:.4f}; {self.agreement:.1%} predicted alike; {self.cost}"
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """An export, and its differences from Keras in float32.
+
+    Attributes:
+        path: the file or folder.
+        size: in bytes.
+        sha256: of its files' names and contents, in hexadecimal; the same for the same model,
+            options and packages.
+        differences: for each signature, the output that came closest to its tolerance; empty
+            without a check.
+        scores: on labelled examples, where they were given.
+    """
+
+    path: Path
+    size: int
+    sha256: str
+    differences: Mapping[str, Difference]
+    scores: Scores | None = None
+
+    def __str__(self) -> str:
+        compared = [
+            f"{name}: max abs difference from Keras {found.value:.2g} ({found.output}, "
+            f"tolerance {found.tolerance:.2g})" + f"; {found.cost}" * bool(found.milliseconds)
+            for name, found in self.differences.items()
+        ]
+        made = f"{self.path}: {self.size / 1e6:.1f} MB, SHA-256 {self.sha256[:12]}"
+        return "\n".join([made, *compared, *([str(self.scores)] if self.scores else [])])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON has it."""
+        return {
+            "file": self.path.name,
+            "size": self.size,
+            "sha256": self.sha256,
+            "signatures": {name: asdict(each) for name, each in self.differences.items()},
+            "scores": asdict(self.scores) if self.scores else None,
+        }
+
+    def write(self, path: Path, packages: Sequence[str] = PACKAGES) -> None:
+        """Writes the report as JSON, with the export's later name and versions of packages."""
+        content = {**self.to_dict(), "packages": {name: version(name) for name in packages}}
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def report(
+    path: Path,
+    written: Path,
+    differences: Mapping[str, Difference],
+    scores: Scores | None = None,
+) -> Report:
+    """Returns the report of an export to `path`, whose content is still at `written`."""
+    files = [file for file in sorted(written.rglob("*")) if file.is_file()] or [written]
+    digest = hashlib.sha256()
+    for file in files:
+        name = file.relative_to(written).as_posix()
+        digest.update(f"{name}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as content:
+            while block := content.read(1 << 20):
+                digest.update(block)
+    size = sum(file.stat().st_size for file in files)
+    return Report(path, size, digest.hexdigest(), differences, scores)
+
+
+class Case(NamedTuple):
+    """Sample inputs of one signature, and the expected outputs.
+
+    Attributes:
+        inputs: rows as the runners read them: `{"text": …}`, with "text_pair" for pairs, or
+            `{"input_ids": …, "token_type_ids": …}` without padding; lists of C for multiple choice.
+        expected: each row's outputs of Keras, computed in float32, without the batch's axis.
+        pieces: each row's number of pieces.
+        texts: the rows of texts that the inputs were made of.
+        ties: names of outputs that a near tie may change, in a low precision.
+    """
+
+    inputs: Sequence[Row]
+    expected: Sequence[Mapping[str, np.ndarray]]
+    pieces: Sequence[int]
+    texts: Sequence[Row] = ()
+    ties: Collection[str] = ()
+
+
+def compare(
+    runner: str,
+    path: Path,
+    samples: Mapping[str, Case],
+    precision: str,
+    vocabulary: bytes | None = None,
+    options: Sequence[str] = (),
+) -> dict[str, Difference]:
+    """Returns the largest difference for each signature.
+
+    Args:
+        runner: file name of the script that runs the export.
+        path: the export.
+        samples: for each of its signatures, its inputs and expected outputs.
+        precision: a key of `TOLERANCES`, or any other name of float32.
+        vocabulary: SentencePiece model with which the runner makes the ids where a sample has its
+            texts, as on a phone; by default they come from the samples.
+        options: further arguments of the script.
+    Raises:
+        ParityError: the export doesn't run, or a difference is beyond the tolerance.
+    """
+    found = run(runner, path, samples, vocabulary, options)
+    differences = {
+        name: replace(
+            _difference(found[name].outputs, case, precision),
+            milliseconds=found[name].milliseconds,
+            megabytes=found[name].megabytes,
+        )
+        for name, case in samples.items()
+    }
+    for name, difference in differences.items():
+        if difference.share > 1:
+            raise ParityError(
+                f"The export's {difference.output} must be within {difference.tolerance:.2g} of "
+                f"Keras'. Received: a difference of {difference.value:.2g} from its signature "
+                f"{name!r}. Choose a higher precision, or skip the check with check=False."
+            )
+    return differences
+
+
+def run(
+    runner: str,
+    path: Path,
+    samples: Mapping[str, Case],
+    vocabulary: bytes | None = None,
+    options: Sequence[str] = (),
+) -> dict[str, Run]:
+    """Runs each signature on its samples in a fresh process; takes arguments as `compare` does."""
+    with tempfile.TemporaryDirectory() as workshop:
+        folder = Path(workshop)
+        if WILDCARDS & set(path.resolve().as_posix()):
+            link = folder / f"export{path.suffix}"
+            link.symlink_to(path.resolve())
+            path = link
+        commands = []
+        for name, case in samples.items():
+            command: list[str | Path] = [RUNNERS / runner, path, "--signature", name, *options]
+            inputs = case.inputs
+            if case.texts and vocabulary is not None:
+                (folder / "spiece.model").write_bytes(vocabulary)
+                command += ["--vocabulary", folder / "spiece.model"]
+                command += ["--max-length", str(max(case.pieces))]
+                inputs = case.texts
+            (folder / name).write_text("".join(json.dumps(row) + "\n" for row in inputs))
+            command += ["--input", folder / name, "--save", folder / f"{name}.npz"]
+            commands.append([*command, "--report", folder / f"{name}.json"])
+        _run_scripts(commands)
+        runs = {}
+        for name in samples:
+            outputs: list[dict[str, np.ndarray]] = []
+            with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
+                for key in arrays.files:
+                    index, _, output = key.partition("/")
+                    outputs += [{} for _ in range(len(outputs), int(index) + 1)]
+                    outputs[int(index)][output] = arrays[key]
+            cost = json.loads((folder / f"{name}.json").read_text())
+            runs[name] = Run(
+                outputs, milliseconds=cost["milliseconds"], megabytes=cost["peak_memory_mb"]
+            )
+        return runs
+
+
+# Runs a script as Python does, and ends when standard input ends.
+_ENDING_WITH_PARENT: Final = """
+import os, runpy, sys, threading
+
+def wait():
+    os.read(0, 1)
+    os._exit(1)
+
+threading.Thread(target=wait, daemon=True).start()
+del sys.argv[0]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def _run_scripts(commands: Sequence[Sequence[str | Path]]) -> None:
+    """Runs all scripts at once, each in a fresh process that ends with this one."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONIOENCODING": "utf-8"}
+    with contextlib.ExitStack() as stack:
+        processes = []
+        alive, ours = os.pipe()  # The system closes our end, even after `kill -9`.
+        stack.callback(os.close, alive)
+        stack.callback(os.close, ours)
+        for command in commands:
+            process = subprocess.Popen(
+                [sys.executable, "-c", _ENDING_WITH_PARENT, *command],
+                stdin=alive,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                env=environment,
+            )
+            processes.append(stack.enter_context(process))
+            stack.callback(process.kill)  # Ctrl-C ends them at once.
+        for process in processes:
+            _, errors = process.communicate()
+            if process.returncode:
+                reason = (errors.strip() or f"status {process.returncode}").splitlines()[-1]
+                raise ParityError(f"The export must run without this package. Received: {reason}")
+
+
+def _difference(found: Sequence[Any], case: Case, precision: str) -> Difference:
+    """The difference of the output that comes closest to its tolerance."""
+    share = TOLERANCES.get(precision, EXACT)
+    skipped = case.ties if share > EXACT else ()
+    compared = (
+        [{name: row[name] for name in row if name not in skipped} for row in rows]
+        for rows in (found, case.expected)
+    )
+    rows = [differences(*row) for row in zip(*compared, case.pieces, strict=True)]
+    each = [
+        Difference(
+            name,
+            float(np.max([row[name] for row in rows])),  # NaN, if any is.
+            share * max(1.0, magnitude(case.expected, name)),
+        )
+        for name in rows[0]
+    ]
+    return max(each, key=lambda difference: difference.share)
+
+
+def differences(found: Outputs, expected: Outputs, pieces: int) -> dict[str, float]:
+    """Returns the largest absolute difference of each float output of one row.
+
+    Integers and strings must be equal. In beams, each log probability is compared with the one of
+    the same rank, and with the one of the same position: near ties may change their order.
+
+    Args:
+        found, expected: outputs without the batch's axis.
+        pieces: the row's number of pieces; outputs of padding after them are ignored.
+    Raises:
+        ParityError: names or shapes differ, or an integer or a string does.
+    """
+    if found.keys() != expected.keys():
+        raise ParityError(
+            f"The export's outputs must be {', '.join(sorted(expected))}. "
+            f"Received: {', '.join(sorted(found)) or 'none'}."
+        )
+    found = dict(found)
+    for name, value in found.items():
+        is_padded = value.ndim == expected[name].ndim > 0 and len(expected[name]) == pieces
+        found[name] = value = value[:pieces] if is_padded else value
+        if value.shape != expected[name].shape:
+            raise ParityError(
+                f"The export's {name} must have the shape {expected[name].shape} for a row of "
+                f"{pieces} pieces. Received: {value.shape}."
+            )
+    measured = {}
+    if BEAMS.keys() <= expected.keys():
+        measured = _of_beams(found, expected)
+    for name, value in expected.items():
+        if value.dtype.kind == "f" and name not in BEAMS:
+            measured[name] = float(np.abs(found[name] - value).max(initial=0))
+        elif value.dtype.kind != "f" and name not in BEAMS.values():
+            if name in BEST_CLASS and "logits" in found:
+                # By the export's logits: a low precision may turn a near tie.
+                value = found["classes"][found["logits"].argmax(axis=-1)]
+            if not np.array_equal(found[name], value):
+                raise ParityError(
+                    f"The export's {name} must be {value.tolist()}. "
+                    f"Received: {found[name].tolist()}."
+                )
+    return measured
+
+
+def magnitude(rows: Sequence[Outputs], name: str) -> float:
+    """Returns an output's largest magnitude in any row, without impossible positions."""
+    values = np.concatenate([row[name].ravel() for row in rows])
+    return float(np.abs(values[values > POSSIBLE]).max(initial=0))
+
+
+def _of_beams(found: Outputs, expected: Outputs) -> dict[str, float]:
+    """Differences of the starts, and of the ends of those starts that both beams have."""
+    (starts, start_places), (ends, end_places) = BEAMS.items()
+    at = {place: row for row, place in enumerate(found[start_places].tolist())}
+    pairs = [
+        (at[place], row)
+        for row, place in enumerate(expected[start_places].tolist())
+        if place in at and expected[starts][row] > POSSIBLE
+    ]
+    of_ends = [0.0]
+    for theirs, ours in pairs:
+        rows = [
+            (
+                each[ends].reshape(len(each[starts]), -1)[row],
+                each[end_places].reshape(len(each[starts]), -1)[row],
+            )
+            for each, row in ((found, theirs), (expected, ours))
+        ]
+        of_ends.append(_ranked(*rows))
+    of_starts = _ranked(
+        (found[starts], found[start_places]), (expected[starts], expected[start_places])
+    )
+    return {starts: of_starts, ends: float(np.max(of_ends))}
+
+
+def _ranked(found: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]) -> float:
+    """Difference of the best log probabilities, by rank and by position.
+
+    A missing position counts as the lowest log probability found: it has that at most.
+    """
+    (values, places), (wanted, wanted_places) = found, expected
+    at = dict(zip(places.tolist(), values.tolist(), strict=True))
+    by_place = np.array([at.get(place, values.min()) for place in wanted_places.tolist()])
+    possible = wanted > POSSIBLE
+    either = possible | (values > POSSIBLE)
+    by_rank = np.abs(values - wanted)[either].max(initial=0)
+    return float(np.maximum(by_rank, np.abs(by_place - wanted)[possible].max(initial=0)))
+
+
+def sample(
+    model: PreTrainedModel,
+    tokenizer: BaseTokenizer,
+    max_length: int,
+    pairs: bool,
+    choices: int = 3,
+    predictions: int = 2,
+    in_words: Callable[..., Mapping[str, tf.Tensor]] | None = None,
+) -> dict[str, Case]:
+    """Runs varied texts, one longer than `max_length`, through the Python tokenizer and Keras.
+
+    Args:
+        model: in float32.
+        choices: C, for multiple choice.
+        predictions: P, number of positions to score.
+        in_words: answers strings, if the signature for text does so in words.
+    Returns:
+        A case for each signature that an export of the model may have.
+    """
+    texts = _texts(tokenizer, max_length, pairs, choices if model.task.has_choices else None)
+    ids, pieces, with_ids, expected = [], [], [], []
+    for row in texts:
+        encoded = tokenizer(
+            row[TEXT],
+            row.get(TEXT_PAIR),
+            truncation=True,
+            max_length=max_length,
+            split_special_tokens=True,
+        )
+        ids.append({name: encoded[name] for name in NAMES})
+        features = tokenizer.pad(ids[-1], padding_side="right", return_tensors="np")
+        pieces.append(features["input_ids"].shape[-1])
+        batch = {
+            name: value[None] if model.task.has_choices else value
+            for name, value in features.items()
+        }
+        inputs = batch
+        if model.config.answerability:  # A beam needs as many positions as it is wide.
+            inputs = {name: at_least(BEAM, value) for name, value in batch.items()}
+        # Outputs that the model itself returns are taken from its call without options.
+        outputs = {
+            **task_outputs(model, inputs, unroll=True),
+            **model(dict(inputs), training=False),
+        }
+        expected.append({name: np.asarray(np.asarray(value)[0]) for name, value in outputs.items()})
+        with_ids.append({**expected[-1], **{name: value[0] for name, value in batch.items()}})
+    cases = {
+        IDS: Case(ids, expected, pieces, texts),
+        TEXT: Case(texts, with_ids if model.task.outputs_by_token else expected, pieces),
+    }
+    if in_words is not None:
+        cases[TEXT] = _in_words(texts, in_words)
+    if isinstance(model, AlbertForSequenceClassification):  # TensorFlow Serving's calls
+        answers = cases[TEXT].expected
+        if "value" in answers[0]:
+            values = [{"outputs": row["value"][0]} for row in answers]
+            cases[REGRESS] = cases[TEXT]._replace(expected=values)
+        else:
+            names = {"classes": "classes", "scores": "probabilities"}
+            values = [{call: row[name] for call, name in names.items()} for row in answers]
+            cases[CLASSIFY] = cases[TEXT]._replace(expected=values)
+    if model.task.takes_positions:  # the same rows, of which only some positions are scored
+        positions = [[7 * each % count for each in range(predictions)] for count in pieces]
+        cases[MASKED] = Case(
+            [{**row, POSITIONS: chosen} for row, chosen in zip(ids, positions, strict=True)],
+            [
+                {name: value[chosen] if value.ndim == 2 else value for name, value in row.items()}
+                for row, chosen in zip(expected, positions, strict=True)
+            ],
+            [-1] * len(ids),
+        )
+    return cases
+
+
+def _in_words(texts: Sequence[Row], answer: Callable[..., Mapping[str, tf.Tensor]]) -> Case:
+    """Answers each text with Keras; what counts as its pieces are its words or masks."""
+    rows = []
+    for row in texts:
+        found = answer(*(tf.constant([row[name]]) for name in (TEXT, TEXT_PAIR) if name in row))
+        values = {name: np.asarray(np.asarray(value)[0]) for name, value in found.items()}
+        rows.append(
+            {  # NumPy saves strings without NULs at their ends.
+                name: np.array(value.tolist(), "S") if value.dtype == object else value
+                for name, value in values.items()
+            }
+        )
+    ties = [name for name, value in rows[0].items() if value.dtype.kind != "f"]
+    counts = [next((len(each) for each in row.values() if each.ndim), -1) for row in rows]
+    return Case(texts, rows, counts, ties=ties)
+
+
+def numeric(case: Case, names: Sequence[str] = ()) -> Case:
+    """Returns the case of a signature with these outputs; without names, with all numbers."""
+    expected = [
+        {
+            name: value
+            for name, value in outputs.items()
+            if (name in names if names else value.dtype.kind in "if")
+        }
+        for outputs in case.expected
+    ]
+    return case._replace(expected=expected)
+
+
+def check_tokens(tokenizer: BaseTokenizer) -> None:
+    """Compares the ids of Python with those of the graph's operator.
+
+    The texts are every token of the vocabulary, alone, in capitals, with decomposed accents and
+    beside the next one; what `vocabulary_texts` has; and `RARE` characters. Two segmentations of
+    the same score count as equal: the order of a float32 sum decides between them.
+
+    Raises:
+        ParityError: a text has other ids in the graph.
+    """
+    if not isinstance(tokenizer, AlbertTokenizer):  # Python calls the graph's operators.
+        return
+    tokens = [token.replace(SPACE, " ") for token in tokenizer.get_vocab()]
+    texts = [
+        *tokens,
+        *map(str.upper, tokens),
+        *(unicodedata.normalize("NFD", token).title() for token in tokens),
+        *(first + second for first, second in itertools.pairwise(tokens)),
+        *(f"a{character}b {character}" for character in RARE),
+        *_probes(tokenizer),
+        *TEXTS,
+    ]
+    ours = tokenizer.encode_plain(texts)
+    theirs = tokenizer.in_graph().tokenize(tf.constant([text.encode() for text in texts]))
+    pieces = ModelProto.FromString(tokenizer.model_bytes).pieces
+    scores = np.array([piece.score for piece in pieces])
+    for text, wanted, found in zip(texts, ours, theirs.numpy().tolist(), strict=True):
+        if wanted.tolist() == list(found):
+            continue
+        python, graph = map(tokenizer.convert_ids_to_tokens, (wanted.tolist(), list(found)))
+        is_tie = abs(scores[wanted].sum() - scores[found].sum()) < CLOSE
+        if is_tie and "".join(python) == "".join(graph) and tokenizer.unk_token not in python:
+            continue
+        raise ParityError(
+            "The graph must read texts as Python does. Received: "
+            f"{text!r}, in Python {' '.join(python)!r}, in the graph {' '.join(graph)!r}. Report "
+            "the vocabulary as a bug; with ids_only=True the export takes ids alone."
+        )
+
+
+def vocabulary_texts(tokenizer: BaseTokenizer, room: int) -> list[str]:
+    """Returns texts of at most `room` tokens, made from the kinds of tokens of a vocabulary."""
+    rows, left = [""], room
+    for probe in _probes(tokenizer):
+        size = len(tokenizer(probe, add_special_tokens=False, split_special_tokens=True).input_ids)
+        if size > left:
+            rows, left = [*rows, ""], room
+        if size <= left:
+            rows[-1] += f" {probe}"
+            left -= size
+    return [row for row in rows if row][:MOST_ROWS]
+
+
+def _probes(tokenizer: BaseTokenizer) -> list[str]:
+    """Returns a text for each kind of token, of character and of script in a vocabulary."""
+    tokens = [token for token in tokenizer.get_vocab() if token not in tokenizer.all_special_tokens]
+    kinds = dict(zip(map(_kind, reversed(tokens)), reversed(tokens), strict=True))
+    plain = [token.replace(SPACE, " ").strip() for token in kinds.values()]
+    unknown: dict[int, str] = {}
+    for character in RARE:
+        ids = tokenizer(character, add_special_tokens=False).input_ids
+        if tokenizer.unk_token_id in ids:
+            unknown.setdefault(len(character.encode()), character)
+    return [
+        *unknown.values(),
+        " ".join(tokenizer.all_special_tokens),
+        *filter(None, plain),
+        *(token.upper() for token in plain if token.upper() != token),
+        *(unicodedata.normalize("NFD", token) for token in plain if not token.isascii()),
+    ]
+
+
+def _kind(token: str) -> tuple[object, ...]:
+    """Returns what makes tokens differ to a runtime: the place in a word, and the characters."""
+    text = token.lstrip(SPACE)
+    first = text[:1] or SPACE
+    script = unicodedata.name(first, "").split(" ")[0] if first.isalpha() else ""
+    category = unicodedata.category(first)
+    return token.startswith(SPACE), len(text) > 1, script, category, ends_in_digit_comma(token)
+
+
+def _texts(
+    tokenizer: BaseTokenizer, max_length: int, pairs: bool, choices: int | None
+) -> list[Row]:
+    is_pair = pairs or choices is not None
+    room = (max_length - special_count(is_pair)) // (1 + is_pair)
+    first = [*TEXTS, *vocabulary_texts(tokenizer, room), "on and on " * max_length]
+    second = [*first[1:], first[0]]
+    if choices is not None:
+        turned = [[*second[at:], *second[:at]] for at in range(choices)]
+        return [
+            {TEXT: [text] * choices, TEXT_PAIR: list(others)}
+            for text, *others in zip(first, *turned, strict=True)
+        ]
+    if pairs:
+        return [{TEXT: text, TEXT_PAIR: pair} for text, pair in zip(first, second, strict=True)]
+    return [{TEXT: text} for text in first]
+
+
+def scored(
+    gate: Gate,
+    model: PreTrainedModel,
+    tokenizer: BaseTokenizer,
+    runner: str,
+    path: Path,
+    max_length: int,
+) -> Scores:
+    """Runs an export in a fresh process and Keras here, on the same rows.
+
+    Args:
+        runner: file name of the script that runs the export.
+        path: the export.
+        max_length: the most pieces that its signature `ids` takes.
+    Raises:
+        UserError: the data can't be read, or is another task's.
+        ParityError: the export's score is more than `gate.max_drop` below Keras'.
+    """
+    task = task_of(gate.data)
+    examples, config = task.examples("dev"), model.config
+    task.check(examples, config)
+    rows = task.encode(examples, tokenizer, config, max_length)
+    made = run(runner, path, {IDS: Case(_inputs(rows), [], [])})[IDS]
+    found = (
+        predictions(task, examples, rows, model),
+        task.predictions(examples, rows, made.outputs, config),
+    )
+    keras, exported = (task.scores(examples, each, config) for each in found)
+    ours, theirs = (
+        [judged.predicted for judged in task.judged(examples, each, config)] for each in found
+    )
+    metric = next(iter(keras))
+    scores = Scores(
+        metric,
+        keras[metric],
+        exported[metric],
+        float(np.mean([one == other for one, other in zip(ours, theirs, strict=True)])),
+        len(examples),
+        milliseconds=made.milliseconds,
+        megabytes=made.megabytes,
+    )
+    if not scores.keras - scores.exported <= gate.max_drop:  # NaN is a loss too.
+        raise ParityError(
+            f"The export may lose {gate.max_drop:g} of Keras' {metric}. Received: {scores}. Choose "
+            "a higher precision, or allow more with max_drop."
+        )
+    return scores
+
+
+def _inputs(rows: Rows) -> Sequence[dict[str, Any]]:
+    """Returns rows as the runners read them, without padding."""
+    names = ("input_ids", "token_type_ids")
+    masks = rows.arrays.get("attention_mask")
+    if masks is None:
+        return [
+            {name: rows.arrays[name][row].tolist() for name in names} for row in range(len(rows))
+        ]
+    return [
+        {
+            name: [
+                values[mask == 1].tolist()
+                for values, mask in zip(rows.arrays[name][row], masks[row], strict=True)
+            ]
+            for name in names
+        }
+        for row in range(len(rows))
+    ]
