@@ -28,7 +28,7 @@ def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = 
 
 
 def _add(tokenizer: Any, new: Sequence[str]) -> None:
-    larger = type(tokenizer)(tokenizer._with_pieces(new), **tokenizer.settings)
+    larger = type(tokenizer)(tokenizer._with_tokens(new), **tokenizer.settings)
     for token in new:
         _require_piece(larger, token)
     vars(tokenizer).update(vars(larger))

@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.encoding import EncodedSequence, Layout, Pieces, make_rows, special_count
+from albert_tf.text.encoding import EncodedSequence, Tokens, make_sequences, special_count
 
 SPECIAL: Final = special_count(True)
 # google-research/albert, run_squad_v1.py and run_squad_v2.py.
@@ -44,16 +44,25 @@ def question_windows(
         UserError: the stride is too long for a window.
     """
     unique = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
-    encoded = _pieces(tokenizer, list(unique))
+    encoded = _tokens_of(tokenizer, list(unique))
     longest = question_limit(length, max_question)
     found = []
     for sample, question in enumerate(_cut(tokenizer, questions, longest, places)):
         room = length - SPECIAL - len(question.ids)
         shared = max(0, min(STRIDE, room // 2)) if stride is None else stride
-        layout = Layout(tokenizer.special, "only_second", length, shared, overflow=True)
         context = encoded[unique[contexts[sample]]]
         try:
-            found.append(make_rows([question], [context], layout))
+            found.append(
+                make_sequences(
+                    [question],
+                    [context],
+                    tokenizer.special,
+                    "only_second",
+                    length,
+                    shared,
+                    overflow=True,
+                )
+            )
         except ValueError as error:
             raise UserError(str(error)) from error
     return found
@@ -72,9 +81,9 @@ def context_part(row: EncodedSequence) -> tuple[int, np.ndarray]:
 
 def _cut(
     tokenizer: BaseTokenizer, questions: Sequence[str], longest: int, places: Sequence[str]
-) -> list[Pieces]:
+) -> list[Tokens]:
     """Returns the pieces of questions; a long one is read up to its piece number `longest`."""
-    found = _pieces(tokenizer, questions)
+    found = _tokens_of(tokenizer, questions)
     cut = {row: each for row, each in enumerate(found) if len(each.ids) > longest}
     if cut:
         first = next(iter(cut))
@@ -85,13 +94,13 @@ def _cut(
             places[first] if places else repr(questions[first][:60]),
         )
     texts = [questions[row][: int(each.offsets[longest - 1, 1])] for row, each in cut.items()]
-    for row, each in zip(cut, _pieces(tokenizer, texts), strict=True):
+    for row, each in zip(cut, _tokens_of(tokenizer, texts), strict=True):
         found[row] = each
     return found
 
 
-def _pieces(tokenizer: BaseTokenizer, texts: Sequence[str]) -> list[Pieces]:
-    return tokenizer._segmenter.encode(texts, split_special=True, details=True)
+def _tokens_of(tokenizer: BaseTokenizer, texts: Sequence[str]) -> list[Tokens]:
+    return tokenizer.tokens_of(texts, split_special=True, with_offsets=True)
 
 
 NOWHERE: Final = -1e4  # logit of a position where no answer can start or end

@@ -1,16 +1,20 @@
 """The base of both tokenizers: Hugging Face's calls on any vocabulary."""
 
+import copy
 import os
+import re
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, overload
+
+import numpy as np
 
 from albert_tf.checkpoints import hub
 from albert_tf.checkpoints.finder import split_hub_options
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.options import without_foreign
 from albert_tf.text.added_tokens import (
     add_tokens,
@@ -18,29 +22,25 @@ from albert_tf.text.added_tokens import (
     check_special,
     restore_tokens,
 )
-from albert_tf.text.call_arguments import (
-    Side,
-    Text,
-    as_batch,
-    as_texts,
-    as_words,
-    checked_side,
-    padding_strategy,
-    truncation_strategy,
-)
-from albert_tf.text.conversions import TokenConversions
 from albert_tf.text.encoding import (
+    PADDING_STRATEGIES,
+    TRUNCATION_STRATEGIES,
     BatchEncoding,
     EncodedSequence,
-    Layout,
-    Origins,
+    Segment,
+    Side,
+    SpecialTokens,
     Tensors,
+    Text,
+    Tokens,
     as_tensors,
+    checked_side,
+    chosen,
     collect,
-    make_rows,
+    make_sequences,
     pad_rows,
+    special_count,
 )
-from albert_tf.text.segmenter import Segmenter
 from albert_tf.text.tokenizer_files import (
     json_files,
     read_tokenizer,
@@ -48,22 +48,28 @@ from albert_tf.text.tokenizer_files import (
     write_tokenizer,
 )
 
+NO_CHARACTER: Final = "\U0010ffff"  # Replaces stray bytes; unknown to every vocabulary.
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_ALL_CORES: Final = -1
 # Arguments of transformers' `from_pretrained`: the value that changes nothing, and the way out.
 _FOREIGN: Final = {"trust_remote_code": (False, "No code is loaded.")}
 
 
-class BaseTokenizer(TokenConversions, ABC):
+class BaseTokenizer(ABC):
     """Raw text to ids. `AlbertTokenizer` and `WordPieceTokenizer` add a vocabulary.
 
     Args:
-        segmenter: the vocabulary.
-        model_max_length: default length for truncation, in pieces.
+        special: the special tokens.
+        vocab_size: number of tokens, special ones included.
+        model_max_length: default length for truncation, in tokens.
         split_special_tokens: read a special token that is written out in a text as plain text.
         padding_side: "right" or "left".
         truncation_side: "right" or "left", the end of a text that truncation takes from.
     """
 
     model_input_names = ("input_ids", "token_type_ids", "attention_mask")
+    special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")
+    pad_token_type_id = 0
     is_fast = True  # what it stands for in code for transformers: offsets, words, windows
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
@@ -71,18 +77,29 @@ class BaseTokenizer(TokenConversions, ABC):
     do_lower_case: bool
     padding_side: Side
     truncation_side: Side
+    additional_special_tokens: list[str]
+    all_special_tokens: list[str]
+    all_special_ids: list[int]
     # The constructor's arguments that tokenizer_config.json stores, and their types.
     SETTINGS: ClassVar[Mapping[str, type]]
 
     def __init__(
         self,
-        segmenter: Segmenter,
+        special: SpecialTokens,
+        vocab_size: int,
         model_max_length: int,
         split_special_tokens: bool,
         padding_side: Side,
         truncation_side: Side,
     ):
-        super().__init__(segmenter)
+        self.special, self.vocab_size = special, vocab_size
+        tokens, ids = special.tokens, special.ids
+        self.pad_token, self.unk_token, self.cls_token, self.sep_token, self.mask_token = tokens
+        self.pad_token_id, self.unk_token_id, self.cls_token_id = ids[:3]
+        self.sep_token_id, self.mask_token_id = ids[3:]
+        self.bos_token, self.bos_token_id = self.cls_token, self.cls_token_id
+        self.eos_token, self.eos_token_id = self.sep_token, self.sep_token_id
+        self._mark_special(())
         self.model_max_length = model_max_length
         self.split_special_tokens = split_special_tokens
         self.padding_side, self.truncation_side = padding_side, truncation_side
@@ -140,8 +157,32 @@ class BaseTokenizer(TokenConversions, ABC):
         return {name: getattr(self, name) for name in self.SETTINGS}
 
     @abstractmethod
-    def _with_pieces(self, pieces: Sequence[str]) -> bytes:
-        """Returns the content of a vocabulary file with further pieces at its end."""
+    def _token(self, index: int) -> str:
+        """Returns the token of an id in `[0, vocab_size)`."""
+
+    @abstractmethod
+    def _id(self, token: str) -> int:
+        """Returns the id of a token, or the unknown token's for any other string."""
+
+    @abstractmethod
+    def _detokenize(self, tokens: Sequence[str]) -> str:
+        """Joins tokens to text."""
+
+    @abstractmethod
+    def _encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
+        """Returns int32 `[T]` for each text; special tokens in it are plain text."""
+
+    @abstractmethod
+    def _tokenize(self, text: str) -> list[str]:
+        """Returns the tokens as strings; an unknown one is its normalized text, or `[UNK]`."""
+
+    @abstractmethod
+    def _encode_with_offsets(self, text: str) -> Tokens:
+        """Returns tokens with offsets and words; special tokens in the text are plain text."""
+
+    @abstractmethod
+    def _with_tokens(self, tokens: Sequence[str]) -> bytes:
+        """Returns the content of a vocabulary file with further tokens at its end."""
 
     @abstractmethod
     def in_graph(self) -> Any:
@@ -201,13 +242,19 @@ class BaseTokenizer(TokenConversions, ABC):
         if truncation is None:
             truncation = max_length is not None and padding is False
         length = self.model_max_length if max_length is None else max_length
-        special = self.special if add_special_tokens else None
-        strategy = truncation_strategy(truncation)
-        end = checked_side(truncation_side or self.truncation_side, "truncation_side")
-        layout = Layout(special, strategy, length, stride, return_overflowing_tokens, end)
+        side = checked_side(padding_side or self.padding_side)
+        texts, pairs, is_batch = (as_words if is_split_into_words else as_texts)(text, text_pair)
         split = self.split_special_tokens if split_special_tokens is None else split_special_tokens
-        make, is_batch = self._rows(text, text_pair, is_split_into_words, layout, split)
-        rows = make(return_offsets_mapping)
+        options: dict[str, Any] = {
+            "special": self.special if add_special_tokens else None,
+            "truncation": chosen("truncation", truncation, TRUNCATION_STRATEGIES),
+            "max_length": length,
+            "stride": stride,
+            "overflow": return_overflowing_tokens,
+            "side": checked_side(truncation_side or self.truncation_side, "truncation_side"),
+        }
+        are_words = is_split_into_words
+        sequences = self._sequences(texts, pairs, are_words, split, return_offsets_mapping, options)
         requested = {
             "input_ids": True,
             "token_type_ids": return_token_type_ids,
@@ -216,10 +263,9 @@ class BaseTokenizer(TokenConversions, ABC):
             "offset_mapping": return_offsets_mapping,
             "overflow_to_sample_mapping": return_overflowing_tokens,
         }
-        side = checked_side(padding_side or self.padding_side)
         features = pad_rows(
-            collect(rows, requested),
-            padding_strategy(padding),
+            collect(sequences, requested),
+            chosen("padding", padding, PADDING_STRATEGIES),
             length,
             pad_to_multiple_of,
             pad_id=self.pad_token_id,
@@ -230,11 +276,22 @@ class BaseTokenizer(TokenConversions, ABC):
             self._warn_of_length(max(lengths))
         if return_length:
             features["length"] = lengths
-        detailed = (lambda: rows) if return_offsets_mapping else partial(make, True)
-        origins = Origins(rows, detailed, lengths, side)
         if is_batch or return_overflowing_tokens or return_tensors is not None:
-            return BatchEncoding(as_tensors(features, return_tensors), origins)
-        return BatchEncoding({name: values[0] for name, values in features.items()}, origins)
+            features = as_tensors(features, return_tensors)
+        else:
+            features = {name: values[0] for name, values in features.items()}
+        if return_offsets_mapping:
+            return BatchEncoding(features, sequences, lengths, side)
+        # Offsets take ten times as long as ids: the encoding asks for them when they are needed,
+        # of the tokenizer as it is now, without tokens added later.
+        now = copy.copy(self)
+        return BatchEncoding(
+            features,
+            sequences,
+            lengths,
+            side,
+            lambda: now._sequences(texts, pairs, are_words, split, True, options),
+        )
 
     def _warn_of_length(self, length: int) -> None:
         if not vars(self).get("_has_warned"):
@@ -245,19 +302,61 @@ class BaseTokenizer(TokenConversions, ABC):
                 stacklevel=3,
             )
 
-    def _rows(
-        self, text: Any, text_pair: Any, are_words: bool, layout: Layout, split_special: bool
-    ) -> tuple[Callable[[bool], list[EncodedSequence]], bool]:
-        """Returns a function that makes the rows, with or without details; and `is_batch`."""
-        first, second, is_batch = (as_words if are_words else as_texts)(text, text_pair)
-        segmenter = self._segmenter
-        encode: Callable[..., Any] = segmenter.encode_words if are_words else segmenter.encode
+    def _sequences(
+        self,
+        texts: Sequence[Any],
+        pairs: Sequence[Any] | None,
+        are_words: bool,
+        split_special: bool,
+        with_offsets: bool,
+        options: Mapping[str, Any],
+    ) -> list[EncodedSequence]:
+        """Encodes texts, and truncates them with the `options` of `make_sequences`."""
+        encode: Callable[..., list[Tokens]] = self._tokens_of_words if are_words else self.tokens_of
+        first = encode(texts, split_special, with_offsets)
+        second = None if pairs is None else encode(pairs, split_special, with_offsets)
+        return make_sequences(first, second, **options)
 
-        def make(details: bool) -> list[EncodedSequence]:
-            pair = None if second is None else encode(second, split_special, details)
-            return make_rows(encode(first, split_special, details), pair, layout)
+    def _tokens_of_words(
+        self, samples: Sequence[Sequence[Text]], split_special: bool, with_offsets: bool
+    ) -> list[Tokens]:
+        """Encodes texts that are lists of words; offsets count from each word's start."""
+        words = iter(self.tokens_of([*chain.from_iterable(samples)], split_special, with_offsets))
+        return [_joined_words([next(words) for _ in sample]) for sample in samples]
 
-        return make, is_batch
+    def tokens_of(
+        self, texts: Sequence[Text], split_special: bool, with_offsets: bool
+    ) -> list[Tokens]:
+        """Returns the tokens of each text, without special tokens around them.
+
+        Args:
+            split_special: read special tokens in a text as plain text.
+            with_offsets: add offsets and words, which takes about ten times as long.
+        Raises:
+            TypeError: a text is neither str nor bytes.
+        """
+        segmented = [self._segments(text, split_special) for text in texts]
+        plain = [s.content for segments in segmented for s in segments if not s.is_special]
+        encoded: Iterable[Tokens]
+        if with_offsets:
+            encoded = map(self._encode_with_offsets, plain)
+        else:
+            encoded = map(Tokens, self._encode_plain(plain, _ALL_CORES))
+        rest = iter(encoded)
+        return [
+            _joined_segments(
+                segments, [self._special(s) if s.is_special else next(rest) for s in segments]
+            )
+            for segments in segmented
+        ]
+
+    def _segments(self, text: Text, split_special: bool) -> list[Segment]:
+        text = as_text(text)
+        return [Segment(text, 0, False)] if split_special else self.special.split(text)
+
+    def _special(self, segment: Segment) -> Tokens:
+        ids = np.array([self._id(segment.content)], np.int32)
+        return Tokens(ids, np.array([[0, len(segment.content)]], np.int32), np.zeros(1, np.int32))
 
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
         """Returns only the `input_ids`; takes the options of `__call__`."""
@@ -288,12 +387,23 @@ class BaseTokenizer(TokenConversions, ABC):
         Raises:
             ValueError: `input_ids` are missing, or options contradict each other.
         """
-        features, is_single = as_batch(encoded_inputs)
+        if not isinstance(encoded_inputs, Mapping):
+            names = encoded_inputs[0] if encoded_inputs else ()
+            encoded_inputs = {name: [each[name] for each in encoded_inputs] for name in names}
+        if "input_ids" not in encoded_inputs:
+            raise ValueError(
+                "Encodings must have input_ids to be padded. "
+                f"Received: {', '.join(encoded_inputs) or 'none'}."
+            )
+        features = {name: _as_lists(values) for name, values in encoded_inputs.items()}
+        is_single = bool(features["input_ids"]) and isinstance(features["input_ids"][0], int)
+        if is_single:
+            features = {name: [values] for name, values in features.items()}
         if return_attention_mask and "attention_mask" not in features:
             features["attention_mask"] = [[1] * len(ids) for ids in features["input_ids"]]
         padded = pad_rows(
             features,
-            padding_strategy(padding),
+            chosen("padding", padding, PADDING_STRATEGIES),
             self.model_max_length if max_length is None else max_length,
             pad_to_multiple_of,
             pad_id=self.pad_token_id,
@@ -302,6 +412,150 @@ class BaseTokenizer(TokenConversions, ABC):
         if is_single and return_tensors is None:
             return BatchEncoding({name: values[0] for name, values in padded.items()})
         return BatchEncoding(as_tensors(padded, return_tensors))
+
+    def _mark_special(self, tokens: Iterable[str]) -> None:
+        """Marks tokens as special, so that decoding can skip them; ignores unknown ones."""
+        own = self.special
+        ids = {token: self._id(token) for token in tokens if token not in own.tokens}
+        known = {token: index for token, index in ids.items() if index != self.unk_token_id}
+        # Not by assignment, which a tokenizer refuses to its users.
+        vars(self).update(
+            additional_special_tokens=[*known],
+            all_special_tokens=[*own.tokens, *known],
+            all_special_ids=[*own.ids, *known.values()],
+        )
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    @property
+    def special_tokens_map(self) -> dict[str, Any]:
+        """Special tokens by Hugging Face's names."""
+        own = {f"{name}_token": getattr(self, f"{name}_token") for name in self.special_names}
+        more = self.additional_special_tokens
+        return {**own, "additional_special_tokens": more} if more else own
+
+    def get_vocab(self) -> dict[str, int]:
+        """Returns every token with its id."""
+        return {self._token(index): index for index in range(self.vocab_size)}
+
+    def encode_plain(self, texts: list[str]) -> list[np.ndarray]:
+        """Returns int32 `[T]` for each text, in bulk; special tokens in it are plain text.
+
+        Raises:
+            UnicodeEncodeError: a text has surrogates.
+        """
+        return self._encode_plain(texts, threads=1)
+
+    def tokenize(self, text: Text, pair: Text | None = None) -> list[str]:
+        """Returns the tokens as strings."""
+        texts = [text] if pair is None else [text, pair]
+        return [
+            token
+            for text in texts
+            for segment in self._segments(text, self.split_special_tokens)
+            for token in (
+                [segment.content] if segment.is_special else self._tokenize(segment.content)
+            )
+        ]
+
+    @overload
+    def convert_tokens_to_ids(self, tokens: str) -> int: ...
+    @overload
+    def convert_tokens_to_ids(self, tokens: list[str]) -> list[int]: ...
+    def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
+        """Returns the id of a token, or of several; `unk_token_id` for unknown tokens."""
+        if isinstance(tokens, str):
+            return self._id(tokens)
+        return [self._id(token) for token in tokens]
+
+    @overload
+    def convert_ids_to_tokens(self, ids: int, skip_special_tokens: bool = ...) -> str: ...
+    @overload
+    def convert_ids_to_tokens(
+        self, ids: Iterable[int], skip_special_tokens: bool = ...
+    ) -> list[str]: ...
+    def convert_ids_to_tokens(
+        self, ids: int | Iterable[int], skip_special_tokens: bool = False
+    ) -> str | list[str]:
+        """Returns the token of an id, or the tokens of several (a list or an array).
+
+        Raises:
+            ValueError: an id is outside `[0, vocab_size)`.
+        """
+        if isinstance(ids, int):
+            return self._checked_token(ids)
+        indices = [int(index) for index in ids]
+        if skip_special_tokens:
+            indices = [index for index in indices if index not in self.all_special_ids]
+        return [self._checked_token(index) for index in indices]
+
+    def _checked_token(self, index: int) -> str:
+        if not 0 <= index < self.vocab_size:
+            raise ValueError(
+                f"An id must be in [0, {self.vocab_size}). Received: {index}. "
+                "Decode with the vocabulary that the ids were made with."
+            )
+        return self._token(index)
+
+    def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
+        """Joins tokens to text; special tokens appear by name."""
+        return self._detokenize(tokens)
+
+    def decode(
+        self,
+        token_ids: Any,
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+    ) -> str:
+        """Returns the normalized text of ids (one, a list, or an array of rank 1).
+
+        `clean_up_tokenization_spaces` has no effect: tokens say where spaces are.
+        """
+        ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
+        ids = ids.numpy().tolist() if hasattr(ids, "numpy") else ids
+        ids = [ids] if isinstance(ids, int) else ids
+        return self.convert_tokens_to_string(self.convert_ids_to_tokens(ids, skip_special_tokens))
+
+    def batch_decode(
+        self,
+        sequences: Any,
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+    ) -> list[str]:
+        """Returns the normalized text of each sequence of ids."""
+        return [self.decode(sequence, skip_special_tokens) for sequence in sequences]
+
+    def build_inputs_with_special_tokens(
+        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
+    ) -> list[int]:
+        """Returns `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
+        return self._sequence_of(token_ids_0, token_ids_1).input_ids
+
+    def create_token_type_ids_from_sequences(
+        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
+    ) -> list[int]:
+        """Returns 0 for `[CLS] A [SEP]`, and 1 for `B [SEP]`."""
+        return self._sequence_of(token_ids_0, token_ids_1).token_type_ids
+
+    def get_special_tokens_mask(
+        self,
+        token_ids_0: list[int],
+        token_ids_1: list[int] | None = None,
+        already_has_special_tokens: bool = False,
+    ) -> list[int]:
+        """Returns 1 for special tokens, 0 for tokens of a text."""
+        if already_has_special_tokens:
+            return [int(index in self.all_special_ids) for index in token_ids_0]
+        return self._sequence_of(token_ids_0, token_ids_1).special_tokens_mask
+
+    def num_special_tokens_to_add(self, pair: bool = False) -> int:
+        """Returns 2 for one text, 3 for a pair."""
+        return special_count(pair)
+
+    def _sequence_of(self, first: list[int], second: list[int] | None) -> EncodedSequence:
+        texts = [Tokens(np.asarray(ids, np.int32)) for ids in (first, second) if ids is not None]
+        return EncodedSequence(texts, self.special)
 
     def add_tokens(self, new_tokens: str | Sequence[Any], special_tokens: bool = False) -> int:
         """Adds pieces to the vocabulary file, so that every runtime reads each as one piece.
@@ -398,3 +652,122 @@ class BaseTokenizer(TokenConversions, ABC):
             f"{type(self).__name__}(vocab_size={self.vocab_size}, "
             f"do_lower_case={self.do_lower_case}, model_max_length={self.model_max_length})"
         )
+
+
+def _joined_segments(segments: Sequence[Segment], tokens: Sequence[Tokens]) -> Tokens:
+    """Joins the tokens of a text's segments."""
+    if len(tokens) == 1:
+        return tokens[0]
+    counts = [each.words.max(initial=-1) + 1 for each in tokens]
+    words = np.cumsum([0, *counts], dtype=np.int32)
+    return Tokens(
+        np.concatenate([each.ids for each in tokens]),
+        np.concatenate([t.offsets + s.start for t, s in zip(tokens, segments, strict=True)]),
+        np.concatenate([t.words + word for t, word in zip(tokens, words, strict=False)]),
+    )
+
+
+def _joined_words(words: Sequence[Tokens]) -> Tokens:
+    """Joins the tokens of a text's words, and numbers the words."""
+    lengths = np.array([len(word.ids) for word in words], np.int32)
+    tokens = [Tokens(np.empty(0, np.int32)), *words]  # A text may have no words.
+    return Tokens(
+        np.concatenate([each.ids for each in tokens]),
+        np.concatenate([each.offsets for each in tokens]),
+        np.repeat(np.arange(len(words), dtype=np.int32), lengths),
+    )
+
+
+def as_texts(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None, bool]:
+    """Returns both arguments as lists of texts, and whether they are a batch."""
+    if isinstance(text, str | bytes):
+        if pair is not None and not isinstance(pair, str | bytes):
+            raise TypeError(
+                "text and text_pair must both be texts or both be lists. "
+                f"Received: a text and a {type(pair).__name__}."
+            )
+        return [text], None if pair is None else [pair], False
+    first, second = _listed("text", text), None if pair is None else _listed("text_pair", pair)
+    if second is None and first and all(isinstance(e, tuple) and len(e) == 2 for e in first):
+        first, second = map(list, zip(*first, strict=True))
+    return first, _of_one_length(first, second), True
+
+
+def as_words(text: Any, pair: Any) -> tuple[list[list[Text]], list[list[Text]] | None, bool]:
+    """Returns both texts as lists of lists of words, and whether they are a batch."""
+    first = _words(text)
+    is_batch = bool(first) and not isinstance(first[0], str | bytes)
+    if pair is None and is_batch and all(map(_is_pair_of_words, first)):
+        first, pair = map(list, zip(*first, strict=True))
+    samples = [_words(words) for words in (first if is_batch else [first])]
+    if pair is None:
+        return samples, None, is_batch
+    second = _words(pair)
+    others = [_words(words) for words in (second if is_batch else [second])]
+    return samples, _of_one_length(samples, others), is_batch
+
+
+def _is_pair_of_words(sample: Any) -> bool:
+    """Whether a sample is a tuple of two lists of words."""
+    is_pair = isinstance(sample, tuple) and len(sample) == 2
+    return is_pair and all(isinstance(words, list | tuple) for words in sample)
+
+
+def _of_one_length(first: list[Any], second: list[Any] | None) -> list[Any] | None:
+    if second is not None and len(first) != len(second):
+        raise ValueError(
+            "text and text_pair must have the same length. "
+            f"Received: {len(first)} texts and {len(second)} text pairs."
+        )
+    return second
+
+
+def _words(words: Any) -> list[Text]:
+    if isinstance(words, str | bytes):
+        raise TypeError(
+            "With is_split_into_words=True a text must be a list of words. "
+            f"Received: {short_repr(words)}. Split it, or leave is_split_into_words out."
+        )
+    return _listed("text", words)
+
+
+def _listed(name: str, texts: Any) -> list[Any]:
+    if isinstance(texts, str | bytes | Mapping) or not hasattr(texts, "__iter__"):
+        raise TypeError(
+            f"{name} must be a text or a list of texts. Received: {short_repr(texts)} of type "
+            f"{type(texts).__name__}."
+        )
+    return list(texts)
+
+
+def _as_lists(values: Any) -> list[Any]:
+    """Returns sequences of numbers (lists or arrays) as lists."""
+    if hasattr(values, "numpy"):
+        values = values.numpy()
+    return [value.tolist() if hasattr(value, "tolist") else value for value in values]
+
+
+def as_text(text: Text) -> str:
+    """Returns a str in which stray bytes and lone surrogates are `NO_CHARACTER`.
+
+    Raises:
+        TypeError: `text` is neither str nor bytes.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    if not isinstance(text, str):
+        raise TypeError(
+            "A text must be a str, or bytes in UTF-8. "
+            f"Received: {text!r} of type {type(text).__name__}. "
+            "Give a text, or a list of texts for a batch."
+        )
+    return _SURROGATES.sub(NO_CHARACTER, text)
+
+
+def trim(text: str, offsets: np.ndarray) -> None:
+    """Drops white space at the ends of spans, in place, unless a span is all white space."""
+    ends = offsets[:, 1].tolist()
+    for at in [at for at, end in enumerate(ends) if text[end - 1 : end].isspace()]:
+        start, end = offsets[at].tolist()
+        if kept := len(text[start:end].rstrip()):
+            offsets[at, 1] = start + kept

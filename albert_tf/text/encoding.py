@@ -4,14 +4,61 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from albert_tf.errors import UserError
-from albert_tf.text.call_arguments import PaddingStrategy, Side, TruncationStrategy
+from albert_tf.errors import UserError, short_repr
 
+Text = str | bytes
+Side = Literal["right", "left"]
+Tensors = Literal["np", "tf", "pt"]
+PaddingStrategy = Literal["longest", "max_length", "do_not_pad"]
+TruncationStrategy = Literal["longest_first", "only_first", "only_second", "do_not_truncate"]
+Choice = TypeVar("Choice", bound=str)
+# Hugging Face's values of `padding` and `truncation`, and the strategies that they mean.
+PADDING_STRATEGIES: Final[Mapping[Any, PaddingStrategy]] = {
+    True: "longest",
+    False: "do_not_pad",
+    "longest": "longest",
+    "max_length": "max_length",
+    "do_not_pad": "do_not_pad",
+}
+TRUNCATION_STRATEGIES: Final[Mapping[Any, TruncationStrategy]] = {
+    True: "longest_first",
+    False: "do_not_truncate",
+    "longest_first": "longest_first",
+    "only_first": "only_first",
+    "only_second": "only_second",
+    "do_not_truncate": "do_not_truncate",
+}
 SPECIAL_TOKENS: Final = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+NO_TEXT = (0, 0)
+STRIDE: Final = 64  # tokens
+LONGEST = 1_000_000  # Hugging Face writes 1e30 where a tokenizer has no limit.
+# The value of each feature at padded positions; `input_ids` get the padding token.
+PADDING: dict[str, Any] = {
+    "token_type_ids": 0,
+    "attention_mask": 0,
+    "special_tokens_mask": 1,
+    "offset_mapping": NO_TEXT,
+}
+
+
+def chosen(name: str, value: Any, known: Mapping[Any, Choice]) -> Choice:
+    """Returns what an argument of Hugging Face's means, after checking it."""
+    if value not in known:
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(repr, known))}. Received: {short_repr(value)}."
+        )
+    return known[value]
+
+
+def checked_side(side: str, name: str = "padding_side") -> Side:
+    """Returns a side to pad or to truncate after checking it."""
+    if side not in ("right", "left"):
+        raise UserError(f"{name} must be 'right' or 'left'. Received: {side!r}.")
+    return side  # type: ignore[return-value]
 
 
 class Segment(NamedTuple):
@@ -71,61 +118,22 @@ class SpecialTokens:
         return segments
 
 
-class Pieces(NamedTuple):
-    """The pieces of one text, as int32 arrays; details that weren't requested are empty.
+class Tokens(NamedTuple):
+    """The tokens of one text, as int32 arrays; offsets and words are empty unless requested.
 
     Attributes:
         ids: `[T]`.
-        offsets: `[T, 2]`, start and end of each piece in the raw text, in characters.
-        words: `[T]`, the index of each piece's word.
+        offsets: `[T, 2]`, start and end of each token in the raw text, in characters.
+        words: `[T]`, the index of each token's word.
     """
 
     ids: np.ndarray
     offsets: np.ndarray = np.empty((0, 2), np.int32)
     words: np.ndarray = np.empty(0, np.int32)
 
-    def part(self, start: int, end: int) -> "Pieces":
-        """Returns the pieces from `start` to before `end`."""
-        return Pieces(self.ids[start:end], self.offsets[start:end], self.words[start:end])
-
-
-NO_TEXT = (0, 0)
-STRIDE: Final = 64  # pieces
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The options for making rows.
-
-    Attributes:
-        special: special tokens to add around the texts, or None.
-        truncation: the text to truncate when a row is too long.
-        max_length: maximum number of pieces in a row; unused without truncation.
-        stride: number of pieces that a window shares with the one before it.
-        overflow: return the truncated pieces as further rows.
-        side: the end of a text that loses pieces.
-    """
-
-    special: SpecialTokens | None
-    truncation: TruncationStrategy
-    max_length: int
-    stride: int = 0
-    overflow: bool = False
-    side: Side = "right"
-
-    def room(self, is_pair: bool) -> int:
-        """Returns how many pieces of text fit in a row.
-
-        Raises:
-            ValueError: the special tokens alone exceed `max_length`.
-        """
-        special = special_count(is_pair) if self.special else 0
-        if self.truncation != "do_not_truncate" and self.max_length < special:
-            raise ValueError(
-                f"max_length must leave room for {special} special tokens. "
-                f"Received: max_length={self.max_length}. Use a larger one."
-            )
-        return self.max_length - special
+    def cut(self, start: int, end: int) -> "Tokens":
+        """Returns the tokens from `start` to before `end`."""
+        return Tokens(self.ids[start:end], self.offsets[start:end], self.words[start:end])
 
 
 @dataclass(frozen=True)
@@ -138,7 +146,7 @@ class EncodedSequence:
         sample: the index of the text or pair that it was made from.
     """
 
-    texts: Sequence[Pieces]
+    texts: Sequence[Tokens]
     special: SpecialTokens | None
     sample: int = 0
 
@@ -191,47 +199,82 @@ class EncodedSequence:
 
 
 def special_count(is_pair: bool) -> int:
-    """Returns the number of special tokens in a row: `[CLS]`, and `[SEP]` after each text."""
+    """Returns the number of special tokens in a sequence: `[CLS]`, and `[SEP]` after each text."""
     return 3 if is_pair else 2
 
 
-def make_rows(
-    first: Sequence[Pieces], second: Sequence[Pieces] | None, layout: Layout
+def make_sequences(
+    first: Sequence[Tokens],
+    second: Sequence[Tokens] | None,
+    special: SpecialTokens | None,
+    truncation: TruncationStrategy,
+    max_length: int,
+    stride: int = 0,
+    overflow: bool = False,
+    side: Side = "right",
 ) -> list[EncodedSequence]:
-    """Returns the rows of all texts or pairs, in order."""
-    rows: list[EncodedSequence] = []
-    for sample, a in enumerate(first):
-        texts = [a] if second is None else [a, second[sample]]
-        rows.extend(EncodedSequence(cut, layout.special, sample) for cut in _cuts(texts, layout))
-    return rows
+    """Returns the sequences of all texts or pairs, in order.
+
+    Args:
+        first: the tokens of each text.
+        second: the tokens of each second text of a pair; None without pairs.
+        special: special tokens to add around the texts, or None.
+        truncation: the text to truncate when a sequence is too long.
+        max_length: maximum number of tokens in a sequence; unused without truncation.
+        stride: number of tokens that a window shares with the one before it.
+        overflow: return the truncated tokens as further sequences.
+        side: the end of a text that loses tokens.
+    Raises:
+        ValueError: the special tokens alone exceed `max_length`, the text to truncate is too short,
+            or `stride` and `truncation` don't fit the texts.
+    """
+    is_pair = second is not None
+    added = special_count(is_pair) if special else 0
+    is_cut = truncation != "do_not_truncate"
+    if first and is_cut and max_length < added:
+        raise ValueError(
+            f"max_length must leave room for {added} special tokens. "
+            f"Received: max_length={max_length}. Use a larger one."
+        )
+    sequences: list[EncodedSequence] = []
+    for sample, text in enumerate(first):
+        texts = [text] if second is None else [text, second[sample]]
+        fitting: Iterable[Sequence[Tokens]] = [texts]
+        if is_cut and sum(len(each.ids) for each in texts) > max_length - added:
+            fitting = _truncated(texts, max_length - added, truncation, stride, overflow, side)
+        sequences.extend(EncodedSequence(cut, special, sample) for cut in fitting)
+    return sequences
 
 
-def _cuts(texts: list[Pieces], layout: Layout) -> Iterator[list[Pieces]]:
-    """Yields the pieces of a text or pair that go into each of its rows."""
+def _truncated(
+    texts: Sequence[Tokens],
+    room: int,
+    truncation: TruncationStrategy,
+    stride: int,
+    overflow: bool,
+    side: Side,
+) -> Iterator[list[Tokens]]:
+    """Yields the tokens of a text or pair that go into each of its sequences."""
     is_pair = len(texts) == 2
-    room = layout.room(is_pair)
     lengths = len(texts[0].ids), len(texts[1].ids) if is_pair else 0
-    if layout.truncation == "do_not_truncate" or sum(lengths) <= room:
-        yield texts
-        return
-    if not is_pair and layout.truncation == "only_second":
+    if not is_pair and truncation == "only_second":
         raise ValueError(
             "truncation='only_second' must be given pairs. Received: a text that is too long, "
             "without text_pair. Use truncation=True."
         )
-    kept = kept_lengths(*lengths, room, layout.truncation)
-    if not layout.overflow:
+    kept = kept_lengths(*lengths, room, truncation)
+    if not overflow:
         spans = [
-            (0, size) if layout.side == "right" else (length - size, length)
+            (0, size) if side == "right" else (length - size, length)
             for length, size in zip(lengths, kept, strict=True)
         ]
-        yield [text.part(*span) for text, span in zip(texts, spans, strict=False)]
-    elif not is_pair or layout.truncation == "only_first":
-        for span in windows(lengths[0], kept[0], layout.stride, layout.side):
-            yield [texts[0].part(*span), *texts[1:]]
-    elif layout.truncation == "only_second":
-        for span in windows(lengths[1], kept[1], layout.stride, layout.side):
-            yield [texts[0], texts[1].part(*span)]
+        yield [text.cut(*span) for text, span in zip(texts, spans, strict=False)]
+    elif not is_pair or truncation == "only_first":
+        for span in windows(lengths[0], kept[0], stride, side):
+            yield [texts[0].cut(*span), *texts[1:]]
+    elif truncation == "only_second":
+        for span in windows(lengths[1], kept[1], stride, side):
+            yield [texts[0], texts[1].cut(*span)]
     else:
         raise ValueError(
             "return_overflowing_tokens must know which text of a pair to cut. "
@@ -304,17 +347,6 @@ def default_stride(length: int) -> int:
     return min(STRIDE, (length - special_count(False)) // 4)
 
 
-Tensors = Literal["np", "tf", "pt"]
-LONGEST = 1_000_000  # Hugging Face writes 1e30 where a tokenizer has no limit.
-# The value of each feature at padded positions; `input_ids` get the padding token.
-PADDING: dict[str, Any] = {
-    "token_type_ids": 0,
-    "attention_mask": 0,
-    "special_tokens_mask": 1,
-    "offset_mapping": NO_TEXT,
-}
-
-
 class CharSpan(NamedTuple):
     """Characters of a raw text, from `start` to before `end`."""
 
@@ -322,70 +354,33 @@ class CharSpan(NamedTuple):
     end: int
 
 
-class Origins:
-    """The text, word and characters of each position of padded rows.
+class BatchEncoding(dict[str, Any]):
+    """Named features, read as `encoding["input_ids"]` or `encoding.input_ids`.
+
+    The methods align tokens with the words and characters of the texts. They work on the
+    tokenizer's own result; a copied or unpickled encoding has only the features.
 
     Args:
-        rows: the rows without padding.
-        detailed: makes the same rows with tokens, offsets and words; called on first use.
-        lengths: the rows' lengths with padding.
+        features: lists or arrays by name.
+        sequences: the sequences without padding.
+        lengths: the sequences' lengths with padding.
         padding_side: "right" or "left".
+        encode_with_offsets: makes the same sequences with offsets and words, if `sequences` lack
+            them. It is called once, when a method first needs them.
     """
 
     def __init__(
         self,
-        rows: Sequence[EncodedSequence],
-        detailed: Callable[[], Sequence[EncodedSequence]],
-        lengths: Sequence[int],
-        padding_side: str,
+        features: Mapping[str, Any],
+        sequences: Sequence[EncodedSequence] | None = None,
+        lengths: Sequence[int] = (),
+        padding_side: Side = "right",
+        encode_with_offsets: Callable[[], Sequence[EncodedSequence]] | None = None,
     ):
-        self._rows = rows
-        self._make_detailed = detailed
-        self._lengths = lengths
-        self._padding_side = padding_side
-
-    @cached_property
-    def _detailed(self) -> Sequence[EncodedSequence]:
-        return self._make_detailed()
-
-    def sequence_ids(self, row: int) -> list[int | None]:
-        return self._padded(row, self._row(row).sequence_ids, None)
-
-    def word_ids(self, row: int) -> list[int | None]:
-        known = self._row(row)
-        return self._padded(row, (known if known.has_words else self._detailed[row]).word_ids, None)
-
-    def offsets(self, row: int) -> list[tuple[int, int]]:
-        self._row(row)
-        return self._padded(row, self._detailed[row].offset_mapping, NO_TEXT)
-
-    def _row(self, row: int) -> EncodedSequence:
-        if not 0 <= row < len(self._rows):
-            raise IndexError(
-                f"The row must exist. Received: row {row} of {len(self._rows)}. Rows count from 0."
-            )
-        return self._rows[row]
-
-    def _padded(self, row: int, values: list[Any], padding: Any) -> list[Any]:
-        return pad(values, self._lengths[row], padding, self._padding_side)
-
-
-class BatchEncoding(dict[str, Any]):
-    """Named features, read as `encoding["input_ids"]` or `encoding.input_ids`.
-
-    The methods return the origin of each position of a row. They work on the tokenizer's own
-    result; a copied or unpickled encoding has only the features.
-
-    Args:
-        features: lists or arrays by name.
-        origins: the origin of each position.
-    """
-
-    _origins: Origins | None = None
-
-    def __init__(self, features: Mapping[str, Any], origins: Origins | None = None):
         super().__init__(features)
-        self._origins = origins
+        self._sequences, self._lengths = sequences, lengths
+        self._padding_side = padding_side
+        self._encode_with_offsets = encode_with_offsets
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -400,58 +395,84 @@ class BatchEncoding(dict[str, Any]):
 
     def sequence_ids(self, batch_index: int = 0) -> list[int | None]:
         """Returns the text (0 or 1) of each position; None for special tokens and padding."""
-        return self._known().sequence_ids(batch_index)
+        return self._padded(batch_index, self._sequence(batch_index).sequence_ids, None)
 
     def word_ids(self, batch_index: int = 0) -> list[int | None]:
         """Returns the index of each position's word; None for special tokens and padding.
 
-        Words are those passed with `is_split_into_words`; otherwise the vocabulary's pieces decide
+        Words are those passed with `is_split_into_words`; otherwise the vocabulary's tokens decide
         where a word begins.
         """
-        return self._known().word_ids(batch_index)
+        sequence = self._sequence(batch_index)
+        if not sequence.has_words:
+            sequence = self._with_offsets[batch_index]
+        return self._padded(batch_index, sequence.word_ids, None)
 
     def token_to_chars(
         self, batch_or_token_index: int, token_index: int | None = None
     ) -> CharSpan | None:
         """Returns the characters of a position; None for special tokens and padding.
 
-        Takes `(row, position)`, or `(position)` for row 0.
+        Takes `(sequence, position)`, or `(position)` for sequence 0.
         """
-        row, position = _row_and(batch_or_token_index, token_index)
-        if self.sequence_ids(row)[position] is None:
+        index, position = _index_and(batch_or_token_index, token_index)
+        if self.sequence_ids(index)[position] is None:
             return None
-        return CharSpan(*self._known().offsets(row)[position])
+        return CharSpan(*self._offsets(index)[position])
 
     def char_to_token(
         self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
     ) -> int | None:
         """Returns the first position that covers a character.
 
-        Takes `(row, character)`, or `(character)` for row 0.
+        Takes `(sequence, character)`, or `(character)` for sequence 0.
 
         Args:
             sequence_index: 0 for a character of the first text, 1 for one of the second.
         Returns:
-            None for white space between pieces, and for truncated text.
+            None for white space between tokens, and for truncated text.
         """
-        row, character = _row_and(batch_or_char_index, char_index)
-        offsets = self._known().offsets(row)
-        for position, sequence in enumerate(self.sequence_ids(row)):
+        index, character = _index_and(batch_or_char_index, char_index)
+        offsets = self._offsets(index)
+        for position, text in enumerate(self.sequence_ids(index)):
             start, end = offsets[position]
-            if sequence == sequence_index and start <= character < end:
+            if text == sequence_index and start <= character < end:
                 return position
         return None
 
-    def _known(self) -> Origins:
-        if self._origins is None:
+    @cached_property
+    def _with_offsets(self) -> Sequence[EncodedSequence]:
+        sequences = self._known()
+        if self._encode_with_offsets is None:
+            return sequences
+        return self._encode_with_offsets()
+
+    def _offsets(self, index: int) -> list[tuple[int, int]]:
+        self._sequence(index)
+        return self._padded(index, self._with_offsets[index].offset_mapping, NO_TEXT)
+
+    def _sequence(self, index: int) -> EncodedSequence:
+        sequences = self._known()
+        if not 0 <= index < len(sequences):
+            raise IndexError(
+                f"The sequence must exist. Received: sequence {index} of {len(sequences)}. "
+                "Sequences count from 0."
+            )
+        return sequences[index]
+
+    def _known(self) -> Sequence[EncodedSequence]:
+        if self._sequences is None:
             raise ValueError(
                 "Words and characters are known only for the tokenizer's own result. Received: an "
                 "encoding from `pad`, a copy or a pickle. Call the method before that step."
             )
-        return self._origins
+        return self._sequences
+
+    def _padded(self, index: int, values: list[Any], padding: Any) -> list[Any]:
+        return pad(values, self._lengths[index], padding, self._padding_side)
 
 
-def _row_and(first: int, second: int | None) -> tuple[int, int]:
+def _index_and(first: int, second: int | None) -> tuple[int, int]:
     return (0, first) if second is None else (first, second)
 
 

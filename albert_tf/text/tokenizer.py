@@ -12,13 +12,11 @@ import sentencepiece
 from albert_tf.errors import UserError
 from albert_tf.quiet import import_tensorflow
 from albert_tf.text.added_tokens import SPACE
-from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.call_arguments import Side
-from albert_tf.text.encoding import Pieces, SpecialTokens
+from albert_tf.text.base_tokenizer import BaseTokenizer, trim
+from albert_tf.text.encoding import Side, SpecialTokens, Tokens
 from albert_tf.text.model_file import Baked, DigitComma, Quotes, Source, describe, read_file
-from albert_tf.text.segmenter import Segmenter, trim
 from albert_tf.text.tokenizer_files import is_wordpiece
-from albert_tf.text.vocabulary import bake, with_pieces
+from albert_tf.text.vocabulary import bake, with_tokens
 
 _CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # No rule looks across such a space.
 _PART: Final = 1 << 16  # Characters to normalize at once: offsets take 40 bytes each.
@@ -89,9 +87,14 @@ class AlbertTokenizer(BaseTokenizer):
         )
         self.do_lower_case, self.keep_accents = self.baked.lower_case, self.baked.keep_accents
         self.digit_comma, self.quotes = self.baked.digit_comma, self.baked.quotes
-        segmenter = SentencePieceSegmenter(self._model)
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._model)
         super().__init__(
-            segmenter, model_max_length, split_special_tokens, padding_side, truncation_side
+            SpecialTokens(),
+            self._processor.get_piece_size(),
+            model_max_length,
+            split_special_tokens,
+            padding_side,
+            truncation_side,
         )
 
     @property
@@ -99,8 +102,8 @@ class AlbertTokenizer(BaseTokenizer):
         """Content of the vocabulary file: the baked SentencePiece model."""
         return self._model
 
-    def _with_pieces(self, pieces: Sequence[str]) -> bytes:
-        return with_pieces(self._model, pieces)
+    def _with_tokens(self, tokens: Sequence[str]) -> bytes:
+        return with_tokens(self._model, tokens)
 
     def in_graph(self) -> Any:
         import tensorflow as tf
@@ -117,6 +120,64 @@ class AlbertTokenizer(BaseTokenizer):
         from albert_tf.text.wordpiece import WordPieceTokenizer
 
         return WordPieceTokenizer
+
+    def _token(self, index: int) -> str:
+        return self._processor.id_to_piece(index)
+
+    def _id(self, token: str) -> int:
+        return self._processor.piece_to_id(token)
+
+    def _detokenize(self, tokens: Sequence[str]) -> str:
+        return "".join(tokens).replace(SPACE, " ").removeprefix(" ")
+
+    def _encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
+        return self._processor.encode(texts, num_threads=threads, out_type="numpy")
+
+    def _tokenize(self, text: str) -> list[str]:
+        return self._processor.encode(text, out_type=str)
+
+    def _encode_with_offsets(self, text: str) -> Tokens:
+        """Returns the characters that make each token, without white space around them.
+
+        A token of white space alone gets that white space, or nothing at the text's start. A
+        character that normalizes to several (a ligature) belongs to every token that has one of
+        them; one that normalizes to nothing (an accent) belongs to the character before it.
+        """
+        ids = self._processor.encode(text, out_type="numpy")
+        if not len(ids):
+            return Tokens(ids)
+        tokens = self._tokenize(text)
+        after = np.cumsum(np.fromiter(map(len, tokens), np.int32, len(tokens)))
+        is_word = np.fromiter((token[0] == SPACE for token in tokens), np.bool_, len(tokens))
+        is_space = np.fromiter((token == SPACE for token in tokens), np.bool_, len(tokens))
+        del tokens  # 80 bytes for each token
+        origins = self._origins(text, after[-1])
+        first = np.append(0, after[:-1]) + (is_word & ~is_space)
+        ends = origins[np.searchsorted(origins, origins[after - 1], side="right")]
+        offsets = np.stack([origins[first], ends], axis=1)
+        trim(text, offsets)
+        if is_space[0]:  # SentencePiece adds it before the text.
+            offsets[0] = origins[0]
+        is_word[0] = True
+        return Tokens(ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
+
+    def _origins(self, text: str, count: int) -> np.ndarray:
+        """Returns the character that makes each of `count` normalized characters, and the end."""
+        cuts, start = [0], _PART
+        while cut := _CUT.search(text, start):
+            cuts.append(cut.start())
+            start = cut.start() + _PART
+        parts = [self._part(text, *span) for span in pairwise([*cuts, len(text)])]
+        found = np.concatenate([*(part[:-1] for part in parts[:-1]), parts[-1]])
+        # A vocabulary without a space before the text: its parts lack theirs.
+        return found if len(found) == count + 1 else self._part(text, 0, len(text))
+
+    def _part(self, text: str, start: int, end: int) -> np.ndarray:
+        _, origins = self._processor.normalize(text[start:end], with_offsets=True)
+        found = np.array(origins, np.int32) + start
+        if start:
+            found[0] = start  # The space that the normalizer drops, and adds again.
+        return found
 
 
 def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
@@ -143,81 +204,6 @@ def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
             f"(sha256 {baked.sha256})."
         )
     return content, baked
-
-
-class SentencePieceSegmenter(Segmenter):
-    """Cuts raw text into the pieces of a baked vocabulary.
-
-    Args:
-        model: the baked SentencePiece model.
-    """
-
-    special = SpecialTokens()
-
-    def __init__(self, model: bytes):
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-
-    @property
-    def size(self) -> int:
-        return self._processor.get_piece_size()
-
-    def token(self, index: int) -> str:
-        return self._processor.id_to_piece(index)
-
-    def index(self, token: str) -> int:
-        return self._processor.piece_to_id(token)
-
-    def joined(self, tokens: Sequence[str]) -> str:
-        return "".join(tokens).replace(SPACE, " ").removeprefix(" ")
-
-    def encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
-        return self._processor.encode(texts, num_threads=threads, out_type="numpy")
-
-    def _tokens(self, text: str) -> list[str]:
-        return self._processor.encode(text, out_type=str)
-
-    def _details(self, text: str) -> Pieces:
-        """Returns the characters that make each token, without white space around them.
-
-        A token of white space alone gets that white space, or nothing at the text's start. A
-        character that normalizes to several (a ligature) belongs to every token that has one of
-        them; one that normalizes to nothing (an accent) belongs to the character before it.
-        """
-        ids = self._processor.encode(text, out_type="numpy")
-        if not len(ids):
-            return Pieces(ids)
-        tokens = self._tokens(text)
-        after = np.cumsum(np.fromiter(map(len, tokens), np.int32, len(tokens)))
-        is_word = np.fromiter((token[0] == SPACE for token in tokens), np.bool_, len(tokens))
-        is_space = np.fromiter((token == SPACE for token in tokens), np.bool_, len(tokens))
-        del tokens  # 80 bytes for each piece
-        origins = self._origins(text, after[-1])
-        first = np.append(0, after[:-1]) + (is_word & ~is_space)
-        ends = origins[np.searchsorted(origins, origins[after - 1], side="right")]
-        offsets = np.stack([origins[first], ends], axis=1)
-        trim(text, offsets)
-        if is_space[0]:  # SentencePiece adds it before the text.
-            offsets[0] = origins[0]
-        is_word[0] = True
-        return Pieces(ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
-
-    def _origins(self, text: str, count: int) -> np.ndarray:
-        """Returns the character that makes each of `count` normalized characters, and the end."""
-        cuts, start = [0], _PART
-        while cut := _CUT.search(text, start):
-            cuts.append(cut.start())
-            start = cut.start() + _PART
-        parts = [self._part(text, *span) for span in pairwise([*cuts, len(text)])]
-        found = np.concatenate([*(part[:-1] for part in parts[:-1]), parts[-1]])
-        # A vocabulary without a space before the text: its parts lack theirs.
-        return found if len(found) == count + 1 else self._part(text, 0, len(text))
-
-    def _part(self, text: str, start: int, end: int) -> np.ndarray:
-        _, origins = self._processor.normalize(text[start:end], with_offsets=True)
-        found = np.array(origins, np.int32) + start
-        if start:
-            found[0] = start  # The space that the normalizer drops, and adds again.
-        return found
 
 
 def check_fit(tokenizer: BaseTokenizer, config: Any, max_length: int) -> None:

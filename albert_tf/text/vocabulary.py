@@ -74,8 +74,8 @@ def bake(
     return _bake(content, Baked(digest, lower_case, keep_accents, digit_comma, quotes, turkish_i))
 
 
-def with_pieces(model: bytes, pieces: Iterable[str]) -> bytes:
-    """Returns a baked model with further pieces at its end.
+def with_tokens(model: bytes, tokens: Iterable[str]) -> bytes:
+    """Returns a baked model with further tokens at its end.
 
     Each has the score of the most probable piece, so that it wins against any two others, and texts
     without it are read as before. SentencePiece's "user-defined" pieces are less sure to win: they
@@ -83,8 +83,8 @@ def with_pieces(model: bytes, pieces: Iterable[str]) -> bytes:
     """
     proto = parse_model(model, "the model")
     score = max(piece.score for piece in proto.pieces if piece.type == piece.NORMAL)
-    for piece in pieces:
-        proto.pieces.add(piece=piece, score=score)
+    for token in tokens:
+        proto.pieces.add(piece=token, score=score)
     proto.trainer_spec.vocab_size = len(proto.pieces)
     return proto.SerializeToString()
 

@@ -33,11 +33,9 @@ import tensorflow as tf
 
 from albert_tf.errors import UserError
 from albert_tf.files import read_json
-from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.call_arguments import Side
-from albert_tf.text.encoding import Pieces, SpecialTokens
+from albert_tf.text.base_tokenizer import BaseTokenizer, trim
+from albert_tf.text.encoding import Side, SpecialTokens, Tokens
 from albert_tf.text.model_file import LEAF, NormalizerSpec, Source, read_file, split_rules
-from albert_tf.text.segmenter import Segmenter, trim
 
 DROPPED: Final = ("Cc", "Cf", "Co")  # Control, format and private use.
 CHINESE: Final = (
@@ -344,9 +342,17 @@ class WordPieceTokenizer(BaseTokenizer):
         self.keep_accents = not (do_lower_case if strip_accents is None else strip_accents)
         self._rules = Rules(do_lower_case, not self.keep_accents, tokenize_chinese_chars)
         self._vocabulary = Vocabulary.read(vocab_file, special)
-        segmenter = WordPieceSegmenter(self._vocabulary, self._rules)
+        pieces = self._vocabulary.pieces
+        self._ids_by_piece = {piece: index for index, piece in enumerate(pieces)}
+        self._starts_word = np.array([not piece.startswith(CONTINUATION) for piece in pieces])
+        self._graph = WordPiece(self._vocabulary, self._rules)
         super().__init__(
-            segmenter, model_max_length, split_special_tokens, padding_side, truncation_side
+            self._vocabulary.special,
+            len(pieces),
+            model_max_length,
+            split_special_tokens,
+            padding_side,
+            truncation_side,
         )
 
     @property
@@ -354,11 +360,50 @@ class WordPieceTokenizer(BaseTokenizer):
         """Content of the vocabulary file: one piece per line."""
         return bytes(self._vocabulary)
 
-    def _with_pieces(self, pieces: Sequence[str]) -> bytes:
-        return bytes(self._vocabulary) + "".join(f"{piece}\n" for piece in pieces).encode()
+    def _with_tokens(self, tokens: Sequence[str]) -> bytes:
+        return bytes(self._vocabulary) + "".join(f"{token}\n" for token in tokens).encode()
 
     def in_graph(self) -> "WordPiece":
         return WordPiece(self._vocabulary, self._rules)
+
+    def _token(self, index: int) -> str:
+        return self._vocabulary.pieces[index]
+
+    def _id(self, token: str) -> int:
+        return self._ids_by_piece.get(token, self.special.unknown_id)
+
+    def _detokenize(self, tokens: Sequence[str]) -> str:
+        text = ""
+        for token in tokens:
+            if token.startswith(CONTINUATION):
+                text += token.removeprefix(CONTINUATION)
+            else:
+                text += token if not text or token in CLOSE_UP else f" {token}"
+        return text
+
+    def _encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
+        """Encodes the texts; TensorFlow chooses the number of threads."""
+        rows: list[np.ndarray] = []
+        for start in range(0, len(texts), BATCH):
+            batch = [text.encode("utf-8") for text in texts[start : start + BATCH]]
+            found = self._graph.tokenize(batch)
+            rows += np.split(found.values.numpy(), found.row_splits.numpy()[1:-1])
+        return rows
+
+    def _tokenize(self, text: str) -> list[str]:
+        [ids] = self._encode_plain([text], 1)
+        return [self._token(index) for index in ids.tolist()]
+
+    def _encode_with_offsets(self, text: str) -> Tokens:
+        """Ends each token where the next character that isn't dropped starts."""
+        found = self._graph.spans(text)
+        ends = found.origins[np.searchsorted(found.origins, found.last, side="right")]
+        character = _character_of_byte(text)
+        offsets = np.stack([character[found.first], character[ends]], axis=1)
+        trim(text, offsets)
+        is_word = self._starts_word[found.ids]
+        is_word[:1] = True
+        return Tokens(found.ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
 
 
 class Spans(NamedTuple):
@@ -409,67 +454,6 @@ class WordPiece(tf.Module):
         origin = origins.values.numpy()
         first, last = origin[starts.values.numpy()], origin[ends.values.numpy() - 1]
         return Spans(ids.values.numpy(), first, last, origin)
-
-
-class WordPieceSegmenter(Segmenter):
-    """Cuts raw text into pieces with the graph's operators, so that the ids are the same.
-
-    Args:
-        vocabulary: the pieces.
-        rules: the cleaning and splitting of text.
-    """
-
-    def __init__(self, vocabulary: Vocabulary, rules: Rules):
-        self.special = vocabulary.special
-        self._vocabulary = vocabulary.pieces
-        self._ids_by_piece = {piece: index for index, piece in enumerate(vocabulary.pieces)}
-        self._starts_word = np.array(
-            [not piece.startswith(CONTINUATION) for piece in vocabulary.pieces]
-        )
-        self._graph = WordPiece(vocabulary, rules)
-
-    @property
-    def size(self) -> int:
-        return len(self._vocabulary)
-
-    def token(self, index: int) -> str:
-        return self._vocabulary[index]
-
-    def index(self, token: str) -> int:
-        return self._ids_by_piece.get(token, self.special.unknown_id)
-
-    def joined(self, tokens: Sequence[str]) -> str:
-        text = ""
-        for token in tokens:
-            if token.startswith(CONTINUATION):
-                text += token.removeprefix(CONTINUATION)
-            else:
-                text += token if not text or token in CLOSE_UP else f" {token}"
-        return text
-
-    def encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
-        """Encodes the texts; TensorFlow chooses the number of threads."""
-        rows: list[np.ndarray] = []
-        for start in range(0, len(texts), BATCH):
-            batch = [text.encode("utf-8") for text in texts[start : start + BATCH]]
-            found = self._graph.tokenize(batch)
-            rows += np.split(found.values.numpy(), found.row_splits.numpy()[1:-1])
-        return rows
-
-    def _tokens(self, text: str) -> list[str]:
-        [ids] = self.encode_plain([text], 1)
-        return [self.token(index) for index in ids.tolist()]
-
-    def _details(self, text: str) -> Pieces:
-        """Returns pieces with spans; a span ends where the next character with a result starts."""
-        found = self._graph.spans(text)
-        ends = found.origins[np.searchsorted(found.origins, found.last, side="right")]
-        character = _character_of_byte(text)
-        offsets = np.stack([character[found.first], character[ends]], axis=1)
-        trim(text, offsets)
-        is_word = self._starts_word[found.ids]
-        is_word[:1] = True
-        return Pieces(found.ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
 
 
 def _character_of_byte(text: str) -> np.ndarray:

@@ -49,6 +49,18 @@ def test_other_texts_are_read_as_before(tokenizer, larger):
     assert larger.convert_ids_to_tokens(range(len(tokenizer), len(larger))) == ADDED
 
 
+def test_an_encoding_keeps_its_offsets_after_more_tokens(tokenizer):
+    """The encoding computes them on first use, with the vocabulary that made its ids."""
+    grown = AlbertTokenizer(tokenizer.model_bytes)
+    encoding = grown("on the library hill")
+    expected = tokenizer("on the library hill", return_offsets_mapping=True)
+    assert grown.add_tokens("library") == 1
+    assert len(grown("on the library hill").input_ids) != len(encoding.input_ids)
+    spans = [encoding.token_to_chars(at) for at in range(1, len(encoding.input_ids) - 1)]
+    assert spans == expected["offset_mapping"][1:-1]
+    assert encoding.word_ids() == expected.word_ids()
+
+
 @pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
 def test_saved_and_loaded(kind, larger, chinese, tmp_path):
     if kind == "wordpiece":

@@ -8,8 +8,14 @@ import string
 import numpy as np
 import pytest
 
-from albert_tf.text.call_arguments import checked_side, padding_strategy
-from albert_tf.text.encoding import kept_lengths, pad_rows, windows
+from albert_tf.text.encoding import (
+    PADDING_STRATEGIES,
+    checked_side,
+    chosen,
+    kept_lengths,
+    pad_rows,
+    windows,
+)
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 WORDS = ["The", "old", "library,", "", "sold", "20,000", "Cafe\u0301s", "on hill", " ", "[MASK]"]
@@ -115,7 +121,7 @@ def test_places_of_a_batch_with_padding(tokenizer):
     assert (right.char_to_token(0, 0), left.char_to_token(0, 0)) == (1, width - 2)
     assert left.token_to_chars(0, width - 2) == right.token_to_chars(0, 1) == (0, 1)
     assert left.token_to_chars(1, width - 2).end == len(texts[1])
-    with pytest.raises(IndexError, match="Received: row 2 of 2. Rows count from 0"):
+    with pytest.raises(IndexError, match="Received: sequence 2 of 2. Sequences count from 0"):
         right.word_ids(2)
 
 
@@ -240,7 +246,7 @@ def test_wrong_padding(tokenizer):
     with pytest.raises(ValueError, match="must be 'right' or 'left'. Received: 'top'"):
         tokenizer("a", padding=True, padding_side="top")
     with pytest.raises(ValueError, match="padding must be one of True, False, .* Received: 'left'"):
-        padding_strategy("left")
+        chosen("padding", "left", PADDING_STRATEGIES)
 
 
 def original_loop(first, second, room):
