@@ -70,7 +70,7 @@ class Interval:
     """Accumulates steps since the last output: their means and their speed.
 
     Args:
-        means: converts sums of losses and counts to metrics.
+        means: converts totals of losses and counts to metrics.
         speed: amount of work in a step, by the name of its speed: `{"tokens_per_second": 96}` for
             batches of 96 positions, padding included.
     """
@@ -81,13 +81,13 @@ class Interval:
         self._restart()
 
     def _restart(self) -> None:
-        self._sums: Any = 0.0
+        self._totals: Any = 0.0
         self._timed_steps, self._seconds = 0, 0.0
         self.empty = True
 
-    def add(self, sums: Any, seconds: float) -> None:
+    def add(self, totals: Any, seconds: float) -> None:
         """Adds a step and its duration."""
-        self._sums, self.empty = self._sums + sums, False
+        self._totals, self.empty = self._totals + totals, False
         if self._compiled:
             self._timed_steps += 1
             self._seconds += seconds
@@ -95,7 +95,7 @@ class Interval:
 
     def pop(self) -> dict[str, float]:
         """Returns the means since the last call, and the speed if a step was timed; starts over."""
-        values = self._means(self._sums)
+        values = self._means(self._totals)
         if self._seconds > 0:
             for name, amount in self._speed.items():
                 values[name] = amount * self._timed_steps / self._seconds
@@ -129,8 +129,8 @@ class ProgressLine:
         self._compiling = True
         self._next = time.monotonic()  # the first step shows that all is well
 
-    def on_step(self, step: int, sums: Any, learning_rate: float, seconds: float) -> None:
-        self._interval.add(sums, seconds)
+    def on_step(self, step: int, totals: Any, learning_rate: float, seconds: float) -> None:
+        self._interval.add(totals, seconds)
         if self._compiling:  # the first step's time would distort the time left
             self._bar.initial = self._bar.n = step
             self._bar.unpause()

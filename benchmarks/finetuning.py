@@ -30,8 +30,8 @@ PACKAGES = ("tensorflow", "keras", "torch", "transformers", "accelerate")
 
 def ours(options):
     """Runs `finetune`; returns the best score on dev, the examples of all epochs and seconds."""
+    from albert_tf.training.distribution import share_threads
     from albert_tf.training.finetune import finetune
-    from albert_tf.training.strategies import share_threads
 
     start = time.perf_counter()
     share_threads()  # as the command does
@@ -53,7 +53,7 @@ def theirs(options):
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     start = time.perf_counter()
-    recipe, task = options.plan(), task_of(options)
+    recipe, task = options.recipe(), task_of(options)
     folder = finder.find(options.model).folder
     train, dev = task.train_and_dev(options.dev_fraction, options.seed)
     config = AlbertConfig.from_pretrained(

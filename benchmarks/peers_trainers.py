@@ -41,11 +41,11 @@ def command_trainer(folder, options, rows, labels):
     import keras
 
     from albert_tf import AlbertForSequenceClassification
+    from albert_tf.training.distribution import share_threads
+    from albert_tf.training.loss import finetuning_means
     from albert_tf.training.optimizers import AlbertAdamW
     from albert_tf.training.runtime import strategy_for
     from albert_tf.training.steps import TrainingStep
-    from albert_tf.training.strategies import share_threads
-    from albert_tf.training.sums import finetuning_means
 
     share_threads()
     empty = memory("VmRSS")

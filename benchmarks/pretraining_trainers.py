@@ -69,9 +69,9 @@ def albert_trainer(options, features, labels):
     """Trains as `albert-tf pretrain` does, on any backend; evaluates as Keras does."""
     import keras
 
+    from albert_tf.training.loss import pretraining_means
     from albert_tf.training.runtime import strategy_for
     from albert_tf.training.steps import TrainingStep
-    from albert_tf.training.sums import pretraining_means
 
     model = keras_model(options)
 

@@ -63,8 +63,8 @@ def scores(model, records):
     import tensorflow as tf
 
     from albert_tf import AlbertForPreTraining
+    from albert_tf.training.loss import pretraining_means
     from albert_tf.training.steps import Evaluation
-    from albert_tf.training.sums import pretraining_means
 
     found = AlbertForPreTraining.from_pretrained(model)
     evaluation = Evaluation(found, tf.distribute.get_strategy())

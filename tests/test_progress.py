@@ -9,7 +9,7 @@ from albert_tf import progress
 from albert_tf.commands import embed, pretrain
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.progress import Interval, Progress, ProgressLine, in_words
-from albert_tf.training.sums import pretraining_means
+from albert_tf.training.loss import pretraining_means
 
 TOKENS = 96  # tokens in a step
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from albert_tf.commands.text_options import check_model
 from albert_tf.errors import escaped
-from albert_tf.training.options import FinetuningOptions, check_frozen, check_output
+from albert_tf.training.options import FinetuningOptions, check_frozen, check_loss, check_output
 
 SUMMARY = "fine-tune a model: classes, numbers, tags, choices, questions"
 EXAMPLES = """examples:
@@ -26,11 +26,10 @@ def check(options: FinetuningOptions) -> None:
     from albert_tf.config import SIZES, AlbertConfig
     from albert_tf.data.tasks.named import check_training_data
     from albert_tf.text.tokenizer import AlbertTokenizer, check_length
-    from albert_tf.training.objective import check_objective
     from albert_tf.training.recipes import is_size
 
     check_output(options.output, options.force)
-    check_objective(options, *check_training_data(options))
+    check_loss(options, *check_training_data(options))
     if options.vocab is not None:
         AlbertTokenizer.from_pretrained(options.vocab)
     if not is_size(options.model):
@@ -48,9 +47,9 @@ def run(options: FinetuningOptions) -> int:
     """Trains; 130 if interrupted."""
     from albert_tf.data.tasks.classification import ONE_CLASS
     from albert_tf.data.tasks.summary import is_unbalanced, shares
+    from albert_tf.training.distribution import share_threads
     from albert_tf.training.finetune import finetune
     from albert_tf.training.loop import Interrupted
-    from albert_tf.training.strategies import share_threads
 
     share_threads()
     try:
@@ -58,7 +57,9 @@ def run(options: FinetuningOptions) -> int:
     except Interrupted as interrupted:
         print(f"\n{interrupted.way_on(options.output, options.force)}")
         return 130
-    best = {name: f"{value:.4f}" for name, value in report["best"].items() if name not in _PLACE}
+    best = {
+        name: f"{value:.4f}" for name, value in report["best"].items() if name not in _NOT_METRICS
+    }
     labels, is_one_class = report["data"]["labels"], best.pop(ONE_CLASS, None)
     if is_one_class:
         print("The model has not learned: nearly all its predictions on dev are alike.")
@@ -88,4 +89,4 @@ def _print_seeds(report: dict[str, Any]) -> None:
     print(f"The model is that of seed {report['settings']['seed']}.")
 
 
-_PLACE = ("epoch", "step", "score")
+_NOT_METRICS = ("epoch", "step", "score")

@@ -46,9 +46,9 @@ def check(options: PretrainingOptions) -> None:
 
 def run(options: PretrainingOptions) -> int:
     """Trains; 130 if interrupted."""
+    from albert_tf.training.distribution import share_threads
     from albert_tf.training.loop import Interrupted
     from albert_tf.training.pretrain import pretrain
-    from albert_tf.training.strategies import share_threads
 
     share_threads()
     try:

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import platform
 import shutil
@@ -90,7 +91,7 @@ class Checkpoints:
 
     def found(self) -> list[Path]:
         """Returns the checkpoints, oldest first."""
-        return found_checkpoints(self.output)
+        return list_checkpoints(self.output)
 
     def publish(
         self, report: Mapping[str, Any], finish: Callable[[Path], None] = lambda folder: None
@@ -109,14 +110,14 @@ class Checkpoints:
         remove_folder(self.folder)
 
 
-def found_checkpoints(output: Path) -> list[Path]:
+def list_checkpoints(output: Path) -> list[Path]:
     """Returns the checkpoints of an interrupted run, oldest first."""
     return sorted((output / CHECKPOINTS).glob("step-*"))
 
 
 def settings_so_far(output: Path) -> dict[str, Any]:
     """Returns the settings of a run's newest checkpoint, or of its report; none without either."""
-    for path in found_checkpoints(output)[-1:]:
+    for path in list_checkpoints(output)[-1:]:
         with contextlib.suppress(UserError, OSError, KeyError):
             return json.loads(read_tensors(path / STATE)[1][_SETTINGS])
     report = output / REPORT
@@ -124,14 +125,26 @@ def settings_so_far(output: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def prepared_output(output: Path, force: bool) -> Iterator[None]:
+def silent_about_new_weights(output: Path) -> Iterator[None]:
+    """Hides the warning of newly initialized weights where a run resumes: it replaces them."""
+    before = weights.logger.level
+    if list_checkpoints(output):
+        weights.logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        weights.logger.setLevel(before)
+
+
+@contextlib.contextmanager
+def lock_output(output: Path, force: bool) -> Iterator[None]:
     """Locks an output that is new or has an interrupted run; `force` restarts that.
 
     Raises:
         UserError: it is a file, another run writes to it, or it holds something else.
     """
     with locked(output):
-        shutil.rmtree(_rest(output / CHECKPOINTS), ignore_errors=True)
+        shutil.rmtree(_trash_path(output / CHECKPOINTS), ignore_errors=True)
         if force:
             remove_folder(output / CHECKPOINTS)
             shutil.rmtree(output / LOGS, ignore_errors=True)
@@ -156,14 +169,14 @@ def _flush(folder: Path) -> None:
 
 def remove_folder(folder: Path) -> None:
     """Removes a folder if there is one; a kill at any moment leaves it whole or absent."""
-    shutil.rmtree(_rest(folder), ignore_errors=True)
+    shutil.rmtree(_trash_path(folder), ignore_errors=True)
     if folder.exists():
-        folder.rename(_rest(folder))
-        shutil.rmtree(_rest(folder))
+        folder.rename(_trash_path(folder))
+        shutil.rmtree(_trash_path(folder))
 
 
-def _rest(folder: Path) -> Path:
-    """Returns the place of what is left of a folder while it is removed."""
+def _trash_path(folder: Path) -> Path:
+    """Returns where a folder lies while it is removed."""
     return folder.with_name(REMOVED.format(folder.name))
 
 

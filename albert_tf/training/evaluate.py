@@ -23,8 +23,8 @@ from albert_tf.options import accepts_keywords
 from albert_tf.progress import Progress
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
+from albert_tf.training.distribution import parallel_slices
 from albert_tf.training.reports import write_predictions
-from albert_tf.training.strategies import side_by_side
 
 
 @accepts_keywords(EvaluationOptions)
@@ -139,5 +139,5 @@ def _outputs(
         yield from map(predict, order)
         return
     yield from map(predict, order[:1])  # traces the graph, in one thread
-    with ThreadPoolExecutor(side_by_side()) as pool:
+    with ThreadPoolExecutor(parallel_slices()) as pool:
         yield from pool.map(predict, order[1:])

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import keras
 
+from albert_tf import models
 from albert_tf.checkpoints import finder, weights
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pipeline import filled_size, steps_per_epoch, training_batches
@@ -20,36 +21,37 @@ from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.named import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.summary import in_lines, summary
+from albert_tf.errors import UserError
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
-from albert_tf.training import reports, runtime
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
+from albert_tf.text.vocabulary import train_vocabulary
+from albert_tf.training import distribution, reports
 from albert_tf.training.checkpoints import (
     LOGS,
     REPORT,
     Checkpoints,
     digest,
-    found_checkpoints,
+    list_checkpoints,
     settings_so_far,
+    silent_about_new_weights,
     versions,
 )
-from albert_tf.training.depth import freeze, rate_factors
 from albert_tf.training.evaluate import predictions
-from albert_tf.training.loop import Loop
-from albert_tf.training.objective import Objective, constant_loss, objective
+from albert_tf.training.layerwise import freeze, learning_rate_multipliers
+from albert_tf.training.loop import Loop, Plan
+from albert_tf.training.loss import baseline_loss, finetuning_means, loss_options
 from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.options import FinetuningOptions
-from albert_tf.training.plan import Plan
-from albert_tf.training.recipes import Recipe
-from albert_tf.training.run import on_devices, resume, train
+from albert_tf.training.recipes import DROPOUT_RATES, Recipe, is_size, size_config
 from albert_tf.training.schedules import WarmupPolynomialDecay
-from albert_tf.training.seeds import finished, train_seeds
-from albert_tf.training.start import finetuning_model
-from albert_tf.training.sums import finetuning_means
+from albert_tf.training.seeds import finished_report, train_seeds
 
 FEW: Final = 10  # examples on dev
-# Settings that say where something lay; its content is compared when a run is resumed.
-_PLACES: Final = ("data", "vocab")
-_SLOWER: Final = 3  # by how much the rate of a second try is lower
+# Settings that are paths; the content behind them is compared when a run is resumed.
+_PATHS: Final = ("data", "vocab")
+_SLOWER: Final = 3  # the learning rate of a second try is divided by this
 logger = logging.getLogger(__name__)
 
 
@@ -70,8 +72,7 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
         UserError: data, model or output are not usable; the loss is not finite.
         Interrupted: SIGINT or SIGTERM came; the same call resumes.
     """
-
-    def job(strategy: Any) -> dict[str, Any]:
+    with distribution.on_devices(options) as strategy:
         task = task_of(options)
         training, dev = task.train_and_dev(options.dev_fraction, options.seed)
         if len(dev) < FEW:
@@ -84,18 +85,14 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
         if options.baseline:
             config = AlbertConfig(**task.config_fields(training))
             data["baseline"] = task.baseline(training, dev, config)
-        trained = partial(
-            _trained, task=task, training=training, dev=dev, data=data, strategy=strategy
-        )
-        run = partial(_restarted, trained, strategy)
+        train = partial(_train, task=task, training=training, dev=dev, data=data, strategy=strategy)
+        run = partial(_train_or_restart, train, strategy)
         if options.seeds == 1:
             return run(options, options.seed)
-        return train_seeds(options, run, runtime.is_chief(strategy))
-
-    return on_devices(options, job)
+        return train_seeds(options, run, distribution.is_chief(strategy))
 
 
-def _restarted(
+def _train_or_restart(
     train: Callable[[FinetuningOptions, int], dict[str, Any]],
     strategy: Any,
     options: FinetuningOptions,
@@ -108,9 +105,9 @@ def _restarted(
     """
     if options.learning_rate is not None:
         return train(options, seed)
-    rate = options.plan().learning_rate
+    rate = options.recipe().learning_rate
     slower = dataclasses.replace(options, learning_rate=rate / _SLOWER)
-    is_interrupted = options.seeds > 1 or bool(found_checkpoints(options.output))
+    is_interrupted = options.seeds > 1 or bool(list_checkpoints(options.output))
     so_far = settings_so_far(options.output) if is_interrupted else {}
     if so_far.get("learning_rate") == slower.learning_rate:
         return train(slower, seed)
@@ -122,14 +119,14 @@ def _restarted(
         "It is trained once more, at %g.",
         *(rate, slower.learning_rate),
     )
-    if runtime.is_chief(strategy):
+    if distribution.is_chief(strategy):
         shutil.rmtree(options.output / LOGS, ignore_errors=True)
         if options.seeds > 1:
             (options.output / REPORT).unlink(missing_ok=True)  # It would end the second run.
     return train(slower, seed)
 
 
-def _trained(
+def _train(
     options: FinetuningOptions,
     seed: int,
     task: Task[Any, Any],
@@ -144,40 +141,77 @@ def _trained(
         data: the summary of the examples.
         seed: of weights, order and dropout; `options.seed` splits a single file.
     """
-    recipe = options.plan()
+    recipe = options.recipe()
     keras.utils.set_random_seed(seed)
-    with runtime.scope(strategy):
-        model, tokenizer = finetuning_model(options, recipe, task, training)
+    with distribution.scope(strategy):
+        model, tokenizer = _model(options, recipe, task, training)
         rows = task.encode(training, tokenizer, model.config, tokenizer.model_max_length)
-        loss = objective(options, task, model.config, rows)
-        plan = _plan(options, recipe, rows, constant_loss(rows, model.config, loss))
-        schedule = _schedule(recipe, plan.steps)
-        model.compile(_optimizer(options, model, schedule))
-    settings = _settings(options, recipe, seed, plan.steps, model, [*training, *dev])
+        loss = loss_options(options, task, model.config, rows)
+        baseline = baseline_loss(rows, model.config, loss)
+        epoch = steps_per_epoch(len(rows), recipe.batch_size)
+        steps = recipe.steps or recipe.epochs * epoch
+        warmup = int(recipe.warmup if recipe.warmup >= 1 else recipe.warmup * steps)
+        schedule = WarmupPolynomialDecay(
+            recipe.learning_rate, min(warmup, steps - 1), steps, form="usual"
+        )
+        if options.freeze is not None:
+            freeze(model, options.frozen_layers)
+        multipliers = None
+        if options.layer_decay < 1:
+            multipliers = learning_rate_multipliers(model, options.layer_decay)
+        # Short runs need the correction of the moments' bias, which the original omits.
+        model.compile(AlbertAdamW(schedule, bias_correction=True, rate_factors=multipliers))
+
+    settings = _settings(options, recipe, seed, steps, model, [*training, *dev])
     settings["vocab_sha256"] = hashlib.sha256(tokenizer.model_bytes).hexdigest()
-    decisive = {name: value for name, value in settings.items() if name not in _PLACES}
-    done = finished(options.output, decisive, _PLACES) if options.seeds > 1 else None
+    decisive = {name: value for name, value in settings.items() if name not in _PATHS}
+    done = finished_report(options.output, decisive, _PATHS) if options.seeds > 1 else None
     if done:
         return done
+
     checkpoints = Checkpoints(options.output, tokenizer, decisive, keep=1)
     dev_rows = task.encode(dev, tokenizer, model.config, tokenizer.model_max_length)
-    on_one = _on_one_device(model, strategy)
-    is_chief = runtime.is_chief(strategy)
+    replicas, is_chief = distribution.replicas(strategy), distribution.is_chief(strategy)
+    # Each host predicts all of dev on one device; a model on several has a copy for it.
+    on_one = model if replicas == 1 else type(model)(model.config, dtype=model.dtype_policy)
+    plan = Plan(
+        steps,
+        options.save_steps,
+        eval_steps=epoch,
+        point_steps=epoch,
+        keep_best=True,
+        patience=options.patience,
+        stop_diverged=baseline is None,
+        baseline_loss=baseline,
+    )
     loop = Loop(
         model,
         plan,
         schedule,
         partial(finetuning_means, has_accuracy=task.has_accuracy(model.config)),
         checkpoints=checkpoints if is_chief else None,
-        evaluate=_evaluator(task, dev, dev_rows, model, on_one),
+        evaluate=partial(_evaluate, task, dev, dev_rows, model, on_one),
     )
     data["cut"], data["max_length"] = rows.cut, tokenizer.model_max_length
     if is_chief and seed == options.seed:
         print("\n".join(in_lines(data)), file=sys.stderr, flush=True)
-    speed = {"examples_per_second": len(rows) / steps_per_epoch(len(rows), recipe.batch_size)}
+    speed = {"examples_per_second": len(rows) / epoch}
     name = "fine-tuning" if options.seeds == 1 else f"fine-tuning, seed {seed}"
-    resume(loop, checkpoints, options, strategy, name, speed)
-    _train(loop, options, strategy, rows, recipe.batch_size, seed, loss)
+    loop.resume(options, checkpoints, strategy, name, speed)
+
+    host, slices = distribution.hosts(strategy), replicas * options.micro_batches
+    batches = training_batches(
+        rows,
+        recipe.batch_size,
+        seed,
+        loop.step,
+        slices,
+        part=(host.index, host.count),
+        jit_compile=options.jit_compile or model.jit_compile,
+    )
+    size = filled_size(recipe.batch_size, slices)
+    loop.train(options, strategy, batches, size, batches.element_spec, loss)
+
     report = {
         "settings": settings,
         "parameters": model.count_params(),
@@ -192,33 +226,67 @@ def _trained(
     return report
 
 
-def _on_one_device(model: PreTrainedModel, strategy: Any) -> PreTrainedModel:
-    """Returns the model, or a copy without its weights if it is on several devices."""
-    if runtime.replicas(strategy) == 1:
-        return model
-    return type(model)(model.config, dtype=model.dtype_policy)
+def _model(
+    options: FinetuningOptions, recipe: Recipe, task: Task[Any, Any], train: Sequence[Any]
+) -> tuple[PreTrainedModel, BaseTokenizer]:
+    """Returns a model with the task's labels and head, and its tokenizer."""
+    changes = {
+        **task.config_fields(train),
+        **dict.fromkeys(DROPOUT_RATES, recipe.dropout),
+        "classifier_dropout_prob": recipe.classifier_dropout,
+    }
+    model_class = getattr(models, task.model)
+    if is_size(options.model):
+        tokenizer = _tokenizer_of_new_model(options, task, train)
+        config = size_config(options.model, tokenizer, **changes)
+        model = model_class(config, dtype=options.dtype_policy)
+    else:
+        with silent_about_new_weights(options.output):
+            model = model_class.from_pretrained(
+                options.model,
+                dtype=options.dtype_policy,
+                ignore_mismatched_sizes=True,  # a model of another task gets a new head
+                **changes,
+            )
+        tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.model)
+    limit = min(recipe.max_length, model.config.max_position_embeddings)
+    tokenizer.model_max_length = options.max_length or limit  # predictions, exports truncate there
+    check_fit(tokenizer, model.config, tokenizer.model_max_length)
+    model.gradient_checkpointing_enable(options.gradient_checkpointing)
+    return model, tokenizer
 
 
-def _evaluator(
+def _tokenizer_of_new_model(
+    options: FinetuningOptions, task: Task[Any, Any], train: Sequence[Any]
+) -> BaseTokenizer:
+    """Returns the tokenizer of an interrupted run, of a vocabulary file, or made from the texts."""
+    interrupted = [] if options.force else list_checkpoints(options.output)
+    if interrupted:
+        return AlbertTokenizer.from_pretrained(interrupted[-1])
+    if options.vocab is not None:
+        if not options.vocab.exists():
+            raise UserError(
+                "The vocabulary must be a file (spiece.model, vocab.txt) or a folder with one. "
+                f"Received: {options.vocab}, which is not there."
+            )
+        return AlbertTokenizer.from_pretrained(options.vocab)
+    texts = [text for example in train for text in task.texts(example)]
+    return AlbertTokenizer(train_vocabulary(texts, options.vocab_size))
+
+
+def _evaluate(
     task: Task[Any, Any],
     dev: Sequence[Any],
     rows: Rows,
     model: PreTrainedModel,
     on_one: PreTrainedModel,
-) -> Callable[[], dict[str, float]]:
-    """Returns a function that chooses thresholds on dev, and returns the scores there.
-
-    Each host predicts all of dev on one device.
-    """
-
-    def evaluate() -> dict[str, float]:
-        if on_one is not model:
-            on_one.set_weights(model.get_weights())
-        found = predictions(task, dev, rows, on_one)
-        model.config = model.config.replace(**task.tuned(dev, found))
-        return task.scores(dev, found, model.config)
-
-    return evaluate
+) -> dict[str, float]:
+    """Chooses thresholds on dev, and returns the scores there."""
+    if on_one is not model:
+        on_one.set_weights(model.get_weights())
+    predicted = predictions(task, dev, rows, on_one)
+    model.config = model.config.replace(**task.tuned(dev, predicted))
+    return task.scores(dev, predicted, model.config)
 
 
 def _write_reports(
@@ -234,65 +302,9 @@ def _write_reports(
     best = finder.find(folder).read()
     weights.assign(model, best.tensors, best.origin)
     model.config = best.config
-    found = predictions(task, dev, rows, model)
-    reports.write_predictions(folder, task, dev, found, model.config)
+    predicted = predictions(task, dev, rows, model)
+    reports.write_predictions(folder, task, dev, predicted, model.config)
     reports.write_finetuning(options.output, folder, report, model)
-
-
-def _train(
-    loop: Loop,
-    options: FinetuningOptions,
-    strategy: Any,
-    rows: Rows,
-    batch_size: int,
-    seed: int,
-    loss: Objective,
-) -> None:
-    here, parts = runtime.hosts(strategy), runtime.replicas(strategy) * options.micro_batches
-    batches = training_batches(
-        rows,
-        batch_size,
-        seed,
-        loop.step,
-        parts,
-        part=(here.index, here.count),
-        jit_compile=options.jit_compile or loop.model.jit_compile,
-    )
-    details = {"signature": batches.element_spec, "objective": loss}
-    train(loop, options, strategy, batches, filled_size(batch_size, parts), **details)
-
-
-def _plan(
-    options: FinetuningOptions, recipe: Recipe, rows: Rows, constant_loss: float | None
-) -> Plan:
-    """Evaluates after each epoch and saves the best version."""
-    epoch = steps_per_epoch(len(rows), recipe.batch_size)
-    return Plan(
-        recipe.steps or recipe.epochs * epoch,
-        options.save_steps,
-        eval_steps=epoch,
-        point_steps=epoch,
-        keep_best=True,
-        patience=options.patience,
-        stop_diverged=constant_loss is None,
-        constant_loss=constant_loss,
-    )
-
-
-def _optimizer(
-    options: FinetuningOptions, model: PreTrainedModel, schedule: WarmupPolynomialDecay
-) -> AlbertAdamW:
-    """Freezes what doesn't train, and returns the optimizer of the rest."""
-    if options.freeze is not None:
-        freeze(model, options.frozen_layers)
-    factors = rate_factors(model, options.layer_decay) if options.layer_decay < 1 else None
-    # Short runs need the correction of the moments' bias, which the original omits.
-    return AlbertAdamW(schedule, bias_correction=True, rate_factors=factors)
-
-
-def _schedule(recipe: Recipe, steps: int) -> WarmupPolynomialDecay:
-    warmup = int(recipe.warmup if recipe.warmup >= 1 else recipe.warmup * steps)
-    return WarmupPolynomialDecay(recipe.learning_rate, min(warmup, steps - 1), steps, form="usual")
 
 
 def _settings(

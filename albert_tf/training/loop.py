@@ -1,6 +1,10 @@
-"""The loop of pretraining and fine-tuning: steps, and the work that is due after each."""
+"""The loop of pretraining and fine-tuning: steps, and the work that is due after each.
+
+`Plan` says how long a run lasts, when work is due and what ends it early.
+"""
 
 import contextlib
+import dataclasses
 import math
 import signal
 import threading
@@ -9,18 +13,88 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import keras
 import numpy as np
 from keras.ops import convert_to_numpy
 
+from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.errors import UserError
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.options import save_options
+from albert_tf.progress import Interval, ProgressLine
+from albert_tf.training import distribution, steps
+from albert_tf.training.checkpoints import LOGS, Checkpoints
+from albert_tf.training.loss import PLAIN, LossOptions, Totals
 from albert_tf.training.optimizers import averaged_weights
-from albert_tf.training.plan import DIVERGED, WINDOW, Plan
+from albert_tf.training.options import FinetuningOptions
+from albert_tf.training.pretraining_options import PretrainingOptions
+from albert_tf.training.scalars import Scalars
 from albert_tf.training.schedules import WarmupPolynomialDecay
-from albert_tf.training.sums import Sums
 
-SECONDS: Final = 1.0  # between two reads of the steps' sums; a read waits for the device
+SECONDS: Final = 1.0  # between two reads of the steps' totals; a read waits for the device
+WINDOW: Final = 100  # steps whose mean loss shows whether a run diverges
+DIVERGED: Final = 2.0  # nats above the lowest such mean
+# Fractions of the baseline loss (best constant prediction). Above STUCK: nothing learned. Below
+# LEARNED: something learned.
+STUCK: Final = 0.99
+LEARNED: Final = 0.9
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The intervals and conditions of a run.
+
+    Attributes:
+        steps: length of the run.
+        save_steps: steps between checkpoints.
+        save_minutes: minutes between checkpoints; whichever comes first.
+        eval_steps: steps between evaluations; the last step has one, too.
+        point_steps: steps between points of the history; the last step has one, too.
+        keep_best: save the version with the best first score; each evaluation saves a checkpoint.
+        patience: evaluations without a better score after which the run ends.
+        stop_diverged: fail if the loss rises by `DIVERGED` nats.
+        baseline_loss: of the best constant prediction, with which `stop_reason` compares.
+    """
+
+    steps: int
+    save_steps: int
+    save_minutes: float | None = None
+    eval_steps: int | None = None
+    point_steps: int = 1
+    keep_best: bool = False
+    patience: int | None = None
+    stop_diverged: bool = False
+    baseline_loss: float | None = None
+
+    def stop_reason(
+        self, history: Sequence[Mapping[str, float]], scores: Sequence[Mapping[str, float]]
+    ) -> str | None:
+        """Returns why the run should end at the last of its evaluations, with the way out.
+
+        A run is futile if its loss is that of a model without input, after `WINDOW` steps or more:
+        after a point with a clearly lower loss; in the last third, if at every point so far nearly
+        all predictions on dev were alike, too; or at the end. Otherwise the model may begin to
+        learn when the learning rate has fallen, as `small` does on RTE.
+
+        Args:
+            history: the points of training, each with its step and mean loss.
+            scores: of the evaluation at each point.
+        """
+        if self.baseline_loss is None or not history or history[-1]["step"] < WINDOW:
+            return None
+        step, loss = history[-1]["step"], history[-1]["loss"]
+        stuck = [point["loss"] >= STUCK * self.baseline_loss for point in history]
+        has_learned = min(point["loss"] for point in history) < LEARNED * self.baseline_loss
+        is_dead = all(stuck) and all(ONE_CLASS in score for score in scores)
+        is_over = step >= self.steps or (is_dead and 3 * step >= 2 * self.steps)
+        if not stuck[-1] or not (has_learned or is_over):
+            return None
+        course = "has risen again to" if has_learned else "is still"
+        return (
+            f"The training loss {course} {loss:.4f} at step {step:,}, where the same prediction "
+            f"for every example has {self.baseline_loss:.4f}. Give a lower --learning-rate or a "
+            "longer --warmup, or check that the labels belong to the texts."
+        )
 
 
 class Interrupted(Exception):
@@ -35,26 +109,26 @@ class Interrupted(Exception):
         self.saved = saved
 
     def way_on(self, output: Path, force: bool) -> str:
-        """Returns what a person does next."""
+        """Returns the command's last line, which says how to resume."""
         command = "The same command without --force" if force else "The same command"
-        place = f"a checkpoint is in {output}" if self.saved else "the chief has the checkpoint"
-        return f"Interrupted; {place}. {command} resumes there."
+        state = f"a checkpoint is in {output}" if self.saved else "the chief has the checkpoint"
+        return f"Interrupted; {state}. {command} resumes there."
 
 
 class Reporter(Protocol):
     """Receives the events of a run."""
 
-    def on_step(self, step: int, sums: Sums, learning_rate: float, seconds: float) -> None:
-        """Step number `step`, counted from 1, took so long at that learning rate."""
+    def on_step(self, step: int, totals: Totals, learning_rate: float, seconds: float) -> None:
+        """Called after step `step` (from 1) with its totals, learning rate and duration."""
 
     def on_save(self, step: int, path: Path) -> None:
-        """A checkpoint was written."""
+        """Called after a checkpoint was written."""
 
     def on_evaluation(self, step: int, scores: Mapping[str, float]) -> None:
-        """The model was evaluated on held-out examples."""
+        """Called after an evaluation on held-out examples."""
 
     def close(self) -> None:
-        """The run is over."""
+        """Called at the end of the run."""
 
 
 class Loop:
@@ -64,7 +138,7 @@ class Loop:
         model: compiled.
         plan: intervals and conditions.
         schedule: learning rate schedule, for the reports.
-        means: turns sums into the reported numbers, including `loss`.
+        means: turns totals into the reported numbers, including `loss`.
         checkpoints: where to save; None on a host that leaves saving to another.
         evaluate: scores the model on held-out examples; None if there are none.
         reporters: receive the events.
@@ -78,7 +152,7 @@ class Loop:
         model: PreTrainedModel,
         plan: Plan,
         schedule: WarmupPolynomialDecay,
-        means: Callable[[Sums], dict[str, float]],
+        means: Callable[[Totals], dict[str, float]],
         checkpoints: Checkpoints | None,
         evaluate: Callable[[], Mapping[str, float]] | None = None,
         reporters: Sequence[Reporter] = (),
@@ -91,14 +165,14 @@ class Loop:
             "history": [],
             "evaluation": [],
             "best": None,
-            "since_point": 0.0,  # sums of the steps since the last point of the history
+            "since_point": 0.0,  # totals since the last point of the history
             "window": 0.0,
             "lowest": None,
-            "stopped": None,  # why the run ends early, where its loss shows that it is futile
+            "stopped": None,  # why the run ends early, if its loss shows that it does not learn
         }
-        self._pending: list[Sums] = []
+        self._pending: list[Totals] = []
         self._interrupt = threading.Event()
-        self._looked = self._saved = self._counted = time.monotonic()
+        self._last_read = self._last_save = self._timed_until = time.monotonic()
 
     @property
     def step(self) -> int:
@@ -107,7 +181,7 @@ class Loop:
 
     @property
     def ended(self) -> bool:
-        """Whether all steps are trained, patience ran out, or the run is futile."""
+        """Whether all steps are trained, patience ran out, or the run does not learn."""
         best = self.progress["best"]
         late = best and len(self.progress["evaluation"]) - best["evaluation"]
         return (
@@ -116,7 +190,62 @@ class Loop:
             or bool(self.plan.patience and best and late >= self.plan.patience)
         )
 
-    def run(self, update: Callable[[Any], Sums], batches: Iterator[Any]) -> None:
+    def resume(
+        self,
+        options: PretrainingOptions | FinetuningOptions,
+        checkpoints: Checkpoints,
+        strategy: Any,
+        name: str,
+        speed: Mapping[str, float],
+    ) -> None:
+        """Restores the newest checkpoint, if there is one; the chief begins to report.
+
+        Args:
+            options: saved beside the output.
+            checkpoints: of the run, on each host.
+            strategy: of `distribution.on_devices`.
+            name: label of the progress bar.
+            speed: amount that a step computes, by name of the speed, such as `tokens_per_second`.
+        """
+        with distribution.scope(strategy):
+            self.progress.update(checkpoints.load(self.model))
+            distribution.check_same_step(strategy, self.step)
+        if distribution.is_chief(strategy):
+            checkpoints.folder.mkdir(parents=True, exist_ok=True)  # marks a resumable run
+            save_options(options, checkpoints.output)
+            self.reporters = (
+                ProgressLine(name, self.plan.steps, Interval(self.means, speed), self.step),
+                Scalars(checkpoints.output / LOGS, Interval(self.means, speed), self.step),
+            )
+
+    def train(
+        self,
+        options: PretrainingOptions | FinetuningOptions,
+        strategy: Any,
+        batches: Any,
+        batch_size: int,
+        signature: Any = None,
+        loss: LossOptions = PLAIN,
+    ) -> None:
+        """Trains to the end with the backend's step; see `run`.
+
+        Args:
+            options: of the step.
+            strategy: of `distribution.on_devices`.
+            batches: a `tf.data.Dataset` of this host's part of each batch, from `step` on.
+            batch_size: examples of a batch, over all hosts.
+            signature: specs of a batch whose shapes vary.
+            loss: class weights and label smoothing.
+        """
+        # On JAX the scope decides the layout of what the step computes, too.
+        scope = distribution.scope(strategy if keras.backend.backend() == "jax" else None)
+        with distribution.errors_of_lost_hosts(strategy), scope:
+            step = steps.TrainingStep(
+                self.model, strategy, options.micro_batches, options.jit_compile, signature, loss
+            )
+            self.run(step, steps.batches(batches, strategy, batch_size))
+
+    def run(self, update: Callable[[Any], Totals], batches: Iterator[Any]) -> None:
         """Trains to the end; closes the reporters.
 
         Args:
@@ -126,7 +255,7 @@ class Loop:
             Interrupted: SIGINT or SIGTERM came; the chief has saved the state.
             UserError: the loss is not finite or diverges; the last checkpoint stays.
         """
-        self._looked = self._saved = self._counted = time.monotonic()
+        self._last_read = self._last_save = self._timed_until = time.monotonic()
         try:
             with _signals(self._interrupt):
                 while not self.ended:
@@ -135,24 +264,24 @@ class Loop:
             for reporter in self.reporters:
                 reporter.close()
 
-    def after(self, sums: Sums) -> None:
-        """Counts a step with these sums; then reports, evaluates, saves and stops if due."""
+    def after(self, totals: Totals) -> None:
+        """Counts a step with these totals; then reports, evaluates, saves and stops if due."""
         self.progress["step"] += 1
-        self._pending.append(sums)
+        self._pending.append(totals)
         now, plan = time.monotonic(), self.plan
         last = self.step == plan.steps
         evaluates = bool(self.evaluate) and (last or self._every(plan.eval_steps))
-        late = now - self._saved >= 60 * (plan.save_minutes or math.inf)
+        late = now - self._last_save >= 60 * (plan.save_minutes or math.inf)
         saves = last or late or self._interrupt.is_set() or self._every(plan.save_steps)
         saves = saves or (evaluates and plan.keep_best)
-        if saves or evaluates or now - self._looked >= SECONDS:
+        if saves or evaluates or now - self._last_read >= SECONDS:
             self._read()
         if evaluates:
             self._evaluate()
         if saves:
             self._save()
         if saves or evaluates:
-            self._looked = time.monotonic()  # the next steps' time begins here
+            self._last_read = time.monotonic()  # the next steps' time begins here
         if self._interrupt.is_set() and not self.ended:
             raise Interrupted(saved=self.checkpoints is not None)
 
@@ -160,24 +289,24 @@ class Loop:
         return steps is not None and self.step % steps == 0
 
     def _read(self) -> None:
-        """Reads the sums of the last steps, which waits for the device."""
+        """Reads the totals of the last steps, which waits for the device."""
         first = self.step - len(self._pending)
         rates = np.asarray(self.schedule(np.arange(first, self.step)))
-        read = [np.asarray(convert_to_numpy(sums), "float64") for sums in self._pending]
-        seconds = (time.monotonic() - self._looked) / len(read)
+        read = [np.asarray(convert_to_numpy(totals), "float64") for totals in self._pending]
+        seconds = (time.monotonic() - self._last_read) / len(read)
         self._pending.clear()
-        for number, sums in enumerate(read):
-            self._note(first + number + 1, sums, float(rates[number]), seconds)
-        self._looked = time.monotonic()
+        for number, totals in enumerate(read):
+            self._note(first + number + 1, totals, float(rates[number]), seconds)
+        self._last_read = time.monotonic()
 
-    def _note(self, step: int, sums: Sums, rate: float, seconds: float) -> None:
-        loss = self.means(sums)["loss"]
+    def _note(self, step: int, totals: Totals, rate: float, seconds: float) -> None:
+        loss = self.means(totals)["loss"]
         if not math.isfinite(loss):
             raise self._failure("The loss must be a number", f"{loss}", step)
         for reporter in self.reporters:
-            reporter.on_step(step, sums, rate, seconds)
-        for part in ("since_point", "window"):
-            self.progress[part] = (np.asarray(self.progress[part]) + sums).tolist()
+            reporter.on_step(step, totals, rate, seconds)
+        for name in ("since_point", "window"):
+            self.progress[name] = (np.asarray(self.progress[name]) + totals).tolist()
         if step % self.plan.point_steps == 0 or step == self.plan.steps:
             means = self.means(self.progress["since_point"])
             self.progress["history"].append({"step": step, "learning_rate": rate, **means})
@@ -194,8 +323,8 @@ class Loop:
         self.progress["window"] = 0.0
 
     def _failure(self, rule: str, received: str, step: int) -> UserError:
-        found = self.checkpoints.found() if self.checkpoints else []
-        last = f"The last good checkpoint is {found[-1]}. " if found else ""
+        saved = self.checkpoints.found() if self.checkpoints else []
+        last = f"The last good checkpoint is {saved[-1]}. " if saved else ""
         return UserError(
             f"{rule}. Received: {received}, at step {step}. {last}Give a lower --learning-rate, a "
             "longer warm-up or a lower --clip-norm, and a new --output or --force."
@@ -213,14 +342,14 @@ class Loop:
                     self.checkpoints.save_best(self.model)
                 best = {"evaluation": len(evaluation), "score": leading, **scores}
                 self.progress["best"] = best
-        self.progress["stopped"] = self.plan.futile(self.progress["history"], evaluation)
+        self.progress["stopped"] = self.plan.stop_reason(self.progress["history"], evaluation)
         for reporter in self.reporters:
             reporter.on_evaluation(self.step, scores)
 
     def _save(self) -> None:
         now = time.monotonic()
-        self.progress["seconds"] += now - self._counted
-        self._saved = self._counted = now
+        self.progress["seconds"] += now - self._timed_until
+        self._last_save = self._timed_until = now
         if self.checkpoints is None:
             return
         path = self.checkpoints.save(self.model, self.progress)

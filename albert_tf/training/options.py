@@ -1,12 +1,13 @@
 """The options of `finetune`, which the task's recipe completes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from albert_tf.config import SIZES
+from albert_tf.config import SIZES, AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.locks import LOCK
 from albert_tf.options import (
     COUNT,
@@ -25,12 +26,11 @@ if TYPE_CHECKING:
 
 CHECKPOINTS: Final = "checkpoints"  # folder within the output of an unfinished run
 EMBEDDINGS: Final = "embeddings"  # value of --freeze
+BALANCED: Final = "balanced"  # value of --class-weights
+_WITH_CLASSES: Final = ("AlbertForSequenceClassification", "AlbertForTokenClassification")
 REMOVED: Final = ".{}.removed"  # a folder while it is removed
 Form = Literal["original", "usual"]  # of a schedule's decay
-_TRAINING: Final = (
-    "training (defaults: for GLUE the paper's table 14; for your own data a rate of 2e-5, batches "
-    "of 32, 3 epochs; for models narrower than base 3e-4, 16, 5; from random weights 5e-4, 64, 3)"
-)
+_TRAINING: Final = "training (defaults by task and model: docs/finetuning.md)"
 DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 _DEVICES: Final = "precision, memory and devices"
 
@@ -54,13 +54,13 @@ class DeviceOptions:
     )
     gradient_checkpointing: bool = option(
         False,
-        help="recomputation of layers in the backward pass: less memory, more time",
+        help="recompute layers in the backward pass: less memory, more time",
         group=_DEVICES,
     )
     jit_compile: bool = option(
         False,
-        help="compilation of the step with XLA, on one device only, anew for each length of a "
-        "batch (JAX always compiles)",
+        help="compile the step with XLA, on one device only, once for each batch length (JAX "
+        "always compiles)",
         group=_DEVICES,
     )
     strategy: Literal["auto", "none", "mirrored", "multi-worker", "tpu"] = option(
@@ -102,7 +102,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         metavar="NAME",
     )
     output: Path = option(help="model directory to write")
-    force: bool = option(False, help="replacement of an earlier result or of an interrupted run")
+    force: bool = option(False, help="replace an earlier result or an interrupted run")
     dev_fraction: float = option(
         0.1, help="share of a single file to hold out for dev", range=Range(above=0, below=1)
     )
@@ -128,7 +128,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     max_length: int | None = option(
         None,
-        help="most pieces of an example, special tokens included",
+        help="maximum tokens of an example, special tokens included",
         range=Range(minimum=3),
         group=_TRAINING,
     )
@@ -140,26 +140,26 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     scale_steps: bool = option(
         False,
-        help="the recipe's steps and warm-up times its batch size over --batch-size, so that "
-        "as many examples are seen",
+        help="scale the recipe's steps and warm-up to --batch-size, so that the run sees as many "
+        "examples",
         group=_TRAINING,
     )
     baseline: bool = option(
-        False, help="score of TF-IDF with logistic regression on the same data, beside the model's"
+        False, help="score TF-IDF with logistic regression on the same data, beside the model"
     )
     seed: int = option(
         12345, help="seed of weights, order and dropout", range=SEED, group=_TRAINING
     )
     seeds: int = option(
         1,
-        help="runs to train, with --seed, --seed + 1 and so on; the best on dev becomes the model",
+        help="number of runs, with --seed, --seed + 1 and so on; the best on dev becomes the model",
         range=COUNT,
         group=_TRAINING,
     )
     freeze: str | None = option(
         None,
-        help="parts that don't train: embeddings, or the number of first layers, which includes "
-        "them; weights that a later layer shares still train by its gradient",
+        help="freeze the embeddings ('embeddings'), or the embeddings and the first N layers (N); "
+        "shared weights still train through later layers",
         group=_TRAINING,
         metavar="LAYERS",
     )
@@ -173,13 +173,13 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     class_weights: tuple[str, ...] = option(
         (),
-        help="factors of the classes' losses: balanced, for equal sums, or LABEL=WEIGHT each",
+        help="loss weight of each class: balanced (inverse frequency), or LABEL=WEIGHT arguments",
         group=_TRAINING,
         metavar="WEIGHT",
     )
     label_smoothing: float = option(
         0.0,
-        help="share of each label that all classes divide among them",
+        help="probability mass of the label spread evenly over all classes",
         range=RATE,
         group=_TRAINING,
         metavar="SHARE",
@@ -215,7 +215,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         text = self.freeze or ""
         return int(text) if text.isascii() and text.isdigit() else 0
 
-    def plan(self) -> "Recipe":
+    def recipe(self) -> "Recipe":
         """Returns the task's recipe with the values that these options override."""
         from albert_tf.data.tasks.named import task_of
         from albert_tf.training.recipes import Recipe, recipe  # Imports all readers of checkpoints.
@@ -236,6 +236,49 @@ def check_frozen(layers: int, count: int) -> None:
             f"--freeze must be embeddings, or a number of layers from 1 to {count}. "
             f"Received: {layers}."
         )
+
+
+def check_loss(options: FinetuningOptions, task: Any, config: AlbertConfig) -> None:
+    """Checks `class_weights` and `label_smoothing` without the rows.
+
+    Raises:
+        UserError: the task has no classes, or a class or a weight isn't one.
+    """
+    if not options.class_weights and not options.label_smoothing:
+        return
+    if task.model not in _WITH_CLASSES or config.problem_type not in (
+        None,
+        "single_label_classification",
+    ):
+        raise UserError(
+            "--class-weights and --label-smoothing need one class for each text or word. "
+            f"Received: --task {options.task}, whose labels are others. Omit them."
+        )
+    weights_by_label(options.class_weights, config.labels)
+
+
+def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float] | None:
+    """Reads `LABEL=WEIGHT` arguments; other labels weigh 1. Returns None for none, or "balanced".
+
+    Raises:
+        UserError: an argument has another form, or its label isn't the model's.
+    """
+    if tuple(given) in ((), (BALANCED,)):
+        return None
+    weights = dict.fromkeys(labels, 1.0)
+    for argument in given:
+        label, _, text = argument.rpartition("=")
+        try:
+            weight = float(text)
+        except ValueError:
+            weight = -1.0
+        if label not in weights or not 0 <= weight < float("inf"):
+            raise UserError(
+                f"--class-weights must be {BALANCED}, or LABEL=WEIGHT each, with labels of "
+                f"{listed(labels)}. Received: {short_repr(argument)}."
+            )
+        weights[label] = weight
+    return list(weights.values())
 
 
 def check_output(output: Path, force: bool) -> None:

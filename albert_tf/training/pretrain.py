@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import keras
@@ -15,17 +15,17 @@ from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.options import accepts_keywords
-from albert_tf.training import runtime, steps
-from albert_tf.training.checkpoints import Checkpoints, digest, versions
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
+from albert_tf.training import distribution, steps
+from albert_tf.training.checkpoints import Checkpoints, digest, silent_about_new_weights, versions
 from albert_tf.training.curves import CURVES, plot_pretraining
-from albert_tf.training.loop import Loop
+from albert_tf.training.loop import Loop, Plan
+from albert_tf.training.loss import pretraining_means
 from albert_tf.training.optimizers import AlbertAdamW, Lamb, averaged_weights
-from albert_tf.training.plan import Plan
 from albert_tf.training.pretraining_options import PretrainingOptions
-from albert_tf.training.run import on_devices, resume, train
+from albert_tf.training.recipes import DROPOUT_RATES, size_config
 from albert_tf.training.schedules import WarmupPolynomialDecay
-from albert_tf.training.start import pretraining_model
-from albert_tf.training.sums import pretraining_means
 
 EVALUATION_BATCH: Final = 64
 POINTS: Final = 1000  # of the history, at most
@@ -44,92 +44,61 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
         UserError: data, model or output are not usable; the loss is not finite or diverges.
         Interrupted: SIGINT or SIGTERM came; the same call resumes.
     """
-    return on_devices(options, lambda strategy: _trained(options, strategy))
+    with whole_records(), distribution.on_devices(options) as strategy:
+        return _train(options, strategy)
 
 
-@whole_records()
-def _trained(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
+def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     """Resumes or begins the run on this host, and returns the report."""
-    sources = [find_records(each) for each in options.data]
+    sources = [find_records(folder) for folder in options.data]
     weights = options.weights or (1,) * len(sources)
-    _check_batch(options, sources, runtime.replicas(strategy))
-    held_out = find_records(options.eval_data) if options.eval_data else None
-    keras.utils.set_random_seed(options.seed)
-    schedule = WarmupPolynomialDecay(
-        options.learning_rate, options.warmup_steps, options.steps, options.power, options.schedule
-    )
-    with runtime.scope(strategy):
-        model, tokenizer = pretraining_model(options, max(each.max_seq_length for each in sources))
-        model.compile(_optimizer(options, schedule))
-    size = model.config.vocab_size
-    for files in (*sources, *([held_out] if held_out else [])):
-        if files.table and len(files.table.starts) > size:
-            raise UserError(
-                f"Records must fit the model's vocabulary, {size:,} pieces. Received: those of "
-                f"{os.path.dirname(files.paths[0])}, for {len(files.table.starts):,}. Build the "
-                "data again with --vocab."
-            )
-    sources = [dataclasses.replace(each, vocab_size=size) for each in sources]
-    held_out = held_out and dataclasses.replace(held_out, vocab_size=size)
-    data = _identity_of_all(sources, weights)
-    settings = {**options.decisive(), "config": model.config.to_dict(), "data": data}
-    checkpoints = Checkpoints(options.output, tokenizer, settings, options.keep)
-    loop = Loop(
-        model,
-        _plan(options),
-        schedule,
-        pretraining_means,
-        checkpoints=checkpoints if runtime.is_chief(strategy) else None,
-        evaluate=_evaluator(model, strategy, held_out) if held_out else None,
-    )
-
-    def tokens(steps: int) -> int:
-        batches = zip(sources, taken(weights, steps), strict=True)
-        return options.batch_size * sum(each.max_seq_length * count for each, count in batches)
-
-    mean = tokens(sum(weights)) / sum(weights)
-    resume(loop, checkpoints, options, strategy, "pretraining", {"tokens_per_second": mean})
-    here = runtime.hosts(strategy)
-    part = (here.index, here.count)
-    batches = mixed_batches(sources, weights, options.batch_size, options.seed, loop.step, part)
-    train(loop, options, strategy, batches, options.batch_size)
-    report = _report(settings, loop, tokens(loop.step))
-    if runtime.is_chief(strategy):
-        _publish(checkpoints, report, model)
-    return report
-
-
-def _check_batch(
-    options: PretrainingOptions, sources: Sequence[RecordFiles], replicas: int
-) -> None:
     for files in sources:
-        files.steps_per_epoch(options.batch_size)
+        files.steps_per_epoch(options.batch_size)  # refuses fewer records than a batch
+    replicas = distribution.replicas(strategy)
     if options.batch_size % (replicas * options.micro_batches):
         raise UserError(
             "batch_size must be a multiple of the replicas times micro_batches. Received: "
             f"batch_size={options.batch_size}, {replicas} replicas, "
             f"micro_batches={options.micro_batches}."
         )
-
-
-def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> AlbertAdamW:
-    kind = {"lamb": Lamb, "adamw": AlbertAdamW}[options.optimizer]
-    average: dict[str, Any] = {}
-    if options.ema is not None:
-        average = {"use_ema": True, "ema_momentum": options.ema}
-    return kind(
-        schedule,
-        weight_decay=options.weight_decay,
-        beta_1=options.beta_1,
-        beta_2=options.beta_2,
-        bias_correction=options.bias_correction,
-        global_clipnorm=options.clip_norm or None,
-        **average,
+    held_out = find_records(options.eval_data) if options.eval_data else None
+    keras.utils.set_random_seed(options.seed)
+    schedule = WarmupPolynomialDecay(
+        options.learning_rate, options.warmup_steps, options.steps, options.power, options.schedule
     )
-
-
-def _plan(options: PretrainingOptions) -> Plan:
-    return Plan(
+    with distribution.scope(strategy):
+        length = max(files.max_seq_length for files in sources)
+        model, tokenizer = pretraining_model(options, length)
+        optimizer = {"lamb": Lamb, "adamw": AlbertAdamW}[options.optimizer]
+        average: dict[str, Any] = {}
+        if options.ema is not None:
+            average = {"use_ema": True, "ema_momentum": options.ema}
+        model.compile(
+            optimizer(
+                schedule,
+                weight_decay=options.weight_decay,
+                beta_1=options.beta_1,
+                beta_2=options.beta_2,
+                bias_correction=options.bias_correction,
+                global_clipnorm=options.clip_norm or None,
+                **average,
+            )
+        )
+    size = model.config.vocab_size
+    for files in (*sources, *([held_out] if held_out else [])):
+        if files.table and len(files.table.starts) > size:
+            raise UserError(
+                f"Records must fit the model's vocabulary, {size:,} tokens. Received: those of "
+                f"{os.path.dirname(files.paths[0])}, for {len(files.table.starts):,}. Build the "
+                "data again with --vocab."
+            )
+    sources = [dataclasses.replace(files, vocab_size=size) for files in sources]
+    held_out = held_out and dataclasses.replace(held_out, vocab_size=size)
+    data = _identity_of_all(sources, weights)
+    settings = {**options.decisive(), "config": model.config.to_dict(), "data": data}
+    checkpoints = Checkpoints(options.output, tokenizer, settings, options.keep)
+    is_chief = distribution.is_chief(strategy)
+    plan = Plan(
         options.steps,
         options.save_steps,
         options.save_minutes,
@@ -137,6 +106,87 @@ def _plan(options: PretrainingOptions) -> Plan:
         point_steps=-(-options.steps // POINTS),
         stop_diverged=True,
     )
+    loop = Loop(
+        model,
+        plan,
+        schedule,
+        pretraining_means,
+        checkpoints=checkpoints if is_chief else None,
+        evaluate=_evaluator(model, strategy, held_out) if held_out else None,
+    )
+
+    def tokens(steps: int) -> int:
+        batches = zip(sources, taken(weights, steps), strict=True)
+        return options.batch_size * sum(files.max_seq_length * count for files, count in batches)
+
+    mean = tokens(sum(weights)) / sum(weights)
+    loop.resume(options, checkpoints, strategy, "pretraining", {"tokens_per_second": mean})
+    host = distribution.hosts(strategy)
+    batches = mixed_batches(
+        sources, weights, options.batch_size, options.seed, loop.step, (host.index, host.count)
+    )
+    loop.train(options, strategy, batches, options.batch_size)
+    report = {
+        "settings": settings,
+        "parameters": model.count_params(),
+        "steps": loop.step,
+        "tokens": tokens(loop.step),
+        "seconds": loop.progress["seconds"],
+        "history": loop.progress["history"],
+        "evaluation": loop.progress["evaluation"],
+        "versions": versions(),
+    }
+    if is_chief:
+        plot_pretraining(report["history"], report["evaluation"], options.output / CURVES)
+        with averaged_weights(model):
+            checkpoints.save_best(model)
+        checkpoints.publish(report)
+    return report
+
+
+def pretraining_model(
+    options: PretrainingOptions, length: int
+) -> tuple[AlbertForPreTraining, BaseTokenizer]:
+    """Returns the model to pretrain, and the tokenizer of its records.
+
+    Args:
+        length: positions of the records' examples.
+    """
+    tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.data[0])
+    if not options.vocab:
+        for records in options.data[1:]:
+            _check_same_vocabulary(options.data[0], records, tokenizer)
+    rates: dict[str, Any] = {}
+    if options.dropout is not None:
+        rates = dict.fromkeys(DROPOUT_RATES, options.dropout)
+    if options.init_checkpoint is None:
+        assert options.size is not None  # one of the two is given
+        config = size_config(options.size, tokenizer, **rates)
+        model = AlbertForPreTraining(config, dtype=options.dtype_policy)
+    else:
+        with silent_about_new_weights(options.output):
+            model = AlbertForPreTraining.from_pretrained(
+                options.init_checkpoint, dtype=options.dtype_policy, **rates
+            )
+        _check_same_vocabulary(options.data[0], options.init_checkpoint, tokenizer)
+    check_fit(tokenizer, model.config, length)
+    tokenizer.model_max_length = model.config.max_position_embeddings
+    model.gradient_checkpointing_enable(options.gradient_checkpointing)
+    return model, tokenizer
+
+
+def _check_same_vocabulary(data: str, checkpoint: str, tokenizer: BaseTokenizer) -> None:
+    """Refuses records whose ids stand for other tokens than the weights were trained with."""
+    try:
+        own = AlbertTokenizer.from_pretrained(checkpoint)
+    except UserError:  # weights without a vocabulary, such as the original's checkpoints
+        return
+    if own.get_vocab() != tokenizer.get_vocab():
+        raise UserError(
+            "A run must have one vocabulary, of its records and its weights. Received: "
+            f"{data} and {checkpoint}, whose tokens differ. Build the data again with --vocab "
+            f"{checkpoint}."
+        )
 
 
 def _identity_of_all(sources: Sequence[RecordFiles], weights: Sequence[int]) -> Any:
@@ -165,27 +215,3 @@ def _evaluator(
     evaluation = steps.Evaluation(model, strategy)
     batches = evaluation_batches(files, EVALUATION_BATCH)
     return lambda: pretraining_means(keras.ops.convert_to_numpy(evaluation(batches)))
-
-
-def _report(settings: Mapping[str, Any], loop: Loop, tokens: int) -> dict[str, Any]:
-    progress = loop.progress
-    return {
-        "settings": settings,
-        "parameters": loop.model.count_params(),
-        "steps": loop.step,
-        "tokens": tokens,
-        "seconds": progress["seconds"],
-        "history": progress["history"],
-        "evaluation": progress["evaluation"],
-        "versions": versions(),
-    }
-
-
-def _publish(
-    checkpoints: Checkpoints, report: Mapping[str, Any], model: AlbertForPreTraining
-) -> None:
-    """Writes the curves, and a model directory with the last weights or their average."""
-    plot_pretraining(report["history"], report["evaluation"], checkpoints.output / CURVES)
-    with averaged_weights(model):
-        checkpoints.save_best(model)
-    checkpoints.publish(report)

@@ -1,12 +1,17 @@
 """Hyperparameters of fine-tuning: the paper's table 14, and defaults for other tasks."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from albert_tf.checkpoints import finder
 from albert_tf.config import SIZES, AlbertConfig
 from albert_tf.data.options import SQUAD
+from albert_tf.errors import UserError
+from albert_tf.text.base_tokenizer import BaseTokenizer
+
+DROPOUT_RATES: Final = ("hidden_dropout_prob", "attention_probs_dropout_prob")  # of the encoder
 
 
 class Recipe(NamedTuple):
@@ -18,7 +23,7 @@ class Recipe(NamedTuple):
         dropout: rate of the encoder, hidden and attention.
         steps: training steps, or None if `epochs` decides.
         warmup: steps of linear warm-up, or their share of all steps if below 1.
-        max_length: pieces of a row.
+        max_length: tokens of an example.
         epochs: passes over the data if `steps` is None.
         classifier_dropout: rate of the classifier's input.
     """
@@ -86,6 +91,30 @@ def recipe(task: str, model: str) -> Recipe:
     # Windows of a question have to have room for its context.
     windows = TABLE_14[SQUAD].max_length
     return chosen._replace(max_length=windows) if task.startswith(SQUAD) else chosen
+
+
+def size_config(size: str, tokenizer: BaseTokenizer, **changes: Any) -> AlbertConfig:
+    """Returns the configuration of a named size for a vocabulary, or of a JSON file.
+
+    Args:
+        **changes: fields to override.
+    Raises:
+        UserError: there is no such size or file, or the file isn't an ALBERT configuration.
+    """
+    if size in SIZES:
+        ids = {
+            "vocab_size": tokenizer.vocab_size,
+            "pad_token_id": tokenizer.pad_token_id,
+            "bos_token_id": tokenizer.cls_token_id,
+            "eos_token_id": tokenizer.sep_token_id,
+        }
+        return AlbertConfig.from_size(size, **{**ids, **changes})
+    if not Path(size).is_file():
+        raise UserError(
+            f"A size must be one of {', '.join(SIZES)}, or a configuration file (JSON). "
+            f"Received: {size!r}."
+        )
+    return dataclasses.replace(AlbertConfig.from_json_file(size), **changes)
 
 
 def is_size(model: str) -> bool:

@@ -128,10 +128,10 @@ def write_finetuning(
     with written_atomically(folder / CARD, force=True) as path:
         path.write_text(text, encoding="utf-8")
     report["card_sha256"] = sha256(folder / CARD)
-    make_way(output, report)
+    remove_old_reports(output, report)
 
 
-def make_way(output: Path, report: Mapping[str, Any]) -> None:
+def remove_old_reports(output: Path, report: Mapping[str, Any]) -> None:
     """Removes an earlier run's reports; a card that isn't one's, or was edited, is renamed."""
     old = output / CARD
     known = (report["card_sha256"], _earlier(output / "report.json"))

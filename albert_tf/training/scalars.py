@@ -6,7 +6,7 @@ from typing import Final
 
 from albert_tf.files import written_atomically
 from albert_tf.progress import Interval
-from albert_tf.training.sums import Sums
+from albert_tf.training.loss import Totals
 
 STEPS_A_POINT: Final = 100
 EVENTS: Final = "events.out.tfevents.*"  # TensorFlow's name for files of TensorBoard
@@ -34,7 +34,7 @@ class Scalars:
         self._interval = interval
         self._every, self._step, self._learning_rate = every, step, 0.0
 
-    def on_step(self, step: int, sums: Sums, learning_rate: float, seconds: float) -> None:
+    def on_step(self, step: int, sums: Totals, learning_rate: float, seconds: float) -> None:
         self._interval.add(sums, seconds)
         self._step, self._learning_rate = step, learning_rate
         if step % self._every == 0:

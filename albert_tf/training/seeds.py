@@ -11,7 +11,7 @@ from albert_tf.files import read_json, require_same, write_json
 from albert_tf.options import FILE, save_options
 from albert_tf.training.checkpoints import LOGS, REPORT, copy_files, remove_folder
 from albert_tf.training.options import CHECKPOINTS, FinetuningOptions
-from albert_tf.training.reports import make_way
+from albert_tf.training.reports import remove_old_reports
 
 Report = dict[str, Any]
 
@@ -38,7 +38,7 @@ def train_seeds(
     best = max(reports, key=lambda seed: reports[seed]["best"]["score"])
     report = {**reports[best], "seeds": summary(reports)}
     if is_chief:
-        make_way(options.output, report)
+        remove_old_reports(options.output, report)
         copy_files(folders[best], options.output, but=(REPORT, FILE))
         for seed, folder in folders.items():
             logs = options.output / LOGS / f"seed-{seed}"
@@ -52,7 +52,7 @@ def train_seeds(
 def summary(reports: Mapping[int, Report]) -> dict[str, Any]:
     """Returns each run's seed and best scores, then each score's median, lowest and highest."""
     names = next(iter(reports.values()))["metrics"]
-    found = {name: [report["best"][name] for report in reports.values()] for name in names}
+    scores = {name: [report["best"][name] for report in reports.values()] for name in names}
     return {
         "runs": [
             {
@@ -64,23 +64,25 @@ def summary(reports: Mapping[int, Report]) -> dict[str, Any]:
             for seed, report in reports.items()
         ],
         **{
-            measure.__name__: {name: measure(values) for name, values in found.items()}
+            measure.__name__: {name: measure(values) for name, values in scores.items()}
             for measure in (statistics.median, min, max)
         },
     }
 
 
-def finished(output: Path, settings: Mapping[str, Any], places: Sequence[str]) -> Report | None:
+def finished_report(
+    output: Path, settings: Mapping[str, Any], paths: Sequence[str]
+) -> Report | None:
     """Returns the report of a run that is complete, or None.
 
     Args:
-        places: settings of the report that may differ.
+        paths: names of settings that may differ.
     Raises:
         UserError: the run had other settings.
     """
     if not (output / REPORT).is_file():
         return None
     report = read_json(output / REPORT)
-    then = {name: value for name, value in report["settings"].items() if name not in places}
+    then = {name: value for name, value in report["settings"].items() if name not in paths}
     require_same(output, then, settings)
     return report

@@ -9,10 +9,9 @@ import numpy as np
 
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.losses import IGNORED
-from albert_tf.training import runtime
-from albert_tf.training.objective import Objective
+from albert_tf.training import distribution
+from albert_tf.training.loss import PLAIN, Batch, Loss, LossOptions, Totals, batch_loss
 from albert_tf.training.optimizers import build_optimizer
-from albert_tf.training.sums import PLAIN, Batch, Sums, batch_loss, counts, sums
 
 State = list[list[Any]]  # values of trainable, other and optimizer variables
 
@@ -41,10 +40,10 @@ class TrainingStep:
         micro_batches: int = 1,
         jit_compile: bool = True,
         signature: Any = None,
-        objective: Objective = PLAIN,
+        loss: LossOptions = PLAIN,
     ):
         build_optimizer(model)
-        self.model, self.micro_batches, self.objective = model, micro_batches, objective
+        self.model, self.micro_batches, self.loss = model, micro_batches, Loss(model, loss)
         self._variables = [
             model.trainable_variables,
             model.non_trainable_variables,
@@ -52,10 +51,13 @@ class TrainingStep:
         ]
         shardings = None
         if strategy is not None:
-            shardings = _replicated(model), jax.tree.map(lambda each: each.sharding, self._state())
+            shardings = (
+                _replicated(model),
+                jax.tree.map(lambda value: value.sharding, self._state()),
+            )
         self._run = jax.jit(self._update, donate_argnums=0, out_shardings=shardings)
 
-    def __call__(self, batch: Batch) -> Sums:
+    def __call__(self, batch: Batch) -> Totals:
         total, state = self._run(self._state(), batch)
         for variables, values in zip(self._variables, state, strict=True):
             for variable, value in zip(variables, values, strict=True):
@@ -65,27 +67,27 @@ class TrainingStep:
     def _state(self) -> State:
         return [[variable.value for variable in part] for part in self._variables]
 
-    def _update(self, state: State, batch: Batch) -> tuple[Sums, State]:
+    def _update(self, state: State, batch: Batch) -> tuple[Totals, State]:
         weights, others, optimizer_state = state
-        optimizer, count = self.model.optimizer, counts(self.model, batch[1])
+        optimizer, count = self.model.optimizer, self.loss.counts(batch[1])
 
         def loss(weights: Any, others: Any, part: Batch) -> Any:
             outputs, others = self.model.stateless_call(weights, others, part[0], training=True)
-            found = sums(self.model, part[1], outputs, self.objective)
+            totals = self.loss.totals(part[1], outputs)
             mapping = list(zip(optimizer.variables, optimizer_state, strict=True))
             with keras.StatelessScope(state_mapping=mapping):  # where a loss scale is read
-                return optimizer.scale_loss(batch_loss(found, count)), (found, others)
+                return optimizer.scale_loss(batch_loss(totals, count)), (totals, others)
 
-        def add(carried: tuple[Any, Any], part: Batch) -> tuple[tuple[Any, Any], Sums]:
+        def add(carried: tuple[Any, Any], part: Batch) -> tuple[tuple[Any, Any], Totals]:
             gradients, others = carried
             gradient = jax.grad(loss, has_aux=True)
-            more, (found, others) = gradient(weights, others, part)
-            return (jax.tree.map(jax.numpy.add, gradients, more), others), found
+            more, (totals, others) = gradient(weights, others, part)
+            return (jax.tree.map(jax.numpy.add, gradients, more), others), totals
 
         begin = jax.tree.map(jax.numpy.zeros_like, weights), others
-        (gradients, others), found = jax.lax.scan(add, begin, jax.tree.map(self._split, batch))
+        (gradients, others), totals = jax.lax.scan(add, begin, jax.tree.map(self._split, batch))
         weights, optimizer_state = optimizer.stateless_apply(optimizer_state, gradients, weights)
-        return found.sum(axis=0), [weights, others, optimizer_state]
+        return totals.sum(axis=0), [weights, others, optimizer_state]
 
     def _split(self, values: jax.Array) -> jax.Array:
         """`[B, …]` to `[micro_batches, B / micro_batches, …]`; examples stay on their devices."""
@@ -99,25 +101,29 @@ class Evaluation:
     def __init__(self, model: PreTrainedModel, strategy: Any):
         self.model, self.strategy = model, strategy
         shardings = None if strategy is None else _replicated(model)
-        self._run = jax.jit(self._sums, out_shardings=shardings)
+        self._run = jax.jit(self._totals, out_shardings=shardings)
 
-    def __call__(self, dataset: Any) -> Sums:
+    def __call__(self, dataset: Any) -> Totals:
         weights, others = (
             [variable.value for variable in part]
             for part in (self.model.trainable_variables, self.model.non_trainable_variables)
         )
         return sum(self._run(weights, others, batch) for batch in self._filled_up(dataset))
 
-    def _sums(self, weights: list[Any], others: list[Any], batch: Batch) -> Sums:
+    def _totals(self, weights: list[Any], others: list[Any], batch: Batch) -> Totals:
         outputs, _ = self.model.stateless_call(weights, others, batch[0], training=False)
-        return sums(self.model, batch[1], outputs)
+        return Loss(self.model).totals(batch[1], outputs)
 
     def _filled_up(self, dataset: Any) -> Iterator[Batch]:
         """Yields this host's part of batches of one size that the devices can share.
 
         Examples added to a smaller last batch have labels that don't count.
         """
-        here, replicas, size = runtime.hosts(self.strategy), runtime.replicas(self.strategy), 0
+        here, replicas, size = (
+            distribution.hosts(self.strategy),
+            distribution.replicas(self.strategy),
+            0,
+        )
         for features, labels in dataset.as_numpy_iterator():
             examples = len(next(iter(labels.values())))
             size = size or examples + -examples % replicas

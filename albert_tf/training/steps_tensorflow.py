@@ -7,10 +7,9 @@ from typing import Any, Final
 import tensorflow as tf
 
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.training.objective import Objective
+from albert_tf.training.distribution import parallel_slices
+from albert_tf.training.loss import PLAIN, Batch, Loss, LossOptions, Totals, batch_loss
 from albert_tf.training.optimizers import build_optimizer, inner
-from albert_tf.training.strategies import side_by_side
-from albert_tf.training.sums import PLAIN, Batch, Sums, batch_loss, counts, sums
 
 FAR: Final = 1_000_000_007  # between replicas' dropout seeds, which Keras draws below 1e9
 
@@ -50,15 +49,15 @@ class TrainingStep:
         micro_batches: int = 1,
         jit_compile: bool = False,
         signature: Any = None,
-        objective: Objective = PLAIN,
+        loss: LossOptions = PLAIN,
     ):
         self.model, self.strategy = model, strategy
-        self.micro_batches, self.objective = micro_batches, objective
+        self.micro_batches, self.loss = micro_batches, Loss(model, loss)
         with strategy.scope():
             build_optimizer(model)
         one = strategy.num_replicas_in_sync == 1
         # XLA parallelizes by itself.
-        self.parts = side_by_side() if one and not jit_compile else 1
+        self.slices = parallel_slices() if one and not jit_compile else 1
         self._run = tf.function(
             self._update if one else self._on_replicas,
             jit_compile=jit_compile if one else None,
@@ -67,14 +66,14 @@ class TrainingStep:
             autograph=False,
         )
 
-    def __call__(self, batch: Batch) -> Sums:
+    def __call__(self, batch: Batch) -> Totals:
         return self._run(batch)
 
-    def _on_replicas(self, batch: Batch) -> Sums:
+    def _on_replicas(self, batch: Batch) -> Totals:
         return self.strategy.reduce("SUM", self.strategy.run(self._update, (batch,)), axis=None)
 
-    def _update(self, batch: Batch) -> Sums:
-        count = self._all_reduced(counts(self.model, batch[1]))
+    def _update(self, batch: Batch) -> Totals:
+        count = self._all_reduced(self.loss.counts(batch[1]))
         with self._own_seeds():
             total, gradients = self._accumulated(batch, count)
         gradients = self._for_optimizer(self._all_reduced(gradients))
@@ -101,8 +100,8 @@ class TrainingStep:
         for seed in seeds:
             seed.assign_sub(shift)
 
-    def _accumulated(self, batch: Batch, count: tf.Tensor) -> tuple[Sums, list[tf.Tensor]]:
-        """Returns the sums and gradients of this replica's micro-batches."""
+    def _accumulated(self, batch: Batch, count: tf.Tensor) -> tuple[Totals, list[tf.Tensor]]:
+        """Returns the totals and gradients of this replica's micro-batches."""
         if self.micro_batches == 1:
             return self._gradients(batch, count)
         parts = tf.nest.map_structure(self._split, batch)
@@ -112,7 +111,7 @@ class TrainingStep:
 
         total, gradients = self._gradients(at(0), count)
 
-        def add(number: tf.Tensor, total: Sums, gradients: list[tf.Tensor]) -> Any:
+        def add(number: tf.Tensor, total: Totals, gradients: list[tf.Tensor]) -> Any:
             more, new = self._gradients(at(number), count)
             both = [old + other for old, other in zip(gradients, new, strict=True)]
             return number + 1, total + more, both
@@ -132,12 +131,12 @@ class TrainingStep:
         size = values.shape[0] and values.shape[0] // self.micro_batches
         return tf.ensure_shape(split, [self.micro_batches, size, *values.shape[1:]])
 
-    def _gradients(self, batch: Batch, count: tf.Tensor) -> tuple[Sums, list[tf.Tensor]]:
+    def _gradients(self, batch: Batch, count: tf.Tensor) -> tuple[Totals, list[tf.Tensor]]:
         with tf.GradientTape() as tape:
-            found = _sums(self.model, batch, self.parts, self.objective, training=True)
-            scaled = self.model.optimizer.scale_loss(batch_loss(found, count))
+            totals = _totals(self.loss, batch, self.slices, training=True)
+            scaled = self.model.optimizer.scale_loss(batch_loss(totals, count))
         variables = self.model.trainable_variables
-        return found, tape.gradient(
+        return totals, tape.gradient(
             scaled, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
 
@@ -162,32 +161,26 @@ class Evaluation:
 
     def __init__(self, model: PreTrainedModel, strategy: tf.distribute.Strategy):
         self.model, self.strategy = model, strategy
-        self.parts = side_by_side() if strategy.num_replicas_in_sync == 1 else 1
+        self.slices = parallel_slices() if strategy.num_replicas_in_sync == 1 else 1
         self._run = tf.function(self._on_replicas, autograph=False)
 
-    def __call__(self, dataset: tf.data.Dataset) -> Sums:
+    def __call__(self, dataset: tf.data.Dataset) -> Totals:
         return sum(map(self._run, self.strategy.experimental_distribute_dataset(dataset)))
 
-    def _on_replicas(self, batch: Batch) -> Sums:
-        return self.strategy.reduce("SUM", self.strategy.run(self._sums, (batch,)), axis=None)
+    def _on_replicas(self, batch: Batch) -> Totals:
+        return self.strategy.reduce("SUM", self.strategy.run(self._totals, (batch,)), axis=None)
 
-    def _sums(self, batch: Batch) -> Sums:
-        return _sums(self.model, batch, self.parts)
+    def _totals(self, batch: Batch) -> Totals:
+        return _totals(Loss(self.model), batch, self.slices)
 
 
-def _sums(
-    model: PreTrainedModel,
-    batch: Batch,
-    parts: int,
-    objective: Objective = PLAIN,
-    training: bool = False,
-) -> Sums:
-    """Returns the sums of a batch, whose parts TensorFlow computes side by side.
+def _totals(loss: Loss, batch: Batch, slices: int, training: bool = False) -> Totals:
+    """Returns the totals of a batch, whose slices TensorFlow computes in parallel.
 
-    Part i has each example whose number is i modulo `parts`, and so about as many pieces.
+    Slice i has each example whose number is i modulo `slices`, and so about as many tokens.
     """
-    found = []
-    for number in range(parts):
-        features, labels = tf.nest.map_structure(lambda values, i=number: values[i::parts], batch)
-        found.append(sums(model, labels, model(features, training=training), objective))
-    return tf.add_n(found)
+    totals = []
+    for number in range(slices):
+        features, labels = tf.nest.map_structure(lambda values, i=number: values[i::slices], batch)
+        totals.append(loss.totals(labels, loss.model(features, training=training)))
+    return tf.add_n(totals)

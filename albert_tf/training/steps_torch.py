@@ -9,9 +9,8 @@ from keras import ops
 
 from albert_tf.layers.common import Tensor
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.training.objective import Objective
+from albert_tf.training.loss import PLAIN, Batch, Loss, LossOptions, Totals, batch_loss
 from albert_tf.training.optimizers import build_optimizer
-from albert_tf.training.sums import PLAIN, Batch, Sums, batch_loss, counts, sums
 
 
 def batches(dataset: Any, strategy: None, batch_size: int) -> Iterator[Batch]:
@@ -38,13 +37,13 @@ class TrainingStep:
         micro_batches: int = 1,
         jit_compile: bool = False,
         signature: Any = None,
-        objective: Objective = PLAIN,
+        loss: LossOptions = PLAIN,
     ):
         build_optimizer(model)
-        self.model, self.micro_batches, self.objective = model, micro_batches, objective
+        self.model, self.micro_batches, self.loss = model, micro_batches, Loss(model, loss)
 
-    def __call__(self, batch: Batch) -> Sums:
-        model, count = self.model, counts(self.model, batch[1])
+    def __call__(self, batch: Batch) -> Totals:
+        model, count = self.model, self.loss.counts(batch[1])
         weights = model.trainable_variables
         for weight in weights:
             weight.value.grad = None
@@ -55,9 +54,9 @@ class TrainingStep:
             outputs = model(
                 {name: values[number] for name, values in features.items()}, training=True
             )
-            found = sums(model, part, outputs, self.objective)
-            model.optimizer.scale_loss(batch_loss(found, count)).backward()
-            total = total + found.detach()
+            totals = self.loss.totals(part, outputs)
+            model.optimizer.scale_loss(batch_loss(totals, count)).backward()
+            total = total + totals.detach()
         gradients = [
             torch.zeros_like(weight.value) if weight.value.grad is None else weight.value.grad
             for weight in weights
@@ -75,11 +74,11 @@ class Evaluation:
     """See `steps`."""
 
     def __init__(self, model: PreTrainedModel, strategy: None):
-        self.model = model
+        self.model, self.loss = model, Loss(model)
 
-    def __call__(self, dataset: Any) -> Sums:
+    def __call__(self, dataset: Any) -> Totals:
         with torch.no_grad():
             return sum(
-                sums(self.model, labels, self.model(features, training=False))
+                self.loss.totals(labels, self.model(features, training=False))
                 for features, labels in batches(dataset, None, 0)
             )

@@ -13,11 +13,11 @@ from albert_tf.files import require_same, write_json
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.checkpoints import REPORT
+from albert_tf.training.loss import pretraining_means
 from albert_tf.training.pretrain import EVALUATION_BATCH
 from albert_tf.training.pretraining_options import PretrainingOptions
 from albert_tf.training.runtime import strategy_for
 from albert_tf.training.steps import Evaluation
-from albert_tf.training.sums import pretraining_means
 from benchmarks.ablations.comparisons import COMPARISONS, Comparison, Row, configuration
 
 SETTINGS: Final = "settings.json"

@@ -17,7 +17,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.training import runtime, steps
+from albert_tf.training import distribution, steps
 from albert_tf.training.optimizers import AlbertAdamW, Lamb
 
 STEPS, B, T, P, V = 10, 8, 7, 5, 31
@@ -75,7 +75,7 @@ def dataset(strategy, rows):
     """Returns this host's part of each global batch."""
     import tensorflow as tf
 
-    here = runtime.hosts(strategy)
+    here = distribution.hosts(strategy)
     own = np.reshape(rows, (here.count, -1))[here.index]
     arrays = keras.tree.map_structure(lambda values: values[:, own], batches())
     return tf.data.Dataset.from_tensor_slices(arrays)
@@ -93,17 +93,17 @@ def scored(model, strategy):
 def trained(settings, strategy):
     """Returns the first and the last weights of a run, and the sums of each step."""
     rows = settings.get("rows", range(B))
-    with runtime.scope(strategy):
+    with distribution.scope(strategy):
         model = compiled(settings["optimizer"], **settings.get("config", {}))
     start = flat(model)
-    with runtime.scope(strategy if keras.backend.backend() == "jax" else None):
+    with distribution.scope(strategy if keras.backend.backend() == "jax" else None):
         step = steps.TrainingStep(model, strategy, settings["micro_batches"])
         batch = steps.batches(dataset(strategy, rows), strategy, len(rows))
         sums = [step(next(batch)) for _ in range(settings.get("steps", STEPS))]
         sums.append(scored(model, strategy))
-    here = runtime.hosts(strategy)
+    here = distribution.hosts(strategy)
     return {
-        "place": [runtime.replicas(strategy), here.index, here.count],
+        "place": [distribution.replicas(strategy), here.index, here.count],
         "start": start,
         "weights": flat(model),
         "sums": np.array([keras.ops.convert_to_numpy(step) for step in sums]),
@@ -112,9 +112,9 @@ def trained(settings, strategy):
 
 def error_of_unequal_steps(strategy):
     """Returns the error when each host would resume at another step."""
-    runtime.check_same_step(strategy, 5)
+    distribution.check_same_step(strategy, 5)
     try:
-        runtime.check_same_step(strategy, runtime.hosts(strategy).index)
+        distribution.check_same_step(strategy, distribution.hosts(strategy).index)
     except ValueError as error:
         return str(error)
     return ""
@@ -131,7 +131,7 @@ def main(settings, output):
     for number, run in enumerate(settings["runs"]):
         if number and found["0/place"][1:] == [0, 2]:
             time.sleep(2)  # so the other host is ahead when this one requests its strategy again
-        strategy = runtime.strategy_for(run["strategy"])
+        strategy = distribution.strategy_for(run["strategy"])
         values = trained(run, strategy)
         found.update({f"{number}/{name}": value for name, value in values.items()})
     found["unequal_steps"] = error_of_unequal_steps(strategy)

@@ -5,6 +5,7 @@ import keras
 import numpy as np
 import pytest
 
+from albert_tf.checkpoints import weights
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.locks import locked
@@ -13,10 +14,11 @@ from albert_tf.training.checkpoints import (
     CHECKPOINTS,
     STATE,
     Checkpoints,
-    found_checkpoints,
+    list_checkpoints,
     load_state,
-    prepared_output,
+    lock_output,
     save_state,
+    silent_about_new_weights,
 )
 from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.schedules import WarmupPolynomialDecay
@@ -137,10 +139,10 @@ def test_an_output_that_another_run_has_locked_stays_as_it_is(tmp_path, force):
     with (
         locked(tmp_path),
         pytest.raises(UserError, match=rf"one run at a time.*process {os.getpid()} on"),
-        prepared_output(tmp_path, force),
+        lock_output(tmp_path, force),
     ):
         raise AssertionError("the block must not run")
-    assert len(found_checkpoints(tmp_path)) == 1
+    assert len(list_checkpoints(tmp_path)) == 1
 
 
 def test_a_run_killed_while_it_removes_checkpoints_leaves_none_in_part(tmp_path, monkeypatch):
@@ -152,10 +154,10 @@ def test_a_run_killed_while_it_removes_checkpoints_leaves_none_in_part(tmp_path,
 
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", kill)
-        with pytest.raises(KeyboardInterrupt), prepared_output(tmp_path, force=True):
+        with pytest.raises(KeyboardInterrupt), lock_output(tmp_path, force=True):
             pass
     assert os.listdir(tmp_path) == [".checkpoints.removed"]
-    with prepared_output(tmp_path, force=False):
+    with lock_output(tmp_path, force=False):
         assert os.listdir(tmp_path) == [".lock"]
 
 
@@ -167,3 +169,15 @@ def test_a_damaged_best_version_is_not_published(tmp_path, tiny_tokenizer):
     with pytest.raises(UserError, match="best/model.safetensors must be .* again with --force"):
         checkpoints.publish({})
     assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_a_resumed_run_does_not_warn_of_new_weights(tmp_path, caplog):
+    with silent_about_new_weights(tmp_path):
+        weights.logger.warning("newly initialized: classifier")
+    assert len(caplog.records) == 1
+    (tmp_path / "checkpoints" / "step-00000001").mkdir(parents=True)
+    with silent_about_new_weights(tmp_path):
+        weights.logger.warning("newly initialized: classifier")
+    assert len(caplog.records) == 1
+    weights.logger.warning("newly initialized: classifier")
+    assert len(caplog.records) == 2

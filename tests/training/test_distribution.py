@@ -1,146 +1,301 @@
-"""Ten steps on several devices, and on several hosts, end with the weights of one device.
-
-Some examples have one prediction and others five, so that means over a replica's predictions
-would differ. Every step clips gradients, so that clipping on each replica would differ. SGD
-depends on the scale of gradients, which LAMB removes.
-"""
+"""Strategies and precisions, accepted and refused."""
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import types
 from pathlib import Path
 
-import numpy as np
+import keras
 import pytest
 
-from albert_tf.training.sums import COUNT, LOSS
+from albert_tf.errors import UserError
+from albert_tf.options import cores
+from albert_tf.training import distribution
+from albert_tf.training.distribution import JAX_CLUSTER, errors_of_lost_hosts
 
-pytestmark = pytest.mark.slow
-SCRIPT = Path(__file__).with_name("ten_steps.py")
-ROOT = SCRIPT.parents[2]
-TOLERANCE = 1e-5
-RUNS = [{"optimizer": "lamb", "micro_batches": 1}, {"optimizer": "sgd", "micro_batches": 2}]
-# Random numbers of JAX don't depend on the device: dropout may be on.
-JAX_RUNS = [RUNS[0], {**RUNS[1], "config": {"hidden_dropout_prob": 0.3}}]
-DROPOUT = {"hidden_dropout_prob": 0.4, "num_hidden_layers": 1}
-on_tensorflow = pytest.mark.tensorflow
-on_jax = pytest.mark.backends
+ROOT = Path(__file__).resolve().parents[2]
+TWO = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
+VARIABLES = ("TF_CONFIG", "TPU_NAME", *JAX_CLUSTER)
 
 
-def start(output, runs, devices=None, **variables):
-    clean = ("TF_CONFIG", "TPU_NAME", "KERAS_BACKEND")
-    inherited = {name: value for name, value in os.environ.items() if name not in clean}
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {variables.pop('XLA_FLAGS', '')}"
-    return subprocess.Popen(
-        [sys.executable, SCRIPT, json.dumps({"devices": devices, "runs": runs}), output],
-        env={**inherited, "PYTHONPATH": str(ROOT), "XLA_FLAGS": flags.strip(), **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+@pytest.fixture(autouse=True)
+def nothing_is_set(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def tf_config(cluster, kind, index):
+    return json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})
+
+
+def of_named_hosts():
+    """Returns a fake strategy of the hosts in TF_CONFIG, which need not exist."""
+    import tensorflow as tf
+
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    return types.SimpleNamespace(cluster_resolver=resolver)
+
+
+def run(code, **variables):
+    """Runs code in a fresh process; returns its last line of output."""
+    inherited = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    code = f"from albert_tf.training import distribution\n{code}"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**inherited, "TF_CPP_MIN_LOG_LEVEL": "3", **variables},
+        check=True,
+        capture_output=True,
         text=True,
     )
+    return done.stdout.splitlines()[-1]
 
 
-def finished(folder, *processes):
-    """Returns the results of each process, or fails with their outputs."""
-    outputs = [process.communicate()[0] for process in processes]
-    assert not any(process.returncode for process in processes), "\n\n".join(outputs)
-    return [np.load(folder / f"{number}.npz") for number in range(len(processes))]
+def test_an_unknown_strategy():
+    with pytest.raises(UserError, match="one of auto, none, mirrored, multi-worker, tpu. Rec.*: p"):
+        distribution.strategy_for("parameter-server")
 
 
-def under(strategy, runs=RUNS):
-    return [{"strategy": strategy, **run} for run in runs]
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", ["none", "auto"])
+def test_one_device(name):
+    import tensorflow as tf
 
-
-def assert_same(expected, found, place):
-    for run in range(len(RUNS)):
-        assert found[f"{run}/place"].tolist() == place
-        start, end = (expected[f"{run}/{name}"] for name in ("start", "weights"))
-        np.testing.assert_array_equal(found[f"{run}/start"], start)
-        np.testing.assert_allclose(found[f"{run}/weights"], end, rtol=0, atol=TOLERANCE)
-        assert np.abs(end - start).max() > 1000 * TOLERANCE
-        np.testing.assert_allclose(
-            found[f"{run}/sums"], expected[f"{run}/sums"], rtol=1e-5, atol=1e-5
-        )
-        assert len(expected[f"{run}/sums"]) == 11  # of ten steps and an evaluation
-
-
-@pytest.fixture(scope="module")
-def one_device(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("one")
-    return finished(folder, start(folder / "0.npz", under("none")))[0]
-
-
-@on_tensorflow
-def test_two_devices(tmp_path, one_device):
-    """Turns dropout off: Keras copies its seeds to each device, which then drops the same units."""
-    drops = {"optimizer": "sgd", "micro_batches": 1, "config": DROPOUT, "steps": 1}
-    half = {**drops, "strategy": "none", "rows": [0, 1, 2, 3]}
-    twice = {**drops, "strategy": "mirrored", "rows": [0, 1, 2, 3, 0, 1, 2, 3]}
-    runs = [*under("auto"), half, twice]
-    (found,) = finished(tmp_path, start(tmp_path / "0.npz", runs, devices=2))
-    assert_same(one_device, found, [2, 0, 1])
-
-    of_half, of_both = found["2/sums"][0], found["3/sums"][0]
-    assert of_both[0, COUNT] == 2 * of_half[0, COUNT]
-    assert abs(of_both[0, LOSS] - 2 * of_half[0, LOSS]) > 1e-3
-
-
-@on_tensorflow
-def test_two_hosts(tmp_path, one_device, free_ports):
-    places = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    settings = [
-        json.dumps({"cluster": {"worker": places}, "task": {"type": "worker", "index": number}})
-        for number in range(2)
-    ]
-    found = finished(
-        tmp_path,
-        *(
-            start(tmp_path / f"{number}.npz", under("multi-worker"), TF_CONFIG=settings[number])
-            for number in range(2)
-        ),
+    strategy = distribution.strategy_for(name)
+    assert strategy is tf.distribute.get_strategy()
+    assert (distribution.replicas(strategy), distribution.hosts(strategy)) == (
+        1,
+        distribution.Hosts(0, 1),
     )
-    for number, one in enumerate(found):
-        assert_same(one_device, one, [2, number, 2])
-        expected = f"Received: step {number} on host {number}, others [{1 - number}]. Give an --out"
-        assert expected in str(one["unequal_steps"])
+    assert distribution.is_chief(strategy)
+    with distribution.scope(strategy):
+        keras.layers.Dense(3).build((None, 2))
 
 
-@pytest.fixture(scope="module")
-def one_device_of_jax(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("one_of_jax")
-    path = folder / "0.npz"
-    return finished(folder, start(path, under("auto", JAX_RUNS), KERAS_BACKEND="jax"))[0]
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "",
+        "worker 0 of 2",
+        "[]",
+        '{"cluster": {"worker": 2}, "task": {"type": "worker", "index": 0}}',
+        json.dumps({"cluster": TWO}),
+        tf_config(TWO, "worker", 2),
+        tf_config(TWO, "worker", -1),
+        tf_config(TWO, "worker", "first"),
+        tf_config(TWO, "chief", 0),
+        tf_config({**TWO, "ps": ["127.0.0.1:3"]}, "worker", 0),
+    ],
+)
+def test_several_hosts_must_be_named(value, monkeypatch):
+    if value is not None:
+        monkeypatch.setenv("TF_CONFIG", value)
+    with pytest.raises(
+        UserError, match=r"TF_CONFIG must name the hosts.* Received: .*on each host"
+    ):
+        distribution.strategy_for("multi-worker")
 
 
-@on_jax
-def test_four_devices_of_jax(tmp_path, one_device_of_jax):
-    process = start(
-        tmp_path / "0.npz",
-        under("auto", JAX_RUNS),
-        KERAS_BACKEND="jax",
-        XLA_FLAGS="--xla_force_host_platform_device_count=4",
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("value", ["worker 0 of 2", tf_config(TWO, "worker", 2)])
+def test_a_damaged_tf_config_is_refused(value, monkeypatch):
+    """Without the error each host would train and write alone."""
+    monkeypatch.setenv("TF_CONFIG", value)
+    with pytest.raises(UserError, match="TF_CONFIG must name the hosts"):
+        distribution.strategy_for("auto")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    "value", ["{}", '{"cluster": {}}', tf_config({"chief": ["127.0.0.1:1"]}, "chief", 0)]
+)
+def test_a_lone_host_that_a_cloud_names(value, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", value)
+    assert distribution.replicas(distribution.strategy_for("auto")) == 1
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("kind", "index", "expected"), [("chief", 0, 0), ("worker", 0, 1), ("worker", 1, 2)]
+)
+def test_the_numbers_of_hosts(kind, index, expected, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", tf_config({**TWO, "chief": ["127.0.0.1:3"]}, kind, index))
+    strategy = of_named_hosts()
+    assert distribution.hosts(strategy) == distribution.Hosts(expected, 3)
+    assert distribution.is_chief(strategy) == (expected == 0)
+
+
+@pytest.mark.tensorflow
+def test_another_host_is_gone(monkeypatch):
+    import tensorflow as tf
+
+    monkeypatch.setenv("TF_CONFIG", tf_config(TWO, "worker", 1))
+    gone = tf.errors.UnavailableError(None, None, "\nConnection reset by peer\nand so on")
+    said = r"another one is gone \(Connection reset by peer\). Start the same command again on all"
+    with pytest.raises(UserError, match=said), errors_of_lost_hosts(of_named_hosts()):
+        raise gone
+    with (
+        pytest.raises(tf.errors.UnavailableError),
+        distribution.errors_of_lost_hosts(tf.distribute.get_strategy()),
+    ):
+        raise gone  # a strategy of one host
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_hosts_meet_once():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    code = "print(len({id(distribution.strategy_for('multi-worker')) for _ in range(2)}))"
+    assert run(code, TF_CONFIG=tf_config({"worker": [place]}, "worker", 0)) == "1"
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_port_in_use():
+    code = (
+        "import json, os, socket\n"
+        "taken = socket.create_server(('127.0.0.1', 0))\n"
+        "place = '127.0.0.1:%d' % taken.getsockname()[1]\n"
+        "os.environ['TF_CONFIG'] = json.dumps({'cluster': {'worker': [place, '127.0.0.1:1']}, "
+        "'task': {'type': 'worker', 'index': 0}})\n"
+        "try: distribution.strategy_for('auto')\n"
+        "except ValueError as error: print(error)"
     )
-    (found,) = finished(tmp_path, process)
-    assert_same(one_device_of_jax, found, [4, 0, 1])
+    found = run(code)
+    assert "must be able to listen at its address in TF_CONFIG. Received: 127.0.0.1:" in found
 
 
-@on_jax
-def test_two_hosts_of_jax(tmp_path, one_device_of_jax, free_ports):
-    (port,) = free_ports(1)
-    processes = [
-        start(
-            tmp_path / f"{number}.npz",
-            under("auto", JAX_RUNS),
-            KERAS_BACKEND="jax",
-            XLA_FLAGS="--xla_force_host_platform_device_count=2",
-            KERAS_DISTRIBUTION_JOB_ADDRESSES=f"127.0.0.1:{port}",
-            KERAS_DISTRIBUTION_NUM_PROCESSES="2",
-            KERAS_DISTRIBUTION_PROCESS_ID=str(number),
-        )
-        for number in range(2)
-    ]
-    for number, one in enumerate(finished(tmp_path, *processes)):
-        assert_same(one_device_of_jax, one, [4, number, 2])
-        expected = f"Received: step {number} on host {number}, others [{1 - number}]. Give an --out"
-        assert expected in str(one["unequal_steps"])
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_all_logical_devices_of_this_host_alone():
+    """By default MirroredStrategy includes the hosts of TF_CONFIG."""
+    code = (
+        "import tensorflow as tf\n"
+        "device, = tf.config.list_physical_devices('CPU')\n"
+        "logical = [tf.config.LogicalDeviceConfiguration()] * 3\n"
+        "tf.config.set_logical_device_configuration(device, logical)\n"
+        "found = [distribution.strategy_for(name) for name in ('mirrored', 'none')]\n"
+        "import os; del os.environ['TF_CONFIG']\n"
+        "found.append(distribution.strategy_for('auto'))\n"
+        "print([(distribution.replicas(each), distribution.hosts(each).count) for each in found])"
+    )
+    assert run(code, TF_CONFIG=tf_config(TWO, "worker", 1)) == "[(3, 1), (1, 1), (3, 1)]"
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_without_a_tpu():
+    code = "try: distribution.strategy_for('tpu')\nexcept ValueError as error: print(error)"
+    assert "A TPU must be in reach. Received: none (local: " in run(code)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("before", ["", "threading.set_inter_op_parallelism_threads(5)\n"])
+@pytest.mark.parametrize("variables", [{}, {"TF_CONFIG": "{}"}, {"TF_NUM_INTEROP_THREADS": "3"}])
+def test_threads_are_shared_where_nobody_chose_them(before, variables):
+    code = (
+        "import tensorflow as tf\n"
+        "from albert_tf.training.distribution import share_threads\n"
+        f"threading = tf.config.threading\n{before}"
+        "share_threads()\n"
+        "print(threading.get_intra_op_parallelism_threads(),"
+        " threading.get_inter_op_parallelism_threads())"
+    )
+    untouched = f"0 {5 if before else 0}"
+    shared = f"{max(1, cores() // 2)} 2"
+    assert run(code, **variables) == (untouched if before or variables else shared)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_threads_stay_once_tensorflow_computes():
+    code = (
+        "import tensorflow as tf\n"
+        "from albert_tf.training.distribution import share_threads\n"
+        "tf.constant(1.0); share_threads()\n"
+        "print(tf.config.threading.get_inter_op_parallelism_threads())"
+    )
+    assert run(code) == "0"
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("sign", ["device", "name"])
+def test_a_tpu_comes_before_hosts(sign, monkeypatch):
+    """Tests the code up to TensorFlow's call with a fake TPU."""
+    import tensorflow as tf
+
+    asked = []
+    if sign == "name":
+        monkeypatch.setenv("TPU_NAME", "grpc://10.0.0.1:8470")
+    else:
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["TPU:0"])
+    monkeypatch.setenv("TF_CONFIG", tf_config(TWO, "worker", 0))
+    monkeypatch.setattr(
+        tf.distribute.cluster_resolver.TPUClusterResolver,
+        "connect",
+        lambda *place: asked.extend(place),
+    )
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", lambda resolver: "the TPU's")
+    assert distribution.strategy_for("auto") == "the TPU's"
+    assert asked == [{"device": "local", "name": "grpc://10.0.0.1:8470"}[sign]]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Keras 3.12 makes none on TensorFlow")
+def test_keras_distribution_would_be_ignored():
+    refused = pytest.raises(UserError, match="on the JAX backend only.*on tensorflow. Set KERAS_B")
+    with keras.distribution.DataParallel().scope(), refused:
+        distribution.strategy_for("auto")
+
+
+@pytest.mark.backends
+def test_devices_on_jax():
+    code = (
+        "found = [distribution.strategy_for(name) for name in ('none', 'auto', 'mirrored')]\n"
+        "print([(distribution.replicas(each), distribution.hosts(each).count) for each in found])"
+    )
+    flags = "--xla_force_host_platform_device_count=3"
+    found = run(code, KERAS_BACKEND="jax", XLA_FLAGS=flags)
+    assert found == "[(1, 1), (3, 1), (3, 1)]"
+
+
+@pytest.mark.backends
+@pytest.mark.parametrize(
+    ("backend", "expected"),
+    [
+        ("jax", {"tpu": "Received: cpu devices alone.", "multi-worker": "where no Slurm"}),
+        ("torch", {"mirrored": "torch backend trains on one device. Received: strategy=mirrored"}),
+    ],
+)
+def test_what_another_backend_refuses(backend, expected):
+    code = (
+        "import json\n"
+        "said = {}\n"
+        f"for name in {[*expected]}:\n"
+        "    try: distribution.strategy_for(name)\n"
+        "    except ValueError as error: said[name] = str(error)\n"
+        "print(json.dumps(said))"
+    )
+    said = json.loads(run(code, KERAS_BACKEND=backend))
+    assert {name: text in said[name] for name, text in expected.items()} == dict.fromkeys(
+        expected, True
+    )
+
+
+@pytest.mark.backends
+def test_one_device_on_torch():
+    code = "print([distribution.strategy_for(name) for name in ('auto', 'none')])"
+    assert run(code, KERAS_BACKEND="torch") == "[None, None]"
+
+
+def test_the_documented_name():
+    from albert_tf.training import runtime
+
+    assert all(getattr(runtime, name) is getattr(distribution, name) for name in runtime.__all__)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.training.loop import Interrupted, Loop
-from albert_tf.training.plan import DIVERGED, WINDOW, Plan
+from albert_tf.training.loop import DIVERGED, WINDOW, Interrupted, Loop, Plan
+from albert_tf.training.loss import LOSS, pretraining_means
 from albert_tf.training.schedules import WarmupPolynomialDecay
-from albert_tf.training.sums import LOSS, pretraining_means
 
 
 class Saved:
@@ -246,10 +245,10 @@ def test_reporters_are_closed_whatever_happens(make):
 )
 def test_a_loss_that_needs_no_input_ends_the_run(losses, alike, expected):
     """Has points every 30 steps of 180; nearly all predictions are alike at the first ones."""
-    plan = Plan(180, 10, constant_loss=0.69)
+    plan = Plan(180, 10, baseline_loss=0.69)
     history, scores, found = [], [], None
     for number, loss in enumerate(losses, start=1):
         history.append({"step": 30 * number, "loss": loss})
         scores.append({"accuracy": 0.5, **({"one_class": 1.0} if number <= alike else {})})
-        found = found or plan.futile(history, scores)
+        found = found or plan.stop_reason(history, scores)
     assert found == expected if expected is None else expected in found

@@ -23,11 +23,11 @@ from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import pretrain as training
+from albert_tf.training.loss import pretraining_means
+from albert_tf.training.pretrain import pretraining_model
 from albert_tf.training.pretraining_options import PretrainingOptions
 from albert_tf.training.runtime import strategy_for
-from albert_tf.training.start import pretraining_model
 from albert_tf.training.steps import Evaluation
-from albert_tf.training.sums import pretraining_means
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS, BATCH, T = 12, 6, 24
@@ -180,7 +180,7 @@ def test_an_existing_output_is_refused(uninterrupted, options, tmp_path):
 
 
 def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypatch):
-    monkeypatch.setattr(training.runtime, "is_chief", lambda strategy: False)
+    monkeypatch.setattr(training.distribution, "is_chief", lambda strategy: False)
     without_evaluation = {"eval_data": None, "eval_steps": None}
     with locked(tmp_path / "model"):
         report = training.pretrain(options(tmp_path / "model", save_steps=2, **without_evaluation))
@@ -217,7 +217,7 @@ def test_weights_of_another_vocabulary(uninterrupted, options, records, tmp_path
     pieces = ModelProto.FromString((records / "spiece.model").read_bytes())
     pieces.pieces[-1].piece = "another"
     AlbertTokenizer(pieces.SerializeToString()).save_pretrained(other)
-    message = "one vocabulary, of its records and its weights. .* pieces differ"
+    message = "one vocabulary, of its records and its weights. .* tokens differ"
     with pytest.raises(UserError, match=message):
         training.pretrain(options(tmp_path / "model", init_checkpoint=str(other)))
 

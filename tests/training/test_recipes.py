@@ -53,7 +53,7 @@ def test_the_paper(task, row, base):
 def plan(base):
     def planned(**others):
         given = {"task": "rte", "model": base, "data": ".", "output": "out", **others}
-        return FinetuningOptions(**given).plan()
+        return FinetuningOptions(**given).recipe()
 
     return planned
 

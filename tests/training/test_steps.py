@@ -13,11 +13,11 @@ from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.training import steps
 from albert_tf.training.checkpoints import load_state, save_state
+from albert_tf.training.distribution import PARALLEL_SLICES
+from albert_tf.training.loss import COUNT, LOSS, pretraining_means
 from albert_tf.training.optimizers import AlbertAdamW, Lamb, averaged_weights
 from albert_tf.training.runtime import strategy_for
 from albert_tf.training.schedules import WarmupPolynomialDecay
-from albert_tf.training.strategies import SIDE_BY_SIDE
-from albert_tf.training.sums import COUNT, LOSS, pretraining_means
 
 B, T, P, V = 6, 9, 3, 31
 STEPS = 4
@@ -272,7 +272,7 @@ def test_batches_of_other_shapes_are_traced_once(batches):
     several = [batches.unbatch().batch(size).take(1) for size in (B, 2, 5, 1)]
     dataset = functools.reduce(tf.data.Dataset.concatenate, several)
     found = trained(dataset, model, 4, signature=dataset.element_spec)
-    assert len(traces) == SIDE_BY_SIDE
+    assert len(traces) == PARALLEL_SLICES
     assert [sums[0, COUNT] for sums in found] == [7, 1, 6, 0]
     assert np.isfinite(found).all()
 

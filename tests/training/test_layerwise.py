@@ -5,7 +5,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training import steps
-from albert_tf.training.depth import freeze, rate_factors
+from albert_tf.training.layerwise import freeze, learning_rate_multipliers
 from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.runtime import strategy_for
 
@@ -65,7 +65,7 @@ def test_shared_weights_train_by_the_gradient_of_later_layers():
 def test_rates_by_depth():
     """Measures the first step of Adam, which is the rate but for its sign."""
     model = model_of(num_hidden_groups=2)
-    factors = rate_factors(model, 0.5)
+    factors = learning_rate_multipliers(model, 0.5)
     assert set(factors.values()) == {0.5, 0.25, 0.125}
     _, moves = changed(
         model, rate_factors=factors, bias_correction=True, weight_decay=0.0, epsilon=1e-12
@@ -88,7 +88,7 @@ def test_rates_of_unknown_weights():
 
 def test_shared_parts_have_the_rate_of_their_last_group():
     model = model_of(share="attention", num_hidden_groups=1)
-    factors = rate_factors(model, 0.5)
+    factors = learning_rate_multipliers(model, 0.5)
     blocks = model.albert.encoder.blocks
     assert len(blocks) == 4
     assert factors[blocks[0].attention.trainable_variables[0].path] == 0.5

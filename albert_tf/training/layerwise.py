@@ -1,4 +1,4 @@
-"""Weights that don't train, and learning rates by depth, where layers share their weights."""
+"""Layer-wise fine-tuning where layers share weights: frozen layers, learning-rate decay."""
 
 from collections.abc import Mapping
 
@@ -32,8 +32,8 @@ def freeze(model: PreTrainedModel, layers: int) -> None:
             part.trainable = id(part) in used_later
 
 
-def rate_factors(model: PreTrainedModel, decay: float) -> Mapping[str, float]:
-    """Returns factors of the learning rate, by the paths of the encoder's trainable weights.
+def learning_rate_multipliers(model: PreTrainedModel, decay: float) -> Mapping[str, float]:
+    """Returns learning rate multipliers, by the paths of the encoder's trainable weights.
 
     Layers that share weights have one rate, so depth counts the groups of layers: `decay` for the
     last group, its square for the one before, and so on down to the embeddings. Weights that

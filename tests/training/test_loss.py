@@ -1,24 +1,30 @@
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from keras import ops
+from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from albert_tf import models
 from albert_tf.config import AlbertConfig
+from albert_tf.data.tasks.rows import Rows
+from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
-from albert_tf.training.objective import Objective
-from albert_tf.training.sums import (
+from albert_tf.training.loss import (
     COUNT,
     LOSS,
+    Loss,
+    LossOptions,
+    baseline_loss,
     batch_loss,
-    counts,
     finetuning_means,
+    loss_options,
     pretraining_means,
-    sums,
 )
+from albert_tf.training.options import check_loss
 
 B, P, V = 3, 4, 7
 LABELS = np.array([[5, 0, -100, -100], [1, -100, -100, -100], [6, 6, 2, -100]], "int32")
@@ -26,7 +32,7 @@ ORDER = np.array([1, 0, 1], "int32")
 
 
 class Pretraining:
-    """The parts of `AlbertForPreTraining` that the sums read, without weights."""
+    """The parts of `AlbertForPreTraining` that the loss reads, without weights."""
 
     targets = AlbertForPreTraining.targets
     loss_terms = AlbertForPreTraining.loss_terms
@@ -43,7 +49,7 @@ def drawn():
 
 
 def by_hand(labels, logits):
-    """Returns sums over unignored labels, computed one at a time."""
+    """Returns totals over unignored labels, computed one at a time."""
     loss = right = count = 0.0
     for place in np.ndindex(labels.shape):
         if labels[place] == -100:
@@ -59,27 +65,28 @@ def in_tensors(labels):
     return {name: ops.convert_to_tensor(values) for name, values in labels.items()}
 
 
-def test_sums_skip_ignored_labels():
+def test_totals_skip_ignored_labels():
     outputs = drawn()
     labels = in_tensors({"sentence_order_label": ORDER, "labels": LABELS})  # in any order
-    found = ops.convert_to_numpy(sums(Pretraining(), labels, outputs))
+    found = ops.convert_to_numpy(Loss(Pretraining()).totals(labels, outputs))
     expected = [
         by_hand(LABELS, ops.convert_to_numpy(outputs["prediction_logits"])),
         by_hand(ORDER, ops.convert_to_numpy(outputs["sop_logits"])),
     ]
     assert [row[COUNT] for row in expected] == [6, B]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-    counted = counts(Pretraining(), labels)
+    counted = Loss(Pretraining()).counts(labels)
     np.testing.assert_array_equal(ops.convert_to_numpy(counted), found[:, COUNT])
     mean = sum(row[LOSS] / row[COUNT] for row in expected)
-    assert float(batch_loss(sums(Pretraining(), labels, outputs), counted)) == pytest.approx(mean)
+    totals = Loss(Pretraining()).totals(labels, outputs)
+    assert float(batch_loss(totals, counted)) == pytest.approx(mean)
 
 
-def test_sums_of_sentence_order_without_labels_are_0():
+def test_totals_of_sentence_order_without_labels_are_0():
     labels = in_tensors({"labels": LABELS})
-    found = sums(Pretraining(), labels, drawn())
+    found = Loss(Pretraining()).totals(labels, drawn())
     np.testing.assert_array_equal(found[1], [0, 0, 0])
-    np.testing.assert_array_equal(counts(Pretraining(), labels), [6, 0])
+    np.testing.assert_array_equal(Loss(Pretraining()).counts(labels), [6, 0])
     means = pretraining_means(ops.convert_to_numpy(found))
     assert set(means) == {"loss", "masked_lm_loss", "masked_lm_accuracy", "perplexity"}
     assert means["loss"] == means["masked_lm_loss"]
@@ -103,27 +110,27 @@ def test_means_without_predictions_and_of_a_huge_loss():
     assert math.isnan(pretraining_means([[math.nan, 0.0, 1.0], [0.0] * 3])["loss"])
 
 
-def test_sums_of_classes_and_of_scores(small_config):
+def test_totals_of_classes_and_of_scores(small_config):
     """A classifier may ignore an example; every score counts and has no right answer."""
     classifier = AlbertForSequenceClassification(small_config)
     numbers, logits = np.array([1, 1, -100], "int32"), np.array([[0, 2, 1], [3, 1, 0], [5, 0, 0]])
     labels = in_tensors({"labels": numbers})
     outputs = in_tensors({"logits": logits.astype("float32")})
-    found = ops.convert_to_numpy(sums(classifier, labels, outputs))
+    found = ops.convert_to_numpy(Loss(classifier).totals(labels, outputs))
     np.testing.assert_allclose(found, [by_hand(numbers, logits)], 1e-5)
     assert finetuning_means(found, has_accuracy=True) == {
         "loss": pytest.approx(found[0, LOSS] / 2),
         "accuracy": 0.5,
     }
-    np.testing.assert_array_equal(counts(classifier, labels), [2])
+    np.testing.assert_array_equal(Loss(classifier).counts(labels), [2])
 
     config = dataclasses.replace(small_config, id2label={0: "score"}, problem_type="regression")
     regressor = AlbertForSequenceClassification(config)
     labels = in_tensors({"labels": np.array([1.5, 2.0], "float32")})
     outputs = in_tensors({"logits": np.array([[1.0], [4.0]], "float32")})
-    found = ops.convert_to_numpy(sums(regressor, labels, outputs))
+    found = ops.convert_to_numpy(Loss(regressor).totals(labels, outputs))
     np.testing.assert_allclose(found, [[0.25 + 4.0, 0, 2]])
-    np.testing.assert_array_equal(counts(regressor, labels), [2])
+    np.testing.assert_array_equal(Loss(regressor).counts(labels), [2])
     assert finetuning_means(found, has_accuracy=False) == {"loss": 2.125}
 
 
@@ -152,10 +159,11 @@ def test_examples_that_fill_a_batch_up_do_not_count(small_config, small_features
         }
         twice = {key: np.concatenate([value, value]) for key, value in arrays.items()}
         twice["sample_weight"] = weights
-        expected = sums(model, arrays, model(small_features))
-        found = sums(model, twice, model(double))
+        expected = Loss(model).totals(arrays, model(small_features))
+        found = Loss(model).totals(twice, model(double))
         np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-5, atol=1e-6)
-        np.testing.assert_array_equal(numbers(counts(model, twice)), numbers(expected)[:, COUNT])
+        counted = numbers(Loss(model).counts(twice))
+        np.testing.assert_array_equal(counted, numbers(expected)[:, COUNT])
 
 
 def test_class_weights_and_label_smoothing():
@@ -173,7 +181,75 @@ def test_class_weights_and_label_smoothing():
         for row, label in enumerate(labels)
         if label >= 0
     )
-    found = numbers(sums(model, {"labels": labels}, outputs, Objective(tuple(weights), smoothing)))
+    changed = Loss(model, LossOptions(tuple(weights), smoothing))
+    found = numbers(changed.totals({"labels": labels}, outputs))
     assert found[0, LOSS] == pytest.approx(expected, rel=1e-5)
-    plain = numbers(sums(model, {"labels": labels}, outputs))
+    plain = numbers(Loss(model).totals({"labels": labels}, outputs))
     assert found[0, 1:].tolist() == plain[0, 1:].tolist() == [plain[0, 1], 3.0]
+
+
+CONFIG = AlbertConfig(id2label={0: "bad", 1: "fine", 2: "good"})
+CLASSES = SimpleNamespace(model="AlbertForSequenceClassification")
+
+
+def rows_of(labels):
+    ids = [[2, 3]] * len(labels)
+    return Rows({"input_ids": ids, "token_type_ids": ids}, {"labels": labels}, 0)
+
+
+def given(*weights, smoothing=0.0):
+    return SimpleNamespace(class_weights=weights, label_smoothing=smoothing, task="classify")
+
+
+def test_balanced_weights_give_each_class_that_is_there_the_same_sum():
+    found = loss_options(given("balanced"), CLASSES, CONFIG, rows_of([0, 0, 0, 2]))
+    assert found.class_weights == pytest.approx((4 / 6, 1.0, 4 / 2))
+    tags = rows_of([[0, -100], [2, 0], [0, -100]])
+    assert loss_options(given("balanced"), CLASSES, CONFIG, tags) == found
+
+
+def test_weights_by_label():
+    found = loss_options(given("good=2.5", smoothing=0.1), CLASSES, CONFIG, rows_of([0, 1]))
+    assert found == LossOptions((1.0, 1.0, 2.5), 0.1)
+    assert loss_options(given(), CLASSES, CONFIG, rows_of([0, 1])) == LossOptions()
+
+
+def test_tasks_without_classes():
+    scores = CONFIG.replace(problem_type="regression")
+    choices = SimpleNamespace(model="AlbertForMultipleChoice")
+    for task, config in ((CLASSES, scores), (choices, CONFIG)):
+        check_loss(given(), task, config)
+        for options in (given("balanced"), given(smoothing=0.1)):
+            with pytest.raises(UserError, match="need one class for each text or word"):
+                check_loss(options, task, config)
+
+
+@pytest.mark.parametrize("each", ["good", "good=", "good=x", "good=nan", "good=inf", "=1"])
+def test_weights_that_are_none(each):
+    with pytest.raises(UserError, match="LABEL=WEIGHT each"):
+        check_loss(given(each), CLASSES, CONFIG)
+
+
+@pytest.mark.parametrize("changed", [LossOptions(), LossOptions((0.5, 1.0, 3.0), 0.2)])
+def test_no_constant_prediction_has_a_lower_loss(changed):
+    labels = [0, 0, 2, 1, 0, 2]
+    weights = np.array(changed.class_weights or (1.0, 1.0, 1.0))
+
+    def loss(logits):
+        logs = log_softmax(logits)
+        smoothing = changed.label_smoothing
+        each = (1 - smoothing) * logs + smoothing * logs.mean()
+        return -np.mean([weights[label] * each[label] for label in labels])
+
+    expected = minimize(loss, np.zeros(3)).fun
+    assert baseline_loss(rows_of(labels), CONFIG, changed) == pytest.approx(expected, abs=1e-6)
+
+
+def test_constant_predictions_of_numbers_and_of_several_labels():
+    scores, several = (
+        CONFIG.replace(problem_type=kind) for kind in ("regression", "multi_label_classification")
+    )
+    assert baseline_loss(rows_of([1.0, 3.0]), scores, LossOptions()) == 1.0
+    found = baseline_loss(rows_of([[1.0, 0.0], [0.0, 0.0]]), several, LossOptions())
+    assert found == pytest.approx(np.log(2) / 2)
+    assert baseline_loss(rows_of([1, 1]), CONFIG, LossOptions()) is None

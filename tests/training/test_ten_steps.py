@@ -1,0 +1,146 @@
+"""Ten steps on several devices, and on several hosts, end with the weights of one device.
+
+Some examples have one prediction and others five, so that means over a replica's predictions
+would differ. Every step clips gradients, so that clipping on each replica would differ. SGD
+depends on the scale of gradients, which LAMB removes.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert_tf.training.loss import COUNT, LOSS
+
+pytestmark = pytest.mark.slow
+SCRIPT = Path(__file__).with_name("ten_steps.py")
+ROOT = SCRIPT.parents[2]
+TOLERANCE = 1e-5
+RUNS = [{"optimizer": "lamb", "micro_batches": 1}, {"optimizer": "sgd", "micro_batches": 2}]
+# Random numbers of JAX don't depend on the device: dropout may be on.
+JAX_RUNS = [RUNS[0], {**RUNS[1], "config": {"hidden_dropout_prob": 0.3}}]
+DROPOUT = {"hidden_dropout_prob": 0.4, "num_hidden_layers": 1}
+on_tensorflow = pytest.mark.tensorflow
+on_jax = pytest.mark.backends
+
+
+def start(output, runs, devices=None, **variables):
+    clean = ("TF_CONFIG", "TPU_NAME", "KERAS_BACKEND")
+    inherited = {name: value for name, value in os.environ.items() if name not in clean}
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {variables.pop('XLA_FLAGS', '')}"
+    return subprocess.Popen(
+        [sys.executable, SCRIPT, json.dumps({"devices": devices, "runs": runs}), output],
+        env={**inherited, "PYTHONPATH": str(ROOT), "XLA_FLAGS": flags.strip(), **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finished(folder, *processes):
+    """Returns the results of each process, or fails with their outputs."""
+    outputs = [process.communicate()[0] for process in processes]
+    assert not any(process.returncode for process in processes), "\n\n".join(outputs)
+    return [np.load(folder / f"{number}.npz") for number in range(len(processes))]
+
+
+def under(strategy, runs=RUNS):
+    return [{"strategy": strategy, **run} for run in runs]
+
+
+def assert_same(expected, found, place):
+    for run in range(len(RUNS)):
+        assert found[f"{run}/place"].tolist() == place
+        start, end = (expected[f"{run}/{name}"] for name in ("start", "weights"))
+        np.testing.assert_array_equal(found[f"{run}/start"], start)
+        np.testing.assert_allclose(found[f"{run}/weights"], end, rtol=0, atol=TOLERANCE)
+        assert np.abs(end - start).max() > 1000 * TOLERANCE
+        np.testing.assert_allclose(
+            found[f"{run}/sums"], expected[f"{run}/sums"], rtol=1e-5, atol=1e-5
+        )
+        assert len(expected[f"{run}/sums"]) == 11  # of ten steps and an evaluation
+
+
+@pytest.fixture(scope="module")
+def one_device(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("one")
+    return finished(folder, start(folder / "0.npz", under("none")))[0]
+
+
+@on_tensorflow
+def test_two_devices(tmp_path, one_device):
+    """Turns dropout off: Keras copies its seeds to each device, which then drops the same units."""
+    drops = {"optimizer": "sgd", "micro_batches": 1, "config": DROPOUT, "steps": 1}
+    half = {**drops, "strategy": "none", "rows": [0, 1, 2, 3]}
+    twice = {**drops, "strategy": "mirrored", "rows": [0, 1, 2, 3, 0, 1, 2, 3]}
+    runs = [*under("auto"), half, twice]
+    (found,) = finished(tmp_path, start(tmp_path / "0.npz", runs, devices=2))
+    assert_same(one_device, found, [2, 0, 1])
+
+    of_half, of_both = found["2/sums"][0], found["3/sums"][0]
+    assert of_both[0, COUNT] == 2 * of_half[0, COUNT]
+    assert abs(of_both[0, LOSS] - 2 * of_half[0, LOSS]) > 1e-3
+
+
+@on_tensorflow
+def test_two_hosts(tmp_path, one_device, free_ports):
+    places = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    settings = [
+        json.dumps({"cluster": {"worker": places}, "task": {"type": "worker", "index": number}})
+        for number in range(2)
+    ]
+    found = finished(
+        tmp_path,
+        *(
+            start(tmp_path / f"{number}.npz", under("multi-worker"), TF_CONFIG=settings[number])
+            for number in range(2)
+        ),
+    )
+    for number, one in enumerate(found):
+        assert_same(one_device, one, [2, number, 2])
+        expected = f"Received: step {number} on host {number}, others [{1 - number}]. Give an --out"
+        assert expected in str(one["unequal_steps"])
+
+
+@pytest.fixture(scope="module")
+def one_device_of_jax(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("one_of_jax")
+    path = folder / "0.npz"
+    return finished(folder, start(path, under("auto", JAX_RUNS), KERAS_BACKEND="jax"))[0]
+
+
+@on_jax
+def test_four_devices_of_jax(tmp_path, one_device_of_jax):
+    process = start(
+        tmp_path / "0.npz",
+        under("auto", JAX_RUNS),
+        KERAS_BACKEND="jax",
+        XLA_FLAGS="--xla_force_host_platform_device_count=4",
+    )
+    (found,) = finished(tmp_path, process)
+    assert_same(one_device_of_jax, found, [4, 0, 1])
+
+
+@on_jax
+def test_two_hosts_of_jax(tmp_path, one_device_of_jax, free_ports):
+    (port,) = free_ports(1)
+    processes = [
+        start(
+            tmp_path / f"{number}.npz",
+            under("auto", JAX_RUNS),
+            KERAS_BACKEND="jax",
+            XLA_FLAGS="--xla_force_host_platform_device_count=2",
+            KERAS_DISTRIBUTION_JOB_ADDRESSES=f"127.0.0.1:{port}",
+            KERAS_DISTRIBUTION_NUM_PROCESSES="2",
+            KERAS_DISTRIBUTION_PROCESS_ID=str(number),
+        )
+        for number in range(2)
+    ]
+    for number, one in enumerate(finished(tmp_path, *processes)):
+        assert_same(one_device_of_jax, one, [4, number, 2])
+        expected = f"Received: step {number} on host {number}, others [{1 - number}]. Give an --out"
+        assert expected in str(one["unequal_steps"])
