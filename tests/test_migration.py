@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from albert_tf import cli
-from albert_tf.checkpoints import google, keras_hub, names, weights
+from albert_tf.checkpoints import google, keras_hub, weights
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
+from tests.conftest import rename_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
@@ -46,13 +47,6 @@ def config(tokenizer):
     return AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size)
 
 
-def tensors(model):
-    return {
-        name.removeprefix(f"{names.BACKBONE}."): tensor
-        for name, tensor in weights.extract(model).items()
-    }
-
-
 def tf4_name(name):
     """Returns the path of a tensor in a tf_model.h5 by `save_pretrained` of transformers 4.57."""
     steps = re.sub(r"(groups|layers)\.(\d+)", r"\1 \2", name).split(".")
@@ -74,7 +68,7 @@ def write_tf4(folder, model):
     model.save_pretrained(folder)
     (folder / "model.safetensors").unlink()
     with h5py.File(folder / "tf_model.h5", "w") as file:
-        for name, tensor in tensors(model).items():
+        for name, tensor in weights.extract(model).items():
             place = tf4_name(name)
             file[place] = tensor.T if place.endswith("kernel:0") else tensor
 
@@ -89,8 +83,8 @@ def test_from_transformers_4(config, tokenizer, tmp_path, run):
     assert "'score'" in output
     assert (tmp_path / "my-model" / "model.safetensors").is_file()
     again = AlbertForSequenceClassification.from_pretrained(tmp_path / "my-tf4-model")
-    for name, tensor in tensors(model).items():
-        assert (tensors(again)[name] == tensor).all(), name
+    for name, tensor in weights.extract(model).items():
+        assert (weights.extract(again)[name] == tensor).all(), name
 
 
 @pytest.fixture
@@ -98,7 +92,8 @@ def googles(config, tokenizer, tmp_path):
     """Returns a folder with Google's layout."""
     folder = tmp_path / "albert_base"
     model = AlbertForPreTraining(config)
-    google.write(folder, config, tensors(model), prefix="model.ckpt-best")
+    google.write(folder, config, weights.extract(model))
+    rename_checkpoint(folder, "model.ckpt-best")
     (folder / "30k-clean.model").write_bytes(tokenizer.model_bytes)
     return tmp_path
 
@@ -129,9 +124,10 @@ def test_commands_from_google(googles, monkeypatch, capsys):
 @pytest.mark.slow
 def test_from_keras_hub(config, tokenizer, tmp_path, run):
     model = AlbertForSequenceClassification(config)
-    keras_hub.write(
-        tmp_path / "my-preset", config, tensors(model), vocabulary=tokenizer.model_bytes
-    )
+    vocabulary = tmp_path / "my-preset" / keras_hub.VOCABULARY
+    vocabulary.parent.mkdir(parents=True)
+    vocabulary.write_bytes(tokenizer.model_bytes)
+    keras_hub.write(tmp_path / "my-preset", config, weights.extract(model))
     before, after = blocks(section("From KerasHub"))
     output = run(after + "print(new.count_params(), new.fresh_parts)")
     assert f"{model.count_params()} []" in output

@@ -26,10 +26,10 @@ from albert_tf.checkpoints.options import ConversionOptions
 from albert_tf.checkpoints.weights import Checkpoint, bad_values, misfits, require_fit
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, read_bytes, write_sums, written_atomically
+from albert_tf.files import check_apart, write_sums, written_atomically
 from albert_tf.options import accepts_keywords, save_options
 
-_WRITERS: Final[dict[str, Callable[..., None]]] = {
+_WRITERS: Final[dict[str, Callable[[Path, AlbertConfig, Mapping[str, np.ndarray]], None]]] = {
     "hf": hugging_face.write,
     "tf1": google.write,
     "keras-hub": keras_hub.write,
@@ -87,7 +87,7 @@ def stored_names(format: str, checkpoint: Checkpoint) -> dict[str, str]:
     if format == "hf":
         return hugging_face.stored_names(checkpoint.tensors)
     if format == "keras-hub":
-        table = keras_hub.places(checkpoint.config)
+        table = keras_hub.stored_names(checkpoint.config)
     else:
         variables = names.google(checkpoint.config).items()
         table = {tensor: variable for variable, (tensor, _) in variables}
@@ -142,7 +142,7 @@ def destinations(files: Mapping[str, Path], format: str) -> dict[Path, str]:
 
 
 def _select(checkpoint: Checkpoint, without: Sequence[str]) -> Checkpoint:
-    """Returns the tensors to write, without duplicates and unwanted parts; checks that they fit."""
+    """Returns the tensors to write, without unwanted parts; checks that they fit."""
     parts = {part for name in checkpoint.tensors if (part := names.part(name))}
     if strangers := set(without) - parts:
         raise UserError(
@@ -152,7 +152,7 @@ def _select(checkpoint: Checkpoint, without: Sequence[str]) -> Checkpoint:
     tensors = {
         name: tensor
         for name, tensor in checkpoint.tensors.items()
-        if name not in names.REDUNDANT and names.part(name) not in without
+        if names.part(name) not in without
     }
     config, wanted = checkpoint.config, names.shapes(checkpoint.config)
     known = {name: tensor for name, tensor in tensors.items() if name in wanted}
@@ -179,14 +179,10 @@ def _write(
 ) -> None:
     """Writes everything, reads it again and compares."""
     with written_atomically(output, force=options.force, alone=True) as folder:
-        more = {}
-        if options.format == "keras-hub":
-            vocabulary = [file for file in copies if copies[file] == keras_hub.VOCABULARY]
-            more = {"vocabulary": read_bytes(vocabulary[0])} if vocabulary else {}
-        _WRITERS[options.format](folder, checkpoint.config, checkpoint.tensors, **more)
         for file, name in copies.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / name)
+        _WRITERS[options.format](folder, checkpoint.config, checkpoint.tensors)
         again = finder.find(folder).read().tensors
         if digest(again) != digest(checkpoint.tensors):
             raise RuntimeError("The written checkpoint differs from its source.")

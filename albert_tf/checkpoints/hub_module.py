@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from albert_tf.checkpoints import google, google_variants, tf_checkpoint
+from albert_tf.checkpoints import google, tf_checkpoint
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
@@ -65,7 +65,7 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
         config = google.read_config(path)
     if config is None:
         facts = read_facts(folder)
-        heads = google_variants.model_garden_heads(stored) or facts.heads
+        heads = google.model_garden_heads(stored) or facts.heads
         config = measured_config(variables, facts._replace(heads=heads), folder)
     return google.as_checkpoint(config, variables, f"{folder} (TF-Hub module)")
 

@@ -1,14 +1,13 @@
 """Hugging Face's directory: `config.json` beside weights of PyTorch, TensorFlow or Flax."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.checkpoints import hdf5, names, weight_files
+from albert_tf.checkpoints import names, weight_files
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
@@ -22,8 +21,13 @@ WEIGHT_FILES: Final = (WEIGHTS, "pytorch_model.bin", "tf_model.h5", "flax_model.
 _WORDS: Final = "embeddings.word_embeddings.weight"
 _DECODER: Final = "predictions.decoder.weight"
 _BIASES: Final = ("predictions.decoder.bias", "predictions.bias")
+# Tensors that a file may have beside its weights: a buffer of 0, 1, 2, …, and copies of the
+# tied word table and its bias.
+_REDUNDANT: Final = frozenset(
+    {"embeddings.position_ids", "predictions.decoder.weight", "predictions.decoder.bias"}
+)
 # Tensors that tied weights make redundant: a file may lack them though its index lists them.
-_COPIES: Final = names.REDUNDANT | {"predictions.bias"}
+_COPIES: Final = _REDUNDANT | {"predictions.bias"}
 _LONGEST_NAME: Final = 255  # bytes, as file systems have it
 _NOTHING: Final = np.zeros(0, "float32")
 _TOP: Final = frozenset({names.BACKBONE, "embeddings", "encoder", names.POOLER, *names.HEADS})
@@ -38,13 +42,6 @@ _LAST: Final = {
 }
 Renamed = tuple[str, str, np.ndarray]  # the name in PyTorch without "albert.", the file's, values
 Rename = Callable[[Mapping[str, np.ndarray]], Iterator[Renamed]]
-
-
-class Named(NamedTuple):
-    """Tensors by their names in PyTorch without "albert.", and their names in the file."""
-
-    tensors: dict[str, np.ndarray]
-    sources: dict[str, str]
 
 
 def weight_names() -> Iterator[str]:
@@ -74,34 +71,31 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
 
 
 def write(
-    folder: str | os.PathLike[str], config: AlbertConfig, tensors: Mapping[str, np.ndarray]
+    folder: Path,
+    config: AlbertConfig,
+    tensors: Mapping[str, np.ndarray],
+    class_name: str | None = None,
 ) -> None:
-    """Writes `config.json` and `model.safetensors`, by the names that transformers has for them.
+    """Writes `config.json`, `model.safetensors` and their sums, as transformers reads them.
 
     Args:
-        folder: other files in it stay.
+        folder: created if missing; other files in it stay.
         config: the model's.
-        tensors: by name without "albert."; the heads among them decide the class.
+        tensors: by name without "albert.".
+        class_name: transformers' class. Default: the one that has the heads among the tensors.
     """
     stored = stored_names(tensors)
     content = {stored[name]: np.ascontiguousarray(tensors[name]) for name in tensors}
-    write_directory(folder, config, content, architecture(config, tensors))
-
-
-def write_directory(
-    folder: str | os.PathLike[str],
-    config: AlbertConfig,
-    tensors: Mapping[str, np.ndarray],
-    architecture: str,
-) -> None:
-    """Writes tensors by their names in the file, a configuration that names the class, and sums."""
-    values = {**config.to_dict(), "architectures": [architecture]}
+    values = {
+        **config.to_dict(),
+        "architectures": [class_name or architecture(config, tensors)],
+    }
     text = as_json(values, sort_keys=True, ensure_ascii=False)
     replace_files(
-        Path(folder).expanduser(),
+        folder,
         {
             CONFIG: lambda path: path.write_text(text, encoding="utf-8"),
-            WEIGHTS: lambda path: weight_files.write_tensors(path, tensors, {"format": "pt"}),
+            WEIGHTS: lambda path: weight_files.write_tensors(path, content, {"format": "pt"}),
         },
     )
 
@@ -159,9 +153,10 @@ def _listed_tensors(index: Path) -> dict[str, list[str]]:
     return dict(sorted(found.items()))
 
 
-def _read_file(path: Path) -> Named:
+def _read_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Returns tensors by their names in PyTorch without "albert.", and their names in the file."""
     if path.name.endswith(INDEX):
-        return _read_shards(path)
+        return collected(_read_shards(path))
     tensors, rename = _load(path)
     return collected(rename(tensors))
 
@@ -175,7 +170,7 @@ def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Renam
     if path.suffix == ".bin":
         return weight_files.read_pytorch(path), from_pytorch
     if path.suffix == ".h5":
-        return hdf5.read(path), partial(from_keras, groups=not shard)
+        return weight_files.read_hdf5(path), partial(from_keras, groups=not shard)
     if path.suffix == ".msgpack":
         return weight_files.read_flax(path), from_flax
     tensors, metadata = weight_files.read_tensors(path)
@@ -187,7 +182,7 @@ def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Renam
     return tensors, from_pytorch
 
 
-def _read_shards(index: Path) -> Named:
+def _read_shards(index: Path) -> list[Renamed]:
     """Reads all shards as if they were one file, which must hold what the index says of each."""
     weight_map = _listed_tensors(index)
     missing = [name for name in weight_map if not (index.parent / name).is_file()]
@@ -212,7 +207,7 @@ def _read_shards(index: Path) -> Named:
             f"Each shard must hold the tensors that {index} lists for it, and no others. Received: "
             f"{listed(faults)}. Copy the index and all shards again from one source."
         )
-    return collected(whole)
+    return whole
 
 
 def from_pytorch(tensors: Mapping[str, np.ndarray]) -> Iterator[Renamed]:
@@ -254,8 +249,10 @@ def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> Renamed:
     return ".".join((*steps[:-1], _LAST.get(steps[-1], steps[-1]))), source, tensor
 
 
-def collected(renamed: Iterable[Renamed]) -> Named:
-    """Returns the tensors of a checkpoint, each once, with its ties resolved.
+def collected(
+    renamed: Iterable[Renamed],
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Returns tensors and their names in the file, each once, without redundant ones.
 
     Raises:
         UserError: a weight is there twice with other values, or a tied one differs.
@@ -270,7 +267,9 @@ def collected(renamed: Iterable[Renamed]) -> Named:
             )
         tensors[name], sources[name] = tensor, source
     _resolve_ties(tensors, sources)
-    return Named(tensors, sources)
+    for name in _REDUNDANT & tensors.keys():
+        del tensors[name], sources[name]
+    return tensors, sources
 
 
 def _resolve_ties(tensors: dict[str, Any], sources: dict[str, str]) -> None:

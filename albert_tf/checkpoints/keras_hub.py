@@ -1,20 +1,19 @@
 """KerasHub's presets, read and written without it: JSON files, and weights in HDF5."""
 
+import dataclasses
 import importlib.metadata
 import io
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints import hdf5, keras_hub_config, keras_hub_names, names
-from albert_tf.checkpoints.keras_hub_names import Place
+from albert_tf.checkpoints import names, weight_files
 from albert_tf.checkpoints.weights import Checkpoint
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
-from albert_tf.files import write_json
+from albert_tf.files import read_json, write_json
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.weights.h5"
@@ -25,6 +24,145 @@ _SHARDED: Final = "model.weights.json"
 # The containers of a model's layers, in today's files and in those of early Keras 3.
 _CONTAINERS: Final = ("layers", "_layer_checkpoint_dependencies")
 _VERSION: Final = "0.32.0"  # whose files these are
+# Arguments of KerasHub's backbone, and fields of `AlbertConfig`.
+_FIELDS: Final = {
+    "vocabulary_size": "vocab_size",
+    "embedding_dim": "embedding_size",
+    "hidden_dim": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_groups": "num_hidden_groups",
+    "num_inner_repetitions": "inner_group_num",
+    "num_heads": "num_attention_heads",
+    "intermediate_dim": "intermediate_size",
+    "max_sequence_length": "max_position_embeddings",
+    "num_segments": "type_vocab_size",
+    "dropout": "hidden_dropout_prob",
+}
+_BOOKKEEPING: Final = frozenset({"name", "trainable", "dtype"})
+# The problem type by a classifier's activation; our logits are before it.
+_ACTIVATIONS: Final = {
+    "linear": None,
+    "softmax": "single_label_classification",
+    "sigmoid": "multi_label_classification",
+}
+_CLASS: Final = "AlbertBackbone"
+_CLASSIFIERS: Final = ("AlbertTextClassifier", "AlbertClassifier")
+# The kinds of task that are written, in a module's name and in a class's.
+_KINDS: Final = {"text_classifier": "TextClassifier", "masked_lm": "MaskedLM"}
+
+
+class KerasHubWeight(NamedTuple):
+    """A weight in a file: the name of its layer, the steps below it, the variable's number.
+
+    Attributes:
+        transposed: whether KerasHub's is the transpose of Hugging Face's.
+        axes: KerasHub's axes where it splits H into heads: A, and D = H/A; "" elsewhere.
+    """
+
+    layer: str
+    below: tuple[str, ...]
+    variable: int
+    transposed: bool
+    axes: str
+
+    def to_keras_hub(self, tensor: np.ndarray, config: AlbertConfig) -> np.ndarray:
+        """Converts a tensor to KerasHub's shape."""
+        turned = tensor.T if self.transposed else tensor
+        return turned.reshape(self._lengths(config)) if self.axes else turned
+
+    def from_keras_hub(self, array: np.ndarray, config: AlbertConfig) -> np.ndarray:
+        """Converts an array to Hugging Face's shape; returns one of another shape unchanged."""
+        if self.axes:
+            if array.shape != self._lengths(config):
+                return array
+            array = array.reshape([config.hidden_size] * (2 if self.transposed else 1))
+        return np.ascontiguousarray(array.T) if self.transposed else array
+
+    def _lengths(self, config: AlbertConfig) -> tuple[int, ...]:
+        width, heads = config.hidden_size, config.num_attention_heads
+        return tuple({"H": width, "A": heads, "D": width // heads}[axis] for axis in self.axes)
+
+
+# The weights of a layer: Hugging Face's ending, transposed or not, KerasHub's axes if it splits H.
+_Kind = tuple[tuple[str, bool, str], ...]
+_DENSE: Final[_Kind] = (("weight", True, ""), ("bias", False, ""))
+_NORM: Final[_Kind] = (("weight", False, ""), ("bias", False, ""))
+_TABLE: Final[_Kind] = (("weight", False, ""),)
+_SPLIT: Final[_Kind] = (("weight", True, "HAD"), ("bias", False, "AD"))
+_MERGE: Final[_Kind] = (("weight", True, "ADH"), ("bias", False, ""))
+
+_ATTENTION: Final = "_self_attention_layer"
+# The one table of weights: Hugging Face's module, KerasHub's layer and the steps below it, and the
+# variables.
+_BACKBONE: Final[tuple[tuple[str, str, tuple[str, ...], _Kind], ...]] = (
+    ("embeddings.word_embeddings", "token_embedding", (), _TABLE),
+    ("embeddings.position_embeddings", "position_embedding", (), _TABLE),
+    ("embeddings.token_type_embeddings", "segment_embedding", (), _TABLE),
+    ("embeddings.LayerNorm", "embeddings_layer_norm", (), _NORM),
+    ("encoder.embedding_hidden_mapping_in", "embedding_projection", (), _DENSE),
+    ("pooler", "pooled_dense", (), _DENSE),
+)
+_BLOCK: Final[tuple[tuple[str, tuple[str, ...], _Kind], ...]] = (
+    ("attention.query", (_ATTENTION, "query_dense"), _SPLIT),
+    ("attention.key", (_ATTENTION, "key_dense"), _SPLIT),
+    ("attention.value", (_ATTENTION, "value_dense"), _SPLIT),
+    ("attention.dense", (_ATTENTION, "output_dense"), _MERGE),
+    ("attention.LayerNorm", ("_self_attention_layer_norm",), _NORM),
+    ("ffn", ("_feedforward_intermediate_dense",), _DENSE),
+    ("ffn_output", ("_feedforward_output_dense",), _DENSE),
+    ("full_layer_layer_norm", ("_feedforward_layer_norm",), _NORM),
+)
+_HEADS: Final[tuple[tuple[str, str, tuple[str, ...], _Kind], ...]] = (
+    ("classifier", "logits", (), _DENSE),
+    ("predictions", "mlm_head", (), (("bias", False, ""),)),
+    ("predictions.dense", "mlm_head", ("_intermediate_dense",), _DENSE),
+    ("predictions.LayerNorm", "mlm_head", ("_intermediate_layer_norm",), _NORM),
+)
+
+
+def backbone_weights(config: AlbertConfig) -> dict[str, KerasHubWeight]:
+    """Returns the weights in `model.weights.h5` by Hugging Face's tensor names."""
+    rows = list(_BACKBONE)
+    for group in range(config.stored_groups):
+        for inner in range(config.inner_group_num):
+            module = f"encoder.albert_layer_groups.{group}.albert_layers.{inner}"
+            layer = f"group_{group}_inner_layer_{inner}"
+            rows += [(f"{module}.{name}", layer, below, kind) for name, below, kind in _BLOCK]
+    return _weights(rows)
+
+
+def layer_path(layer: str, config: AlbertConfig) -> str:
+    """Returns a layer's path: its class, numbered in the order of the model's graph."""
+    if not layer.startswith("group_"):
+        return _PATHS[layer]
+    _, group, *_, inner = layer.split("_")
+    number = int(group) * config.inner_group_num + int(inner)
+    return "transformer_encoder" + (f"_{number}" if number else "")
+
+
+_PATHS: Final = {
+    "token_embedding": "reversible_embedding",
+    "position_embedding": "position_embedding",
+    "segment_embedding": "embedding",
+    "embeddings_layer_norm": "layer_normalization",
+    "embedding_projection": "dense",
+    "pooled_dense": "dense_1",
+    "logits": "dense",
+    "mlm_head": "masked_lm_head",
+}
+
+
+def _weights(
+    rows: Iterable[tuple[str, str, tuple[str, ...], _Kind]],
+) -> dict[str, KerasHubWeight]:
+    return {
+        f"{module}.{weight}": KerasHubWeight(layer, below, index, transposed, axes)
+        for module, layer, below, kind in rows
+        for index, (weight, transposed, axes) in enumerate(kind)
+    }
+
+
+_HEAD_WEIGHTS: Final = _weights(_HEADS)  # of `task.weights.h5`
 
 
 def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
@@ -44,164 +182,270 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
             raise UserError(
                 f"A KerasHub preset must hold {path.name}. Received {folder}, without it.{hint}"
             )
-    task = keras_hub_config.read_json(folder / _TASK) if (folder / _TASK).is_file() else None
-    config = config or keras_hub_config.to_config(folder / CONFIG, task)
-    found = dict(_read_places(weights, config, keras_hub_names.backbone(config)))
+    task = _read_object(folder / _TASK) if (folder / _TASK).is_file() else None
+    config = config or to_config(folder / CONFIG, task)
+    stored = dict(_read_weights(weights, config, backbone_weights(config)))
     if task and (folder / _TASK_WEIGHTS).is_file():
-        found.update(_read_places(folder / _TASK_WEIGHTS, config, keras_hub_names.tasks()))
-    tensors = {name: tensor for name, (_, tensor) in found.items()}
-    sources = {name: source for name, (source, _) in found.items()}
+        stored.update(_read_weights(folder / _TASK_WEIGHTS, config, _HEAD_WEIGHTS))
+    tensors = {name: tensor for name, (_, tensor) in stored.items()}
+    sources = {name: source for name, (source, _) in stored.items()}
     return Checkpoint(config, tensors, sources, f"{folder} (KerasHub preset)")
 
 
-def _read_places(
-    path: Path, config: AlbertConfig, places: Mapping[str, Place]
+def _read_weights(
+    path: Path, config: AlbertConfig, weights: Mapping[str, KerasHubWeight]
 ) -> Iterator[tuple[str, tuple[str, np.ndarray]]]:
     """Yields each tensor's name, its path in the file and its values; unknown ones by the path."""
-    with hdf5.opened(path) as file:
-        arrays = hdf5.datasets(file)
+
+    def steps(*path: str) -> tuple[str, ...]:
+        # Some begin with "_": Keras changed that.
+        return tuple(step.lstrip("_") for step in path)
+
+    with weight_files.opened_hdf5(path) as file:
+        arrays = weight_files.hdf5_datasets(file)
         container = next((name for name in _CONTAINERS if name in file), "/")
-        layers = dict(_layer_paths(file[container]))
+        layers = {  # paths by the layers' names, which newer files have
+            str(layer["vars"].attrs["name"]): path
+            for path, layer in file[container].items()
+            if "vars" in layer and "name" in layer["vars"].attrs
+        }
     by_steps = {}
-    for name, place in places.items():
-        layer = layers.get(place.layer, keras_hub_names.layer_path(place.layer, config))
-        by_steps[_steps(layer, *place.below, "vars", str(place.variable))] = name, place
+    for name, weight in weights.items():
+        layer = layers.get(weight.layer, layer_path(weight.layer, config))
+        by_steps[steps(layer, *weight.below, "vars", str(weight.variable))] = name, weight
     for source, array in arrays.items():
-        steps = _steps(*source.removeprefix(f"{container}/").split("/"))
-        if steps in by_steps:
-            name, place = by_steps[steps]
-            yield name, (source, place.read(array, config))
+        place = steps(*source.removeprefix(f"{container}/").split("/"))
+        if place in by_steps:
+            name, weight = by_steps[place]
+            yield name, (source, weight.from_keras_hub(array, config))
         else:
             yield source, (source, array)
 
 
-def _layer_paths(container: Any) -> Iterator[tuple[str, str]]:
-    """Yields the name and the path of each layer that has a name, as in newer files."""
-    for path, layer in container.items():
-        if "vars" in layer and "name" in layer["vars"].attrs:
-            yield str(layer["vars"].attrs["name"]), path
+def _read_object(path: Path) -> dict[str, Any]:
+    """Reads a serialized object of Keras: its class and its configuration.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    content = read_json(path)
+    if isinstance(content.get("class_name"), str) and isinstance(content.get("config"), dict):
+        return content
+    raise UserError(
+        f'{path} must be KerasHub\'s JSON, with "class_name" and "config". Received: '
+        f"{', '.join(sorted(content)[:8]) or 'nothing'}. Copy it again from its source."
+    )
 
 
-def _steps(*steps: str) -> tuple[str, ...]:
-    """Returns a path's steps without the "_" that some begin with: Keras changed that."""
-    return tuple(step.lstrip("_") for step in steps)
+def _class_name(content: Mapping[str, Any]) -> str:
+    """Returns the class of an object; older files have the package before it."""
+    return content["class_name"].rsplit(">", 1)[-1]
 
 
-def write(
-    folder: str | os.PathLike[str],
-    config: AlbertConfig,
-    tensors: Mapping[str, np.ndarray],
-    vocabulary: bytes | None = None,
-) -> None:
+def to_config(path: Path, task: Mapping[str, Any] | None) -> AlbertConfig:
+    """Reads the configuration in a preset's `config.json`, and that of its task.
+
+    Raises:
+        UserError: it isn't an ALBERT's, or not as KerasHub writes it.
+    """
+    content = _read_object(path)
+    if _class_name(content) != _CLASS:
+        raise UserError(
+            f"A preset must be of {_CLASS}. Received: {path}, of {_class_name(content)}."
+        )
+    values = content["config"]
+    unknown = values.keys() - _FIELDS.keys() - _BOOKKEEPING
+    missing = _FIELDS.keys() - values.keys()
+    if unknown or missing:
+        raise UserError(
+            f"A preset's config.json must have {_CLASS}'s arguments. Received: {path}, with "
+            f"{', '.join(sorted(unknown)) or 'nothing'} unknown and "
+            f"{', '.join(sorted(missing)) or 'nothing'} missing."
+        )
+    fields = {ours: values[theirs] for theirs, ours in _FIELDS.items()}
+    fields["attention_probs_dropout_prob"] = values["dropout"]
+    try:
+        config = AlbertConfig(hidden_act="gelu_new", **fields)
+        return _with_task(config, task) if task else config
+    except ValueError as error:
+        raise UserError(f"{path}: The configuration is not valid. {error}") from error
+
+
+def _with_task(config: AlbertConfig, task: Mapping[str, Any]) -> AlbertConfig:
+    if _class_name(task) not in _CLASSIFIERS:
+        return config
+    values = task["config"]
+    activation = values.get("activation") or "linear"
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+        raise UserError(
+            f"A classifier's activation must be one of {', '.join(_ACTIVATIONS)}. "
+            f"Received: {activation!r}."
+        )
+    return dataclasses.replace(
+        config,
+        id2label=unnamed_labels(values.get("num_classes")),
+        classifier_dropout_prob=values.get("dropout", config.classifier_dropout_prob),
+        problem_type=_ACTIVATIONS[activation],
+    )
+
+
+def write(folder: Path, config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes a preset, of the classifier or the masked language model if it has such a head.
 
     Args:
-        folder: created if missing.
-        config: the model's. Labels' names have no place in a preset.
+        folder: created if missing; may hold KerasHub's vocabulary already, at `VOCABULARY`.
+        config: the model's. A preset has no room for labels' names.
         tensors: by Hugging Face's names without "albert.".
-        vocabulary: a SentencePiece model for KerasHub's tokenizer.
     Raises:
         UserError: KerasHub can't express the model.
     """
-    keras_hub_config.check_expressible(config)
-    task = _task(tensors)
-    backbone_places, task_places = keras_hub_names.backbone(config), keras_hub_names.tasks()
-    _check_places(tensors, {**backbone_places, **task_places}, backbone_places)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_weights(folder / WEIGHTS, config, tensors, backbone_places)
-    if task:
-        _write_weights(folder / _TASK_WEIGHTS, config, tensors, task_places)
-    for name, content in _json_files(config, tensors, task, vocabulary is not None).items():
-        write_json(folder / name, content, indent=4)
-    if vocabulary is not None:
-        (folder / VOCABULARY).parent.mkdir(parents=True, exist_ok=True)
-        (folder / VOCABULARY).write_bytes(vocabulary)
-
-
-def places(config: AlbertConfig) -> dict[str, str]:
-    """Returns the path of each tensor in the files that `write` makes."""
-    table = {**keras_hub_names.backbone(config), **keras_hub_names.tasks()}
-    return {name: _path(place, config) for name, place in table.items()}
-
-
-def _path(place: Place, config: AlbertConfig) -> str:
-    layer = keras_hub_names.layer_path(place.layer, config)
-    return "/".join(("layers", layer, *place.below, "vars", str(place.variable)))
-
-
-def _task(tensors: Mapping[str, np.ndarray]) -> str | None:
+    check_expressible(config)
+    backbone = backbone_weights(config)
     heads = {names.part(name) for name in tensors} - {None, names.POOLER}
     if heads == {"classifier", "predictions"}:
         raise UserError(
-            "A KerasHub preset must have one head at the most. Received: classifier and "
+            "A KerasHub preset must have at most one head. Received: classifier and "
             "predictions. Leave one of them out."
         )
-    if "classifier" in heads:
-        return "text_classifier"
-    return "masked_lm" if "predictions" in heads else None
-
-
-def _check_places(
-    tensors: Mapping[str, np.ndarray],
-    table: Mapping[str, Place],
-    backbone_places: Mapping[str, Place],
-) -> None:
-    homeless = sorted(tensors.keys() - table.keys() - names.REDUNDANT)
-    missing = sorted(backbone_places.keys() - tensors.keys())
-    if homeless:
+    if unknown := sorted(tensors.keys() - backbone.keys() - _HEAD_WEIGHTS.keys()):
         raise UserError(
-            "A KerasHub preset must have a place for every weight. Received, without one: "
-            f"{', '.join(homeless)}. Leave those heads out, or keep this model in another format."
+            "A KerasHub preset must have a weight for every tensor. Received, without one: "
+            f"{', '.join(unknown)}. Leave those heads out, or keep this model in another format."
         )
-    if missing:
+    if missing := sorted(backbone.keys() - tensors.keys()):
         raise UserError(
             f"KerasHub's backbone has weights that this model lacks: {', '.join(missing)}. "
             "Keep this model in another format."
         )
+    task = "text_classifier" if "classifier" in heads else "masked_lm" if heads else None
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_weights(folder / WEIGHTS, config, tensors, backbone)
+    files = {
+        CONFIG: backbone_json(config),
+        "metadata.json": {
+            "keras_version": importlib.metadata.version("keras"),
+            "keras_hub_version": _VERSION,
+            "parameter_count": int(sum(np.size(tensors[name]) for name in backbone)),
+            "tasks": ["MaskedLM", "TextClassifier"],
+        },
+    }
+    preprocessor = None
+    if (folder / VOCABULARY).is_file():
+        values = {**_layer("albert_tokenizer", "int32"), "config_file": "tokenizer.json"}
+        values |= {"proto": None, "sequence_length": None, "add_bos": False, "add_eos": False}
+        tokenizer = _object("albert_tokenizer", "AlbertTokenizer", values)
+        files["tokenizer.json"] = tokenizer
+        if task:
+            preprocessor = _preprocessor_json(config, task, tokenizer)
+            files["preprocessor.json"] = preprocessor
+    if task:
+        files[_TASK] = task_json(config, task, preprocessor)
+        _write_weights(folder / _TASK_WEIGHTS, config, tensors, _HEAD_WEIGHTS)
+    for name, content in files.items():
+        write_json(folder / name, content, indent=4)
+
+
+def stored_names(config: AlbertConfig) -> dict[str, str]:
+    """Returns the path of each tensor in the files that `write` makes."""
+    table = {**backbone_weights(config), **_HEAD_WEIGHTS}
+    return {name: _path(weight, config) for name, weight in table.items()}
+
+
+def _path(weight: KerasHubWeight, config: AlbertConfig) -> str:
+    layer = layer_path(weight.layer, config)
+    return "/".join(("layers", layer, *weight.below, "vars", str(weight.variable)))
 
 
 def _write_weights(
     path: Path,
     config: AlbertConfig,
     tensors: Mapping[str, np.ndarray],
-    table: Mapping[str, Place],
+    table: Mapping[str, KerasHubWeight],
 ) -> None:
     import h5py
 
     content = io.BytesIO()  # HDF5's own library leaves a full disk to tracebacks
     with h5py.File(content, "w") as file:
-        for name, place in table.items():
+        for name, weight in table.items():
             if name in tensors:
                 array = np.asarray(tensors[name], "float32")
-                file[_path(place, config)] = place.written(array, config)
-                layer = f"layers/{keras_hub_names.layer_path(place.layer, config)}"
-                file.require_group(f"{layer}/vars").attrs["name"] = place.layer
+                file[_path(weight, config)] = weight.to_keras_hub(array, config)
+                layer = f"layers/{layer_path(weight.layer, config)}"
+                file.require_group(f"{layer}/vars").attrs["name"] = weight.layer
     path.write_bytes(content.getbuffer())
 
 
-def _json_files(
-    config: AlbertConfig,
-    tensors: Mapping[str, np.ndarray],
-    task: str | None,
-    with_vocabulary: bool,
-) -> dict[str, Any]:
-    size = sum(np.size(tensors[name]) for name in keras_hub_names.backbone(config))
-    files = {
-        CONFIG: keras_hub_config.backbone(config),
-        "metadata.json": {
-            "keras_version": importlib.metadata.version("keras"),
-            "keras_hub_version": _VERSION,
-            "parameter_count": int(size),
-            "tasks": ["MaskedLM", "TextClassifier"],
-        },
+def check_expressible(config: AlbertConfig) -> None:
+    """Raises an error for a model that KerasHub's ALBERT can't compute.
+
+    Raises:
+        UserError: lists everything that it lacks.
+    """
+    layers, groups = config.num_hidden_layers, config.stored_groups
+    both = (config.hidden_dropout_prob, config.attention_probs_dropout_prob)
+    rules = (
+        (config.hidden_act == "gelu_new", f"hidden_act {config.hidden_act!r} (it has 'gelu_new')"),
+        (
+            config.layer_norm_eps == 1e-12,
+            f"layer_norm_eps {config.layer_norm_eps} (it has 1e-12)",
+        ),
+        (
+            layers % groups == 0,
+            f"num_hidden_layers {layers} in {groups} groups (it wants as many in each)",
+        ),
+        (
+            both[0] == both[1],
+            f"hidden_dropout_prob {both[0]}, attention_probs_dropout_prob {both[1]} (it has one)",
+        ),
+    )
+    faults = [text for holds, text in rules if not holds]
+    if faults:
+        raise UserError(
+            "A KerasHub preset must be a model that KerasHub can compute. Received: "
+            f"{'; '.join(faults)}. Keep this model in another format."
+        )
+
+
+def backbone_json(config: AlbertConfig) -> dict[str, Any]:
+    """Returns the content of a preset's `config.json`."""
+    values = {theirs: getattr(config, ours) for theirs, ours in _FIELDS.items()}
+    values["num_groups"] = config.stored_groups
+    return _object("albert_backbone", _CLASS, {**_layer("albert_backbone"), **values})
+
+
+def task_json(config: AlbertConfig, kind: str, preprocessor: Any) -> dict[str, Any]:
+    """Returns the content of `task.json` for a kind, "text_classifier" or "masked_lm"."""
+    name = f"albert_{kind}"
+    values = {"backbone": backbone_json(config), "preprocessor": preprocessor, "name": name}
+    if kind == "text_classifier":
+        values["num_classes"] = config.num_labels
+        values["activation"] = "linear"
+        values["dropout"] = config.classifier_dropout_prob
+    return _object(name, f"Albert{_KINDS[kind]}", values)
+
+
+def _preprocessor_json(config: AlbertConfig, kind: str, tokenizer: Any) -> dict[str, Any]:
+    """Returns the content of `preprocessor.json` for a kind of task."""
+    name = f"albert_{kind}_preprocessor"
+    values = {
+        **_layer(name),
+        "tokenizer": tokenizer,
+        "config_file": "preprocessor.json",
+        "sequence_length": config.max_position_embeddings,
+        "truncate": "round_robin",
     }
-    preprocessor = None
-    if with_vocabulary:
-        files["tokenizer.json"] = keras_hub_config.tokenizer()
-    if with_vocabulary and task:
-        preprocessor = keras_hub_config.preprocessor(config, task)
-        files["preprocessor.json"] = preprocessor
-    if task:
-        files[_TASK] = keras_hub_config.task(config, task, preprocessor)
-    return files
+    return _object(name, f"Albert{_KINDS[kind]}Preprocessor", values)
+
+
+def _layer(name: str, dtype: str = "float32") -> dict[str, Any]:
+    policy = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": dtype}}
+    return {"name": name, "trainable": True, "dtype": {**policy, "registered_name": None}}
+
+
+def _object(module: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "module": f"keras_hub.src.models.albert.{module}",
+        "class_name": name,
+        "config": values,
+        "registered_name": f"keras_hub>{name}",
+    }

@@ -1,11 +1,9 @@
 """The one table of weights: our attribute, Hugging Face's tensor, Google's variable, the shape."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 from albert_tf.config import AlbertConfig
-
-Value = TypeVar("Value")
 
 
 class _Form(NamedTuple):
@@ -100,11 +98,6 @@ _HEADS: Final = (
 BACKBONE: Final = "albert"  # the attribute of a task model, and the prefix of its tensors
 POOLER: Final = "pooler"
 HEADS: Final = tuple(dict.fromkeys(row[2].split(".", 1)[0] for row in _HEADS))
-# Tensors that a checkpoint may have beside its weights: a buffer of 0, 1, 2, …, and copies of the
-# tied word table and its bias.
-REDUNDANT: Final = frozenset(
-    {"embeddings.position_ids", "predictions.decoder.weight", "predictions.decoder.bias"}
-)
 # The field of the configuration that decides an axis.
 FIELDS: Final = {
     "V": "vocab_size",
@@ -172,11 +165,6 @@ def part(name: str) -> str | None:
 def stored_name(name: str) -> str:
     """Returns the name of a task model's tensor in a file: the backbone's begin with "albert."."""
     return name if part(name) not in (None, POOLER) else f"{BACKBONE}.{name}"
-
-
-def without_prefix(tensors: Mapping[str, Value]) -> dict[str, Value]:
-    """Returns tensors by their names without "albert."."""
-    return {name.removeprefix(f"{BACKBONE}."): tensor for name, tensor in tensors.items()}
 
 
 def _of_model(owner: Any, config: AlbertConfig, table: Any) -> Iterator[tuple[str, Weight]]:

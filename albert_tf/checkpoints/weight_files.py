@@ -1,8 +1,9 @@
-"""Files of weights: safetensors, PyTorch's and Flax's. Reading one never runs code in it.
+"""Files of weights: safetensors, PyTorch's, Flax's and HDF5. Reading one never runs code in it.
 
 Each kind's package is imported when the first file of that kind is read.
 """
 
+import contextlib
 import errno
 import importlib
 import os
@@ -24,6 +25,7 @@ _FLAX_CHUNKED: Final = "__msgpack_chunked_array__"  # an array over 1 GiB, in pi
 _SAFETENSORS: Final = frozenset(
     {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"}
 )
+_HDF5_OPTIMIZERS: Final = ("optimizer", "optimizer_weights")  # groups that hold no weights
 _FLAX_DTYPES: Final = frozenset({"float16", "bfloat16", "float32", "float64", "int32", "int64"})
 
 
@@ -185,6 +187,91 @@ def _flat(tree: Any, path: tuple[str, ...]) -> Iterator[tuple[str, np.ndarray]]:
         yield "/".join(path), tree
     else:
         raise ValueError(f"{'/'.join(path) or 'the file'} is {type(tree).__name__}, not an array")
+
+
+@contextlib.contextmanager
+def opened_hdf5(path: Path) -> Iterator[Any]:
+    """Yields an `h5py.File` for reading, which was checked to hold all its data itself.
+
+    Raises:
+        UserError: h5py isn't installed, the file is damaged, or it refers to other files.
+    """
+    h5py = imported("h5py", "HDF5", path, "h5py")
+    try:
+        with h5py.File(path, "r") as file:
+            _check_hdf5(h5py, path, file)
+            yield file
+    except UserError:
+        raise
+    except Exception as error:  # damage shows in every way: OSError, RuntimeError, KeyError, …
+        if not path.is_file():
+            raise
+        raise damaged(path, "HDF5", error) from error
+
+
+def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
+    """Refuses links and datasets by which a file gives the content of others, before any is read.
+
+    Raises:
+        UserError: there is one, or the datasets claim more bytes than the file has.
+    """
+    sizes: list[int] = []
+
+    def foreign_link(name: str, link: Any) -> str | None:
+        return None if isinstance(link, h5py.HardLink) else f"{name} is a {type(link).__name__}"
+
+    def foreign_dataset(name: str, item: Any) -> str | None:
+        if not isinstance(item, h5py.Dataset):
+            return None
+        if item.is_virtual or item.external:
+            return f"{name} is {'a virtual dataset' if item.is_virtual else 'in another file'}"
+        sizes.append(item.nbytes)
+        return None
+
+    if found := file.visititems_links(foreign_link) or file.visititems(foreign_dataset):
+        raise UserError(
+            f"An HDF5 file must hold all its weights itself. Received: {path}, whose {found}. "
+            "Nothing was read. Get the weights as safetensors from someone you trust."
+        )
+    require_stored(path, sum(sizes))
+
+
+def read_hdf5(path: Path) -> dict[str, np.ndarray]:
+    """Returns every weight of a file by its path, float32.
+
+    Raises:
+        UserError: h5py isn't installed, the file is damaged, or its weights are quantized.
+    """
+    with opened_hdf5(path) as file:
+        return hdf5_datasets(file)
+
+
+def hdf5_datasets(file: Any) -> dict[str, np.ndarray]:
+    """Returns every dataset of an opened file by its path, float32, except an optimizer's.
+
+    Raises:
+        UserError: quantized weights, or a type that isn't a number.
+    """
+    tensors: dict[str, np.ndarray] = {}
+
+    def visit(name: str, item: Any) -> None:
+        if hasattr(item, "shape") and name.split("/")[0] not in _HDF5_OPTIMIZERS:
+            tensors[name] = _hdf5_array(item)
+
+    file.visititems(visit)
+    return tensors
+
+
+def _hdf5_array(dataset: Any) -> np.ndarray:
+    is_brain = dataset.dtype.kind == "V" and dataset.attrs.get("dtype") == "bfloat16"
+    if not is_brain and not is_floating(dataset):
+        raise no_number(Path(dataset.file.filename), dataset.name, dataset.dtype)
+    array = np.asarray(dataset[()])
+    if is_brain:  # as Keras stores it
+        import ml_dtypes
+
+        array = array.view(ml_dtypes.bfloat16)
+    return as_float32(array)
 
 
 def imported(package: str, whose: str, path: Path, way_out: str) -> Any:

@@ -34,10 +34,9 @@ class Checkpoint(NamedTuple):
 
 
 def extract(model: Any) -> dict[str, np.ndarray]:
-    """Returns a model's weights by transformers' names; a task's backbone begins with "albert."."""
+    """Returns a model's weights by Hugging Face's names without "albert."."""
     from keras import ops
 
-    is_task = hasattr(model, names.BACKBONE)
     tensors = {}
     for name, (variable, transposed) in names.weights(model).items():
         array = ops.convert_to_numpy(variable)
@@ -48,7 +47,7 @@ def extract(model: Any) -> dict[str, np.ndarray]:
                 "before that, or export it in 8 bits."
             )
         tensor = array.T if transposed else array
-        tensors[names.stored_name(name) if is_task else name] = np.ascontiguousarray(tensor)
+        tensors[name] = np.ascontiguousarray(tensor)
     return tensors
 
 
@@ -65,7 +64,7 @@ def assign(
 
     Args:
         model: the model to fill.
-        tensors: arrays by Hugging Face's names, with or without the prefix "albert.".
+        tensors: arrays by Hugging Face's names without "albert.".
         source: their origin, for errors.
         ignore_mismatched_sizes: whether a head of another shape counts as absent.
     Returns:
@@ -75,8 +74,7 @@ def assign(
     """
     variables = names.weights(model)
     wanted = {name: _stored_shape(weight) for name, weight in variables.items()}
-    given = names.without_prefix(tensors)
-    given = {name: tensor for name, tensor in given.items() if name not in names.REDUNDANT}
+    given = dict(tensors)
     parts = {part for name in _misshapen(wanted, given) if (part := names.part(name))}
     way_out = ""
     if heads := sorted(parts - {names.POOLER}):
@@ -112,8 +110,7 @@ def check_backbone(checkpoint: Checkpoint) -> None:
         return names.part(name) in (None, names.POOLER)
 
     config = checkpoint.config
-    wanted, given = names.shapes(config), names.without_prefix(checkpoint.tensors)
-    given = {name: tensor for name, tensor in given.items() if name not in names.REDUNDANT}
+    wanted, given = names.shapes(config), checkpoint.tensors
     backbone = {name: tensor for name, tensor in given.items() if is_backbone(name)}
     shapes = {name: shape for name, shape in wanted.items() if is_backbone(name)}
     if any(misfits(config, shapes, backbone)):

@@ -362,7 +362,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
                 f"Received: {', '.join(hub_options)}. It writes model.safetensors alone."
             )
         tensors, name = weights.extract(self), type(self).__name__
-        hugging_face.write_directory(folder, self.config, tensors, name)
+        hugging_face.write(Path(folder).expanduser(), self.config, tensors, name)
         if push_to_hub:
             path = Path(folder).expanduser().resolve()
             card = path / CARD

@@ -9,6 +9,7 @@ from albert_tf.checkpoints import conversion, google, hugging_face, names
 from albert_tf.checkpoints.finder import find
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.errors import UserError
+from tests.conftest import rename_checkpoint
 
 
 @pytest.fixture
@@ -57,7 +58,8 @@ def test_memory_of_reading(small_config, tmp_path, kind, dtype):
 
 
 def test_a_prefix_of_tensorflow_1(small_config, tensors, tmp_path):
-    google.write(tmp_path / "out", small_config, tensors, prefix="model.ckpt-best")
+    google.write(tmp_path / "out", small_config, tensors)
+    rename_checkpoint(tmp_path / "out", "model.ckpt-best")
     for name in ("model.ckpt-best", "model.ckpt-best.index"):
         assert find(tmp_path / "out" / name).read().tensors.keys() == tensors.keys()
 

@@ -387,14 +387,13 @@ KERNEL = np.arange(10, dtype="float32").reshape(2, 5)
         ("module.classifier.bias", "classifier.bias"),
         ("albert.embeddings.LayerNorm.gamma", "embeddings.LayerNorm.weight"),  # transformers 1, 2
         ("predictions.LayerNorm.beta", "predictions.LayerNorm.bias"),
-        ("albert.embeddings.position_ids", "embeddings.position_ids"),
         ("lm_head.extra", "lm_head.extra"),
     ],
 )
 def test_names_of_pytorch(source, name):
-    named = collected(hugging_face.from_pytorch({source: WORDS}))
-    np.testing.assert_array_equal(named.tensors[name], WORDS)
-    assert named.sources == {name: source}
+    stored, sources = collected(hugging_face.from_pytorch({source: WORDS}))
+    np.testing.assert_array_equal(stored[name], WORDS)
+    assert sources == {name: source}
 
 
 @pytest.mark.parametrize(
@@ -413,13 +412,13 @@ def test_names_of_pytorch(source, name):
     ],
 )
 def test_kernels_of_keras_are_transposed(source, groups, name):
-    named = collected(hugging_face.from_keras({source: KERNEL}, groups))
-    np.testing.assert_array_equal(named.tensors[name], KERNEL.T)
-    assert named.sources == {name: source}
+    stored, sources = collected(hugging_face.from_keras({source: KERNEL}, groups))
+    np.testing.assert_array_equal(stored[name], KERNEL.T)
+    assert sources == {name: source}
 
 
 def test_tables_and_norms_are_not():
-    named = collected(
+    stored, _ = collected(
         hugging_face.from_keras(
             {
                 "albert/embeddings/word_embeddings/weight:0": WORDS,
@@ -428,9 +427,9 @@ def test_tables_and_norms_are_not():
             }
         )
     )
-    np.testing.assert_array_equal(named.tensors["embeddings.word_embeddings.weight"], WORDS)
-    np.testing.assert_array_equal(named.tensors["embeddings.token_type_embeddings.weight"], KERNEL)
-    np.testing.assert_array_equal(named.tensors["embeddings.LayerNorm.weight"], WORDS[0])
+    np.testing.assert_array_equal(stored["embeddings.word_embeddings.weight"], WORDS)
+    np.testing.assert_array_equal(stored["embeddings.token_type_embeddings.weight"], KERNEL)
+    np.testing.assert_array_equal(stored["embeddings.LayerNorm.weight"], WORDS[0])
 
 
 @pytest.mark.parametrize("separator", ["/", "."])
@@ -439,9 +438,16 @@ def test_names_of_flax(separator):
     given = dict(
         zip((name.replace("/", separator) for name in names), (WORDS, KERNEL), strict=True)
     )
-    found = collected(hugging_face.from_flax(given, separator)).tensors
+    found, _ = collected(hugging_face.from_flax(given, separator))
     np.testing.assert_array_equal(found["embeddings.word_embeddings.weight"], WORDS)
     np.testing.assert_array_equal(found["pooler.weight"], KERNEL.T)
+
+
+def test_redundant_tensors_are_dropped():
+    given = {"albert.embeddings.position_ids": np.arange(3), "predictions.decoder.bias": WORDS[0]}
+    stored, sources = collected(hugging_face.from_pytorch(given))
+    assert sources == {"predictions.bias": "predictions.decoder.bias"}
+    np.testing.assert_array_equal(stored["predictions.bias"], WORDS[0])
 
 
 def test_an_unknown_weight_keeps_its_name():
@@ -452,7 +458,7 @@ def test_an_unknown_weight_keeps_its_name():
 
 def test_one_weight_twice():
     twice = {"albert.pooler.bias": WORDS[0], "pooler.bias": WORDS[0].copy()}
-    assert list(collected(hugging_face.from_pytorch(twice)).tensors) == ["pooler.bias"]
+    assert list(collected(hugging_face.from_pytorch(twice))[0]) == ["pooler.bias"]
     twice["pooler.bias"] += 1
     with pytest.raises(UserError, match="each weight once. Received pooler.bias as albert.pooler"):
         collected(hugging_face.from_pytorch(twice))
@@ -461,15 +467,16 @@ def test_one_weight_twice():
 def test_the_decoders_bias_is_the_one_that_counts():
     # transformers' TFAlbertMLMHead adds `decoder_bias` and never `bias`; in PyTorch they are one.
     both = {"predictions/bias:0": WORDS[0], "predictions/decoder/bias:0": WORDS[1]}
-    named = collected(hugging_face.from_keras(both))
-    assert list(named.tensors) == ["predictions.bias"]
-    np.testing.assert_array_equal(named.tensors["predictions.bias"], WORDS[1])
-    assert named.sources["predictions.bias"] == "predictions/decoder/bias:0"
+    stored, sources = collected(hugging_face.from_keras(both))
+    assert list(stored) == ["predictions.bias"]
+    np.testing.assert_array_equal(stored["predictions.bias"], WORDS[1])
+    assert sources["predictions.bias"] == "predictions/decoder/bias:0"
 
 
 def test_a_decoder_that_is_not_tied():
     tied = {"embeddings.word_embeddings.weight": WORDS, "predictions.decoder.weight": WORDS}
-    assert "predictions.decoder.weight" in collected(hugging_face.from_pytorch(tied)).tensors
+    stored, sources = collected(hugging_face.from_pytorch(tied))
+    assert list(stored) == list(sources) == ["embeddings.word_embeddings.weight"]
     tied["predictions.decoder.weight"] = WORDS + 1
     with pytest.raises(UserError, match="must use the word table itself"):
         collected(hugging_face.from_pytorch(tied))

@@ -63,7 +63,7 @@ def test_an_unsupported_model_writes_nothing(small_config, tmp_path):
     [
         (("predictions", "sop_classifier"), "without one: sop_classifier.classifier.bias, sop_cl"),
         (("qa_outputs",), "without one: qa_outputs.bias"),
-        (("classifier", "predictions"), "one head at the most"),
+        (("classifier", "predictions"), "at most one head"),
     ],
 )
 def test_unsupported_heads(small_config, tmp_path, heads, message):
@@ -159,6 +159,129 @@ def test_a_missing_file(preset, file):
     (preset / "model.weights.json").write_text("{}")
     with pytest.raises(UserError, match="Presets in shards are not read"):
         find(preset).read()
+
+
+def test_every_weight_of_the_backbone_has_a_place(small_config):
+    config = dataclasses.replace(small_config, num_hidden_groups=3, inner_group_num=2)
+    parts = ("embeddings", "encoder", "pooler")
+    expected = {name for name in names.shapes(config) if name.split(".")[0] in parts}
+    places = keras_hub.backbone_weights(config)
+    assert places.keys() == expected
+    assert len({place[:3] for place in places.values()}) == len(places)
+
+
+def test_layers_are_numbered_in_the_order_of_the_graph(small_config):
+    config = dataclasses.replace(small_config, num_hidden_groups=3, inner_group_num=2)
+    paths = [
+        keras_hub.layer_path(f"group_{group}_inner_layer_{inner}", config)
+        for group in range(3)
+        for inner in range(2)
+    ]
+    assert paths[:2] == ["transformer_encoder", "transformer_encoder_1"]
+    assert paths[5] == "transformer_encoder_5"
+
+
+def test_shapes_there_and_back(small_config):
+    # As KerasHub 0.32 stored them for these sizes: H=20, A=5, H/A=4, I=24, E=6.
+    stored = {
+        "attention.query.weight": (20, 5, 4),
+        "attention.value.bias": (5, 4),
+        "attention.dense.weight": (5, 4, 20),
+        "attention.dense.bias": (20,),
+        "ffn.weight": (20, 24),
+    }
+    prefix = "encoder.albert_layer_groups.0.albert_layers.0."
+    wanted = names.shapes(small_config)
+    for name, place in keras_hub.backbone_weights(small_config).items():
+        array = np.arange(np.prod(wanted[name]), dtype="float32").reshape(wanted[name])
+        there = place.to_keras_hub(array, small_config)
+        np.testing.assert_array_equal(place.from_keras_hub(there, small_config), array)
+        short = name.removeprefix(prefix)
+        assert there.shape == stored.get(short, there.shape)
+        stored.pop(short, None)
+    assert not stored
+
+
+@pytest.fixture
+def files(small_config, tmp_path):
+    """Returns a function that writes a changed `config.json`, and gives it and a changed task."""
+
+    def make(change_config=lambda content: None, change_task=lambda content: None):
+        content = keras_hub.backbone_json(small_config)
+        task = keras_hub.task_json(small_config, "text_classifier", None)
+        change_config(content)
+        change_task(task)
+        (tmp_path / "config.json").write_text(json.dumps(content))
+        return tmp_path / "config.json", task
+
+    return make
+
+
+def test_configurations_round_trip(files, small_config):
+    assert keras_hub.to_config(*files()) == small_config
+    without = dataclasses.replace(small_config, id2label=None)
+    assert keras_hub.to_config(files()[0], None) == without
+
+
+@pytest.mark.parametrize(
+    ("activation", "problem_type"),
+    [
+        ("linear", None),
+        (None, None),
+        ("softmax", "single_label_classification"),
+        ("sigmoid", "multi_label_classification"),
+    ],
+)
+def test_a_classifiers_settings(files, activation, problem_type):
+    changed = {"activation": activation, "dropout": 0.2, "num_classes": 4}
+    config = keras_hub.to_config(*files(change_task=lambda c: c["config"].update(changed)))
+    assert (config.problem_type, config.classifier_dropout_prob) == (problem_type, 0.2)
+    assert config.labels == ("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.update(class_name="BertBackbone"), "of AlbertBackbone. Received.*BertBackb"),
+        (lambda c: c["config"].update(colour=3), "with colour unknown and nothing missing"),
+        (lambda c: c["config"].pop("num_heads"), "nothing unknown and num_heads missing"),
+        (lambda c: c["config"].update(num_heads=3), "must be a multiple of num_attention_heads"),
+        (lambda c: c["config"].update(max_sequence_length=None), "must be a whole number"),
+        (lambda c: c.pop("config"), "KerasHub's JSON.*Received: class_name, module"),
+        (lambda c: c.update(config=3), "KerasHub's JSON.*Received: class_name, config"),
+    ],
+)
+def test_configurations_that_are_no_alberts(files, change, message):
+    with pytest.raises(UserError, match=message):
+        keras_hub.to_config(*files(change))
+
+
+def test_an_activation_after_the_logits(files):
+    changed = files(change_task=lambda c: c["config"].update(activation="relu"))
+    with pytest.raises(UserError, match="one of linear, softmax, sigmoid. Received: 'relu'"):
+        keras_hub.to_config(*changed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_act": "gelu"}, "hidden_act 'gelu' .it has 'gelu_new'"),
+        ({"hidden_act": "relu"}, "hidden_act 'relu' .it has 'gelu_new'"),
+        ({"layer_norm_eps": 1e-5}, "layer_norm_eps 1e-05 .it has 1e-12"),
+        ({"num_hidden_groups": 2}, "num_hidden_layers 3 in 2 groups"),
+        ({"hidden_dropout_prob": 0.2}, "hidden_dropout_prob 0.2, attention_probs_dropout_prob 0.0"),
+    ],
+)
+def test_unsupported_settings(small_config, changes, message):
+    keras_hub.check_expressible(small_config)
+    with pytest.raises(UserError, match=message):
+        keras_hub.check_expressible(dataclasses.replace(small_config, **changes))
+
+
+def test_everything_is_listed(small_config):
+    config = dataclasses.replace(small_config, hidden_act="relu", layer_norm_eps=1e-5)
+    with pytest.raises(UserError, match="hidden_act 'relu' .*; layer_norm_eps 1e-05"):
+        keras_hub.check_expressible(config)
 
 
 @pytest.fixture
@@ -280,7 +403,9 @@ def test_bfloat16(itself, tmp_path, theirs):
 def test_with_a_vocabulary(itself, small_config, tiny_vocabulary, tmp_path, cls):
     config = dataclasses.replace(small_config, vocab_size=124)  # that of the tiny vocabulary
     heads = {"AlbertTextClassifier": "classifier", "AlbertMaskedLM": "predictions"}[cls]
-    keras_hub.write(tmp_path, config, draw(config, heads), tiny_vocabulary)
+    (tmp_path / keras_hub.VOCABULARY).parent.mkdir(parents=True)
+    (tmp_path / keras_hub.VOCABULARY).write_bytes(tiny_vocabulary)
+    keras_hub.write(tmp_path, config, draw(config, heads))
     model = getattr(itself.models, cls).from_preset(str(tmp_path))
     assert model.preprocessor.tokenizer.vocabulary_size() == 124
     assert model.preprocessor.sequence_length == 11

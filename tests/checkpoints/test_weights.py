@@ -28,14 +28,14 @@ def test_shapes_are_the_models(small_config, cls):
         answerability=cls is models.AlbertForQuestionAnswering,
     )
     model = cls(config)
-    tensors = names.without_prefix(weights.extract(model))
+    tensors = weights.extract(model)
     assert len(tensors) == len(model.weights)
     assert faults(model.config, tensors) == []
 
 
 def test_faults(small_config):
     model = models.AlbertForSequenceClassification(small_config)
-    tensors = names.without_prefix(weights.extract(model))
+    tensors = weights.extract(model)
     del tensors["classifier.bias"], tensors["embeddings.LayerNorm.bias"]
     tensors["pooler.weight"] = np.zeros((20, 21), "float32")
     tensors["pooler.bias"] = np.zeros((20, 1), "float32")
@@ -186,7 +186,7 @@ def test_shapes_are_compared_before_a_model_is_made(saved):
 
 @pytest.mark.parametrize("dtype", ["complex64", "bool", "int8"])
 def test_weights_that_are_no_floats(small_config, dtype):
-    tensors = names.without_prefix(weights.extract(AlbertModel(small_config)))
+    tensors = weights.extract(AlbertModel(small_config))
     tensors["pooler.bias"] = tensors["pooler.bias"].astype(dtype)
     assert faults(small_config, tensors) == [f"not floating-point: pooler.bias, {dtype}"]
 

@@ -18,6 +18,7 @@ from albert_tf.models import (
     AlbertForTokenClassification,
     AlbertModel,
 )
+from tests.conftest import rename_checkpoint
 
 FORMATS = ("hf", "tf1", "keras-hub")
 
@@ -133,7 +134,8 @@ def test_the_report(convert, saved, tmp_path):
 def test_a_path_without_its_ending(convert, saved, small_config, tmp_path):
     folder = saved(AlbertModel)
     checkpoint = find(folder).read()
-    google.write(tmp_path / "google", small_config, checkpoint.tensors, "model.ckpt-best")
+    google.write(tmp_path / "google", small_config, checkpoint.tensors)
+    rename_checkpoint(tmp_path / "google", "model.ckpt-best")
     (tmp_path / "google" / "30k-clean.model").write_bytes(b"vocabulary")
     status, _, errors = convert(
         tmp_path / "google" / "model.ckpt-best", tmp_path / "hf", "--format", "hf"

@@ -54,7 +54,7 @@ def block(x, mask, weights, name, config):
 
 def reference(weights, features, config):
     tables = [
-        weights[f"albert.embeddings.{kind}_embeddings.weight"]
+        weights[f"embeddings.{kind}_embeddings.weight"]
         for kind in ("word", "token_type", "position")
     ]
     length = features["input_ids"].shape[1]
@@ -63,17 +63,17 @@ def reference(weights, features, config):
         + tables[1][features["token_type_ids"]]
         + tables[2][:length]
     )
-    x = norm(x, weights, "albert.embeddings.LayerNorm")
-    x = affine(x, weights, "albert.encoder.embedding_hidden_mapping_in")
+    x = norm(x, weights, "embeddings.LayerNorm")
+    x = affine(x, weights, "encoder.embedding_hidden_mapping_in")
     states, attentions = [x], []
     for layer in range(config.num_hidden_layers):
         group = layer * config.num_hidden_groups // config.num_hidden_layers
         for inner in range(config.inner_group_num):
-            name = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
+            name = f"encoder.albert_layer_groups.{group}.albert_layers.{inner}"
             x, probabilities = block(x, features["attention_mask"], weights, name, config)
             states.append(x)
             attentions.append(probabilities)
-    pooled = np.tanh(affine(x[:, 0], weights, "albert.pooler"))
+    pooled = np.tanh(affine(x[:, 0], weights, "pooler"))
     return {
         "hidden_states": states,
         "attentions": attentions,

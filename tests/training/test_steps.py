@@ -49,7 +49,7 @@ def batch_of(recorded, step):
 
 
 def in_the_originals_names(model):
-    tensors = {name.removeprefix("albert."): tensor for name, tensor in extract(model).items()}
+    tensors = extract(model)
     return {
         name: tensors[tensor].T if transposed else tensors[tensor]
         for name, (tensor, transposed) in names.google(model.config).items()
