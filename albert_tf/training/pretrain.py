@@ -8,9 +8,12 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from albert_tf.data.pretraining.batches import evaluation_batches
-from albert_tf.data.pretraining.mixing import mixed_batches, taken
-from albert_tf.data.pretraining.parsing import whole_records
+from albert_tf.data.pretraining.batches import (
+    batches_per_source,
+    evaluation_batches,
+    mixed_batches,
+    whole_records,
+)
 from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
@@ -116,7 +119,7 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     )
 
     def tokens(steps: int) -> int:
-        batches = zip(sources, taken(weights, steps), strict=True)
+        batches = zip(sources, batches_per_source(weights, steps), strict=True)
         return options.batch_size * sum(files.max_seq_length * count for files, count in batches)
 
     mean = tokens(sum(weights)) / sum(weights)

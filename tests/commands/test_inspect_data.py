@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import pytest
 
+from albert_tf.commands.inspect_data import statistics
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.pretraining.examples import ExampleMaker
 from albert_tf.data.pretraining.options import ExampleOptions
@@ -168,3 +169,89 @@ def test_a_wordpiece_vocabulary_loads_tensorflow_quietly(tmp_path):
         command = [sys.executable, "-m", "albert_tf.cli", *arguments]
         done = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_numbers_of_masked_examples():
+    example = {
+        "input_ids": [2, 4, 9, 3, 17, 8, 3, 0, 0, 0],
+        "input_mask": [1] * 7 + [0] * 3,
+        "segment_ids": [0] * 5 + [1] * 2 + [0] * 3,
+        "masked_lm_positions": [1, 2, 4, 0],
+        "masked_lm_ids": [6, 9, 7, 0],
+        "masked_lm_weights": [1.0, 1.0, 1.0, 0.0],
+        "next_sentence_labels": [1],
+    }
+    other = example | {"input_mask": [1] * 10, "next_sentence_labels": [0]}
+    assert statistics([example, other, other], mask_id=4) == {
+        "examples": 3,
+        "labels": {"in order": 2, "swapped": 1},
+        "length": {"mean": 9.0, "min": 7, "max": 10},
+        "short": 0.0,
+        "told_by_lengths": pytest.approx(2.5 / 3),  # ties cannot be predicted
+        "padding": pytest.approx(0.1),
+        "predictions": 3.0,
+        "predicted": pytest.approx(1 / 3),
+        "replaced": {"mask": 1 / 3, "random": 1 / 3, "kept": 1 / 3},
+        "runs": {1: 0.5, 2: 0.5},
+    }
+
+
+def test_words_in_a_run():
+    """The last run begins amid a word, as a second segment may."""
+    example = {
+        "input_ids": [2, 4, 4, 4, 4, 8, 3, 4, 4, 3],
+        "input_mask": [1] * 10,
+        "token_boundary": [1, 1, 0, 1, 0, 1, 1, 0, 1, 1],
+        "segment_ids": [0] * 7 + [1] * 3,
+        "masked_lm_positions": [1, 2, 3, 4, 7, 8],
+        "masked_lm_ids": [6, 9, 7, 8, 9, 9],
+        "masked_lm_weights": [1.0] * 6,
+        "next_sentence_labels": [1],
+    }
+    one_word = example | {"masked_lm_weights": [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]}
+    found = statistics([example, one_word, one_word], mask_id=4)
+    assert found["words_per_run"] == {1: 0.5, 2: 0.5}
+
+
+def test_numbers_of_segments():
+    example = {"segment_a": [9, 9], "segment_b": [7], "next_sentence_labels": [-100]}
+    assert statistics([example], mask_id=4) == {
+        "examples": 1,
+        "labels": {"none": 1},
+        "length": {"mean": 6.0, "min": 6, "max": 6},
+        "short": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("pairs", "share"),
+    [
+        ([(5, 4, 0)] * 20, 1.0),  # swapped by the reader
+        ([(5, 4, 0), (5, 4, 0), (4, 5, 0), (4, 5, 0)] * 20, 0.5),
+        ([(5, 5, 0)] * 20, 0.5),
+        ([(5, 4, 0), (5, 4, 0), (5, 4, 1), (5, 4, 1)] * 20, 0.5),
+        ([(3, 4, 0), (3, 4, 0), (9, 4, 1), (9, 4, 1)] * 20, 1.0),
+        (([(4, 4, 0)] * 5 + [(4, 4, 1)]) * 20, 5 / 6),
+    ],
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_share_of_labels_that_lengths_predict(pairs, share, masked):
+    examples = [
+        {
+            "input_ids": [0] * 20,
+            "input_mask": [1] * (first + second + 3),
+            "segment_ids": [0] * (first + 2) + [1] * (second + 1),
+            "masked_lm_positions": [1],
+            "masked_lm_ids": [6],
+            "masked_lm_weights": [1.0],
+            "next_sentence_labels": [label],
+        }
+        if masked
+        else {"segment_a": [9] * first, "segment_b": [9] * second, "next_sentence_labels": [label]}
+        for first, second, label in pairs
+    ]
+    assert statistics(examples, mask_id=4)["told_by_lengths"] == pytest.approx(share)
+
+
+def test_numbers_of_nothing():
+    assert statistics([], mask_id=4) == {"examples": 0}

@@ -1,24 +1,38 @@
-"""Batches of pretraining examples, in an order that is a pure function of seed and epoch."""
+"""Batches of pretraining examples, in an order that is a pure function of seed and epoch.
 
-from collections.abc import Callable, Sequence
+Reads records, shuffles them, and parses them in the graph to features and labels. A run may take
+its batches from several sets of records.
+"""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import tensorflow as tf
 
+from albert_tf.data import features
 from albert_tf.data.pretraining import arrays_graph, draws
-from albert_tf.data.pretraining.parsing import (
-    Batch,
-    dynamic_batch,
-    row_lengths,
-    static_batch,
-    traced_as_written,
-)
+from albert_tf.data.pretraining.masking import as_rows, mask
+from albert_tf.data.pretraining.options import IN_ORDER, NO_LABEL, SPECIAL_COUNT, SWAPPED
+from albert_tf.data.pretraining.pairs import Pairs, swapped
+from albert_tf.data.pretraining.records import RULE
 from albert_tf.data.pretraining.sources import Path, RecordFiles, find_records
 from albert_tf.errors import UserError
 
 FILES_AT_ONCE: Final = 64  # files that are interleaved: build-data shuffles within a file only
 BLOCK: Final = 16  # records that are read from a file before the next one's turn
 LENGTHS: Final = 8  # most lengths of batches with `length_buckets`, so that few shapes are traced
+_SWAP: Final = 0  # a stream of draws, besides those of `masking`
+_WAY_OUT: Final = "Make them with albert-tf build-data, or copy them again."
+# TensorFlow's messages about a record that it can't parse.
+_TENSORFLOWS: Final = re.compile(
+    r"(?:Name|Key): .*|.*serialized [Ee]xample.*|corrupted record at \d+|truncated record at \d+"
+)
+Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
+
+# No condition or loop depends on a tensor: without AutoGraph, tracing is quicker.
+traced_as_written = tf.autograph.experimental.do_not_convert
 
 
 def pretraining_batches(
@@ -33,7 +47,7 @@ def pretraining_batches(
     shuffle_records: int = 10_000,
     length_buckets: bool = False,
 ) -> tf.data.Dataset:
-    """Batches for `fit` of `AlbertForPreTraining`, without end.
+    """Returns batches for `fit` of `AlbertForPreTraining`, without end.
 
     `AlbertForMaskedLM` refuses the sentence order's label, so give it
     `batches.map(lambda features, labels: (features, labels["labels"]))`. In every epoch the files
@@ -61,8 +75,8 @@ def pretraining_batches(
         worker: number of this reader, from 0.
         workers: number of readers. In each epoch they divide the records among them; all get
             equally many batches.
-        part: `(index, count)`: the one of `count` equal parts of each batch to mask and yield, for
-            hosts that train on one batch together. Its examples don't depend on `count`.
+        part: `(index, count)`: yields slice `index` of the `count` equal slices of each batch, for
+            hosts that train on one batch together. The examples don't depend on `count`.
         shuffle_records: size of a window, rounded down to full batches.
         length_buckets: groups examples of similar lengths within a window, and pads them to the
             longest of a batch, rounded up to an eighth of `max_seq_length`.
@@ -107,13 +121,13 @@ def pretraining_batches(
 
     raw = tf.data.Dataset.range(first, tf.int64.max).flat_map(batches_of)
     multiple = max(1, files.max_seq_length // LENGTHS) if length_buckets else None
-    return _finished(raw, files, multiple, tf.data.INFINITE_CARDINALITY)
+    return _parsed(raw, files, multiple, tf.data.INFINITE_CARDINALITY)
 
 
 def evaluation_batches(
     source: Path | Sequence[Path] | RecordFiles, batch_size: int, seed: int = 0
 ) -> tf.data.Dataset:
-    """Every example once, in the files' order and with the same masks each time.
+    """Returns every example once, in the files' order and with the same masks each time.
 
     Args:
         source, batch_size: as for `pretraining_batches`; the last batch may be smaller.
@@ -125,7 +139,79 @@ def evaluation_batches(
     raw = records.batch(batch_size).map(
         lambda numbers, records: (_keys(seed, tf.constant(0), numbers), records)
     )
-    return _finished(raw, files, None, -(-sum(files.counts) // batch_size))
+    return _parsed(raw, files, None, -(-sum(files.counts) // batch_size))
+
+
+def mixed_batches(
+    sources: Sequence[RecordFiles],
+    weights: Sequence[int],
+    batch_size: int,
+    seed: int,
+    start: int,
+    part: tuple[int, int],
+) -> tf.data.Dataset:
+    """Yields batches without end, from each source as often as its weight says.
+
+    Args:
+        start: number of batches to skip, to resume a run.
+        part: as for `pretraining_batches`.
+    Returns:
+        Features and labels; T and P are those of the batch's source.
+    """
+    begin = batches_per_source(weights, start)
+    datasets = [
+        pretraining_batches(source, batch_size, seed + number, begin[number], part=part)
+        for number, source in enumerate(sources)
+    ]
+    if len(datasets) == 1:
+        return datasets[0]
+    order = round_robin_order(weights)
+    first = start % len(order)
+    choice = tf.data.Dataset.from_tensor_slices(
+        tf.constant(order[first:] + order[:first], tf.int64)
+    )
+    return tf.data.Dataset.choose_from_datasets(datasets, choice.repeat())
+
+
+def round_robin_order(weights: Sequence[int]) -> list[int]:
+    """Returns the number of the source of every batch in a round, by weighted round-robin.
+
+    A source has as many batches as its weight; the next is from the one furthest behind its share.
+    """
+    total = sum(weights)
+    behind, order = [0] * len(weights), []
+    for _ in range(total):
+        behind = [lag + weight for lag, weight in zip(behind, weights, strict=True)]
+        order.append(behind.index(max(behind)))
+        behind[order[-1]] -= total
+    return order
+
+
+def batches_per_source(weights: Sequence[int], steps: int) -> list[int]:
+    """Returns the number of batches of each source among the first `steps` batches."""
+    order = round_robin_order(weights)
+    rounds, rest = divmod(steps, len(order))
+    return [rounds * weight + order[:rest].count(i) for i, weight in enumerate(weights)]
+
+
+@contextlib.contextmanager
+def whole_records() -> Iterator[None]:
+    """Turns errors of records while they are read into a `UserError`.
+
+    `find_records` checks the first record of each file alone; the others may differ.
+    """
+    try:
+        yield
+    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
+        ours = re.search(rf"{RULE} [^\]]+", error.message)
+        if ours:
+            raise UserError(ours[0]) from error
+        if fault := _TENSORFLOWS.search(error.message):
+            raise UserError(
+                f"{RULE} whole examples for pretraining, all of one size. Received: "
+                f"{fault[0]}. {_WAY_OUT}"
+            ) from error
+        raise
 
 
 def _check(**least: tuple[int, int]) -> None:
@@ -139,19 +225,19 @@ def _child(key: Any, *numbers: Any) -> tf.Tensor:
 
 
 def _order(key: tf.Tensor, count: Any) -> tf.Tensor:
-    """int32 `[count]`: the numbers below `count` in an order that `key`, a scalar, decides."""
+    """Returns the numbers below `count` in an order that `key` decides: int32 `[count]`."""
     return arrays_graph.argsort(draws.uniform(key[None], 0, tf.range(count), arrays_graph))[0]
 
 
 def _keys(seed: int, epoch: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
-    """uint64 `[B]`: the keys of the draws for records."""
+    """Returns the keys of the draws for records: uint64 `[B]`."""
     return _child(draws.key(seed, "masks"), epoch, numbers)
 
 
 def _ranges(
     order: tf.Tensor, files: RecordFiles, worker: int, workers: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The records of a worker, if all files are read one after another in this order.
+    """Returns the records of a worker, if all files are read one after another in this order.
 
     Each worker gets an equal range, so that it shares only the files at both ends with others.
 
@@ -171,7 +257,7 @@ def _ranges(
 def _read(
     files: RecordFiles, numbers: tf.Tensor, begin: tf.Tensor, end: tf.Tensor, files_at_once: int
 ) -> tf.data.Dataset:
-    """Records with their numbers, counted over all files."""
+    """Returns records with their numbers, counted over all files."""
     paths = tf.constant(files.paths)
     offsets = tf.cumsum(tf.constant(files.counts, tf.int64), exclusive=True)
 
@@ -193,7 +279,7 @@ def _read(
 def _shuffled(
     key: tf.Tensor, window: tuple[tf.Tensor, ...], batch_size: int, lengths: tf.Tensor | None
 ) -> tuple[tf.Tensor, ...]:
-    """Columns `[N]` as shuffled batches `[N // B, B]`, sorted by lengths `[N]` where given."""
+    """Turns columns `[N]` into shuffled batches `[N // B, B]`, sorted by lengths `[N]` if given."""
     count = tf.size(window[0]) // batch_size
     order = _order(_child(key, 0), tf.size(window[0]))[: count * batch_size]
     if lengths is not None:
@@ -203,10 +289,10 @@ def _shuffled(
     return tuple(tf.gather(column, order) for column in window)
 
 
-def _finished(
+def _parsed(
     raw: tf.data.Dataset, files: RecordFiles, multiple: int | None, cardinality: Any
 ) -> tf.data.Dataset:
-    """Keys and serialized records as features and labels.
+    """Parses keys and serialized records to features and labels.
 
     Args:
         multiple: pads to the longest of a batch, rounded up to it; None pads to `max_seq_length`.
@@ -224,3 +310,149 @@ def _finished(
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     known = inputs.apply(tf.data.experimental.assert_cardinality(cardinality))
     return known.with_options(options).prefetch(tf.data.AUTOTUNE)
+
+
+def _checked(values: tf.Tensor, holds: tf.Tensor, rule: str, received: tf.Tensor) -> tf.Tensor:
+    """Returns `values` if `holds` is true everywhere; otherwise raises for `whole_records`."""
+    text = tf.strings.format(
+        f"{RULE} examples for pretraining: {rule}. Received: {{}}. {_WAY_OUT}", received
+    )
+    # Later operations must wait for the check: they would fail too, in other words.
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(holds), [text], summarize=1)]):
+        return tf.identity(values)
+
+
+def _in_range(name: str, values: tf.Tensor, limit: int) -> tf.Tensor:
+    low, high = tf.reduce_min(values), tf.reduce_max(values)
+    empty = tf.equal(tf.size(values), 0)
+    worst = tf.where(low < 0, low, high)
+    rule = f"{name} must be from 0 to {limit - 1}"
+    return _checked(values, empty | ((low >= 0) & (high < limit)), rule, worst)
+
+
+def row_lengths(files: RecordFiles, records: tf.Tensor) -> tf.Tensor:
+    """Returns the lengths of serialized records in tokens, up to a constant: int64 `[N]`."""
+    if not files.dynamic:
+        row = tf.io.FixedLenFeature([files.max_seq_length], tf.int64)
+        return tf.reduce_sum(
+            tf.io.parse_example(records, {"input_mask": row})["input_mask"], axis=1
+        )
+    first, second, _ = _segments(records)
+    return first.row_lengths() + second.row_lengths()
+
+
+def _segments(records: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
+    """Returns both segments of dynamic records, int64 `[B, …]`, and their labels `[B]`."""
+    segment = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
+    label = tf.io.FixedLenFeature([1], tf.int64)
+    parsed = tf.io.parse_example(
+        records, {"segment_a": segment, "segment_b": segment, "next_sentence_labels": label}
+    )
+    for name in ("segment_a", "segment_b"):  # a missing segment is parsed as an empty one
+        ragged = parsed[name]
+        shortest = tf.reduce_min(ragged.row_lengths())
+        values = _checked(ragged.values, shortest > 0, f"{name} must have pieces", shortest)
+        parsed[name] = ragged.with_values(values)
+    labels = _label(parsed["next_sentence_labels"])
+    return parsed["segment_a"], parsed["segment_b"], labels
+
+
+@traced_as_written
+def dynamic_batch(
+    keys: tf.Tensor, records: tf.Tensor, files: RecordFiles, multiple: int | None
+) -> Batch:
+    assert files.dynamic
+    assert files.table
+    first, second, labels = _segments(records)
+    known = min(files.vocab_size, len(files.table.starts))
+    ids = tf.concat([first.values, second.values], 0)
+    pieces = tf.cast(_in_range("segment_a and segment_b", ids, known), tf.int32)
+    offset = tf.size(first.values, tf.int64)
+    pairs = Pairs(keys, _bounds(first), _bounds(second) + offset, labels)
+    if files.dynamic.pair_task == "sop":
+        pairs = swapped(pairs, _SWAP, arrays_graph)
+    lengths = first.row_lengths() + second.row_lengths() + SPECIAL_COUNT
+    longest = tf.reduce_max(lengths)
+    rule = f"a row must have at most {files.max_seq_length} pieces"
+    pieces = _checked(pieces, longest <= files.max_seq_length, rule, longest)
+    width = _width(lengths, files, multiple)
+    rows = as_rows(pairs, pieces, files.table, width, arrays_graph)
+    masked = mask(rows, keys, files.table, files.dynamic, arrays_graph)
+    at, lengths = tf.range(tf.shape(rows.ids)[1]), rows.lengths[:, None]
+    inputs = {
+        features.INPUT_IDS: masked.ids,
+        features.ATTENTION_MASK: at < lengths,
+        features.TOKEN_TYPE_IDS: (at >= rows.first[:, None]) & (at < lengths),
+        features.MASKED_LM_POSITIONS: masked.positions,
+    }
+    is_label = tf.range(files.predictions) < masked.counts[:, None]
+    targets = {
+        features.MASKED_LM_LABELS: tf.where(is_label, masked.labels, NO_LABEL),
+        features.SENTENCE_ORDER_LABEL: pairs.labels,
+    }
+    return _batch(inputs), _batch(targets)
+
+
+@traced_as_written
+def static_batch(
+    keys: tf.Tensor, records: tf.Tensor, files: RecordFiles, multiple: int | None
+) -> Batch:
+    row = tf.io.FixedLenFeature([files.max_seq_length], tf.int64)
+    prediction = tf.io.FixedLenFeature([files.predictions], tf.int64)
+    parsed = tf.io.parse_example(
+        records,
+        {
+            **dict.fromkeys(("input_ids", "input_mask", "segment_ids"), row),
+            **dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), prediction),
+            "masked_lm_weights": tf.io.FixedLenFeature([files.predictions], tf.float32),
+            "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
+        },
+    )
+    limits = {
+        **dict.fromkeys(("input_ids", "masked_lm_ids"), files.vocab_size),
+        **dict.fromkeys(("input_mask", "segment_ids"), 2),
+        "masked_lm_positions": files.max_seq_length,
+    }
+    parsed |= {name: _in_range(name, parsed[name], limit) for name, limit in limits.items()}
+    weights = parsed["masked_lm_weights"]
+    is_number = (weights >= 0) & (weights < float("inf"))
+    rule = "masked_lm_weights must be numbers, 0 or more"
+    weights = _checked(weights, is_number, rule, tf.reduce_min(weights))
+    width = _width(tf.reduce_sum(parsed["input_mask"], axis=1), files, multiple)
+    inputs = {
+        features.INPUT_IDS: parsed["input_ids"][:, :width],
+        features.ATTENTION_MASK: parsed["input_mask"][:, :width],
+        features.TOKEN_TYPE_IDS: parsed["segment_ids"][:, :width],
+        features.MASKED_LM_POSITIONS: parsed["masked_lm_positions"],
+    }
+    is_label = weights > 0
+    targets = {
+        features.MASKED_LM_LABELS: tf.where(is_label, parsed["masked_lm_ids"], NO_LABEL),
+        features.SENTENCE_ORDER_LABEL: _label(parsed["next_sentence_labels"]),
+    }
+    return _batch(inputs), _batch(targets)
+
+
+def _label(labels: tf.Tensor) -> tf.Tensor:
+    """Returns the only label of each record, `[B, 1]` to `[B]`."""
+    known = (labels == NO_LABEL) | (labels == IN_ORDER) | (labels == SWAPPED)
+    rule = f"next_sentence_labels must be {IN_ORDER}, {SWAPPED} or {NO_LABEL}"
+    worst = tf.reduce_max(tf.where(known, tf.int64.min, labels))
+    return _checked(labels, known, rule, worst)[:, 0]
+
+
+def _bounds(segments: tf.RaggedTensor) -> tf.Tensor:
+    """Returns the begin and end of each row in the values: int64 `[B, 2]`."""
+    return tf.stack([segments.row_starts(), segments.row_limits()], axis=1)
+
+
+def _width(lengths: tf.Tensor, files: RecordFiles, multiple: int | None) -> Any:
+    """Returns T for a batch of examples with these lengths."""
+    if multiple is None:
+        return files.max_seq_length
+    longest = tf.cast(tf.reduce_max(lengths), tf.int32)
+    return tf.minimum(-(-longest // multiple) * multiple, files.max_seq_length)
+
+
+def _batch(columns: dict[features.Feature, tf.Tensor]) -> dict[str, tf.Tensor]:
+    return {feature.name: tf.cast(column, feature.dtype) for feature, column in columns.items()}

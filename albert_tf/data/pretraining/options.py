@@ -17,7 +17,10 @@ LONGEST_SPAN: Final = 10  # words; as there
 LONGEST: Final = 2048  # pieces, four times as many as published models read
 COPIES: Final = 40  # the original's dupe_factor
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
-
+# Labels of a pair.
+IN_ORDER: Final = 0
+SWAPPED: Final = 1  # for "nsp": the second segment is from another document
+NO_LABEL: Final = -100  # ignored by the losses
 
 EXAMPLE_GROUP: Final = (
     "examples (names and defaults are those of the original's create_pretraining_data.py, where it "

@@ -14,16 +14,19 @@ segments from other documents.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from albert_tf.data.pretraining import arrays, draws
-from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
+from albert_tf.data.pretraining.options import (
+    IN_ORDER,
+    NO_LABEL,
+    SPECIAL_COUNT,
+    SWAPPED,
+    ExampleOptions,
+)
 
-IN_ORDER: Final = 0
-SWAPPED: Final = 1  # for "nsp": the second segment is from another document
-NO_LABEL: Final = -100  # ignored by the losses
 _SHORT, _LENGTH, _END, _OTHER, _DONOR, _PLACE, _FRONT, _SWAP, _ODD = range(9)  # streams of draws
 
 

@@ -11,7 +11,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data import features
 from albert_tf.data.pretraining import batches as module
 from albert_tf.data.pretraining import draws, masking, records
-from albert_tf.data.pretraining.batches import evaluation_batches, pretraining_batches
+from albert_tf.data.pretraining.batches import (
+    batches_per_source,
+    evaluation_batches,
+    mixed_batches,
+    pretraining_batches,
+    round_robin_order,
+)
 from albert_tf.data.pretraining.masking import Unmasked
 from albert_tf.data.pretraining.sources import find_records
 from albert_tf.data.pretraining.words import word_table
@@ -373,3 +379,39 @@ def test_arguments_out_of_their_range_are_refused(static):
         pretraining_batches(files, BATCH, SEED, start=-1)
     with pytest.raises(UserError, match="An epoch must have a batch"):
         pretraining_batches(files, 60, SEED)
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [((1,), [0]), ((1, 1), [0, 1]), ((2, 1), [0, 1, 0]), ((3, 1, 2), [0, 2, 0, 1, 2, 0])],
+)
+def test_round_robin_order(weights, expected):
+    assert round_robin_order(weights) == expected
+    for steps in range(3 * len(expected)):
+        first = list(itertools.islice(itertools.cycle(expected), steps))
+        assert batches_per_source(weights, steps) == [first.count(at) for at in range(len(weights))]
+
+
+def test_batches_take_turns_and_resume(dynamic):
+    short = find_records(dynamic.path)
+    long = dataclasses.replace(short, max_seq_length=short.max_seq_length + 8)
+
+    def batches(start, count):
+        mixed = mixed_batches([short, long], (2, 1), 4, 7, start, (0, 1))
+        return list(mixed.take(count).as_numpy_iterator())
+
+    def ids(batch):
+        return batch[0]["input_ids"]
+
+    whole = batches(0, 6)
+    widths = [ids(batch).shape[1] - short.max_seq_length for batch in whole]
+    assert widths == [0, 8, 0, 0, 8, 0]
+    alone = [
+        iter(pretraining_batches(source, 4, seed).as_numpy_iterator())
+        for source, seed in zip((short, long), (7, 8), strict=True)
+    ]
+    for batch, source in zip(whole, (0, 1, 0, 0, 1, 0), strict=True):
+        np.testing.assert_array_equal(ids(batch), ids(next(alone[source])))
+    for resumed, batch in zip(batches(4, 2), whole[4:], strict=True):
+        np.testing.assert_array_equal(ids(resumed), ids(batch))
+        np.testing.assert_array_equal(resumed[1]["labels"], batch[1]["labels"])

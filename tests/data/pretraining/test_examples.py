@@ -1,12 +1,16 @@
+import json
 from collections import Counter
+from itertools import islice
 
 import numpy as np
 import pytest
 
+from albert_tf.commands.inspect_data import statistics
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.pretraining.examples import ExampleMaker, as_passages
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.records import decode
+from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.conftest import SENTENCES
 
 LENGTH = 48
@@ -174,3 +178,92 @@ def test_no_piece_at_all():
     whole = as_passages([7], [0], [], STARTS, 4, counts)
     assert [len(array) for array in whole] == [0, 0, 0, 1, 1]
     assert counts["empty_documents"] == 1
+
+
+RUNS = 10
+# Flag sets of the golden statistics; True where lengths agree too. Elsewhere the original adds
+# text of another document to a remaining sentence, under a wrong label.
+FLAGS = {
+    "default_ngram3_wwm": False,
+    "ngram1_no_wwm": False,
+    "ngram3_wwm_favor_longer": False,
+    "seq512_pred77": False,
+    "random_next_sentence": True,
+}
+
+
+def examples_of(maker, passages, copies):
+    for copy in copies:
+        for _, record in maker.records(passages, copy, Counter()):
+            yield decode(record)
+
+
+def measured(examples, longest):
+    """Returns statistics under the golden file's names."""
+    examples = list(examples)
+    found = statistics(examples, mask_id=4)
+    lengths = np.array([sum(example["input_mask"]) for example in examples])
+    return {
+        "instances": found["examples"],
+        "length mean": lengths.mean(),
+        "shorter": (lengths < longest).mean(),
+        "shorter than half": (lengths < longest / 2).mean(),
+        "predictions": found["predictions"],
+        "predicted": found["predicted"],
+        "label 1": found["labels"].get("swapped", 0) / found["examples"],
+        **found["replaced"],
+        **{f"runs of {length}": found["runs"].get(length, 0) for length in range(1, 6)},
+    }
+
+
+def expected(golden, with_lengths):
+    lengths = golden["token_length"]
+    label = "label_1_share" if with_lengths else "label_1_share_among_same_document_pairs"
+    result = {"instances": golden["instances"], "label 1": golden[label]}
+    result |= golden["replacement"]
+    runs = golden["contiguous_masked_run_length"]
+    result |= {f"runs of {length}": runs.get(str(length), 0) for length in range(1, 6)}
+    if with_lengths:
+        result |= {
+            "length mean": lengths["mean"],
+            "shorter": lengths["share_shorter_than_max_seq_length"],
+            "shorter than half": lengths["share_shorter_than_half"],
+            "predictions": golden["masked_per_instance"]["mean"],
+            "predicted": golden["fraction_masked"]["of_all_tokens_incl_CLS_SEP"],
+        }
+    return result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FLAGS)
+def test_statistics_agree_with_a_run_of_the_original(name, golden, published_vocabulary):
+    """Expects each number of the original's run within four standard deviations of ten of our runs.
+
+    All runs have the same size, 900 passes over documents, so that the spread of our runs is the
+    sampling error of the original's. Our runs make over 20,000 examples (10,000 of 512 pieces).
+    """
+    folder = golden / "F_pretraining_data"
+    its = json.loads((folder / "statistics.json").read_text("utf-8"))[name]
+    text = (folder / "synthetic_corpus.txt").read_bytes()
+    documents = [
+        Document("corpus", number, part) for number, part in enumerate(text.strip().split(b"\n\n"))
+    ]
+    flags = {key: value for key, value in its["flags"].items() if key != "do_lower_case"}
+    task = "nsp" if flags.pop("random_next_sentence") else "sop"
+    options = ExampleOptions(mode="static", pair_task=task, **flags)
+    maker = ExampleMaker(
+        AlbertTokenizer(published_vocabulary),
+        options,
+        lambda document: document.text.decode().split("\n"),
+    )
+    passages = maker.read(documents, Counter())
+    copies, passes = iter(range(10**6)), options.dupe_factor
+    assert passes * len(documents) == its["document_passes"]
+    runs = [
+        measured(examples_of(maker, passages, islice(copies, passes)), options.max_seq_length)
+        for _ in range(RUNS)
+    ]
+    assert sum(run["instances"] for run in runs) > 10_000 + 10_000 * (options.max_seq_length < 512)
+    for what, value in expected(its, FLAGS[name]).items():
+        ours = [run[what] for run in runs]
+        assert abs(value - np.mean(ours)) < 4 * np.std(ours, ddof=1), what

@@ -9,9 +9,8 @@ import fsspec
 import pytest
 
 from albert_tf.data.pretraining import records, sources
-from albert_tf.data.pretraining.batches import evaluation_batches
+from albert_tf.data.pretraining.batches import evaluation_batches, whole_records
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.data.pretraining.parsing import whole_records
 from albert_tf.data.pretraining.sources import find_records
 from albert_tf.data.pretraining.words import word_table
 from albert_tf.errors import UserError
