@@ -49,7 +49,7 @@ def theirs(options):
     from albert_tf.checkpoints import finder
     from albert_tf.config import AlbertConfig
     from albert_tf.data.pipeline import evaluation_order, steps_per_epoch
-    from albert_tf.data.tasks.named import task_of
+    from albert_tf.data.tasks.registry import task_of
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     start = time.perf_counter()
@@ -93,7 +93,7 @@ def theirs(options):
                 outputs[row] = {name: values[place].numpy() for name, values in found.items()}
         model.train()
         predictions = task.predictions(dev, held_out, outputs, config)
-        tuned = config.replace(**task.tuned(dev, predictions))
+        tuned = config.replace(**task.fit_thresholds(dev, predictions))
         return next(iter(task.scores(dev, predictions, tuned).values()))
 
     scores = []

@@ -26,7 +26,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.pipeline import batch_order
 from albert_tf.data.tasks.glue import GLUE
-from albert_tf.data.tasks.named import task_of
+from albert_tf.data.tasks.registry import task_of
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.optimizers import AlbertAdamW

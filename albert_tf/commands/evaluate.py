@@ -25,7 +25,7 @@ class OPTIONS(EvaluationOptions):
 
 def check(options: OPTIONS) -> None:
     """Reads the examples, and compares their labels with those of the model's configuration."""
-    from albert_tf.data.tasks.named import task_of
+    from albert_tf.data.tasks.registry import task_of
 
     check_folder(options.predictions)
     check_folder(options.report)

@@ -247,7 +247,7 @@ def check(options: OPTIONS) -> None:
             check_length(config, length)
     data = _labelled(options)
     if data:
-        from albert_tf.data.tasks.named import task_of
+        from albert_tf.data.tasks.registry import task_of
 
         task = task_of(data)
         examples = task.examples("dev")

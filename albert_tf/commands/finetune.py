@@ -24,7 +24,7 @@ OPTIONS = FinetuningOptions
 def check(options: FinetuningOptions) -> None:
     """Reads the examples and looks for the model."""
     from albert_tf.config import SIZES, AlbertConfig
-    from albert_tf.data.tasks.named import check_training_data
+    from albert_tf.data.tasks.registry import check_training_data
     from albert_tf.text.tokenizer import AlbertTokenizer, check_length
     from albert_tf.training.recipes import is_size
 

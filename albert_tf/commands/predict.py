@@ -111,7 +111,7 @@ def _check_submission(options: OPTIONS) -> None:
             "--submission needs --task and --data, and excludes texts, --input, --pairs and "
             "--json. Received: another combination."
         )
-    from albert_tf.data.tasks.named import task_of
+    from albert_tf.data.tasks.registry import task_of
 
     check_folder(options.submission)
     task = task_of(options)
@@ -147,13 +147,13 @@ def run(options: OPTIONS) -> int:
 
     for text, found in with_inputs(labelled, given):
         scores = {each["label"]: each["score"] for each in found}
-        odds = {name: scores[name] for name in config.labels}
-        chosen = chosen_labels(odds, config) if has_several else [found[0]["label"]]
+        probabilities = {name: scores[name] for name in config.labels}
+        chosen = chosen_labels(probabilities, config) if has_several else [found[0]["label"]]
         if options.json:
             named = {"labels": chosen} if has_several else {"label": chosen[0]}
-            print_json({"text": text, **named, "probabilities": odds})
+            print_json({"text": text, **named, "probabilities": probabilities})
         else:
-            print_row(cell for name in chosen for cell in (name, f"{odds[name]:.4f}"))
+            print_row(cell for name in chosen for cell in (name, f"{probabilities[name]:.4f}"))
     return 0
 
 

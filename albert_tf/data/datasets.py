@@ -12,10 +12,9 @@ import tensorflow as tf
 from albert_tf.data.pipeline import batch_order, mapped_batches, steps_per_epoch
 from albert_tf.data.tasks.choices import choice_rows, segments
 from albert_tf.data.tasks.classification import encode_texts
-from albert_tf.data.tasks.question_rows import encode_questions
-from albert_tf.data.tasks.questions import question_of, trainable
+from albert_tf.data.tasks.questions import encode_questions, question_of, trainable
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.data.tasks.word_rows import encode_words
+from albert_tf.data.tasks.tagging import encode_words
 from albert_tf.errors import UserError, short_repr
 from albert_tf.text.answers import MAX_QUESTION
 from albert_tf.text.base_tokenizer import BaseTokenizer

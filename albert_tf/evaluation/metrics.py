@@ -57,13 +57,15 @@ def evaluate(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) 
     }
 
 
-def evaluate_labels(labels: np.ndarray, odds: np.ndarray, chosen: np.ndarray) -> dict[str, float]:
+def evaluate_labels(
+    labels: np.ndarray, probabilities: np.ndarray, chosen: np.ndarray
+) -> dict[str, float]:
     """Returns `micro_f1`, `macro_f1` and `mean_average_precision` of several labels.
 
     The mean is over the labels that an example has; without any it is 0, as is F1.
 
     Args:
-        labels, odds, chosen: `[N, C]`: 0 or 1, probabilities, and decisions.
+        labels, probabilities, chosen: `[N, C]`: 0 or 1, probabilities, and decisions.
     """
     scores = {
         f"{average}_f1": metrics.f1_score(labels, chosen, average=average, zero_division=0.0)
@@ -71,7 +73,7 @@ def evaluate_labels(labels: np.ndarray, odds: np.ndarray, chosen: np.ndarray) ->
     }
     occur = labels.any(axis=0)
     precisions = [
-        metrics.average_precision_score(labels[:, label], odds[:, label])
+        metrics.average_precision_score(labels[:, label], probabilities[:, label])
         for label in np.flatnonzero(occur)
     ]
     scores["mean_average_precision"] = np.mean(precisions) if precisions else 0.0

@@ -16,7 +16,7 @@ _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 
-class Judgement(NamedTuple):
+class AnswerScore(NamedTuple):
     """A question's scores in `[0, 1]`: F1 of the words, and whether the answer is exactly right."""
 
     f1: float
@@ -28,7 +28,7 @@ def normalized(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def judge(answer: str, golds: Sequence[str]) -> Judgement:
+def judge(answer: str, golds: Sequence[str]) -> AnswerScore:
     """Compares an answer with each right one, and returns the best scores.
 
     Args:
@@ -38,7 +38,7 @@ def judge(answer: str, golds: Sequence[str]) -> Judgement:
     given = normalized(answer)
     right = [gold for gold in map(normalized, golds) if gold] or [""]
     f1 = max(_f1(given.split(), gold.split()) for gold in right)
-    return Judgement(f1, float(given in right))
+    return AnswerScore(f1, float(given in right))
 
 
 def _f1(given: Sequence[str], gold: Sequence[str]) -> float:
@@ -49,19 +49,19 @@ def _f1(given: Sequence[str], gold: Sequence[str]) -> float:
 
 
 def by_threshold(
-    scores: Sequence[float], odds: Sequence[float], has_answer: Sequence[bool]
+    scores: Sequence[float], null_scores: Sequence[float], has_answer: Sequence[bool]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean score for each threshold of odds, above which no answer is given.
+    """Returns the mean score for each threshold of the null scores, above which no answer is given.
 
     Args:
         scores: for each question the score of its answer.
-        odds: for each question how far "no answer" is ahead.
+        null_scores: for each question, the score of "no answer" minus that of the best answer.
         has_answer: whether a question has one; if not, no answer scores 1.
     Returns:
-        Rising thresholds, the first below all odds, then each of the odds; and the mean at each.
-        For the first one evaluate-v2.0.py returns 0, whatever the odds are.
+        Rising thresholds, the first below all of them, then each of them; and the mean at each.
+        For the first one evaluate-v2.0.py returns 0, whatever the null scores are.
     """
-    known, which = np.unique(np.asarray(odds, "float64"), return_inverse=True)
+    known, which = np.unique(np.asarray(null_scores, "float64"), return_inverse=True)
     unanswered = 1.0 - np.asarray(has_answer, "float64")
     gains = np.asarray(scores) - unanswered  # from no answer to the answer
     totals = np.cumsum([unanswered.sum(), *np.bincount(which, gains)])

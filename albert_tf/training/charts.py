@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from albert_tf.data.tasks.base import ByThreshold, Judged
+from albert_tf.data.tasks.base import ByThreshold, GradedPrediction
 from albert_tf.files import written_atomically
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ def plot_by_threshold(lines: Sequence[ByThreshold], path: Path) -> None:
     save(figure, path)
 
 
-def plot_numbers(judged: Sequence[Judged], path: Path) -> None:
+def plot_numbers(graded: Sequence[GradedPrediction], path: Path) -> None:
     """Writes predicted numbers over expected ones; on the dotted line they are equal."""
-    expected, predicted = ([float(each[place]) for each in judged] for place in (1, 2))
+    expected, predicted = ([float(each[place]) for each in graded] for place in (1, 2))
     low, high = min(*expected, *predicted), max(*expected, *predicted)
     figure = new_figure(5, 5)
     axes = figure.subplots()

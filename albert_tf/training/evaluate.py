@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order
 from albert_tf.data.tasks.base import Outputs, Task
-from albert_tf.data.tasks.named import task_of
+from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 from albert_tf.locks import locked

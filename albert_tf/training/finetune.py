@@ -18,7 +18,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.pipeline import filled_size, steps_per_epoch, training_batches
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS
-from albert_tf.data.tasks.named import task_of
+from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.summary import in_lines, summary
 from albert_tf.errors import UserError
@@ -285,7 +285,7 @@ def _evaluate(
     if on_one is not model:
         on_one.set_weights(model.get_weights())
     predicted = predictions(task, dev, rows, on_one)
-    model.config = model.config.replace(**task.tuned(dev, predicted))
+    model.config = model.config.replace(**task.fit_thresholds(dev, predicted))
     return task.scores(dev, predicted, model.config)
 
 

@@ -217,10 +217,10 @@ class FinetuningOptions(DeviceOptions, LabelledData):
 
     def recipe(self) -> "Recipe":
         """Returns the task's recipe with the values that these options override."""
-        from albert_tf.data.tasks.named import task_of
+        from albert_tf.data.tasks.registry import task_of
         from albert_tf.training.recipes import Recipe, recipe  # Imports all readers of checkpoints.
 
-        base = recipe(task_of(self).recipe(), self.model)
+        base = recipe(task_of(self).recipe_name(), self.model)
         if self.scale_steps and self.batch_size is not None:
             base = base.scaled(self.batch_size)
         if self.epochs is not None and self.steps is None:

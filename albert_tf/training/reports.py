@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from albert_tf.checkpoints import hub
 from albert_tf.config import AlbertConfig
-from albert_tf.data.tasks.base import Judged, Task
+from albert_tf.data.tasks.base import GradedPrediction, Task
 from albert_tf.files import read_json, sha256, written_atomically
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.card import CARD, in_cell, model_card
@@ -43,7 +43,7 @@ def write_predictions(
     Earlier ones in the folder are removed, since they may be another task's.
     """
     _clear(folder)
-    judged = task.judged(examples, predictions, config)
+    graded = task.grade(examples, predictions, config)
     classes = task.classes(config)
     lines = task.by_threshold(examples, predictions, config)
     is_regression = config.problem_type == "regression"
@@ -54,9 +54,9 @@ def write_predictions(
     if lines:
         charts.plot_by_threshold(lines, folder / SCORES)
     elif is_regression:
-        charts.plot_numbers(judged, folder / SCORES)
+        charts.plot_numbers(graded, folder / SCORES)
     with written_atomically(folder / MISTAKES, force=True) as path:
-        path.write_text(mistakes(judged, is_regression), encoding="utf-8")
+        path.write_text(mistakes(graded, is_regression), encoding="utf-8")
 
 
 def _clear(folder: Path) -> None:
@@ -64,20 +64,20 @@ def _clear(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def mistakes(judged: Sequence[Judged], is_regression: bool = False) -> str:
+def mistakes(graded: Sequence[GradedPrediction], is_regression: bool = False) -> str:
     """Returns the worst mistakes as Markdown: those of the highest confidence, or distance."""
     wrong = sorted(
-        (each for each in judged if not each.is_right), key=lambda each: -each.confidence
+        (each for each in graded if not each.is_right), key=lambda each: -each.confidence
     )
     if is_regression:
-        mean = sum(each.confidence for each in judged) / max(len(judged), 1)
+        mean = sum(each.confidence for each in graded) / max(len(graded), 1)
         measure, title = "distance", "# Largest errors"
-        first = f"The mean distance of {len(judged):,} predictions from their labels is {mean:.3g}."
+        first = f"The mean distance of {len(graded):,} predictions from their labels is {mean:.3g}."
     else:
         measure, title = "confidence", "# Mistakes"
-        first = f"{len(wrong):,} of {len(judged):,} predictions are wrong."
+        first = f"{len(wrong):,} of {len(graded):,} predictions are wrong."
         if not wrong:
-            first = f"None: all {len(judged):,} predictions are right."
+            first = f"None: all {len(graded):,} predictions are right."
     if not wrong:
         return "\n".join([title, "", first, ""])
     if len(wrong) > _MISTAKES:
@@ -92,7 +92,7 @@ def mistakes(judged: Sequence[Judged], is_regression: bool = False) -> str:
     return "\n".join([*lines, ""])
 
 
-def _shortened(text: str, around: Judged | None = None) -> str:
+def _shortened(text: str, around: GradedPrediction | None = None) -> str:
     """Returns text for a cell; of a long one the beginning, or the part around its answer."""
     answers = (around.expected, around.predicted) if around else ()
     places = (text.find(answer) for answer in answers if answer and len(text) > _LONGEST)

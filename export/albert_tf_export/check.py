@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.named import task_of
+from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 from albert_tf.files import WILDCARDS
@@ -716,7 +716,7 @@ def scored(
     )
     keras, exported = (task.scores(examples, each, config) for each in found)
     ours, theirs = (
-        [judged.predicted for judged in task.judged(examples, each, config)] for each in found
+        [graded.predicted for graded in task.grade(examples, each, config)] for each in found
     )
     metric = next(iter(keras))
     scores = Scores(

@@ -6,7 +6,7 @@ import datasets
 import pytest
 
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.named import task_of
+from albert_tf.data.tasks.registry import task_of
 from albert_tf.errors import UserError
 
 NAMES = {

@@ -9,21 +9,21 @@ from matplotlib.image import imread
 
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
-from albert_tf.data.tasks.base import ByThreshold, Judged
+from albert_tf.data.tasks.base import ByThreshold, GradedPrediction
 from albert_tf.data.tasks.classification import Classification
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training import charts, reports
 
-RIGHT = Judged("fine", "a", "a", 0.99, True)
+RIGHT = GradedPrediction("fine", "a", "a", 0.99, True)
 
 
 def wrong(text="bad", confidence=0.5, expected="a", predicted="b"):
-    return Judged(text, expected, predicted, confidence, False)
+    return GradedPrediction(text, expected, predicted, confidence, False)
 
 
 def test_the_most_confident_mistakes_come_first():
-    judged = [wrong("doubtful", 0.51), RIGHT, wrong("certain", 0.98), wrong("so so", 0.7)]
-    text = reports.mistakes(judged)
+    graded = [wrong("doubtful", 0.51), RIGHT, wrong("certain", 0.98), wrong("so so", 0.7)]
+    text = reports.mistakes(graded)
     assert "3 of 4 predictions are wrong.\n" in text
     assert [row.split(" | ")[3] for row in text.splitlines()[6:]] == [
         "certain |",
@@ -41,8 +41,10 @@ def test_fifty_mistakes_of_many():
 
 
 def test_a_number_is_not_wrong():
-    judged = [Judged(f"text {row}", "2", f"{2 + row}", float(row), row == 0) for row in range(3)]
-    text = reports.mistakes(judged, is_regression=True)
+    graded = [
+        GradedPrediction(f"text {row}", "2", f"{2 + row}", float(row), row == 0) for row in range(3)
+    ]
+    text = reports.mistakes(graded, is_regression=True)
     assert text.startswith(
         "# Largest errors\n\nThe mean distance of 3 predictions from their labels is 1.\n"
     )
@@ -108,8 +110,8 @@ def test_scores_by_threshold(tmp_path, drawn):
 
 
 def test_numbers_beside_their_labels(tmp_path, drawn):
-    judged = [wrong(expected="4", predicted="3.5"), wrong(expected="1e-3", predicted="-2")]
-    charts.plot_numbers(judged, tmp_path / "scores.png")
+    graded = [wrong(expected="4", predicted="3.5"), wrong(expected="1e-3", predicted="-2")]
+    charts.plot_numbers(graded, tmp_path / "scores.png")
     (axes,) = drawn[0].axes
     assert axes.collections[0].get_offsets().tolist() == [[4, 3.5], [0.001, -2]]
     assert axes.lines[0].get_xydata().tolist() == [[-2, -2], [4, 4]]

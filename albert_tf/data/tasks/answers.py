@@ -10,9 +10,8 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from albert_tf.data import hub
-from albert_tf.data.tasks.base import ByThreshold, Judged, Outputs, Task, names_of
-from albert_tf.data.tasks.question_rows import encode_questions
-from albert_tf.data.tasks.questions import Question, read_questions, trainable
+from albert_tf.data.tasks.base import ByThreshold, GradedPrediction, Outputs, Task, names_of
+from albert_tf.data.tasks.questions import Question, encode_questions, read_questions, trainable
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 from albert_tf.evaluation import squad
@@ -21,7 +20,7 @@ from albert_tf.text.encoding import EncodedSequence
 
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
-METRICS: Final = squad.Judgement._fields
+METRICS: Final = squad.AnswerScore._fields
 
 
 class Answers(NamedTuple):
@@ -29,20 +28,24 @@ class Answers(NamedTuple):
 
     Attributes:
         best: the best answers of different texts, best first, each with its `answer` and `score`.
-        odds: how far "no answer" is ahead, which a threshold is compared with: the difference of
-            the scores, or the logit of the original's head.
+        null_score: compared with the threshold: the score of "no answer" minus that of the best
+            answer, or the logit of the original's head.
     """
 
     best: Sequence[Mapping[str, Any]]
-    odds: float
+    null_score: float
 
     def text(self, threshold: float) -> str:
-        """Returns the best answer, or "" if the odds are above the threshold."""
-        return "" if self.odds > threshold or not self.best else self.best[0]["answer"]
+        """Returns the best answer, or "" if the null score is above the threshold."""
+        return "" if self.null_score > threshold or not self.best else self.best[0]["answer"]
 
     def confidence(self, threshold: float) -> float:
         """Returns the probability of `text`: among the best answers, or of no answer."""
-        return self.ranked()[0]["probability"] if self.text(threshold) else float(expit(self.odds))
+        return (
+            self.ranked()[0]["probability"]
+            if self.text(threshold)
+            else float(expit(self.null_score))
+        )
 
     def ranked(self) -> list[dict[str, Any]]:
         """Returns the best answers as nbest_predictions.json has them."""
@@ -89,7 +92,7 @@ class QuestionAnswering(Task[Question, Answers]):
         head = self.options.head or (ORIGINAL if some_impossible else TRANSFORMERS)
         return {"answerability": head == ORIGINAL, "thresholds": None}
 
-    def recipe(self) -> str:
+    def recipe_name(self) -> str:
         """Returns SQuAD 2.0's if a question has no answer, otherwise 1.1's."""
         has_impossible = any(example.is_impossible for example in self.examples("train"))
         return "squad2" if has_impossible else "squad"
@@ -166,7 +169,9 @@ class QuestionAnswering(Task[Question, Answers]):
             scores[f"best_{name}_threshold"] = float(thresholds[best])
         return scores
 
-    def tuned(self, examples: Sequence[Question], predictions: Sequence[Answers]) -> dict[str, Any]:
+    def fit_thresholds(
+        self, examples: Sequence[Question], predictions: Sequence[Answers]
+    ) -> dict[str, Any]:
         """Returns the threshold of the best F1, if some questions have no answer."""
         if not any(example.is_impossible for example in examples):
             return {}
@@ -184,13 +189,13 @@ class QuestionAnswering(Task[Question, Answers]):
             for name, (thresholds, means) in _curves(examples, predictions).items()
         ]
 
-    def judged(
+    def grade(
         self, examples: Sequence[Question], predictions: Sequence[Answers], config: Any
-    ) -> list[Judged]:
+    ) -> list[GradedPrediction]:
         threshold = self._threshold(examples, config)
         found = _scored(examples, predictions, threshold)
         return [
-            Judged(
+            GradedPrediction(
                 f"{example.question}\n{example.context}",
                 example.golds[0] if example.golds else "",
                 prediction.text(threshold),
@@ -215,7 +220,7 @@ class QuestionAnswering(Task[Question, Answers]):
         files = {
             "predictions": {name: each.text(threshold) for name, each in found.items()},
             "nbest_predictions": {name: each.ranked() for name, each in found.items()},
-            "null_odds": {name: each.odds for name, each in found.items()},
+            "null_odds": {name: each.null_score for name, each in found.items()},
         }
         for name, content in files.items():
             text = json.dumps(content, ensure_ascii=False, indent=1)
@@ -251,10 +256,10 @@ def _curves(
     examples: Sequence[Question], predictions: Sequence[Answers]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Returns thresholds and the mean at each, for each metric; see `squad.by_threshold`."""
-    odds = [each.odds for each in predictions]
+    null_score = [each.null_score for each in predictions]
     has_answer = [not example.is_impossible for example in examples]
     return {
-        name: squad.by_threshold(values.tolist(), odds, has_answer)
+        name: squad.by_threshold(values.tolist(), null_score, has_answer)
         for name, values in _scored(examples, predictions, math.inf).items()
     }
 

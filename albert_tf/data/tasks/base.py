@@ -23,7 +23,7 @@ _NAMES: Final = {"dev": ("dev", "validation", "valid", "val")}
 Outputs = Mapping[str, np.ndarray]  # a model's outputs for one row, without the batch's axis
 
 
-class Judged(NamedTuple):
+class GradedPrediction(NamedTuple):
     """A prediction beside its label, for people to read.
 
     Attributes:
@@ -140,9 +140,9 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns the texts that a vocabulary is trained on."""
 
     @abstractmethod
-    def judged(
+    def grade(
         self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any
-    ) -> list[Judged]:
+    ) -> list[GradedPrediction]:
         """Compares predictions with labels, for people to read."""
 
     def classes(self, config: Any) -> Sequence[str]:
@@ -154,7 +154,7 @@ class Task(ABC, Generic[Example, Prediction]):
     ) -> list[tuple[str, str]]:
         """Returns what a confusion matrix counts: expected and predicted names of `classes`."""
         return [
-            (each.expected, each.predicted) for each in self.judged(examples, predictions, config)
+            (each.expected, each.predicted) for each in self.grade(examples, predictions, config)
         ]
 
     def by_threshold(
@@ -163,7 +163,7 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns scores by threshold, one for each line of a chart; [] without thresholds."""
         return []
 
-    def tuned(
+    def fit_thresholds(
         self, examples: Sequence[Example], predictions: Sequence[Prediction]
     ) -> dict[str, Any]:
         """Returns fields of the configuration that dev decides, such as thresholds."""
@@ -173,7 +173,7 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns whether training reports the share of right labels beside the loss."""
         return True
 
-    def recipe(self) -> str:
+    def recipe_name(self) -> str:
         """Returns the name of the task's hyperparameters in `albert_tf.training.recipes`."""
         return self.options.task
 

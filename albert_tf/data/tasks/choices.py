@@ -3,29 +3,218 @@
 import json
 import logging
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
 from albert_tf.data import features
-from albert_tf.data.tasks.base import Judged, Outputs, Task
-from albert_tf.data.tasks.choice_files import RACE, SWAG, Example, read_choices
+from albert_tf.data.options import LabelledData
+from albert_tf.data.readers import Row, json_rows, made, read_rows
+from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.errors import UserError, listed, short_repr
 
+RACE: Final = "race"
+SWAG: Final = "swag"
+PARTS: Final = ("middle", "high")  # of RACE
+LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 EVEN: Final = 0.01  # a choice must exceed an equal share by this much to count as preferred
 # Most pieces of a question with its choice: `max_qa_length` of google-research/albert, run_race.py.
-MAX_QUESTION: Final = 128
+MAX_CHOICE_LENGTH: Final = 128
 # A blank in RACE's questions: the underscore, and the characters that the original makes one.
 _BLANK: Final = re.compile("[_\uff3f\ufe33\ufe34\ufe4d-\ufe4f]")
 logger = logging.getLogger(__name__)
 
 
-class Choices(Task[Example, np.ndarray]):
+class ChoiceExample(NamedTuple):
+    """A context, a question and choices; the label is the number of the right choice.
+
+    The context or the question may be empty. Each `part` of the data has a score.
+    """
+
+    context: str
+    question: str
+    choices: tuple[str, ...]
+    label: int | None
+    part: str
+    id: str
+    place: str = ""
+
+
+class Layout(NamedTuple):
+    """The columns of a file: one with a list of choices, or one for each choice."""
+
+    context: str
+    question: str
+    choices: tuple[str, ...]
+    label: str
+    id: str | None
+    part: str | None
+
+
+# The columns on Hugging Face's hub. RACE's own files are read into the same.
+_LAYOUTS: Final = {
+    RACE: Layout("article", "question", ("options",), "answer", "example_id", "part"),
+    SWAG: Layout("sent1", "sent2", tuple(f"ending{end}" for end in range(4)), "label", None, None),
+}
+
+
+def read_choices(path: Path, options: LabelledData, labelled: bool) -> list[ChoiceExample]:
+    """Reads a file of examples, or one of RACE's folders.
+
+    Args:
+        options: the task's name, RACE's part, and the columns.
+        labelled: whether rows must have a label.
+    Raises:
+        UserError: the file or one of its rows can't be read, or an id comes twice.
+    """
+    layout = _LAYOUTS.get(options.task) or Layout(
+        options.context_column or "context",
+        options.question_column or "question",
+        options.choices_columns,
+        options.label_column,
+        options.id_column or "id",
+        options.part_column,
+    )
+    named = (options.context_column, options.question_column, options.id_column)
+    columns = [name for name in (*named, options.part_column) if name is not None]
+    columns += [*layout.choices, *([layout.label] if labelled else [])]
+    parts = PARTS if options.part == "both" else (options.part,)
+
+    def example(row: Row) -> ChoiceExample:
+        row.require(columns)
+        return _example(row, layout, labelled)
+
+    if path.is_dir():
+        found = made(path, _articles(path, parts), example, options.skip_bad_rows)
+    else:
+        skip, dialect = options.skip_bad_rows, options.dialect
+        found = read_rows(path, columns, example, skip, dialect=dialect)
+    if options.task == RACE:
+        return _of_parts(found, parts)
+    _check_ids(found)
+    return found
+
+
+def _of_parts(examples: Sequence[ChoiceExample], parts: Sequence[str]) -> list[ChoiceExample]:
+    """Returns RACE's examples of the parts, with a number after each id of an article."""
+    numbers: Counter[str] = Counter()
+    found = []
+    for example in examples:
+        part = example.part or next(filter(example.id.startswith, PARTS), "")
+        numbers[example.id] += 1
+        if part in parts or not part:
+            number = numbers[example.id] - 1
+            found.append(example._replace(part=part, id=f"{example.id}-{number}"))
+    if not found:
+        raise UserError(
+            f"RACE's data must have questions of the part {', '.join(parts)}. "
+            f"Received: {len(examples)} questions of another."
+        )
+    return found
+
+
+def _example(row: Row, layout: Layout, labelled: bool) -> ChoiceExample:
+    context, question = row.optional_text(layout.context), row.optional_text(layout.question)
+    if not context and not question:
+        raise UserError(
+            f"A row must have a context or a question: {layout.context!r}, {layout.question!r}. "
+            f"Received: {row.place}, with {listed(map(repr, row.fields))}. Name their columns "
+            "with --context-column and --question-column."
+        )
+    choices = _choices(row, layout.choices)
+    label = row.text(layout.label) if labelled else row.optional_text(layout.label)
+    return ChoiceExample(
+        context,
+        question,
+        tuple(choices),
+        _number(label, len(choices), row.place) if label else None,
+        row.optional_text(layout.part),
+        row.optional_text(layout.id),
+        row.place,
+    )
+
+
+def _choices(row: Row, columns: Sequence[str]) -> list[str]:
+    """Returns the texts of a list, or of columns, of which the last ones may be empty."""
+    if len(columns) == 1:
+        choices = row.texts(columns[0])
+    else:
+        choices = [row.optional_text(name) for name in columns]
+        while choices and not choices[-1]:
+            choices.pop()
+    if len(choices) < 2:
+        raise UserError(
+            f"A row must have at least two choices. Received: {len(choices)}, {row.place}."
+        )
+    if "" in choices:
+        raise UserError(
+            f"Every choice must have a text. Received: none for choice {choices.index('')}, "
+            f"{row.place}. Choices are counted from 0."
+        )
+    return choices
+
+
+def _number(label: str, choices: int, place: str) -> int:
+    """Returns the choice that a label means: its number from 0, or its letter."""
+    written = label.strip()
+    number = int(written) if written.isdecimal() else -1
+    if len(written) == 1 and written in LETTERS:
+        number = LETTERS.index(written)
+    if not 0 <= number < choices:
+        raise UserError(
+            f"A label must be the number of a choice, from 0 to {choices - 1}, or its letter, from "
+            f"A. Received: {short_repr(label)}, {place}."
+        )
+    return number
+
+
+def _check_ids(examples: Sequence[ChoiceExample]) -> None:
+    first: dict[str, str] = {}
+    for example in examples:
+        if example.id and first.setdefault(example.id, example.place) != example.place:
+            raise UserError(
+                f"Every example must have an id of its own. Received: {short_repr(example.id)}, "
+                f"{first[example.id]} and {example.place}. Remove one, or name another column with "
+                "--id-column."
+            )
+
+
+def _articles(folder: Path, parts: Sequence[str]) -> Iterator[Row]:
+    """Yields RACE's questions in the columns of `Layout`: a file has an article and its questions.
+
+    Source: Lai et al., "RACE", arXiv 1704.04683; its download.
+    """
+    for part in parts:
+        paths = sorted((folder / part).glob("*.txt"))
+        if not paths:
+            raise UserError(
+                f"RACE must have .txt files in train/{part} and dev/{part}. Received: "
+                f"{folder / part}, which has none. Choose the part there is with --part."
+            )
+        for path in paths:
+            for line, fields in json_rows(path):
+                row = Row(f"{path}, line {line}", fields)
+                shared = {"article": row.optional_text("article"), "part": part}
+                shared["example_id"] = row.optional_text("id") or path.name
+                questions, options = row.items("questions"), row.items("options")
+                answers = row.items("answers") if "answers" in fields else [None] * len(questions)
+                if not len(questions) == len(options) == len(answers):
+                    raise UserError(
+                        "An article must have as many options and answers as questions. Received: "
+                        f"{row.place}, {len(questions)}, {len(options)} and {len(answers)}."
+                    )
+                for asked in zip(questions, options, answers, strict=True):
+                    each = dict(zip(("question", "options", "answer"), asked, strict=True))
+                    yield Row(row.place, {**shared, **each})
+
+
+class Choices(Task[ChoiceExample, np.ndarray]):
     """One of several choices. A prediction is float `[C]`: the probability of each choice."""
 
     model = "AlbertForMultipleChoice"
@@ -38,18 +227,18 @@ class Choices(Task[Example, np.ndarray]):
         is_swag = self.options.task == SWAG and self.options.data.is_dir()
         return super().files("val" if is_swag and part == "dev" else part)
 
-    def read(self, path: Path, labelled: bool = True) -> list[Example]:
+    def read(self, path: Path, labelled: bool = True) -> list[ChoiceExample]:
         return read_choices(path, self.options, labelled)
 
-    def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
+    def config_fields(self, train: Sequence[ChoiceExample]) -> dict[str, Any]:
         """Returns the defaults: a model of choices has no names of classes."""
         return {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
 
-    def check(self, examples: Sequence[Example], config: Any) -> None:
+    def check(self, examples: Sequence[ChoiceExample], config: Any) -> None:
         """Does nothing: labels are numbers of an example's own choices, which `read` checks."""
 
     def encode(
-        self, examples: Sequence[Example], tokenizer: Any, config: Any, max_length: int
+        self, examples: Sequence[ChoiceExample], tokenizer: Any, config: Any, max_length: int
     ) -> Rows:
         labels = [example.label for example in examples if example.label is not None]
         return choice_rows(
@@ -61,7 +250,7 @@ class Choices(Task[Example, np.ndarray]):
         )
 
     def predictions(
-        self, examples: Sequence[Example], rows: Rows, outputs: Sequence[Outputs], config: Any
+        self, examples: Sequence[ChoiceExample], rows: Rows, outputs: Sequence[Outputs], config: Any
     ) -> list[np.ndarray]:
         return [
             softmax(output["logits"][: len(example.choices)])
@@ -69,7 +258,7 @@ class Choices(Task[Example, np.ndarray]):
         ]
 
     def scores(
-        self, examples: Sequence[Example], predictions: Sequence[np.ndarray], config: Any
+        self, examples: Sequence[ChoiceExample], predictions: Sequence[np.ndarray], config: Any
     ) -> dict[str, float]:
         """Returns `accuracy`, and where there are parts `accuracy_PART` of each.
 
@@ -87,7 +276,7 @@ class Choices(Task[Example, np.ndarray]):
     def write(
         self,
         folder: Path,
-        examples: Sequence[Example],
+        examples: Sequence[ChoiceExample],
         predictions: Sequence[np.ndarray],
         config: Any,
     ) -> None:
@@ -95,28 +284,28 @@ class Choices(Task[Example, np.ndarray]):
         with (folder / "predictions.jsonl").open("w", encoding="utf-8") as file:
             for example, found in zip(examples, predictions, strict=True):
                 key = {"id": example.id} if example.id else {"place": example.place}
-                odds = [round(float(each), 6) for each in found]
-                line = {**key, "chosen": int(found.argmax()), "probabilities": odds}
+                probabilities = [round(float(each), 6) for each in found]
+                line = {**key, "chosen": int(found.argmax()), "probabilities": probabilities}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
-    def judged(
-        self, examples: Sequence[Example], predictions: Sequence[np.ndarray], config: Any
-    ) -> list[Judged]:
-        return list(map(_judged, examples, predictions))
+    def grade(
+        self, examples: Sequence[ChoiceExample], predictions: Sequence[np.ndarray], config: Any
+    ) -> list[GradedPrediction]:
+        return list(map(_grade, examples, predictions))
 
-    def texts(self, example: Example) -> Iterable[str]:
+    def texts(self, example: ChoiceExample) -> Iterable[str]:
         return (text for text in (example.context, example.question, *example.choices) if text)
 
-    def groups(self, examples: Sequence[Example]) -> Sequence[Any] | None:
+    def groups(self, examples: Sequence[ChoiceExample]) -> Sequence[Any] | None:
         """Returns the contexts where questions share one."""
         contexts = [example.context or example.question for example in examples]
         return contexts if len(set(contexts)) < len(contexts) else None
 
 
-def _judged(example: Example, probabilities: np.ndarray) -> Judged:
+def _grade(example: ChoiceExample, probabilities: np.ndarray) -> GradedPrediction:
     best, label = int(probabilities.argmax()), example.label
     context = [text for text in (example.context, example.question) if text]
-    return Judged(
+    return GradedPrediction(
         "\n".join([*context, *(f"- {choice}" for choice in example.choices)]),
         "" if label is None else example.choices[label],
         example.choices[best],
@@ -134,8 +323,8 @@ def choice_rows(
 ) -> Rows:
     """Returns rows `[C, T]` of pairs `[CLS] context [SEP] question and choice [SEP]`.
 
-    A second segment has its last `MAX_QUESTION` pieces at most, or as many as fit; the first gets
-    the rest of the window, and loses its end.
+    A second segment has its last `MAX_CHOICE_LENGTH` tokens at most, or as many as fit; the first
+    gets the rest of the window, and loses its end.
 
     Args:
         pairs: for each example the first segment, and the second one of each choice.
@@ -143,7 +332,7 @@ def choice_rows(
         places: of the examples, for a warning.
     Source: google-research/albert, race_utils.py, `convert_single_example`.
     """
-    most = min(MAX_QUESTION, max_length - tokenizer.num_special_tokens_to_add(pair=True))
+    most = min(MAX_CHOICE_LENGTH, max_length - tokenizer.num_special_tokens_to_add(pair=True))
     texts = dict.fromkeys(first for first, _ in pairs)  # RACE's articles have many questions
     firsts = dict(zip(texts, _pieces(list(texts), tokenizer), strict=True))
     seconds = iter(_pieces([text for _, each in pairs for text in each], tokenizer))
@@ -161,7 +350,7 @@ def choice_rows(
             "%d of %d examples have a question with a choice of more than %d pieces, which lose "
             "their beginnings%s. A larger max_length takes up to %d pieces.",
             *(len(cut), len(pairs), most),
-            *(f"; the first: {places[cut[0]]}" if places else "", MAX_QUESTION),
+            *(f"; the first: {places[cut[0]]}" if places else "", MAX_CHOICE_LENGTH),
         )
     return Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
 

@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 from albert_tf.data import hub
 from albert_tf.data.readers import Example, Row, read_examples
-from albert_tf.data.tasks.base import Judged, Outputs, Task, find_file
+from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, find_file
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed, short_repr
@@ -132,12 +132,12 @@ class Classification(Task[Example, Any]):
             return scores
         return scores | one_class(chosen.tolist(), labels.tolist())
 
-    def judged(
+    def grade(
         self, examples: Sequence[Example], predictions: Sequence[np.ndarray], config: Any
-    ) -> list[Judged]:
+    ) -> list[GradedPrediction]:
         labels = self._labels(examples, config)
         texts = ["\n".join(self.texts(example)) for example in examples]
-        judge = _judged_number if self._is_regression else partial(_judged_class, config.labels)
+        judge = _grade_number if self._is_regression else partial(_grade_class, config.labels)
         return list(map(judge, texts, labels, predictions))
 
     def classes(self, config: Any) -> Sequence[str]:
@@ -204,9 +204,9 @@ class Classification(Task[Example, Any]):
         except ValueError as error:  # no words
             raise UserError(f"A baseline needs words. Received: {error}.") from error
         model = LogisticRegression(C=10, max_iter=1000).fit(known, self._labels(train, config))
-        odds = np.zeros((len(dev), len(config.labels)))
-        odds[:, model.classes_] = model.predict_proba(words.transform(asked))
-        return self.scores(dev, list(odds), config)
+        probabilities = np.zeros((len(dev), len(config.labels)))
+        probabilities[:, model.classes_] = model.predict_proba(words.transform(asked))
+        return self.scores(dev, list(probabilities), config)
 
     def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
         labels = [example.label for example in examples]
@@ -263,17 +263,17 @@ class Classification(Task[Example, Any]):
         )
 
 
-def _judged_class(
+def _grade_class(
     names: Sequence[str], text: str, label: float, probabilities: np.ndarray
-) -> Judged:
+) -> GradedPrediction:
     best = int(probabilities.argmax())
     confidence = float(probabilities[best])
-    return Judged(text, names[int(label)], names[best], confidence, best == label)
+    return GradedPrediction(text, names[int(label)], names[best], confidence, best == label)
 
 
-def _judged_number(text: str, label: float, prediction: np.ndarray) -> Judged:
+def _grade_number(text: str, label: float, prediction: np.ndarray) -> GradedPrediction:
     distance = abs(float(prediction[0]) - label)
-    return Judged(text, f"{label:g}", f"{prediction[0]:.3g}", distance, distance == 0)
+    return GradedPrediction(text, f"{label:g}", f"{prediction[0]:.3g}", distance, distance == 0)
 
 
 def encode_texts(

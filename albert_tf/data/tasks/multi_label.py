@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit
 
 from albert_tf.data.readers import Example, Row
-from albert_tf.data.tasks.base import ByThreshold, Judged, Outputs, Task
+from albert_tf.data.tasks.base import ByThreshold, GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.classification import Classification, one_class, sorted_labels
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed, short_repr
@@ -63,8 +63,8 @@ class MultiLabel(Classification):
     def predictions(
         self, examples: Sequence[Example], rows: Rows, outputs: Sequence[Outputs], config: Any
     ) -> list[dict[str, float]]:
-        odds = [expit(row["logits"]).tolist() for row in outputs]
-        return [dict(zip(config.labels, each, strict=True)) for each in odds]
+        probabilities = [expit(row["logits"]).tolist() for row in outputs]
+        return [dict(zip(config.labels, each, strict=True)) for each in probabilities]
 
     def scores(
         self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
@@ -73,12 +73,14 @@ class MultiLabel(Classification):
         from albert_tf.evaluation import metrics
 
         labels = np.array(self._labels(examples, config))
-        odds = _array(predictions)
-        chosen = odds >= np.array(config.label_thresholds)
-        scores = metrics.evaluate_labels(labels, odds, chosen)
+        probabilities = _array(predictions)
+        chosen = probabilities >= np.array(config.label_thresholds)
+        scores = metrics.evaluate_labels(labels, probabilities, chosen)
         return scores | one_class(list(map(tuple, chosen)), list(map(tuple, labels)))
 
-    def tuned(self, examples: Sequence[Example], predictions: Sequence[Any]) -> dict[str, Any]:
+    def fit_thresholds(
+        self, examples: Sequence[Example], predictions: Sequence[Any]
+    ) -> dict[str, Any]:
         """Returns the threshold of each label with the best F1; 0.5 for labels not in dev."""
         curves = _curves(examples, predictions)
         return {"thresholds": tuple(_best(*curve) for curve in curves.values())}
@@ -95,20 +97,24 @@ class MultiLabel(Classification):
             if len(thresholds)
         ]
 
-    def judged(
+    def grade(
         self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
-    ) -> list[Judged]:
+    ) -> list[GradedPrediction]:
         return [
-            self._judged(example, odds, config)
-            for example, odds in zip(examples, predictions, strict=True)
+            self._grade(example, probabilities, config)
+            for example, probabilities in zip(examples, predictions, strict=True)
         ]
 
-    def _judged(self, example: Example, odds: Mapping[str, float], config: Any) -> Judged:
-        found, expected = chosen_labels(odds, config), sorted(example.label or ())
-        sure = min(value if name in found else 1 - value for name, value in odds.items())
+    def _grade(
+        self, example: Example, probabilities: Mapping[str, float], config: Any
+    ) -> GradedPrediction:
+        found, expected = chosen_labels(probabilities, config), sorted(example.label or ())
+        sure = min(value if name in found else 1 - value for name, value in probabilities.items())
         written = [", ".join(names) or "no label" for names in (expected, found)]
         is_right = set(expected) == set(found)
-        return Judged("\n".join(self.texts(example)), written[0], written[1], sure, is_right)
+        return GradedPrediction(
+            "\n".join(self.texts(example)), written[0], written[1], sure, is_right
+        )
 
     def classes(self, config: Any) -> Sequence[str]:
         return ()
@@ -122,9 +128,9 @@ class MultiLabel(Classification):
     ) -> None:
         """Writes a line of JSON for each example, since a label may have any character."""
         with (folder / "predictions.jsonl").open("w", encoding="utf-8") as file:
-            for index, odds in enumerate(predictions):
-                labels = chosen_labels(odds, config)
-                row = {"index": index, "labels": labels, "probabilities": odds}
+            for index, probabilities in enumerate(predictions):
+                labels = chosen_labels(probabilities, config)
+                row = {"index": index, "labels": labels, "probabilities": probabilities}
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
     def has_accuracy(self, config: Any) -> bool:
@@ -140,9 +146,9 @@ class MultiLabel(Classification):
         return [_several(each, config.label2id) for each in examples if each.label is not None]
 
 
-def chosen_labels(odds: Mapping[str, float], config: Any) -> list[str]:
+def chosen_labels(probabilities: Mapping[str, float], config: Any) -> list[str]:
     """Returns the labels whose probability reaches their threshold, in the model's order."""
-    pairs = zip(odds.items(), config.label_thresholds, strict=True)
+    pairs = zip(probabilities.items(), config.label_thresholds, strict=True)
     return [name for (name, value), threshold in pairs if value >= threshold]
 
 
@@ -159,7 +165,7 @@ def _several(example: Example, ids: Mapping[str, int]) -> np.ndarray:
 
 
 def _array(predictions: Sequence[Any]) -> np.ndarray:
-    return np.array([list(odds.values()) for odds in predictions])
+    return np.array([list(probabilities.values()) for probabilities in predictions])
 
 
 def _curves(
@@ -172,12 +178,12 @@ def _curves(
     from sklearn import metrics
 
     curves = {}
-    for name, odds in zip(predictions[0], _array(predictions).T, strict=True):
+    for name, probabilities in zip(predictions[0], _array(predictions).T, strict=True):
         truths = np.array([name in (example.label or ()) for example in examples])
         if not truths.any():
             curves[name] = (np.array([]), np.array([]))
             continue
-        precision, recall, found = metrics.precision_recall_curve(truths, odds)
+        precision, recall, found = metrics.precision_recall_curve(truths, probabilities)
         total = np.maximum(precision + recall, 1e-12)
         between = (found + np.concatenate(([0.0], found[:-1]))) / 2
         curves[name] = (between, (2 * precision * recall / total)[:-1])

@@ -11,14 +11,15 @@ from scipy.special import softmax
 
 from albert_tf.data import conll, hub
 from albert_tf.data.readers import Row, read_rows
-from albert_tf.data.tasks.base import Judged, Outputs, Task
+from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.classification import one_class
-from albert_tf.data.tasks.rows import Rows
-from albert_tf.data.tasks.word_rows import NO_WORD, encode_words
+from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.evaluation.entities import OUTSIDE, broken, entities, entity_scores, parsed
+from albert_tf.text.encoding import default_stride, special_count, windows
 
 PREDICTIONS: Final = "predictions.conll"
+NO_WORD: Final = -1  # at a position that decides no word's tag
 _WORDS: Final = (conll.WORDS, "tokens")  # names of JSONL's columns
 _TAGS: Final = (conll.TAGS, "ner_tags")
 logger = logging.getLogger(__name__)
@@ -108,13 +109,13 @@ class Tagging(Task[Sentence, Tagged]):
         found = [Tagged([outside] * len(each.words), [1.0] * len(each.words)) for each in examples]
         for sentence, words, output in zip(rows.examples, rows.details, outputs, strict=True):
             tagged = found[sentence]
-            for word, odds in zip(
+            for word, probabilities in zip(
                 words[words != NO_WORD],
                 softmax(output["logits"][np.flatnonzero(words != NO_WORD)], axis=-1),
                 strict=True,
             ):
-                tagged.tags[word] = names[odds.argmax()]
-                tagged.probabilities[word] = float(odds.max())
+                tagged.tags[word] = names[probabilities.argmax()]
+                tagged.probabilities[word] = float(probabilities.max())
         return found
 
     def scores(
@@ -147,9 +148,9 @@ class Tagging(Task[Sentence, Tagged]):
     def labels(self, example: Sentence) -> Sequence[str]:
         return tuple(map(str, example.tags or ()))
 
-    def judged(
+    def grade(
         self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: Any
-    ) -> list[Judged]:
+    ) -> list[GradedPrediction]:
         """Compares each sentence's entities, or its tags where they have no entities."""
         known = parsed(config.labels)
 
@@ -158,7 +159,7 @@ class Tagging(Task[Sentence, Tagged]):
             return ", ".join(f"{' '.join(words[a:b])} ({kind})" for kind, a, b in found)
 
         return [
-            Judged(
+            GradedPrediction(
                 " ".join(example.words),
                 entities_of(example.words, tags),
                 entities_of(example.words, found.tags),
@@ -254,3 +255,78 @@ def _number(example: Sentence, word: int, numbers: dict[str, int]) -> int:
         f"for the word {short_repr(example.words[word])}, number {word + 1} of the sentence at "
         f"{example.place}."
     )
+
+
+def encode_words(
+    words: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[int]] | None,
+    tokenizer: Any,
+    max_length: int,
+) -> Rows:
+    """Returns the rows of sentences: a sentence that is too long is several windows.
+
+    A word's first piece has its label; all others have -100. Where windows overlap, the one in
+    which the piece is farthest from the edges has the label. `Rows.details` has for each position
+    the word whose label it has, or `NO_WORD`.
+
+    Args:
+        words: the words of each sentence.
+        labels: the number of each word's tag, or None.
+        max_length: maximum number of pieces in a row.
+    """
+    whole = tokenizer(
+        [list(each) for each in words],
+        is_split_into_words=True,
+        add_special_tokens=False,
+        truncation=False,
+        split_special_tokens=True,
+        verbose=False,
+    )
+    size = max_length - special_count(False)
+    stride = default_stride(max_length)
+    ids, details, samples = [], [], []
+    for sample, pieces in enumerate(whole["input_ids"]):
+        spans = list(windows(len(pieces), size, stride))
+        firsts = _first_pieces(np.array(whole.word_ids(sample), int))
+        best = _best_window(spans, len(pieces))
+        for number, (start, end) in enumerate(spans):
+            decided = np.where(best[start:end] == number, firsts[start:end], NO_WORD)
+            details.append(np.pad(decided, 1, constant_values=NO_WORD))
+            ids.append([tokenizer.cls_token_id, *pieces[start:end], tokenizer.sep_token_id])
+            samples.append(sample)
+    _count_words_without_pieces(words, details)
+    targets = {}
+    if labels is not None:
+        known = [np.array([*labels[sample], IGNORED]) for sample in samples]  # at NO_WORD: the last
+        targets["labels"] = [tags[row] for tags, row in zip(known, details, strict=True)]
+    arrays = {"input_ids": ids, "token_type_ids": [[0] * len(row) for row in ids]}
+    return Rows(arrays, targets, tokenizer.pad_token_id, samples, tags=True, details=details)
+
+
+def _first_pieces(words: np.ndarray) -> np.ndarray:
+    """Returns for each piece its word, or `NO_WORD` if it isn't the word's first."""
+    return np.where(np.diff(words, prepend=NO_WORD) != 0, words, NO_WORD)
+
+
+def _best_window(spans: Sequence[tuple[int, int]], length: int) -> np.ndarray:
+    """Returns for each piece the window in which its shorter context is the longest."""
+    context = np.full((len(spans), length), -1)
+    for number, (start, end) in enumerate(spans):
+        pieces = np.arange(start, end)
+        before = pieces - start if start else length  # nothing is cut off at the text's ends
+        after = end - 1 - pieces if end < length else length
+        context[number, start:end] = np.minimum(before, after)
+    return context.argmax(axis=0)
+
+
+def _count_words_without_pieces(
+    words: Sequence[Sequence[str]], details: Sequence[np.ndarray]
+) -> None:
+    count = sum(map(len, words)) - sum(int((row != NO_WORD).sum()) for row in details)
+    if count:
+        logger.warning(
+            "%d words have no pieces (control characters, for example): they don't train, and are "
+            "tagged %s.",
+            count,
+            OUTSIDE,
+        )

@@ -8,8 +8,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.answers import Answers, QuestionAnswering
-from albert_tf.data.tasks.question_rows import encode_questions
-from albert_tf.data.tasks.questions import Question, find_answer
+from albert_tf.data.tasks.questions import Question, encode_questions, find_answer
 from albert_tf.errors import UserError
 
 CONTEXT = "The old library on a hill in 1999, sold 20,000 books at 7:45 for £3.50 (or €4)."
@@ -125,7 +124,7 @@ def test_the_best_answers_of_all_windows(tiny_tokenizer):
     (found,) = task().predictions(questions, rows, outputs(rows, SHORT, peaks), SHORT)
     assert [each["answer"] for each in found.best[:2]] == ["books", "1999"]
     assert [each["score"] for each in found.best[:2]] == [14.0, 10.0]
-    assert found.odds == -14.0  # [CLS] has 0
+    assert found.null_score == -14.0  # [CLS] has 0
     assert len(found.best) == 20
     (few,) = task(n_best=2).predictions(questions, rows, outputs(rows, SHORT, peaks), SHORT)
     assert few.best == found.best[:2]
@@ -147,7 +146,7 @@ def test_the_beam_of_the_original_head(tiny_tokenizer):
         for at in first
     ]
     (answers,) = task().predictions(questions, rows, found, HEAD)
-    assert answers.odds == -2.0
+    assert answers.null_score == -2.0
     assert answers.best[0]["score"] == pytest.approx(math.log(0.125))
 
 
@@ -171,11 +170,11 @@ def test_scores_of_squad_2():
     assert scores["has_answer_f1"] == scores["has_answer_exact_match"] == 0.0
     assert scores["best_f1"] == scores["best_exact_match"] == 75.0
     assert scores["best_f1_threshold"] == 1.0
-    tuned = squad.tuned(examples, found)
+    tuned = squad.fit_thresholds(examples, found)
     assert tuned == {"thresholds": (1.0,)}
     at_best = squad.scores(examples, found, HEAD.replace(**tuned))
     assert at_best["f1"] == 75.0 and at_best["no_answer_f1"] == 100.0
-    assert squad.tuned(examples[:2], found[:2]) == {}
+    assert squad.fit_thresholds(examples[:2], found[:2]) == {}
     f1, exact = squad.by_threshold(examples, found, HEAD)
     assert (f1.score, exact.score) == ("f1", "exact_match") and f1.chosen == 0
     assert f1.thresholds[1:] == [1, 2, 3, 4] and f1.scores == [0.5, 0.75, 0.5, 0.75, 0.5]
@@ -185,11 +184,11 @@ def test_scores_of_squad_2():
 def test_what_people_read():
     examples = [question("books"), NONE]
     best = [{"answer": "books", "score": 2.0}, {"answer": "hill", "score": 1.0}]
-    right, wrong = task().judged(examples, [Answers(best, -1.0), Answers(best, -3.0)], HEAD)
+    right, wrong = task().grade(examples, [Answers(best, -1.0), Answers(best, -3.0)], HEAD)
     assert right[:3] == (f"what was sold?\n{CONTEXT}", "books", "books") and right.is_right
     assert right.confidence == pytest.approx(1 / (1 + math.exp(-1)))
     assert wrong[1:3] == ("", "books") and not wrong.is_right
-    (none,) = task().judged([NONE], [Answers(best, 3.0)], HEAD)
+    (none,) = task().grade([NONE], [Answers(best, 3.0)], HEAD)
     assert none[2:] == ("", pytest.approx(1 / (1 + math.exp(-3))), True)
 
 
@@ -285,4 +284,4 @@ def test_options_of_squad_are_refused_for_other_tasks():
 def test_the_data_choose_the_row_of_the_table(monkeypatch):
     for questions, name in (([question("books")], "squad"), ([question("books"), NONE], "squad2")):
         monkeypatch.setattr(QuestionAnswering, "examples", lambda *_, found=questions: found)
-        assert task().recipe() == name
+        assert task().recipe_name() == name

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.choices import MAX_QUESTION, Choices, choice_rows
+from albert_tf.data.tasks.choices import MAX_CHOICE_LENGTH, Choices, choice_rows
 from albert_tf.errors import UserError
 
 ROW = {"context": "She rang.", "question": "Why.", "choices": ["It is late.", "Bread."], "label": 0}
@@ -181,7 +181,7 @@ def test_long_texts(tiny_tokenizer, length, caplog):
     segments = [(context, ["people.", f"{question} lights"]), (context, ["people.", "days."])]
     rows = choice_rows(segments, [0, 1], tiny_tokenizer, length, ["line 1", "line 2"])
     assert rows.lengths.tolist() == [length] * 2
-    most = min(MAX_QUESTION, length - 3)
+    most = min(MAX_CHOICE_LENGTH, length - 3)
     assert rows.arrays["token_type_ids"][0].sum(axis=1)[1] == most + 1
     assert decoded(rows, tiny_tokenizer, 0)[1].endswith("square lights[SEP]")
     assert (
@@ -223,7 +223,7 @@ def test_predictions_are_written_and_judged(tmp_path):
         {"id": "q1", "chosen": 1, "probabilities": [0.25, 0.75]},
         {"place": f"{path}, line 2", "chosen": 0, "probabilities": [0.875, 0.125]},
     ]
-    wrong, right = task(path).judged(examples, predictions, None)
+    wrong, right = task(path).grade(examples, predictions, None)
     assert wrong == (
         "She rang.\nWhy.\n- It is late.\n- Bread.",
         "It is late.",

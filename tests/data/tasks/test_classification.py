@@ -7,7 +7,7 @@ import albert_tf.assets
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
-from albert_tf.data.tasks.base import Judged, find_file
+from albert_tf.data.tasks.base import GradedPrediction, find_file
 from albert_tf.data.tasks.classification import ONE_CLASS, Classification
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError
@@ -283,9 +283,9 @@ def test_classes_are_judged():
     examples = [Example("a", "b", "1"), Example("c", "d", "0")]
     config = AlbertConfig(**mrpc.config_fields(examples))
     found = [np.array([0.25, 0.75]), np.array([0.375, 0.625])]
-    assert mrpc.judged(examples, found, config) == [
-        Judged("a\nb", "equivalent", "equivalent", 0.75, True),
-        Judged("c\nd", "not_equivalent", "equivalent", 0.625, False),
+    assert mrpc.grade(examples, found, config) == [
+        GradedPrediction("a\nb", "equivalent", "equivalent", 0.75, True),
+        GradedPrediction("c\nd", "not_equivalent", "equivalent", 0.625, False),
     ]
     assert mrpc.classes(config) == ("not_equivalent", "equivalent")
 
@@ -295,8 +295,8 @@ def test_numbers_are_judged_by_their_distance():
     examples = [Example("a", None, "4"), Example("b", None, "2.5")]
     config = AlbertConfig(**stars.config_fields(examples))
     found = [np.array([3.5]), np.array([2.5])]
-    assert stars.judged(examples, found, config) == [
-        Judged("a", "4", "3.5", 0.5, False),
-        Judged("b", "2.5", "2.5", 0.0, True),
+    assert stars.grade(examples, found, config) == [
+        GradedPrediction("a", "4", "3.5", 0.5, False),
+        GradedPrediction("b", "2.5", "2.5", 0.0, True),
     ]
     assert stars.classes(config) == ()

@@ -8,7 +8,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import EvaluationOptions, LabelledData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.classification import ONE_CLASS, Classification
-from albert_tf.data.tasks.named import check_training_data, task_of
+from albert_tf.data.tasks.registry import check_training_data, task_of
 from albert_tf.errors import UserError
 
 NAMES = ("long", "sad", "warm")
@@ -113,16 +113,16 @@ def test_scores_by_hand():
     assert scores["micro_f1"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 1))
     assert scores["macro_f1"] == pytest.approx((4 / 5 + 2 / 3 + 0) / 3)
     assert scores["mean_average_precision"] == pytest.approx(1)
-    chosen = config(**task().tuned(given, found))
+    chosen = config(**task().fit_thresholds(given, found))
     assert chosen.thresholds == pytest.approx((0.65, 0.35, 0.5))
     assert task().scores(given, found, chosen)["micro_f1"] == 1
     (curve, other) = task().by_threshold(given, found, chosen)
     assert (curve.chosen, max(curve.scores), len(curve.thresholds)) == (chosen.thresholds[0], 1, 4)
     assert other.score == "F1 of sad"
-    judged = task().judged(given, found, chosen)
-    assert [each.is_right for each in judged] == [True] * 4
-    assert (judged[2].expected, judged[3].predicted) == ("long, sad", "no label")
-    assert judged[0].confidence == pytest.approx(0.8)
+    graded = task().grade(given, found, chosen)
+    assert [each.is_right for each in graded] == [True] * 4
+    assert (graded[2].expected, graded[3].predicted) == ("long, sad", "no label")
+    assert graded[0].confidence == pytest.approx(0.8)
 
 
 @pytest.mark.filterwarnings("error")
@@ -132,7 +132,7 @@ def test_the_same_labels_for_all_texts_are_said(probability):
     assert task().scores(examples(("long",), ()), found, config())[ONE_CLASS] == 1
     scores = task().scores(examples((), ()), found, config())  # no label at all
     assert scores == {"micro_f1": 0, "macro_f1": 0, "mean_average_precision": 0}
-    assert task().tuned(examples(()), found[:1]) == {"thresholds": (0.5, 0.5, 0.5)}
+    assert task().fit_thresholds(examples(()), found[:1]) == {"thresholds": (0.5, 0.5, 0.5)}
 
 
 def test_rows_have_a_float_for_each_label(tiny_tokenizer):

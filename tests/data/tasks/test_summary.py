@@ -4,7 +4,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.named import task_of
+from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.summary import in_lines, is_unbalanced, shares, summary
 from albert_tf.errors import UserError
 

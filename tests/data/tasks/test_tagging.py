@@ -9,8 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.rows import IGNORED
-from albert_tf.data.tasks.tagging import Sentence, Tagged, Tagging
-from albert_tf.data.tasks.word_rows import NO_WORD, encode_words
+from albert_tf.data.tasks.tagging import NO_WORD, Sentence, Tagged, Tagging, encode_words
 from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -249,12 +248,12 @@ def test_predictions_and_scores(tokenizer, caplog):
     assert found.probabilities[1] == 1.0
     assert found.probabilities[0] == pytest.approx(np.exp(9) / (np.exp(9) + 2))
     assert set(task.scores(examples, [found], config).values()) == {1.0}
-    (judged,) = task.judged(examples, [found], config)
-    assert judged.is_right
-    assert judged.predicted == "Anna (PER), square (LOC)"
+    (graded,) = task.grade(examples, [found], config)
+    assert graded.is_right
+    assert graded.predicted == "Anna (PER), square (LOC)"
     alike = [Tagged(["O"] * 6, [0.5] * 6)]
     assert task.scores(examples, alike, config)[ONE_CLASS] == 1.0
-    assert task.judged(examples, alike, config)[0].predicted == ""
+    assert task.grade(examples, alike, config)[0].predicted == ""
     assert set(task.classes(config)) == {"O", "PER", "LOC"}
     kinds = task.pairs(examples, alike, config)
     assert ("PER", "O") in kinds and {predicted for _, predicted in kinds} == {"O"}
