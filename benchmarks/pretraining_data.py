@@ -42,9 +42,8 @@ from albert_tf.data.pretraining.masking import as_rows, mask
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
 from albert_tf.data.pretraining.pairs import make_pairs, swapped
 from albert_tf.data.pretraining.records import encode, encode_rows, frame
-from albert_tf.text.normalization import Normalization
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import bake_file
+from albert_tf.text.vocabulary import Normalization, bake_file
 
 MEGABYTE = 10**6
 

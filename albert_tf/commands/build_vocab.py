@@ -130,8 +130,8 @@ def _keep_accents(drawn: list[Any], options: OPTIONS, turkish_i: bool) -> bool:
     """Decides whether accents stay; prints what dropping them and lower-casing take away."""
     from collections import Counter
 
-    from albert_tf.text.normalization import Normalization
     from albert_tf.text.scripts import loss, words
+    from albert_tf.text.vocabulary import Normalization
 
     counts: Counter[str] = Counter()
     for passage in drawn:

@@ -1,16 +1,41 @@
-"""Adds pieces to a tokenizer's vocabulary, which stays true in every runtime."""
+"""Adds tokens to the vocabulary file itself, so that every runtime knows them."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from albert_tf.checkpoints.finder import (
+    ADDED_TOKENS,
+    SPECIAL_TOKENS_MAP,
+    TOKENIZER_CONFIG,
+    TOKENIZER_JSON,
+)
 from albert_tf.errors import UserError, short_repr
-from albert_tf.text.tokenizer_files import ADDITIONAL, AddedToken
 
+# transformers' names of special tokens besides the model's own.
+ADDITIONAL: Final = ("additional_special_tokens", "extra_special_tokens")
 SPACE: Final = "▁"  # SentencePiece's space, which begins a word.
 _READ: Final = ("cls", "sep", "mask", "pad", "unk")  # special tokens of rows and texts
 _SEARCHES: Final = ("lstrip", "rstrip", "single_word")  # ways in which no vocabulary is searched
 logger = logging.getLogger(__name__)
+
+
+class AddedToken(NamedTuple):
+    """A token that transformers keeps beside a vocabulary.
+
+    Attributes:
+        number: its id; None where a file names it alone, so that it comes after all others.
+        file: the file that names it.
+        is_special: whether decoding can skip it.
+        options: what transformers says of how texts are searched for it.
+    """
+
+    content: str
+    number: int | None
+    file: str
+    is_special: bool
+    options: Mapping[str, Any]
 
 
 def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = False) -> int:
@@ -88,6 +113,60 @@ def restore_tokens(tokenizer: Any, stored: Sequence[AddedToken]) -> None:
     tokenizer._mark_special([spellings.get(content, content) for content in special])
 
 
+def added_tokens(files: Mapping[str, Mapping[str, Any]]) -> list[AddedToken]:
+    """Returns the tokens that transformers' files of any age name, each once.
+
+    Args:
+        files: the content of `tokenizer_config.json`, `special_tokens_map.json`,
+            `added_tokens.json` and `tokenizer.json`; of those that don't exist, an empty one.
+    Raises:
+        UserError: a token has no text, or its id is no number.
+    """
+    tokens: dict[tuple[str, int | None], AddedToken] = {}
+    for content, index, file, options in _named_tokens(files):
+        if isinstance(index, str) and index.isdecimal() and len(index) < 10:
+            index = int(index)
+        if not isinstance(content, str) or not (index is None or type(index) is int):
+            raise UserError(
+                f"An added token in {file} must have a text and an id. Received: "
+                f"{reprlib.repr(content)}, {reprlib.repr(index)}. Correct or remove it."
+            )
+        is_special = index is None or options.get("special") is True
+        same = [key for key in tokens if key[0] == content and index in (None, key[1])]
+        for key in same:
+            tokens[key] = tokens[key]._replace(is_special=tokens[key].is_special or is_special)
+        if not same:
+            tokens[content, index] = AddedToken(content, index, file, is_special, options)
+    return list(tokens.values())
+
+
+def _named_tokens(
+    files: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[Any, Any, str, Mapping[str, Any]]]:
+    """Yields text, id, file and options of each token, unchecked; an additional one has no id."""
+    decoder = files[TOKENIZER_CONFIG].get("added_tokens_decoder")
+    for index, token in decoder.items() if isinstance(decoder, dict) else ():
+        content, options = text_and_options(token)
+        yield content, index, TOKENIZER_CONFIG, options
+    for content, index in files[ADDED_TOKENS].items():
+        yield content, index, ADDED_TOKENS, {}
+    listed = files[TOKENIZER_JSON].get("added_tokens")
+    for token in listed if isinstance(listed, list) else ():
+        content, options = text_and_options(token)
+        yield content, options.get("id", ""), TOKENIZER_JSON, options
+    for file in (SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG):
+        for name in ADDITIONAL:
+            listed = files[file].get(name)
+            for token in listed if isinstance(listed, list) else ():
+                content, options = text_and_options(token)
+                yield content, None, file, options
+
+
+def text_and_options(token: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Returns a token's text and options; transformers writes it as a string or as a dict."""
+    return (token.get("content"), token) if isinstance(token, dict) else (token, {})
+
+
 def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
     """Refuses special tokens that files name otherwise than the vocabulary.
 
@@ -107,7 +186,7 @@ def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
 def _not_read(token: AddedToken, rule: str) -> UserError:
     return UserError(
         f"An added token of a checkpoint {rule}. Received: {short_repr(token.content)} with the id "
-        f"{token.number} in {token.place}. Correct the file; or remove the token from it, and "
+        f"{token.number} in {token.file}. Correct the file; or remove the token from it, and "
         "the model's row with resize_token_embeddings."
     )
 

@@ -14,9 +14,8 @@ from albert_tf.quiet import import_tensorflow
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer, trim
 from albert_tf.text.encoding import Side, SpecialTokens, Tokens
-from albert_tf.text.model_file import Baked, DigitComma, Quotes, Source, describe, read_file
-from albert_tf.text.tokenizer_files import is_wordpiece
-from albert_tf.text.vocabulary import bake, with_tokens
+from albert_tf.text.model_file import DigitComma, Quotes, Source
+from albert_tf.text.vocabulary import ensure_baked, with_tokens
 
 _CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # No rule looks across such a space.
 _PART: Final = 1 << 16  # Characters to normalize at once: offsets take 40 bytes each.
@@ -114,7 +113,7 @@ class AlbertTokenizer(BaseTokenizer):
 
     @classmethod
     def _class_for(cls, vocabulary: Path) -> type[BaseTokenizer]:
-        if not is_wordpiece(vocabulary):
+        if vocabulary.suffix not in (".txt", ".json"):
             return cls
         import_tensorflow()
         from albert_tf.text.wordpiece import WordPieceTokenizer
@@ -178,32 +177,6 @@ class AlbertTokenizer(BaseTokenizer):
         if start:
             found[0] = start  # The space that the normalizer drops, and adds again.
         return found
-
-
-def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
-    """Returns a baked model, and its record; bakes it first if it isn't baked.
-
-    Args:
-        **wanted: options of `bake`; None stands for the baked value, or the default.
-    Raises:
-        UserError: as `bake`, or the model was baked with other options.
-    """
-    given = {name: value for name, value in wanted.items() if value is not None}
-    content, origin = read_file(source, "spiece.model")
-    baked = describe(content, origin=origin)
-    if baked is None:
-        content = bake(content, origin=origin, **given)  # type: ignore[arg-type]
-        return content, describe(content)  # type: ignore[return-value]
-    differing = {name: value for name, value in given.items() if getattr(baked, name) != value}
-    if differing:
-        has = ", ".join(f"{name}={getattr(baked, name)!r}" for name in differing)
-        asked = ", ".join(f"{name}={value!r}" for name, value in differing.items())
-        raise UserError(
-            f"A baked vocabulary keeps its options. Received: {origin}, baked with {has}, and "
-            f"{asked}. Leave the options out, or start from the published vocabulary "
-            f"(sha256 {baked.sha256})."
-        )
-    return content, baked
 
 
 def check_fit(tokenizer: BaseTokenizer, config: Any, max_length: int) -> None:

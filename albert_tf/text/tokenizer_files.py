@@ -2,7 +2,7 @@
 
 import os
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -21,27 +21,9 @@ from albert_tf.checkpoints.finder import (
 from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
 from albert_tf.files import as_json, check_sums, read_json, replace_files
+from albert_tf.text.added_tokens import AddedToken, added_tokens, text_and_options
 
-# transformers' names of special tokens besides the model's own.
-ADDITIONAL: Final = ("additional_special_tokens", "extra_special_tokens")
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
-
-
-class AddedToken(NamedTuple):
-    """A token that transformers keeps beside a vocabulary.
-
-    Attributes:
-        number: its id; None where a file names it alone, so that it comes after all others.
-        place: the file that names it.
-        is_special: whether decoding can skip it.
-        options: what transformers says of how texts are searched for it.
-    """
-
-    content: str
-    number: int | None
-    place: str
-    is_special: bool
-    options: Mapping[str, Any]
 
 
 class Stored(NamedTuple):
@@ -75,73 +57,14 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
         check_sums(path.parent, path.name)
         return Stored(path)
     folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
-    config = folder / TOKENIZER_CONFIG
     vocabulary = _vocabulary(folder, str(name_or_path))
     check_sums(folder, vocabulary.relative_to(folder).as_posix())
-    content = read_json(config) if config.exists() else {}
-    special_map = folder / SPECIAL_TOKENS_MAP
-    special = {**(read_json(special_map) if special_map.is_file() else {}), **content}
-    texts = {name: _text_and_options(value)[0] for name, value in special.items()}
-    return Stored(vocabulary, content, added_tokens(folder, content), texts)
-
-
-def added_tokens(folder: Path, config: Mapping[str, Any]) -> list[AddedToken]:
-    """Returns the tokens that transformers' files of any age name, each once.
-
-    Args:
-        config: the content of `tokenizer_config.json`.
-    Raises:
-        UserError: a token has no text, or its id is no number.
-    """
-    found: dict[tuple[str, int | None], AddedToken] = {}
-    for content, index, place, options in _named_tokens(folder, config):
-        index = (
-            int(index)
-            if isinstance(index, str) and index.isdecimal() and len(index) < 10
-            else index
-        )
-        if not isinstance(content, str) or not (index is None or type(index) is int):
-            raise UserError(
-                f"An added token in {place} must have a text and an id. Received: "
-                f"{reprlib.repr(content)}, {reprlib.repr(index)}. Correct or remove it."
-            )
-        is_special = index is None or options.get("special") is True
-        same = [key for key in found if key[0] == content and index in (None, key[1])]
-        for key in same:
-            found[key] = found[key]._replace(is_special=found[key].is_special or is_special)
-        if not same:
-            found[content, index] = AddedToken(content, index, place, is_special, options)
-    return list(found.values())
-
-
-def _named_tokens(
-    folder: Path, config: Mapping[str, Any]
-) -> Iterator[tuple[Any, Any, str, Mapping[str, Any]]]:
-    """Yields text, id, file and options of each token, unchecked; an additional one has no id."""
-    paths = {name: folder / name for name in (ADDED_TOKENS, TOKENIZER_JSON, SPECIAL_TOKENS_MAP)}
-    files: dict[str, Mapping[str, Any]] = {
-        name: read_json(path) if path.is_file() else {} for name, path in paths.items()
-    }
-    decoder = config.get("added_tokens_decoder")
-    for index, given in decoder.items() if isinstance(decoder, dict) else ():
-        content, options = _text_and_options(given)
-        yield content, index, TOKENIZER_CONFIG, options
-    for content, index in files[ADDED_TOKENS].items():
-        yield content, index, ADDED_TOKENS, {}
-    listed = files[TOKENIZER_JSON].get("added_tokens")
-    for given in listed if isinstance(listed, list) else ():
-        content, options = _text_and_options(given)
-        yield content, options.get("id", ""), TOKENIZER_JSON, options
-    files[TOKENIZER_CONFIG] = config
-    for place in (SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG):
-        for given in _additional(files[place]):
-            content, options = _text_and_options(given)
-            yield content, None, place, options
-
-
-def _text_and_options(token: Any) -> tuple[Any, Mapping[str, Any]]:
-    """Returns a token's text and options; transformers writes it as a string or as a dict."""
-    return (token.get("content"), token) if isinstance(token, dict) else (token, {})
+    names = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS, TOKENIZER_JSON)
+    files = {name: read_json(folder / name) if (folder / name).exists() else {} for name in names}
+    config = files[TOKENIZER_CONFIG]
+    special = {**files[SPECIAL_TOKENS_MAP], **config}
+    texts = {name: text_and_options(value)[0] for name, value in special.items()}
+    return Stored(vocabulary, config, added_tokens(files), texts)
 
 
 def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
@@ -170,16 +93,6 @@ def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dic
             )
         settings[name] = value
     return settings
-
-
-def _additional(config: Mapping[str, Any]) -> list[Any]:
-    lists = [config.get(name) for name in ADDITIONAL]
-    return [token for each in lists if isinstance(each, list) for token in each]
-
-
-def is_wordpiece(vocabulary: Path) -> bool:
-    """Whether a vocabulary file is WordPiece's, by its name."""
-    return vocabulary.suffix in (".txt", ".json")
 
 
 def write_tokenizer(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> tuple[str, ...]:

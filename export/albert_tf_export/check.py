@@ -34,8 +34,8 @@ from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.encoding import special_count
 from albert_tf.text.model_file import ModelProto
-from albert_tf.text.normalization import ends_in_digit_comma
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import ends_in_digit_comma
 from albert_tf.training.evaluate import predictions
 from albert_tf_export.signatures import (
     CLASSIFY,

@@ -28,10 +28,9 @@ from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.answers import BRACKETS, CLS, MARKS, NOWHERE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.encoding import special_count
-from albert_tf.text.normalization import UNASSIGNED
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import USER_DEFINED_PIECES
+from albert_tf.text.vocabulary import UNASSIGNED, USER_DEFINED_PIECES
 from albert_tf_export.options import check_choice, refuse_left
 from albert_tf_export.signatures import POSITIONS, Tensors, task_outputs
 
