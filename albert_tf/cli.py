@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if not can_flush(sys.stdout):
             drop(sys.stdout)
-        return _failed(_in_words(error))
+        return _fail(_explain_os_error(error))
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -80,9 +80,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         with heartbeat(command):
             return int(command.run(options))
     except UserError as error:
-        return _failed(str(error))
+        return _fail(str(error))
     except MemoryError as error:
-        return _failed(
+        return _fail(
             f"The command must fit into memory. Received: {str(error) or 'no memory left'}. "
             f"{_smaller(command)}"
         )
@@ -108,13 +108,13 @@ def _parsed(arguments: Sequence[str] | None) -> tuple[Any, Any]:
     return command, parsed_options(given.parser, command.OPTIONS, given)
 
 
-def _failed(message: str) -> int:
+def _fail(message: str) -> int:
     """Prints an error, and returns the exit status of a user's mistake."""
     print(f"albert-tf: error: {one_line(message)}", file=sys.stderr)
     return 2
 
 
-def _in_words(error: OSError) -> str:
+def _explain_os_error(error: OSError) -> str:
     if error.strerror is None:  # A package's own error, of a download for example.
         return f"{type(error).__name__}: {error}"
     rule, way_out = _RULES.get(error.errno or 0, ("A file must be readable and writable", ""))

@@ -25,7 +25,7 @@ class TrainingMemory(NamedTuple):
         weights: 4 for each parameter.
         gradients: the same.
         slots: both moments of Adam, AdamW or LAMB: twice the weights.
-        waiting: a shared weight's gradients from each use, until TensorFlow sums them.
+        waiting: gradients of each use of a shared weight, held until TensorFlow adds them up.
         activations: results of the forward pass that the backward pass reads.
     """
 
@@ -46,9 +46,9 @@ def parameters(config: AlbertConfig) -> int:
 
 
 def applied_parameters(config: AlbertConfig) -> int:
-    """Returns V·E + E·H + L·(4·H² + 2·H·I) + H², a measure of a pass's work.
+    """Returns V·E + E·H + L·(4·H² + 2·H·I) + H², a measure of the work of a forward pass.
 
-    Each kernel counts as often as a pass applies it; inner blocks count as layers. Biases, norms
+    Counts each kernel once per application; inner blocks count as layers. Biases, norms
     and the small tables are left out.
     """
     e, h = config.embedding_size, config.hidden_size
@@ -63,11 +63,14 @@ def training_memory(
     """Returns the memory of a step of encoder and pooler with Adam, AdamW or LAMB, in float32."""
     weights = FLOAT32 * parameters(config)
     read_again = activations(config, batch_size, length, gradient_checkpointing)
-    return TrainingMemory(weights, weights, 2 * weights, waiting_gradients(config), read_again)
+    return TrainingMemory(weights, weights, 2 * weights, unsummed_gradients(config), read_again)
 
 
-def waiting_gradients(config: AlbertConfig) -> int:
-    """Returns the bytes of gradients besides their sums, on TensorFlow; sharing saves none."""
+def unsummed_gradients(config: AlbertConfig) -> int:
+    """Returns the bytes of gradients that TensorFlow hasn't summed yet, beside their sums.
+
+    Sharing weights saves none of them.
+    """
     return sum(
         FLOAT32 * size * (_most_waiting(count, FLOAT32 * size) - 1)
         for sizes, uses in _block_weights(config)
@@ -81,25 +84,25 @@ def activations(
 ) -> int:
     """Returns the bytes of the forward pass's results that the backward pass reads, in float32.
 
-    With N = B·T pieces, a block has `N · (8·H + 2·I + A·T)` such numbers: of width H its input,
+    With N = B·T tokens, a block has `N · (8·H + 2·I + A·T)` such numbers: of width H its input,
     query, key, value, the joined heads, both layer norms' inputs, and the first one's result; of
     width I the activation's input and result (see `ACTIVATION_ARRAYS`); the attention's
     probabilities. Dropout adds its results, and masks with a byte for each number. With gradient
     checkpointing each block has its input, and one block at a time the rest. Heads are left out.
     """
-    pieces = batch_size * length
+    tokens = batch_size * length
     blocks = config.num_hidden_layers * config.inner_group_num
-    inputs = FLOAT32 * pieces * config.hidden_size
-    embedding = pieces * _embedding_bytes(config)
+    inputs = FLOAT32 * tokens * config.hidden_size
+    embedding = tokens * _embedding_bytes(config)
     if gradient_checkpointing:
         return embedding + blocks * inputs + recomputed(config, batch_size, length)
-    return embedding + blocks * pieces * _block_bytes(config, length)
+    return embedding + blocks * tokens * _block_bytes(config, length)
 
 
 def recomputed(config: AlbertConfig, batch_size: int, length: int) -> int:
-    """Returns the bytes that gradient checkpointing computes again for one block."""
-    piece = _block_bytes(config, length) - FLOAT32 * config.hidden_size
-    return batch_size * length * piece
+    """Returns the bytes that gradient checkpointing recomputes for one block."""
+    per_token = _block_bytes(config, length) - FLOAT32 * config.hidden_size
+    return batch_size * length * per_token
 
 
 def _block_weights(config: AlbertConfig) -> Iterator[tuple[list[int], list[int]]]:
@@ -119,7 +122,7 @@ def _most_waiting(uses: int, size: int) -> int:
 
 
 def _block_bytes(config: AlbertConfig, length: int) -> int:
-    """Bytes for one piece in one block."""
+    """Returns the bytes of one token in one block."""
     attended = config.num_attention_heads * length
     arrays = 8 * config.hidden_size + attended
     arrays += ACTIVATION_ARRAYS[config.hidden_act] * config.intermediate_size
@@ -133,6 +136,6 @@ def _block_bytes(config: AlbertConfig, length: int) -> int:
 
 
 def _embedding_bytes(config: AlbertConfig) -> int:
-    """Bytes for one piece: the norm's input and result, and the mask."""
+    """Returns the bytes of one token: the norm's input and result, and the mask."""
     size = config.embedding_size
     return FLOAT32 * 2 * size + (size if config.hidden_dropout_prob else 0)

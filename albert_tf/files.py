@@ -14,7 +14,7 @@ from typing import Any, Final
 from albert_tf.errors import UserError
 from albert_tf.locks import LOCK, locked
 
-SUMS: Final = "SHA256SUMS"
+CHECKSUMS: Final = "SHA256SUMS"
 # Bytes. In memory JSON takes some ten times as much; the largest tokenizer.json have 40 MB.
 LONGEST: Final = 2**26
 WILDCARDS: Final = frozenset("*?[\\")  # in the paths of checkpoints, which TensorFlow globs
@@ -24,7 +24,7 @@ _EDITED: Final = (".json", ".yaml", ".md", "checkpoint")
 
 @contextlib.contextmanager
 def written_atomically(
-    path: str | os.PathLike[str], *, force: bool = False, alone: bool = False
+    path: str | os.PathLike[str], *, force: bool = False, nowait: bool = False
 ) -> Iterator[Path]:
     """Yields a temporary path, which is renamed to `path` at the end.
 
@@ -35,7 +35,7 @@ def written_atomically(
     Args:
         path: file or folder to write. Missing parent folders are made.
         force: replace an existing `path`.
-        alone: refuse to write while another process writes `path`, instead of waiting for it.
+        nowait: refuse to write while another process writes `path`, instead of waiting for it.
     Raises:
         UserError: `path` exists (an empty folder doesn't count) and `force` is False, or a file
             would replace a folder, or another process writes `path`.
@@ -44,13 +44,13 @@ def written_atomically(
     path = Path(path)
     workshop = path.parent / f".{path.name}.partial"
     new, old = workshop / path.name, workshop / f".{path.name}.replaced"
-    with locked(workshop, output=path, wait=not alone):
+    with locked(workshop, output=path, wait=not nowait):
         _clear(workshop, old, path)
         check_free(path, force)
         try:
-            with _named(path, new):
+            with _blame_final_path(path, new):
                 yield new
-                _open_to_readers(new)
+                _apply_umask(new)
                 _swap(new, path, old)
         finally:
             _clear(workshop, old, path)
@@ -58,7 +58,7 @@ def written_atomically(
 
 def check_free(path: Path, force: bool) -> None:
     """Refuses an output that exists, unless it is an empty folder or `force` replaces it."""
-    if not force and _occupied(path):
+    if not force and _is_nonempty(path):
         raise UserError(
             f"The output must not exist yet. Received: {path}. "
             "Choose another path, or replace it with force=True (--force on the command line)."
@@ -109,7 +109,7 @@ def read_bytes(path: str | os.PathLike[str], *, most: int = LONGEST, pipes: bool
         while len(content) <= most and (block := file.read(2**20)):
             content += block
     if len(content) > most:
-        raise UserError(f"{path} must have {most:,} bytes at the most. Received more.")
+        raise UserError(f"{path} must have {most:,} bytes at most. Received more.")
     return content
 
 
@@ -157,7 +157,7 @@ def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]])
     folder.mkdir(parents=True, exist_ok=True)
     lists: list[dict[str, str]] = []
     with contextlib.suppress(UserError):  # Sums that can't be read are replaced.
-        lists = _read_sums(folder)
+        lists = _read_checksums(folder)
     others = [
         {name: total for name, total in listed.items() if name not in writers}
         for listed in lists or [{}]
@@ -170,24 +170,26 @@ def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]])
             writers[name](path)
             newer[name] = sha256(path)
         if older:
-            _write_sums(folder, [{**kept, **part} for part in (older, newer) for kept in others])
+            _write_checksums(
+                folder, [{**kept, **part} for part in (older, newer) for kept in others]
+            )
     lasting = {name: total for name, total in newer.items() if not name.endswith(_EDITED)}
-    _write_sums(folder, [{**kept, **lasting} for kept in others])
+    _write_checksums(folder, [{**kept, **lasting} for kept in others])
 
 
-def write_sums(folder: Path) -> None:
+def write_checksums(folder: Path) -> None:
     """Writes the SHA-256 of all files in a folder to `SHA256SUMS`, which `sha256sum -c` reads too.
 
     Leaves out what people edit.
     """
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SUMS)
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CHECKSUMS)
     names = (path.relative_to(folder).as_posix() for path in paths)
-    _write_sums(
+    _write_checksums(
         folder, [{name: sha256(folder / name) for name in names if not name.endswith(_EDITED)}]
     )
 
 
-def check_sums(folder: Path, only: str | None = None) -> None:
+def verify_checksums(folder: Path, only: str | None = None) -> None:
     """Compares each file in a folder with its SHA-256 in `SHA256SUMS`, if there is one.
 
     Args:
@@ -195,7 +197,7 @@ def check_sums(folder: Path, only: str | None = None) -> None:
     Raises:
         UserError: a file is another one, or `SHA256SUMS` isn't as `sha256sum` writes it.
     """
-    lists = _read_sums(folder)
+    lists = _read_checksums(folder)
     names = {name for listed in lists for name in listed if only in (None, name)}
     found = {name: sha256(folder / name) for name in sorted(names) if (folder / name).is_file()}
     different = [
@@ -204,15 +206,15 @@ def check_sums(folder: Path, only: str | None = None) -> None:
     if different and all(different):
         name = different[-1][0]
         raise UserError(
-            f"{folder / name} must be the file that {SUMS} beside it was written for. Received "
-            "another one. Copy both again, or save again if saving was interrupted; "
-            f"if {name} was changed on purpose, delete {SUMS}."
+            f"{folder / name} must be the file that {CHECKSUMS} beside it was written for. "
+            "Received another one. Copy both again, or save again if saving was interrupted; "
+            f"if {name} was changed on purpose, delete {CHECKSUMS}."
         )
 
 
-def _read_sums(folder: Path) -> list[dict[str, str]]:
+def _read_checksums(folder: Path) -> list[dict[str, str]]:
     """Returns the sums by file: one list, or several that an empty line separates."""
-    path = folder / SUMS
+    path = folder / CHECKSUMS
     lists: list[dict[str, str]] = []
     content = read_bytes(path).decode("utf-8", "replace") if path.exists() else ""
     for block in filter(None, content.split("\n\n")):
@@ -221,19 +223,19 @@ def _read_sums(folder: Path) -> list[dict[str, str]]:
             match = re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line)
             if not match:
                 raise UserError(
-                    f"{SUMS} must be as sha256sum writes it. Received: {path} with {line[:99]!r}. "
-                    "Write it again, or delete it."
+                    f"{CHECKSUMS} must be as sha256sum writes it. Received: {path} with "
+                    f"{line[:99]!r}. Write it again, or delete it."
                 )
             if not {"..", "/", "\\"} & set(Path(match[2]).parts):
                 lists[-1][match[2]] = match[1]
     return lists
 
 
-def _write_sums(folder: Path, lists: Iterable[Mapping[str, str]]) -> None:
+def _write_checksums(folder: Path, lists: Iterable[Mapping[str, str]]) -> None:
     blocks = (
         "".join(f"{total}  {name}\n" for name, total in sorted(listed.items())) for listed in lists
     )
-    with written_atomically(folder / SUMS, force=True) as path:
+    with written_atomically(folder / CHECKSUMS, force=True) as path:
         path.write_text("\n".join(dict.fromkeys(filter(None, blocks))), encoding="utf-8")
 
 
@@ -256,11 +258,11 @@ def check_apart(source: str | os.PathLike[str], output: str | os.PathLike[str]) 
         )
 
 
-def require_same(place: Any, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def require_same(output: Any, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuses to resume a job with other settings than it began with.
 
     Args:
-        place: of the job's output.
+        output: the job's.
         then, now: settings; nested dicts are compared by their items.
     Raises:
         UserError: settings differ; each is named with both values, up to `_SHOWN`.
@@ -269,29 +271,31 @@ def require_same(place: Any, then: Mapping[str, Any], now: Mapping[str, Any]) ->
     if different:
         more = f" and {len(different) - _SHOWN} more" * (len(different) > _SHOWN)
         raise UserError(
-            "An interrupted job resumes with the settings that it began with. "
-            f"Received for {place}: {'; '.join(different[:_SHOWN])}{more}. "
-            "Give the same settings, choose another output, or start again with --force."
+            f"{output} holds an interrupted run with other settings: "
+            f"{'; '.join(different[:_SHOWN])}{more}. Resume with the same settings, choose "
+            "another output, or start again with --force."
         )
 
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> list[str]:
-    found = []
+    different = []
     for name in sorted({*then, *now}):
         old, new = then.get(name), now.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
-            found += _differences(old, new, f"{within}{name} ")
+            different += _differences(old, new, f"{within}{name} ")
         elif old != new or (name in then) != (name in now):
-            values = (repr(each[name]) if name in each else "nothing" for each in (then, now))
-            found.append(f"{within}{name}: {next(values)} then, {next(values)} now")
-    return found
+            before, after = (
+                repr(values[name]) if name in values else "nothing" for values in (then, now)
+            )
+            different.append(f"{within}{name} was {before}, is {after}")
+    return different
 
 
 _SHOWN: Final = 5  # differences in a message
 
 
 @contextlib.contextmanager
-def _named(path: Path, stand_in: Path) -> Iterator[None]:
+def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
     """Makes errors name `path` instead of `stand_in`, or of no file (as a full disk's do)."""
     try:
         yield
@@ -307,7 +311,7 @@ def _named(path: Path, stand_in: Path) -> Iterator[None]:
         raise
 
 
-def _open_to_readers(path: Path) -> None:
+def _apply_umask(path: Path) -> None:
     """Gives a file the usual permissions, since some writers grant the owner alone."""
     if path.is_file():
         mask = os.umask(0)
@@ -315,7 +319,7 @@ def _open_to_readers(path: Path) -> None:
         path.chmod(0o666 & ~mask)
 
 
-def _occupied(path: Path) -> bool:
+def _is_nonempty(path: Path) -> bool:
     if path.is_dir():
         return any(path.iterdir())
     return path.exists()
@@ -323,7 +327,7 @@ def _occupied(path: Path) -> bool:
 
 def _swap(new: Path, path: Path, old: Path) -> None:
     """Puts `new` at `path`; what is there is set aside at `old`, unless a file replaces a file."""
-    if new.is_file() and path.is_dir() and _occupied(path):
+    if new.is_file() and path.is_dir() and _is_nonempty(path):
         raise UserError(
             f"What a file replaces must not be a folder. Received: {path} is a folder; --force "
             "replaces files alone. Choose another path."

@@ -62,7 +62,7 @@ def _acquired(folder: Path, output: Path, wait: bool) -> int:
         try:
             _flock(descriptor, wait)
             if os.path.samestat(os.fstat(descriptor), os.stat(folder / LOCK)):
-                _sign(descriptor)
+                _write_owner(descriptor)
                 return descriptor
         except BlockingIOError:
             owner = os.read(descriptor, _MOST).decode(errors="replace") or "another run"
@@ -92,7 +92,7 @@ def _flock(descriptor: int, wait: bool) -> None:
         pass  # a file system without locks
 
 
-def _sign(descriptor: int) -> None:
+def _write_owner(descriptor: int) -> None:
     """Writes the owner's name into the lock."""
     owner = f"process {os.getpid()} on {socket.gethostname()}"
     with contextlib.suppress(OSError):  # A full disk doesn't matter.

@@ -126,13 +126,13 @@ def test_waiting_gradients_are_the_graphs(config, share):
                 sums.append(4 * gradient.shape.num_elements() * (len(gradient.op.inputs) - 1))
 
     tf.function(step).get_concrete_function(tf.TensorSpec((B, T), tf.int32))
-    assert counting.waiting_gradients(config) == sum(sums)
+    assert counting.unsummed_gradients(config) == sum(sums)
     assert bool(sums) == (share != "none")
 
 
 def test_large_gradients_wait_in_fives():
     """From TensorFlow's tape: sums once more than 4 wait and exceed 128 MiB. 24 layers each."""
-    large = counting.waiting_gradients(AlbertConfig.from_size("large"))
+    large = counting.unsummed_gradients(AlbertConfig.from_size("large"))
     small = 23 * 4 * (4 * 1024**2 + 9 * 1024 + 4096)
     assert large == small + 8 * 4 * 2 * 4 * 1024**2
     assert counting._most_waiting(24, 10**9) == 5
@@ -144,4 +144,4 @@ def test_training_memory_adds_up(config):
     assert memory.weights == 4 * counting.parameters(config)
     assert (memory.gradients, memory.slots) == (memory.weights, 2 * memory.weights)
     assert memory.activations == counting.activations(config, B, T, True)
-    assert memory.waiting == counting.waiting_gradients(config)
+    assert memory.waiting == counting.unsummed_gradients(config)

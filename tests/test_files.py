@@ -10,14 +10,14 @@ import pytest
 from albert_tf.errors import UserError
 from albert_tf.files import (
     check_apart,
-    check_sums,
     read_bytes,
     read_json,
     read_text,
     replace_files,
     require_same,
+    verify_checksums,
+    write_checksums,
     write_json,
-    write_sums,
     written_atomically,
 )
 
@@ -134,15 +134,15 @@ def test_settings_that_differ_are_listed_with_both_values():
     then = {"seed": 1, "inputs": {"a": 5, "b": 6}, "examples": {"ngram": 3}, "same": [1]}
     now = {"seed": 2, "inputs": {"a": 7, "c": None}, "examples": {"ngram": 2}, "same": [1]}
     message = (
-        "examples ngram: 3 then, 2 now; inputs a: 5 then, 7 now; inputs b: 6 then, nothing now; "
-        "inputs c: nothing then, None now; seed: 1 then, 2 now."
+        "examples ngram was 3, is 2; inputs a was 5, is 7; inputs b was 6, is nothing; "
+        "inputs c was nothing, is None; seed was 1, is 2. Resume with the same"
     )
-    with pytest.raises(UserError, match=f"Received for examples: {message} Give the same"):
-        require_same("examples", then, now)
-    require_same("examples", then, then)
+    with pytest.raises(UserError, match=f"^out holds an .* settings: {message}"):
+        require_same("out", then, now)
+    require_same("out", then, then)
     many = {str(number): number for number in range(9)}
-    with pytest.raises(UserError, match=r"0: 0 then, nothing now; .* and 4 more. Give"):
-        require_same("examples", many, {})
+    with pytest.raises(UserError, match=r"0 was 0, is nothing; .* and 4 more. Resume"):
+        require_same("out", many, {})
 
 
 def write(content):
@@ -154,23 +154,23 @@ def test_sums_are_sha256sums(tmp_path):
     files = {"a b.bin": b"weights", "c.bin": b"", "assets/d.txt": b"a", "config.json": b"{}"}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    write_sums(tmp_path)
+    write_checksums(tmp_path)
     if shutil.which("sha256sum"):
         subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path, check=True)
-    check_sums(tmp_path)
+    verify_checksums(tmp_path)
     (tmp_path / "c.bin").unlink()
     (tmp_path / "config.json").write_bytes(b"edited")
-    check_sums(tmp_path)
+    verify_checksums(tmp_path)
     (tmp_path / "assets" / "d.txt").write_bytes(b"b")
-    check_sums(tmp_path, "a b.bin")
+    verify_checksums(tmp_path, "a b.bin")
     with pytest.raises(UserError, match="assets/d.txt must be the file that SHA256SUMS"):
-        check_sums(tmp_path, "assets/d.txt")
+        verify_checksums(tmp_path, "assets/d.txt")
     (tmp_path / "a b.bin").write_bytes(b"others!")
     with pytest.raises(UserError, match="a b.bin must be the file that SHA256SUMS .*on purpose"):
-        check_sums(tmp_path)
+        verify_checksums(tmp_path)
     (tmp_path / "SHA256SUMS").write_text("not one")
     with pytest.raises(UserError, match="must be as sha256sum writes it. Received: .*'not one'"):
-        check_sums(tmp_path)
+        verify_checksums(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../a.bin", "{folder}/a.bin"])
@@ -179,7 +179,7 @@ def test_sums_of_files_elsewhere_are_not_read(tmp_path, name):
     (tmp_path / "model").mkdir()
     line = f"{'0' * 64}  {name.format(folder=tmp_path)}\n"
     (tmp_path / "model" / "SHA256SUMS").write_text(line)
-    check_sums(tmp_path / "model")
+    verify_checksums(tmp_path / "model")
 
 
 @pytest.mark.parametrize("sums", ["", "not one", f"{'0' * 64}  other.bin\n"])
@@ -187,12 +187,12 @@ def test_files_are_replaced_with_their_sums(tmp_path, sums):
     (tmp_path / "SHA256SUMS").write_text(sums)
     (tmp_path / "a.bin").write_bytes(b"old")
     replace_files(tmp_path, {"a.bin": write(b"new"), "config.json": write(b"{}")})
-    check_sums(tmp_path)
+    verify_checksums(tmp_path)
     names = [line.split()[1] for line in (tmp_path / "SHA256SUMS").read_text().splitlines()]
     assert names == ["a.bin", "other.bin"] if "other" in sums else ["a.bin"]
     (tmp_path / "a.bin").write_bytes(b"old")
     with pytest.raises(UserError, match="a.bin must be the file that SHA256SUMS"):
-        check_sums(tmp_path)
+        verify_checksums(tmp_path)
 
 
 def test_a_kill_while_files_are_replaced(tmp_path, monkeypatch):
@@ -200,7 +200,7 @@ def test_a_kill_while_files_are_replaced(tmp_path, monkeypatch):
     old = dict.fromkeys(("a.bin", "b.bin", "config.json"), b"old")
     seen = set()
     replace_files(tmp_path, {name: write(content) for name, content in old.items()})
-    check_sums(tmp_path)
+    verify_checksums(tmp_path)
     real = os.replace
 
     def replaced(source, target):
@@ -208,9 +208,9 @@ def test_a_kill_while_files_are_replaced(tmp_path, monkeypatch):
         contents = {(tmp_path / name).read_bytes() for name in old}
         if len(contents) > 1:
             with pytest.raises(UserError, match="save again if saving was interrupted"):
-                check_sums(tmp_path)
+                verify_checksums(tmp_path)
         else:
-            check_sums(tmp_path)
+            verify_checksums(tmp_path)
         seen.add(frozenset(contents))
 
     monkeypatch.setattr(os, "replace", replaced)
@@ -234,9 +234,9 @@ def test_a_mix_stays_refused_until_all_of_it_is_replaced(tmp_path, monkeypatch):
     assert [(tmp_path / name).read_bytes() for name in ("a.bin", "b.bin")] == [b"old", b"new"]
     replace_files(tmp_path, {"c.bin": write(b"new")})
     with pytest.raises(UserError, match="save again if saving was interrupted"):
-        check_sums(tmp_path)
+        verify_checksums(tmp_path)
     replace_files(tmp_path, {name: write(b"newer") for name in ("a.bin", "b.bin")})
-    check_sums(tmp_path)
+    verify_checksums(tmp_path)
     assert (tmp_path / "SHA256SUMS").read_text().count("\n") == 3
 
 
@@ -289,11 +289,11 @@ def test_a_file_is_read_up_to_a_limit(tmp_path):
     path = tmp_path / "a.json"
     path.write_bytes(b"12345")
     assert read_bytes(path, most=5) == b"12345"
-    with pytest.raises(UserError, match=r"a\.json must have 4 bytes at the most. Received more"):
+    with pytest.raises(UserError, match=r"a\.json must have 4 bytes at most. Received more"):
         read_bytes(path, most=4)
     with path.open("wb") as file:
         file.truncate(2**40)  # sparse
-    with pytest.raises(UserError, match="must have 67,108,864 bytes at the most"):
+    with pytest.raises(UserError, match="must have 67,108,864 bytes at most"):
         read_json(path)
 
 

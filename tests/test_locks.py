@@ -105,7 +105,7 @@ def test_one_writer_at_a_time(tmp_path):
         path.write_text("first")
         with (
             pytest.raises(UserError, match=r"one run .* Received: .*a.txt, locked by process"),
-            written_atomically(tmp_path / "a.txt", force=True, alone=True),
+            written_atomically(tmp_path / "a.txt", force=True, nowait=True),
         ):
             raise AssertionError("the block must not run")
     assert (tmp_path / "a.txt").read_text() == "first"

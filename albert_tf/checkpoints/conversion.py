@@ -20,13 +20,13 @@ from albert_tf.checkpoints.finder import (
     TOKENIZER_JSON,
     WORDPIECE,
     WORDPIECE_ENDINGS,
-    Found,
+    CheckpointLocation,
 )
 from albert_tf.checkpoints.options import ConversionOptions
 from albert_tf.checkpoints.weights import Checkpoint, bad_values, misfits, require_fit
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, write_sums, written_atomically
+from albert_tf.files import check_apart, write_checksums, written_atomically
 from albert_tf.options import accepts_keywords, save_options
 
 _WRITERS: Final[dict[str, Callable[[Path, AlbertConfig, Mapping[str, np.ndarray]], None]]] = {
@@ -67,7 +67,7 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
     checkpoint = _select(found.read(), options.without)
     if options.dtype is not None:
         checkpoint = _cast(checkpoint, options.dtype)
-    companions = find_companions(found)
+    companions = find_tokenizer_files(found)
     copies = destinations(companions, options.format)
     _write(checkpoint, copies, output, options)
     left_out = sorted(name for name, file in companions.items() if file not in copies)
@@ -113,7 +113,7 @@ def digest(tensors: Mapping[str, np.ndarray]) -> str:
     return total.hexdigest()
 
 
-def find_companions(found: Found) -> dict[str, Path]:
+def find_tokenizer_files(found: CheckpointLocation) -> dict[str, Path]:
     """Returns the tokenizer's files beside a checkpoint, by Hugging Face's names.
 
     Raises:
@@ -178,7 +178,7 @@ def _write(
     checkpoint: Checkpoint, copies: Mapping[Path, str], output: Path, options: ConversionOptions
 ) -> None:
     """Writes everything, reads it again and compares."""
-    with written_atomically(output, force=options.force, alone=True) as folder:
+    with written_atomically(output, force=options.force, nowait=True) as folder:
         for file, name in copies.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / name)
@@ -186,7 +186,7 @@ def _write(
         again = finder.find(folder).read().tensors
         if digest(again) != digest(checkpoint.tensors):
             raise RuntimeError("The written checkpoint differs from its source.")
-        write_sums(folder)
+        write_checksums(folder)
         save_options(options, folder)
 
 

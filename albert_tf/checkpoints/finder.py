@@ -1,4 +1,4 @@
-"""Finds a checkpoint, once: a directory, a bundled model or a name on the hub; and its format."""
+"""Locates a checkpoint (a directory, a bundled model or a name on the hub) and its format."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from albert_tf.checkpoints.hugging_face import CONFIG, INDEX, WEIGHT_FILES, WEIG
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.files import check_sums, read_json
+from albert_tf.files import read_json, verify_checksums
 from albert_tf.tasks import BY_MODEL, ENCODER
 
 # Files of a tokenizer. Of each kind of vocabulary the first name that exists counts: Hugging
@@ -39,8 +39,8 @@ _READERS: Final[dict[str, Callable[[Path, Path, AlbertConfig | None], Checkpoint
 }
 
 
-class Found(NamedTuple):
-    """The place of a checkpoint on this machine.
+class CheckpointLocation(NamedTuple):
+    """A located checkpoint.
 
     Attributes:
         folder: the directory.
@@ -68,14 +68,14 @@ class Found(NamedTuple):
             checkpoint = _READERS[self.format](self.folder, self.weights, config)
         except (UserError, OSError):
             raise
-        except Exception as error:  # damage that no reader foresees shows in every way
+        except Exception as error:  # a damaged file can raise any exception
             reason = next(iter(str(error).splitlines()), "")[:160]
             raise UserError(
                 f"{self.folder} must hold a whole checkpoint. Received {self.weights.name}, which "
                 f"doesn't read as one ({type(error).__name__}: {reason}). Copy it again from its "
                 "source."
             ) from error
-        check_sums(self.folder)
+        verify_checksums(self.folder)
         return checkpoint if config is None else checkpoint._replace(config=config)
 
     def architectures(self) -> list[str]:
@@ -110,32 +110,32 @@ def find(
     weights: bool = True,
     tokenizer: bool = False,
     **hub_options: Any,
-) -> Found:
-    """Finds a checkpoint; downloads the files that are asked for if it is a name on the hub.
+) -> CheckpointLocation:
+    """Locates a checkpoint; downloads the requested files if it is a name on the hub.
 
     Args:
         name_or_path: a directory; the path of a TensorFlow 1 checkpoint without its ending; a name
             on the hub such as "albert/albert-base-v2"; or "small", the model that ships with the
             package.
-        weights: whether to find the weights, in the preferred format of those that exist.
-        tokenizer: whether to download the tokenizer's files.
+        weights: locate the weights too, in the preferred format of those that exist.
+        tokenizer: download the tokenizer's files.
         **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` as
             huggingface_hub takes them; `subfolder` of a directory or a repository.
     Raises:
         UserError: nothing is there, nothing of a known format, or the hub can't be reached.
     """
     if not str(name_or_path):
-        raise UserError("A model is a directory, or a name on the hub. Received: an empty one.")
+        raise UserError("The model name is empty. Give a directory or a name on the hub.")
     path = Path(name_or_path).expanduser() / (hub_options.get("subfolder") or "")
-    found = Found(path)
+    found = CheckpointLocation(path)
     if not path.is_dir():
         if prefix := tf_checkpoint.find_prefix(path):
-            return Found(prefix.parent, "tf1", prefix)
+            return CheckpointLocation(prefix.parent, "tf1", prefix)
         if str(name_or_path) in assets.MODELS:
-            found = Found(assets.model(str(name_or_path)), bundled=True)
+            found = CheckpointLocation(assets.model(str(name_or_path)), bundled=True)
         else:
             repository = hub.Repository(_repository_name(str(name_or_path), path), **hub_options)
-            found = Found(_download(repository, weights, tokenizer))
+            found = CheckpointLocation(_download(repository, weights, tokenizer))
     return _with_format(found) if weights else found
 
 
@@ -143,7 +143,7 @@ def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Alb
     """Reads a configuration; reads weights only in formats that need them for it.
 
     Raises:
-        UserError: see `find` and `Found.read`.
+        UserError: see `find` and `CheckpointLocation.read`.
     """
     found = find(name_or_path, weights=False, **hub_options)
     path = found.folder / CONFIG
@@ -177,7 +177,7 @@ def split_hub_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     return chosen, {name: value for name, value in options.items() if name not in hub.OPTIONS}
 
 
-def _with_format(found: Found) -> Found:
+def _with_format(found: CheckpointLocation) -> CheckpointLocation:
     folder = found.folder
     if _is_preset(folder):
         return found._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)

@@ -262,7 +262,8 @@ def to_google(config: AlbertConfig) -> dict[str, Any]:
     """
     if config.hidden_act not in _ACTIVATIONS:
         raise UserError(
-            f"Google's code knows the activations {', '.join(sorted(_ACTIVATIONS))}. "
+            "google-research/albert supports only the activations "
+            f"{', '.join(sorted(_ACTIVATIONS))}. "
             f"Received: hidden_act={config.hidden_act!r}. Keep this model in another format."
         )
     if config.layer_norm_eps != _LAYER_NORM_EPSILON:

@@ -142,8 +142,8 @@ class Repository:
         if isinstance(error, errors.RevisionNotFoundError):
             way_out = "Check revision=."
         return UserError(
-            f"{self.name} is no directory here, the hub couldn't give {what} ({reason}), and its "
-            f"cache {cache} doesn't hold it. {way_out}"
+            f"{self.name} isn't a local directory, and {what} couldn't be downloaded from the hub "
+            f"({reason}) or found in its cache {cache}. {way_out}"
         )
 
     @staticmethod

@@ -29,8 +29,8 @@ _PLACE: Final = re.compile(r"bert/encoder/transformer/group_(\d+)/inner_group_(\
 _QUERY_SHAPE: Final = re.compile(r"/query/Reshape/shape$")
 
 
-class Facts(NamedTuple):
-    """Settings of a model as its graph shows them; None for those that it doesn't show.
+class GraphHints(NamedTuple):
+    """Hyperparameters inferred from the graph; None if it doesn't reveal them.
 
     Attributes:
         blocks: applications of a block: one softmax each.
@@ -64,14 +64,14 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
     if config is None and (path := google.find_config((folder / _ASSETS, folder))):
         config = google.read_config(path)
     if config is None:
-        facts = read_facts(folder)
-        heads = google.model_garden_heads(stored) or facts.heads
-        config = measured_config(variables, facts._replace(heads=heads), folder)
+        hints = read_hints(folder)
+        heads = google.model_garden_heads(stored) or hints.heads
+        config = inferred_config(variables, hints._replace(heads=heads), folder)
     return google.as_checkpoint(config, variables, f"{folder} (TF-Hub module)")
 
 
-def measured_config(
-    variables: Mapping[str, np.ndarray], facts: Facts, origin: Path
+def inferred_config(
+    variables: Mapping[str, np.ndarray], hints: GraphHints, origin: Path
 ) -> AlbertConfig:
     """Returns the configuration of an ALBERT from its weights under Google's names, and its graph.
 
@@ -84,9 +84,9 @@ def measured_config(
     groups, inner = (max(numbers) + 1 for numbers in zip(*places, strict=True))
     fields |= {"num_hidden_groups": groups, "inner_group_num": inner}
     for field, value in (
-        ("num_hidden_layers", facts.blocks and facts.blocks // inner),
-        ("num_attention_heads", facts.heads),
-        ("hidden_act", facts.hidden_act),
+        ("num_hidden_layers", hints.blocks and hints.blocks // inner),
+        ("num_attention_heads", hints.heads),
+        ("hidden_act", hints.hidden_act),
     ):
         fields[field] = value or (known and getattr(known, field))
     if unknown := [field for field, value in fields.items() if value is None]:
@@ -134,7 +134,7 @@ def _published(sizes: Mapping[str, int]) -> AlbertConfig | None:
     return None
 
 
-def read_facts(folder: Path) -> Facts:
+def read_hints(folder: Path) -> GraphHints:
     """Reads the operations of a SavedModel of TensorFlow 1 or 2.
 
     Raises:
@@ -145,7 +145,7 @@ def read_facts(folder: Path) -> Facts:
     try:
         model = saved_model_pb2.SavedModel.FromString(read_bytes(folder / GRAPH))
         if not model.meta_graphs:
-            return Facts(None, None, None)
+            return GraphHints(None, None, None)
         # A module of TensorFlow 1 has a graph for training too, tagged "train".
         meta = min(model.meta_graphs, key=lambda meta: "train" in meta.meta_info_def.tags)
         operations, heads = _operations(meta.graph_def), _heads(meta.graph_def.node)
@@ -155,7 +155,7 @@ def read_facts(folder: Path) -> Facts:
             f"as one ({type(error).__name__}: {error}). Copy it again from its source."
         ) from error
     blocks = operations["Softmax"]
-    return Facts(blocks or None, heads, _activation(operations, blocks))
+    return GraphHints(blocks or None, heads, _activation(operations, blocks))
 
 
 def _operations(graph: Any) -> Counter[str]:

@@ -147,7 +147,7 @@ def _listed_tensors(index: Path) -> dict[str, list[str]]:
         if not is_plain or len(name.encode(errors="replace")) > _LONGEST_NAME:
             raise UserError(
                 f"{index} must name {ending} files beside it. Received: {name[:99]!r}. Names have "
-                f"{_LONGEST_NAME} bytes at the most. Copy it again from its source."
+                f"{_LONGEST_NAME} bytes at most. Copy it again from its source."
             )
         found.setdefault(name, []).append(tensor)
     return dict(sorted(found.items()))

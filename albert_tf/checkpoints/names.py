@@ -157,7 +157,7 @@ def shapes(config: AlbertConfig) -> dict[str, tuple[int | None, ...]]:
 
 
 def part(name: str) -> str | None:
-    """Returns the part that one side may lack, "pooler" or a head; None for the encoder."""
+    """Returns the optional part (pooler or head) of a tensor; None for the encoder."""
     first = name.split(".", 1)[0]
     return first if first in (POOLER, *HEADS) else None
 

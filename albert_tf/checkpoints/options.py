@@ -21,14 +21,14 @@ class ConversionOptions:
     format: Literal["hf", "tf1", "keras-hub"] = option(help="format of the output")
     without: tuple[str, ...] = option(
         (),
-        help="head to leave out, e.g. sop_classifier, or pooler; may be repeated",
+        help="leave out a head, e.g. sop_classifier, or the pooler; may be repeated",
         metavar="PART",
         repeated=True,
     )
     dtype: Literal["float32", "float16"] | None = option(
         None, help="dtype of the weights in hf; default: the input's"
     )
-    force: bool = option(False, help="replacement of an existing folder")
+    force: bool = option(False, help="replace an existing folder")
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -88,7 +88,7 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
             return {name: reader.get_tensor(key) for name, key in weights.items()}
     except UserError:
         raise
-    except Exception as error:  # damage shows in every way: OpError, RuntimeError, KeyError, …
+    except Exception as error:  # a damaged file can raise any exception
         raise UserError(
             f"A checkpoint must be whole. Received: {prefix}, which doesn't read as one "
             f"({next(iter(str(error).splitlines()), '')[:160]}). Copy it again from its source."
@@ -216,7 +216,7 @@ def _check_index(path: Path) -> None:
         }
     except UserError:
         raise
-    except Exception as error:  # damage shows in every way: IndexError, KeyError, DecodeError, …
+    except Exception as error:  # a damaged file can raise any exception
         raise UserError(
             f"A checkpoint's index must be whole. Received: {path}, which doesn't read as one "
             f"({type(error).__name__}). Copy it again from its source."

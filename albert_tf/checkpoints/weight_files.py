@@ -125,7 +125,7 @@ def _load_pytorch(torch: Any, path: Path) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
     except UserError:
         raise
-    except Exception as error:  # damage shows in every way: EOFError, KeyError, AssertionError, …
+    except Exception as error:  # a damaged file can raise any exception
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # torch's, of a cut zip file
             raise
         code = re.search(r".*(?:nsupported (?:global|class)|GLOBAL).*", str(error))
@@ -168,7 +168,7 @@ def read_flax(path: Path) -> dict[str, np.ndarray]:
     try:
         content = msgpack.unpackb(path.read_bytes(), ext_hook=array, strict_map_key=True)
         return dict(_flat(content, ()))
-    except Exception as error:  # damage shows in every way
+    except Exception as error:  # a damaged file can raise any exception
         if not path.is_file():
             raise
         raise damaged(path, "Flax", error) from error
@@ -203,7 +203,7 @@ def opened_hdf5(path: Path) -> Iterator[Any]:
             yield file
     except UserError:
         raise
-    except Exception as error:  # damage shows in every way: OSError, RuntimeError, KeyError, …
+    except Exception as error:  # a damaged file can raise any exception
         if not path.is_file():
             raise
         raise damaged(path, "HDF5", error) from error

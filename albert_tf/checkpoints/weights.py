@@ -24,7 +24,7 @@ class Checkpoint(NamedTuple):
         config: of the model that was saved.
         tensors: by Hugging Face's names without the prefix "albert.", in its orientation.
         sources: the name of each tensor in its file.
-        origin: place and format, for messages.
+        origin: path and format, for messages.
     """
 
     config: AlbertConfig
@@ -59,16 +59,16 @@ def assign(
 ) -> list[str]:
     """Gives a model the weights of a checkpoint, or raises before any of them changes.
 
-    The pooler and the heads may be absent from either side. The model's own keep their new weights,
-    the checkpoint's are ignored; both are logged.
+    The pooler and the heads may be missing on either side: missing in the file, they are newly
+    initialized; missing in the model, ignored. Both are logged.
 
     Args:
         model: the model to fill.
         tensors: arrays by Hugging Face's names without "albert.".
         source: their origin, for errors.
-        ignore_mismatched_sizes: whether a head of another shape counts as absent.
+        ignore_mismatched_sizes: treat a head of another shape as missing.
     Returns:
-        the parts that keep new weights, for example `["classifier"]`.
+        the newly initialized parts, for example `["classifier"]`.
     Raises:
         UserError: lists every weight that is missing, unknown, not finite or of another shape.
     """
@@ -163,7 +163,7 @@ def bad_values(tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
             large.append(f"{name} ({largest:.2g})")
     if large:
         logger.warning(
-            "%s: weights beyond %g, which no training leaves: %s. Is the file damaged?",
+            "%s: weights larger than %g, which training does not produce: %s. Is the file damaged?",
             source,
             _LARGE,
             _listed(large, ", "),

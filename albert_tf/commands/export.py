@@ -286,7 +286,7 @@ def run(options: OPTIONS) -> int:
         report = export(model, tokenizer, options.output, force=options.force, **chosen)
         return _print(report, options)
     target = options.target
-    with written_atomically(target, force=options.force, alone=True) as written:
+    with written_atomically(target, force=options.force, nowait=True) as written:
         model, tokenizer = _load(options.model, options.task)
         report = export_saved_model(model, tokenizer, written, **chosen)
         save_options(options, written)

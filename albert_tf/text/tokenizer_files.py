@@ -20,7 +20,7 @@ from albert_tf.checkpoints.finder import (
 )
 from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
-from albert_tf.files import as_json, check_sums, read_json, replace_files
+from albert_tf.files import as_json, read_json, replace_files, verify_checksums
 from albert_tf.text.added_tokens import AddedToken, added_tokens, text_and_options
 
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
@@ -54,11 +54,11 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
     """
     path = Path(name_or_path).expanduser()
     if path.is_file() and path.suffix != ".index":
-        check_sums(path.parent, path.name)
+        verify_checksums(path.parent, path.name)
         return Stored(path)
     folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
     vocabulary = _vocabulary(folder, str(name_or_path))
-    check_sums(folder, vocabulary.relative_to(folder).as_posix())
+    verify_checksums(folder, vocabulary.relative_to(folder).as_posix())
     names = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS, TOKENIZER_JSON)
     files = {name: read_json(folder / name) if (folder / name).exists() else {} for name in names}
     config = files[TOKENIZER_CONFIG]

@@ -19,11 +19,11 @@ from albert_tf.checkpoints import finder, names, weights
 from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import UserError
 from albert_tf.files import (
-    SUMS,
-    check_sums,
+    CHECKSUMS,
     read_json,
     replace_files,
     require_same,
+    verify_checksums,
     write_json,
     written_atomically,
 )
@@ -155,7 +155,7 @@ def lock_output(output: Path, force: bool) -> Iterator[None]:
 def copy_files(source: Path, target: Path, but: Sequence[str] = ()) -> None:
     """Copies the files of a folder to another one, as `replace_files` does, but for some names."""
     paths = {path.name: path for path in source.iterdir() if path.is_file()}
-    names = paths.keys() - {SUMS, *but}
+    names = paths.keys() - {CHECKSUMS, *but}
     replace_files(target, {name: partial(shutil.copyfile, paths[name]) for name in names})
 
 
@@ -197,7 +197,7 @@ def digest(content: Any) -> str:
 
 def _check_whole(folder: Path) -> None:
     try:
-        check_sums(folder)
+        verify_checksums(folder)
     except UserError as error:
         raise UserError(f"{error} Or start again with --force.") from error
 

@@ -147,7 +147,7 @@ def export_saved_model(
             f"{path}. Rename the folder before you load it.",
             stacklevel=2,
         )
-    with written_atomically(path, force=force, alone=True) as folder:
+    with written_atomically(path, force=force, nowait=True) as folder:
         exact, unrolled = in_precision(model, "float32"), layers == "unrolled"
         unroll: Unroll = unrolled or "last"
         model, in_words, text = in_precision(model, precision), None, None

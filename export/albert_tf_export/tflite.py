@@ -207,7 +207,7 @@ def written_with_others(
     """Yields temporary paths of the file, and of those beside it, which get their names first."""
     names = (LABELS, REPORT) if has_labels else (REPORT,)
     with (
-        written_atomically(path, force=force, alone=True) as file,
+        written_atomically(path, force=force, nowait=True) as file,
         contextlib.ExitStack() as stack,
     ):
         yield (

@@ -196,7 +196,7 @@ def test_trained_models_without_a_score_are_scored(settings):
 def test_other_settings_are_refused(settings):
     runs.compare("depth", settings, Trainer(), Scorer(), announce=lambda line: None)
     other = dataclasses.replace(settings, steps=51, seed=10)
-    with pytest.raises(UserError, match="seed: 9 then, 10 now; steps: 50 then, 51 now"):
+    with pytest.raises(UserError, match="seed was 9, is 10; steps was 50, is 51"):
         runs.compare("depth", other, Trainer(), Scorer(), announce=lambda line: None)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints import conversion
-from albert_tf.checkpoints.conversion import destinations, find_companions
-from albert_tf.checkpoints.finder import Found
+from albert_tf.checkpoints.conversion import destinations, find_tokenizer_files
+from albert_tf.checkpoints.finder import CheckpointLocation
 from albert_tf.errors import UserError
 
 TENSORS = {
@@ -70,29 +70,33 @@ def files(tmp_path):
 )
 def test_a_vocabulary_by_its_places(files, kind, place):
     folder = files(place, "model.ckpt.index")
-    assert find_companions(Found(folder, kind)) == {"spiece.model": folder / place}
+    assert find_tokenizer_files(CheckpointLocation(folder, kind)) == {
+        "spiece.model": folder / place
+    }
 
 
 def test_all_files_of_a_directory(files):
     names = ["tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"]
     folder = files(*names, "config.json", "README.md")
-    assert find_companions(Found(folder, "hf")) == {name: folder / name for name in names}
+    assert find_tokenizer_files(CheckpointLocation(folder, "hf")) == {
+        name: folder / name for name in names
+    }
 
 
 def test_one_folder_up(files):
     folder = files("30k-clean.model", "run/model.ckpt-5.index")
-    found = find_companions(Found(folder / "run", "tf1"))
+    found = find_tokenizer_files(CheckpointLocation(folder / "run", "tf1"))
     assert found == {"spiece.model": folder / "30k-clean.model"}
 
 
 def test_several_vocabularies(files):
     with pytest.raises(UserError, match="A folder must have one vocabulary. Received: .*a.model"):
-        find_companions(Found(files("a.model", "b.model"), "hf"))
+        find_tokenizer_files(CheckpointLocation(files("a.model", "b.model"), "hf"))
 
 
 def test_destinations_of_a_tokenizers_files(files):
     folder = files("spiece.model", "vocab.txt", "tokenizer.json")
-    found = find_companions(Found(folder, "hf"))
+    found = find_tokenizer_files(CheckpointLocation(folder, "hf"))
     model, text, fast = (folder / name for name in ("spiece.model", "vocab.txt", "tokenizer.json"))
     assert destinations(found, "hf") == {each: each.name for each in (model, text, fast)}
     assert destinations(found, "tf1")[model] == "30k-clean.model"

@@ -39,7 +39,7 @@ def test_a_written_checkpoint_is_found_and_read(small_config, tensors, tmp_path,
     ("kind", "dtype"), [("hf", "float32"), ("hf", "float16"), ("keras-hub", "float32")]
 )
 def test_memory_of_reading(small_config, tmp_path, kind, dtype):
-    """Reading takes twice the file's bytes at the most, besides the model's in float32."""
+    """Reading takes at most twice the file's bytes, besides the model's in float32."""
     config = dataclasses.replace(small_config, vocab_size=100_000, embedding_size=30)
     tensors = {
         name: np.zeros(shape, dtype)
@@ -154,6 +154,6 @@ def test_a_path_that_is_not_there(name, message):
 
 def test_a_hub_name_without_network_names_the_cache(tmp_path):
     with pytest.raises(
-        UserError, match=f"albert/albert-base-v2 is no directory here.*cache {tmp_path}"
+        UserError, match=f"albert/albert-base-v2 isn't a local directory.*cache {tmp_path}"
     ):
         find("albert/albert-base-v2", cache_dir=tmp_path, local_files_only=True)

@@ -103,7 +103,7 @@ def test_offline_by_environment(snapshot, files, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
     # The client binds its default when it is imported, so the cache is given.
     assert find("albert-base-v2", cache_dir=cache).read().config.hidden_size == 20
-    with pytest.raises(UserError, match="HF_HUB_OFFLINE is set.*cache .*doesn't hold it"):
+    with pytest.raises(UserError, match="HF_HUB_OFFLINE is set.*or found in its cache .*"):
         find("albert-large-v2", cache_dir=cache).read()
 
 
@@ -152,7 +152,7 @@ def test_shards(remote, files):
     find("albert-base-v2")
     assert [each[1] for each in asked][-2:] == ["model-1.safetensors", "model-2.safetensors"]
     del served["model-2.safetensors"]
-    with pytest.raises(UserError, match="couldn't give model-2.safetensors, which model.safe"):
+    with pytest.raises(UserError, match="model-2.safetensors, which model.* couldn't be downloa"):
         find("albert-base-v2")
 
 
@@ -194,10 +194,10 @@ def test_a_subfolder(remote, files, tmp_path):
 
 def test_nothing_to_read_there(remote, files):
     remote({"config.json": files["config.json"], "README.md": b""})
-    with pytest.raises(UserError, match=r"couldn't give its weights \(which has none\)"):
+    with pytest.raises(UserError, match=r"its weights couldn't .* \(which has none\)"):
         find("albert-base-v2").read()
     remote({"README.md": b""})
-    with pytest.raises(UserError, match="couldn't give config.json"):
+    with pytest.raises(UserError, match="config.json couldn't be downloaded"):
         find("albert-base-v2").read()
 
 
@@ -228,7 +228,7 @@ def test_without_a_network_the_cache_is_asked_once(monkeypatch, snapshot, files)
         return real(name, filename, **{**options, "local_files_only": True})
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    with pytest.raises(UserError, match=r"its weights \(LocalEntryNotFoundError\)"):
+    with pytest.raises(UserError, match=r"its weights couldn't .* \(LocalEntryNotFoundError\)"):
         find("albert-base-v2", cache_dir=cache).read()
     assert asked[:3] == [False, False, True]  # the configuration, the first weights, the others
 

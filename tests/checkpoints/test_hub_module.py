@@ -8,11 +8,11 @@ import pytest
 from albert_tf.checkpoints import google, hub_module, tf_checkpoint
 from albert_tf.checkpoints.finder import find
 from albert_tf.checkpoints.google import to_google
-from albert_tf.checkpoints.hub_module import Facts, read_facts
+from albert_tf.checkpoints.hub_module import GraphHints, read_hints
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 
-NOTHING = Facts(None, None, None)
+NOTHING = GraphHints(None, None, None)
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def test_published_sizes_need_no_graph(size, tmp_path):
             ),
         }.items()
     }
-    assert hub_module.measured_config(variables, NOTHING, tmp_path) == expected
-    other = hub_module.measured_config(variables, Facts(5, 8, "relu"), tmp_path)
+    assert hub_module.inferred_config(variables, NOTHING, tmp_path) == expected
+    other = hub_module.inferred_config(variables, GraphHints(5, 8, "relu"), tmp_path)
     assert (other.num_hidden_layers, other.num_attention_heads, other.hidden_act) == (5, 8, "relu")
 
 
@@ -121,11 +121,17 @@ def test_another_size_that_shows_too_little(google_variables, config, tmp_path):
     variables = google_variables(config)
     for facts, message in (
         (NOTHING, "doesn't show num_hidden_layers, num_attention_heads, hidden_act. Put its"),
-        (Facts(3, None, "relu"), "doesn't show num_attention_heads. Put its albert_config.json"),
-        (Facts(3, 7, "relu"), "must be an ALBERT's. Received: .*hidden_size must be a multiple"),
+        (
+            GraphHints(3, None, "relu"),
+            "doesn't show num_attention_heads. Put its albert_config.json",
+        ),
+        (
+            GraphHints(3, 7, "relu"),
+            "must be an ALBERT's. .*hidden_size must be a multiple",
+        ),
     ):
         with pytest.raises(UserError, match=message):
-            hub_module.measured_config(variables, facts, tmp_path)
+            hub_module.inferred_config(variables, facts, tmp_path)
 
 
 def test_another_kind_of_model(tmp_path):
@@ -177,7 +183,7 @@ def test_a_graph_of_tensorflow_1(
         small_config, hidden_act=hidden_act, num_hidden_layers=layers, inner_group_num=inner
     )
     folder = tf1_module(tmp_path / "module", config, google_variables(config))
-    assert read_facts(folder) == Facts(layers * inner, 5, hidden_act)
+    assert read_hints(folder) == GraphHints(layers * inner, 5, hidden_act)
 
 
 @pytest.mark.parametrize("approximate", [True, False])
@@ -186,7 +192,7 @@ def test_functions_of_tensorflow_2(
 ):
     variables = garden_variables(small_config)
     folder = garden_module(tmp_path / "module", small_config, variables, approximate)
-    assert read_facts(folder) == Facts(3, None, "gelu_new" if approximate else "gelu")
+    assert read_hints(folder) == GraphHints(3, None, "gelu_new" if approximate else "gelu")
 
 
 def test_a_graph_without_attention(tmp_path):
@@ -195,15 +201,15 @@ def test_a_graph_without_attention(tmp_path):
     module = tf.Module()
     module.double = tf.function(lambda x: 2 * x, input_signature=[tf.TensorSpec([None])])
     tf.saved_model.save(module, tmp_path)
-    assert read_facts(tmp_path) == Facts(None, None, None)
+    assert read_hints(tmp_path) == GraphHints(None, None, None)
     (tmp_path / "saved_model.pb").write_bytes(b"")
-    assert read_facts(tmp_path) == Facts(None, None, None)
+    assert read_hints(tmp_path) == GraphHints(None, None, None)
 
 
 def test_a_damaged_file(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff\xff")
     with pytest.raises(UserError, match="must be a whole SavedModel. Received: .* Copy it again"):
-        read_facts(tmp_path)
+        read_hints(tmp_path)
 
 
 @pytest.fixture
@@ -232,14 +238,14 @@ def graph(tmp_path):
 
 def test_functions_that_call_the_next_twice(graph):
     calls = {f"f{number}": [f"f{number + 1}"] * 2 for number in range(40)}
-    assert read_facts(graph({**calls, "f40": ["Softmax"]})).blocks == 2**40
+    assert read_hints(graph({**calls, "f40": ["Softmax"]})).blocks == 2**40
 
 
 @pytest.mark.parametrize("calls", [1, 3, 3000])
 def test_functions_in_a_ring(graph, calls):
     ring = {f"f{number}": [f"f{(number + 1) % calls}"] for number in range(calls)}
     with pytest.raises(UserError, match="must be a whole SavedModel. .*(calls itself|recursion)"):
-        read_facts(graph(ring))
+        read_hints(graph(ring))
 
 
 def test_a_shape_that_claims_terabytes(graph):
@@ -252,4 +258,4 @@ def test_a_shape_that_claims_terabytes(graph):
     node.attr["value"].tensor.tensor_shape.dim.add(size=10**13)
     node.attr["value"].tensor.int_val.append(4)
     path.write_bytes(model.SerializeToString())
-    assert read_facts(path.parent).heads is None
+    assert read_hints(path.parent).heads is None

@@ -67,7 +67,7 @@ def ask(run, task_model, monkeypatch):
     from albert_tf import pipelines
     from albert_tf.checkpoints import finder
 
-    found = finder.Found(Path())
+    found = finder.CheckpointLocation(Path())
     monkeypatch.setattr(finder, "find", lambda name: found)
     made = pipelines.pipeline
     monkeypatch.setattr(

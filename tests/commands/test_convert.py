@@ -9,7 +9,7 @@ from albert_tf import cli
 from albert_tf.checkpoints import google
 from albert_tf.checkpoints.conversion import checksum, digest
 from albert_tf.checkpoints.finder import find
-from albert_tf.files import SUMS
+from albert_tf.files import CHECKSUMS
 from albert_tf.models import (
     AlbertForMaskedLM,
     AlbertForPreTraining,
@@ -80,7 +80,7 @@ def test_other_formats_have_sums_too(convert, saved, tmp_path, format, vocabular
     folder = saved(AlbertForSequenceClassification)
     assert convert(folder, tmp_path / "new", "--format", format)[0] == 0
     weights = sorted(path.name for path in (tmp_path / "new").glob("model.*"))
-    assert weights and all(name in (tmp_path / "new" / SUMS).read_text() for name in weights)
+    assert weights and all(name in (tmp_path / "new" / CHECKSUMS).read_text() for name in weights)
     (tmp_path / "new" / vocabulary).write_bytes(b"another")
     status, _, errors = convert(tmp_path / "new", tmp_path / "back", "--format", "hf")
     assert status == 2

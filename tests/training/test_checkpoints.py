@@ -100,10 +100,10 @@ def test_other_settings_are_listed(tmp_path):
     changed = {**SETTINGS, "seed": 2, "labels": ["a", "c"]}
     with pytest.raises(
         UserError,
-        match=r"labels: \['a', 'b'\] then, \['a', 'c'\] now; seed: 1 then, 2 now.*--force",
+        match=r"labels was \['a', 'b'\], is \['a', 'c'\]; seed was 1, is 2.*--force",
     ):
         load_state(tmp_path, model, changed)
-    with pytest.raises(UserError, match="patience: nothing then, 3 now"):
+    with pytest.raises(UserError, match="patience was nothing, is 3"):
         load_state(tmp_path, model, {**SETTINGS, "patience": 3})
 
 

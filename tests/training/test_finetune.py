@@ -328,7 +328,7 @@ def test_other_examples_are_refused(data, tmp_path):
     with at_step(5, crash), pytest.raises(Crash):
         finetune(options(data, tmp_path / "out", save_steps=3))
     (data / "dev.tsv").write_text((data / "dev.tsv").read_text() + "The soup was cold.\tbad\n")
-    with pytest.raises(UserError, match="examples_sha256: '.*' then, '.*' now"):
+    with pytest.raises(UserError, match="examples_sha256 was '.*', is '.*'"):
         finetune(options(data, tmp_path / "out", save_steps=3))
 
 

@@ -146,9 +146,9 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
     monkeypatch.setattr(training, "_publish", lambda *_: None)
     training.pretrain(given)
     for changes, message in (
-        ({"learning_rate": 0.02}, "learning_rate: 0.01 then, 0.02 now"),
-        ({"steps": 50}, f"steps: {STEPS} then, 50 now"),
-        ({"optimizer": "adamw"}, "optimizer: 'lamb' then, 'adamw' now"),
+        ({"learning_rate": 0.02}, "learning_rate was 0.01, is 0.02"),
+        ({"steps": 50}, f"steps was {STEPS}, is 50"),
+        ({"optimizer": "adamw"}, "optimizer was 'lamb', is 'adamw'"),
     ):
         with pytest.raises(UserError, match=message):
             training.pretrain(dataclasses.replace(given, **changes))

@@ -129,7 +129,7 @@ def export_web(
     lengths = lengths or [*(each for each in LENGTHS if each < longest), longest]
     with (
         _installed(node_modules) as packages,
-        written_atomically(path, force=force, alone=True) as folder,
+        written_atomically(path, force=force, nowait=True) as folder,
     ):
         shutil.copytree(PAGE, folder, ignore=shutil.ignore_patterns("package*.json"))
         _copy_packages(packages, folder / "vendor")

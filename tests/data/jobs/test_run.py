@@ -98,10 +98,10 @@ def test_other_settings_are_refused_and_force_starts_anew(
             run_job(make(folder), interrupted(1))
     before = content(folder)
     others = [
-        (make(folder, random_seed=6), r"random_seed: 12345 then, 6 now"),
-        (make(folder, lines="sentences"), r"lines: 'paragraphs' then, 'sentences' now"),
-        (make(folder, inputs=[corpus / "a.txt"]), r"inputs b.txt.gz: \d+ then, nothing now"),
-        (make(folder, shard_bytes=5000), "shard_bytes: 9000 then, 5000 now"),
+        (make(folder, random_seed=6), r"random_seed was 12345, is 6"),
+        (make(folder, lines="sentences"), r"lines was 'paragraphs', is 'sentences'"),
+        (make(folder, inputs=[corpus / "a.txt"]), r"inputs b.txt.gz was \d+, is nothing"),
+        (make(folder, shard_bytes=5000), "shard_bytes was 9000, is 5000"),
     ]
     for job, message in others:
         with pytest.raises(UserError, match=message):
