@@ -31,8 +31,8 @@ from original_pretraining_data import Original, features, tokenized
 
 from albert_tf.data.corpus.documents import documents, splits
 from albert_tf.data.corpus.files import find_inputs
-from albert_tf.data.corpus.options import CorpusOptions
-from albert_tf.data.corpus.sentences import DEFAULT, sentence_splitter, sentences
+from albert_tf.data.corpus.options import SENTENCEX, CorpusOptions
+from albert_tf.data.corpus.sentences import sentence_splitter, sentences
 from albert_tf.data.jobs.job import SHARD_BYTES, make_job
 from albert_tf.data.jobs.local import map_in_processes
 from albert_tf.data.jobs.options import BuildDataOptions
@@ -50,7 +50,7 @@ MEGABYTE = 10**6
 
 def write_sentences(inputs, path, size):
     """Writes `size` bytes of documents, a sentence a line; returns the bytes written."""
-    options, split = CorpusOptions(), sentence_splitter(DEFAULT, "en")
+    options, split = CorpusOptions(), sentence_splitter(SENTENCEX, "en")
     parts = itertools.cycle(splits(find_inputs(inputs), SHARD_BYTES))
     found = (one for part in parts for one in documents(part, options, collections.Counter()))
     with path.open("w", encoding="utf-8") as file:
@@ -112,7 +112,7 @@ def stages(text, vocab, options):
     tokenizer = AlbertTokenizer.from_pretrained(vocab)
     maker = examples.ExampleMaker(tokenizer, options, None)
     split = functools.partial(
-        sentences, options=corpus, split=sentence_splitter(DEFAULT, corpus.language)
+        sentences, options=corpus, split=sentence_splitter(SENTENCEX, corpus.language)
     )
     found = timed("documents", read)
     cut = timed("sentences", lambda: [split(document) for document in found])

@@ -40,12 +40,12 @@ class OPTIONS(CorpusInput):
 
     output: Path = option(help="vocabulary to write", metavar="FILE")
     vocab_size: int = option(30_000, help="pieces; fewer if the text has no more", range=VOCABULARY)
-    cased: bool = option(False, help="difference between capitals and small letters")
+    cased: bool = option(False, help="keep upper and lower case distinct")
     accents: Literal["auto", "keep", "drop"] = option(
         "auto",
-        help="whether é and e stay apart; auto keeps accents if one word in 400 has one",
+        help="keep accents, or drop them (é becomes e); auto keeps them if one word in 400 has one",
     )
-    keep_accents: bool = option(False, help="the same as --accents keep")
+    keep_accents: bool = option(False, help="the same as --accents keep: é stays distinct from e")
     character_coverage: float = option(
         CHARACTER_COVERAGE,
         help="share of the text whose characters get a piece",
@@ -53,7 +53,7 @@ class OPTIONS(CorpusInput):
     )
     sample_bytes: int = option(
         40_000_000,  # SentencePiece's peak stays below 1 GB.
-        help="text to train on; takes 21 times as much memory",
+        help="bytes of text to train on; takes 21 times as much memory",
         range=Range(minimum=1, maximum=2**50),
     )
     seed: int = option(12345, help="seed of the sample", range=SEED)
@@ -63,7 +63,7 @@ class OPTIONS(CorpusInput):
         "vocabulary may differ",
         range=Range(minimum=1, maximum=1024),
     )
-    force: bool = option(False, help="replacement of an existing file")
+    force: bool = option(False, help="replace an existing file")
 
     def __post_init__(self) -> None:
         super().__post_init__()

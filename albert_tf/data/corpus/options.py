@@ -7,7 +7,7 @@ from typing import Final, Literal
 from albert_tf.errors import UserError, short_repr
 from albert_tf.options import Range, check_options, option
 
-DEFAULT: Final = "sentencex"  # sentence splitter
+SENTENCEX: Final = "sentencex"  # the default sentence splitter
 _LANGUAGE: Final = re.compile("[A-Za-z]{2,12}([-_][A-Za-z0-9]{1,12}){0,3}")
 LONGEST_CHARACTER: Final = 4  # bytes of UTF-8; a byte order mark has 3
 _GROUP: Final = "corpus (in plain text blank lines separate documents; in .jsonl a line is one)"
@@ -19,7 +19,7 @@ class CorpusOptions:
 
     lines: Literal["paragraphs", "sentences"] = option(
         "paragraphs",
-        help="content of a line of text; paragraphs are split into sentences",
+        help="what a line of text holds; paragraphs are split into sentences",
         group=_GROUP,
     )
     text_field: str = option(
@@ -27,8 +27,8 @@ class CorpusOptions:
     )
     bad_lines: Literal["stop", "skip"] = option(
         "stop",
-        help="treatment of lines that aren't UTF-8, or JSON with the text field and of 16 MiB at "
-        "most: stop names the first, skip counts them",
+        help="on a line that is not UTF-8, or not a JSON object with the text field, or longer "
+        "than 16 MiB: stop with an error, or skip and count it",
         group=_GROUP,
     )
     language: str = option(
@@ -63,8 +63,8 @@ class CorpusInput(CorpusOptions):
         metavar="GLOB",
     )
     sentence_splitter: str = option(
-        DEFAULT,
-        help="sentencex, or a function of yours from a paragraph to its sentences",
+        SENTENCEX,
+        help="sentencex, or your own function from a paragraph to its sentences",
         group=_GROUP,
         metavar="MODULE:FUNCTION",
     )

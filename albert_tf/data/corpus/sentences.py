@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable
 
 from albert_tf.data.corpus.documents import Document
-from albert_tf.data.corpus.options import DEFAULT, CorpusOptions
+from albert_tf.data.corpus.options import SENTENCEX, CorpusOptions
 from albert_tf.errors import UserError
 
 SplitSentences = Callable[[str], list[str]]
@@ -29,7 +29,7 @@ def sentence_splitter(splitter: str | SplitSentences, language: str) -> SplitSen
     """
     if callable(splitter):
         return splitter
-    if splitter == DEFAULT:
+    if splitter == SENTENCEX:
         import sentencex
 
         return functools.partial(sentencex.segment, language)
@@ -54,7 +54,7 @@ def _imported(name: str) -> SplitSentences:
             raise TypeError(f"it is of type {type(found).__name__}")
     except Exception as error:  # The module may fail in any way as it is imported.
         raise UserError(
-            f"A sentence splitter is {DEFAULT!r}, or 'module:function' of a module that Python "
+            f"A sentence splitter is {SENTENCEX!r}, or 'module:function' of a module that Python "
             f"finds. Received: {name!r}: {error}."
         ) from error
     return found

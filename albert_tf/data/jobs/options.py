@@ -9,7 +9,7 @@ from albert_tf.errors import UserError
 from albert_tf.options import Range, option, part
 
 _MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
-_RUN: Final = "the run (of these options the result depends on --shard-bytes alone)"
+_EXECUTION: Final = "execution (only --shard-bytes changes the output)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
     )
     do_lower_case: bool | None = option(
         None,
-        help="lower-casing of the text; default: the vocabulary's",
+        help="lower-case the text; default: as the vocabulary does",
         group=EXAMPLE_GROUP,
         metavar="true|false",
     )
@@ -44,39 +44,39 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
     )
     shard_bytes: int | None = option(
         None,
-        help="bytes of text in a shard, about; default: 8 MiB, less for a small corpus",
+        help="approximate bytes of text in a shard; default: 8 MiB, less for a small corpus",
         range=Range(minimum=1 << 10, maximum=1 << 50),
-        group=_RUN,
+        group=_EXECUTION,
     )
-    force: bool = option(False, help="replacement of an earlier or unfinished output", group=_RUN)
+    force: bool = option(False, help="replace an earlier or unfinished output", group=_EXECUTION)
     engine: Literal["local", "spark", "beam"] = option(
-        "local", help="processes of this machine, Spark or Beam", group=_RUN
+        "local", help="run in processes of this machine, on Spark or on Beam", group=_EXECUTION
     )
     workers: int | None = option(
         None,
         help="processes; default: all cores",
         range=Range(minimum=1, maximum=1024),
-        group=_RUN,
+        group=_EXECUTION,
         only={"engine": ("local",)},
     )
     master: str | None = option(
         None,
         help="Spark's master; default: as Spark is configured",
-        group=_RUN,
+        group=_EXECUTION,
         metavar="URL",
         only={"engine": ("spark",)},
     )
     runner: str | None = option(
         None,
         help="Beam's runner; default: its local one",
-        group=_RUN,
+        group=_EXECUTION,
         metavar="NAME",
         only={"engine": ("beam",)},
     )
     engine_option: tuple[str, ...] = option(
         (),
         help="setting of Spark (NAME=VALUE) or Beam (=--NAME=VALUE); may be repeated",
-        group=_RUN,
+        group=_EXECUTION,
         metavar="OPTION",
         repeated=True,
         only={"engine": ("spark", "beam")},

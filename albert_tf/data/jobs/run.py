@@ -134,7 +134,7 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     """
     names = output.sizes()
     manifest, begun = read_manifest(output), output.read_json(SETTINGS)
-    _check_ours(job, names, manifest, force)
+    _refuse_foreign_files(job, names, manifest, force)
     now = job.settings()
     if force:
         output.remove(*(f"{REPORTS}/{name}" for name in output.sizes(REPORTS)))
@@ -152,16 +152,18 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     return manifest
 
 
-def _check_ours(job: Job, names: Mapping[str, int], manifest: Manifest | None, force: bool) -> None:
+def _refuse_foreign_files(
+    job: Job, names: Mapping[str, int], manifest: Manifest | None, force: bool
+) -> None:
     """Refuses an output that contains anything else; `force` takes files without a manifest."""
-    ours = {MANIFEST, FILE, f".{FILE}.partial", *(name for name, _ in job.tokenizer)}
+    own_files = {MANIFEST, FILE, f".{FILE}.partial", *(name for name, _ in job.tokenizer)}
     shards = {name for name in names if name.endswith(".tfrecord")}
-    strangers = [name for name in names if not shards or name not in ours | shards]
-    if names and not manifest and WORK not in names and (strangers or not force):
-        way_out = "Choose another folder" if strangers else "Start anew with --force"
+    foreign_files = [name for name in names if not shards or name not in own_files | shards]
+    if names and not manifest and WORK not in names and (foreign_files or not force):
+        way_out = "Choose another folder" if foreign_files else "Start anew with --force"
         raise UserError(
             "The output must be a new or an empty folder, or one of an earlier build-data. "
-            f"Received: {job.output}, which contains {[*strangers, *names][0]} and no whole "
+            f"Received: {job.output}, which contains {[*foreign_files, *names][0]} and no whole "
             f"{MANIFEST} of build-data. {way_out}."
         )
 

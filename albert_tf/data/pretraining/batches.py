@@ -12,7 +12,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 from albert_tf.data import features
-from albert_tf.data.pretraining import arrays_graph, draws
+from albert_tf.data.pretraining import rng, tf_ops
 from albert_tf.data.pretraining.masking import as_rows, mask
 from albert_tf.data.pretraining.options import IN_ORDER, NO_LABEL, SPECIAL_COUNT, SWAPPED
 from albert_tf.data.pretraining.pairs import Pairs, swapped
@@ -103,7 +103,7 @@ def pretraining_batches(
 
     @traced_as_written
     def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
-        key = _child(draws.key(seed, "order"), epoch)
+        key = _child(rng.key(seed, "order"), epoch)
         order = _order(_child(key, 0), len(files.paths))
         records = _read(files, *_ranges(order, files, worker, workers), FILES_AT_ONCE)
 
@@ -221,17 +221,17 @@ def _check(**least: tuple[int, int]) -> None:
 
 
 def _child(key: Any, *numbers: Any) -> tf.Tensor:
-    return draws.child(key, *numbers, xp=arrays_graph)
+    return rng.fold_in(key, *numbers, xp=tf_ops)
 
 
 def _order(key: tf.Tensor, count: Any) -> tf.Tensor:
     """Returns the numbers below `count` in an order that `key` decides: int32 `[count]`."""
-    return arrays_graph.argsort(draws.uniform(key[None], 0, tf.range(count), arrays_graph))[0]
+    return tf_ops.argsort(rng.uniform(key[None], 0, tf.range(count), tf_ops))[0]
 
 
 def _keys(seed: int, epoch: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
     """Returns the keys of the draws for records: uint64 `[B]`."""
-    return _child(draws.key(seed, "masks"), epoch, numbers)
+    return _child(rng.key(seed, "masks"), epoch, numbers)
 
 
 def _ranges(
@@ -370,14 +370,14 @@ def dynamic_batch(
     offset = tf.size(first.values, tf.int64)
     pairs = Pairs(keys, _bounds(first), _bounds(second) + offset, labels)
     if files.dynamic.pair_task == "sop":
-        pairs = swapped(pairs, _SWAP, arrays_graph)
+        pairs = swapped(pairs, _SWAP, tf_ops)
     lengths = first.row_lengths() + second.row_lengths() + SPECIAL_COUNT
     longest = tf.reduce_max(lengths)
     rule = f"a row must have at most {files.max_seq_length} pieces"
     pieces = _checked(pieces, longest <= files.max_seq_length, rule, longest)
     width = _width(lengths, files, multiple)
-    rows = as_rows(pairs, pieces, files.table, width, arrays_graph)
-    masked = mask(rows, keys, files.table, files.dynamic, arrays_graph)
+    rows = as_rows(pairs, pieces, files.table, width, tf_ops)
+    masked = mask(rows, keys, files.table, files.dynamic, tf_ops)
     at, lengths = tf.range(tf.shape(rows.ids)[1]), rows.lengths[:, None]
     inputs = {
         features.INPUT_IDS: masked.ids,

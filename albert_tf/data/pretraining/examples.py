@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from albert_tf.data.corpus.documents import Document
-from albert_tf.data.pretraining import draws
+from albert_tf.data.pretraining import rng
 from albert_tf.data.pretraining.masking import Masked, Unmasked, as_rows, mask
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs, Passages, make_pairs, swapped
@@ -46,7 +46,7 @@ class ExampleMaker:
             counts: adds `sentences`, `tokens`, `long_sentences`, `empty_documents`.
         """
         seed = self.options.random_seed
-        keys = [draws.key(seed, document.source, document.offset) for document in documents]
+        keys = [rng.key(seed, document.source, document.offset) for document in documents]
         sentences = [self.sentences(document) for document in documents]
         counts["sentences"] += sum(map(len, sentences))
         return as_passages(
@@ -69,9 +69,9 @@ class ExampleMaker:
         Yields:
             A number to sort by, which shuffles the records, and a `tf.train.Example`.
         """
-        passages = passages._replace(keys=draws.child(passages.keys, copy))
+        passages = passages._replace(keys=rng.fold_in(passages.keys, copy))
         pairs = make_pairs(passages, self.options, counts)
-        ranks = draws.child(pairs.keys, _ORDER).tolist()
+        ranks = rng.fold_in(pairs.keys, _ORDER).tolist()
         counts["examples"] += len(ranks)
         encoded = self._masked if self.options.mode == "static" else _segments
         for start in range(0, len(ranks), BATCH):
@@ -104,7 +104,7 @@ def masked_as_read(
     bounds = np.stack([np.cumsum([0, *sizes[:-1]]), np.cumsum(sizes)], axis=1)
     ids = [np.array(each[name]) for each in examples for name in ("segment_a", "segment_b")]
     labels = np.array([each["next_sentence_labels"][0] for each in examples])
-    keys = draws.child(options.random_seed, np.arange(len(examples)))
+    keys = rng.fold_in(options.random_seed, np.arange(len(examples)))
     pairs = Pairs(keys, bounds[::2], bounds[1::2], labels)
     columns = masked_features(pairs, np.concatenate(ids).astype(np.int32), table, options)
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)

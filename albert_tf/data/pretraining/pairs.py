@@ -11,6 +11,7 @@ A document's pairs depend on the document alone, except for `pair_task="nsp"`, w
 segments from other documents.
 """
 
+import enum
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.data.pretraining import arrays, draws
+from albert_tf.data.pretraining import numpy_ops, rng
 from albert_tf.data.pretraining.options import (
     IN_ORDER,
     NO_LABEL,
@@ -27,7 +28,19 @@ from albert_tf.data.pretraining.options import (
     ExampleOptions,
 )
 
-_SHORT, _LENGTH, _END, _OTHER, _DONOR, _PLACE, _FRONT, _SWAP, _ODD = range(9)  # streams of draws
+
+class _Stream(enum.IntEnum):
+    """The streams of random numbers of a key. A number decides …"""
+
+    SHORT = 0  # whether a document's pairs are short
+    LENGTH = 1  # how long the short ones are
+    END = 2  # where the first segment ends
+    OTHER = 3  # nsp: whether the second segment is from another document
+    DONOR = 4  # nsp: from which one
+    PLACE = 5  # nsp: where in it the segment starts
+    FRONT = 6  # whether a token is cut from the front or the end of a segment
+    SWAP = 7  # sop: whether the segments are swapped
+    ODD = 8  # which of two equally long segments loses the odd token
 
 
 class Passages(NamedTuple):
@@ -76,7 +89,7 @@ def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]
     # A document has at most as many chunks as sentences: a key for each.
     starts, sizes = passages.documents[:-1], np.diff(passages.documents)
     numbers = np.arange(passages.documents[-1]) - np.repeat(starts, sizes)
-    keys = draws.child(np.repeat(passages.keys, sizes), numbers)
+    keys = rng.fold_in(np.repeat(passages.keys, sizes), numbers)
     found = list(_chunks(passages, keys, options))
     counts["single_words"] += sum(row[1] == row[2] or row[3] == row[4] for row in found)
     rows = np.array([row for row in found if row[1] < row[2] and row[3] < row[4]], np.int64)
@@ -86,9 +99,9 @@ def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]
     return _cut_to_fit(pairs, options.max_seq_length - SPECIAL_COUNT)
 
 
-def swapped(pairs: Pairs, stream: int = _SWAP, xp: Any = arrays) -> Pairs:
+def swapped(pairs: Pairs, stream: int = _Stream.SWAP, xp: Any = numpy_ops) -> Pairs:
     """Swaps the segments of half of the pairs, and labels all of them."""
-    swap = draws.uniform(pairs.keys, stream, 0, xp) < 0.5
+    swap = rng.uniform(pairs.keys, stream, 0, xp) < 0.5
     return pairs._replace(
         first=xp.where(swap, pairs.second, pairs.first),
         second=xp.where(swap, pairs.first, pairs.second),
@@ -99,8 +112,8 @@ def swapped(pairs: Pairs, stream: int = _SWAP, xp: Any = arrays) -> Pairs:
 def _target_lengths(keys: np.ndarray, options: ExampleOptions) -> list[int]:
     """Pieces of both segments together, for each document: the maximum, or fewer."""
     room = options.max_seq_length - SPECIAL_COUNT
-    short = draws.uniform(keys, _SHORT, 0)[:, 0] < options.short_seq_prob
-    drawn = 2 + (draws.uniform(keys, _LENGTH, 0)[:, 0] * (room - 1)).astype(int)
+    short = rng.uniform(keys, _Stream.SHORT, 0)[:, 0] < options.short_seq_prob
+    drawn = 2 + (rng.uniform(keys, _Stream.LENGTH, 0)[:, 0] * (room - 1)).astype(int)
     return np.where(short, drawn, room).tolist()
 
 
@@ -113,7 +126,7 @@ def _chunks(
         The number of a key, begin and end of the first segment, of the second, and the label.
     """
     bounds, documents = passages.bounds.tolist(), passages.documents.tolist()
-    ends = draws.uniform(keys, _END, 0)[:, 0].tolist()
+    ends = rng.uniform(keys, _Stream.END, 0)[:, 0].tolist()
     takes_others = options.pair_task == "nsp" and len(documents) > 2
     donors = _Donors(passages, keys) if takes_others else None
     for document, target in enumerate(_target_lengths(passages.keys, options)):
@@ -146,9 +159,9 @@ class _Donors:
 
     def __init__(self, passages: Passages, keys: np.ndarray):
         self.bounds, self.documents = passages.bounds.tolist(), passages.documents.tolist()
-        self.wanted = draws.uniform(keys, _OTHER, 0)[:, 0].tolist()
-        self._donors = draws.uniform(keys, _DONOR, 0)[:, 0].tolist()
-        self._places = draws.uniform(keys, _PLACE, 0)[:, 0].tolist()
+        self.wanted = rng.uniform(keys, _Stream.OTHER, 0)[:, 0].tolist()
+        self._donors = rng.uniform(keys, _Stream.DONOR, 0)[:, 0].tolist()
+        self._places = rng.uniform(keys, _Stream.PLACE, 0)[:, 0].tolist()
 
     def take(self, document: int, number: int, length: int) -> tuple[int, int]:
         """Sentences of another document, as many as reach the length."""
@@ -171,7 +184,7 @@ def _cut_to_fit(pairs: Pairs, room: int) -> Pairs:
     longer = lengths[0] - lengths[1]
     until_equal = np.minimum(excess, np.abs(longer))
     rest = excess - until_equal  # from both
-    odd = rest % 2 * (draws.uniform(pairs.keys, _ODD, 0)[:, 0] < 0.5)
+    odd = rest % 2 * (rng.uniform(pairs.keys, _Stream.ODD, 0)[:, 0] < 0.5)
     removed = (
         np.where(longer > 0, until_equal, 0) + rest // 2 + odd,
         np.where(longer > 0, 0, until_equal) + (rest + 1) // 2 - odd,
@@ -191,7 +204,7 @@ def _without(segment: np.ndarray, count: np.ndarray, keys: np.ndarray, part: int
     if not len(rows):
         return segment
     longest = int(count[rows].max())
-    fronts = draws.uniform(draws.child(keys[rows], part), _FRONT, np.arange(longest)) < 0.5
+    fronts = rng.uniform(rng.fold_in(keys[rows], part), _Stream.FRONT, np.arange(longest)) < 0.5
     front = (fronts & (np.arange(longest) < count[rows, None])).sum(axis=1)
     shorter = segment.copy()
     shorter[rows, 0] += front

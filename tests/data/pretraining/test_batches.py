@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.data import features
 from albert_tf.data.pretraining import batches as module
-from albert_tf.data.pretraining import draws, masking, records
+from albert_tf.data.pretraining import masking, records, rng
 from albert_tf.data.pretraining.batches import (
     batches_per_source,
     evaluation_batches,
@@ -57,8 +57,8 @@ def flat(lists):
 
 def made_in_numpy(directory, number, epoch, seed):
     """Returns the features of one dynamic record, swapped and masked."""
-    key = draws.child(draws.key(seed, "masks"), epoch, [number])
-    swap = draws.uniform(key, 0, 0)[0, 0] < 0.5
+    key = rng.fold_in(rng.key(seed, "masks"), epoch, [number])
+    swap = rng.uniform(key, 0, 0)[0, 0] < 0.5
     table, record = word_table(directory.tokenizer), directory.record(number)
     first, second = (record["segment_b" if swap == turn else "segment_a"] for turn in (0, 1))
     ids = [table.classify_id, *second, table.separate_id, *first, table.separate_id]

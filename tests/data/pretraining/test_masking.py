@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.pretraining import arrays, arrays_graph, draws, masking
+from albert_tf.data.pretraining import masking, numpy_ops, rng, tf_ops
 from albert_tf.data.pretraining.masking import (
     Unmasked,
     as_rows,
@@ -40,7 +40,7 @@ def options(**given):
 
 
 def keys(count):
-    return draws.child(draws.key(SEED), np.arange(count))
+    return rng.fold_in(rng.key(SEED), np.arange(count))
 
 
 def random_rows(count, seed=SEED):
@@ -60,7 +60,7 @@ def in_graph(rows, keys, table, options):
     """Returns NumPy arrays of `mask` in `tf.data`."""
 
     def masked(ids, lengths, first, keys):
-        return mask(Unmasked(ids, lengths, first), keys, table, options, arrays_graph)
+        return mask(Unmasked(ids, lengths, first), keys, table, options, tf_ops)
 
     dataset = tf.data.Dataset.from_tensors((*rows, keys)).map(masked)
     return next(dataset.as_numpy_iterator())
@@ -69,7 +69,7 @@ def in_graph(rows, keys, table, options):
 def plainly(ids, length, first, key, table, options):
     """Masks one row by a direct transcription of the rule."""
     order, ngram, replace, random, shuffle = (
-        draws.uniform(key[None], stream, np.arange(LENGTH))[0] for stream in range(16, 21)
+        rng.uniform(key[None], stream, np.arange(LENGTH))[0] for stream in range(16, 21)
     )
     ids, length, first = ids.tolist(), int(length), int(first)
     words = []
@@ -134,7 +134,7 @@ def test_the_graph_masks_as_numpy_does(choice, table, monkeypatch):
     given, rows = options(**CHOICES.get(choice, {"masked_lm_prob": 0.0})), random_rows(40)
     if choice == "equal draws":
         given = options()
-        monkeypatch.setattr(masking.draws, "MANTISSA", 0.0)
+        monkeypatch.setattr(masking.rng, "MANTISSA", 0.0)
     expected = mask(rows, keys(40), table, given)
     found = in_graph(rows, keys(40), table, given)
     for name, one, other in zip(expected._fields, expected, found, strict=True):
@@ -206,7 +206,7 @@ def test_pairs_become_rows_with_special_pieces_and_padding(table):
         np.array([[2, 5], [3, 9]]),
         np.array([0, 1], np.int32),
     )
-    for xp in (arrays, arrays_graph):
+    for xp in (numpy_ops, tf_ops):
         ids = xp.cast(np.arange(10, 20), np.int32)
         rows = Unmasked(*map(np.asarray, as_rows(pairs, ids, table, 11, xp)))
         assert rows.ids.tolist() == [

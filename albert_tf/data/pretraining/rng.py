@@ -5,7 +5,7 @@ the stream of splitmix64 from there (Steele, Lea and Flood, Fast splittable pseu
 generators, OOPSLA 2014). NumPy's generators don't promise the same numbers in every version (NEP
 19), and both they and TensorFlow's stateless ones would need a loop over the rows of a batch.
 
-`xp` is the module of array operations: `arrays` (NumPy) or `arrays_graph` (TensorFlow).
+`xp` is the module of array operations: `numpy_ops` (NumPy) or `tf_ops` (TensorFlow).
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.data.pretraining import arrays
+from albert_tf.data.pretraining import numpy_ops
 
 STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
@@ -28,7 +28,7 @@ def key(*parts: int | str) -> int:
     return int.from_bytes(digest, "little")
 
 
-def child(keys: Any, *numbers: Any, xp: Any = arrays) -> Any:
+def fold_in(keys: Any, *numbers: Any, xp: Any = numpy_ops) -> Any:
     """Keys of the parts of `keys` that `numbers` name: uint64, broadcast.
 
     Args:
@@ -42,12 +42,12 @@ def child(keys: Any, *numbers: Any, xp: Any = arrays) -> Any:
         return result
 
 
-def uniform(keys: Any, stream: int, places: Any, xp: Any = arrays) -> Any:
+def uniform(keys: Any, stream: int, places: Any, xp: Any = numpy_ops) -> Any:
     """Numbers in [0, 1): float64 `[R, K]` for `keys` `[R]` and `places` `[K]` or `[R, K]`.
 
     The streams of a key are independent of each other.
     """
-    numbers = child(child(keys, stream, xp=xp)[:, None], places, xp=xp)
+    numbers = fold_in(fold_in(keys, stream, xp=xp)[:, None], places, xp=xp)
     return xp.cast(xp.shift_right(numbers, 11), np.float64) * MANTISSA
 
 

@@ -1,4 +1,4 @@
-"""The array operations of masking, in NumPy. `arrays_graph` has the same ones in TensorFlow.
+"""The array operations of masking, in NumPy. `tf_ops` has the same ones in TensorFlow.
 
 The processes that build data have no room for TensorFlow (0.5 GB each), and a `tf.data` pipeline
 that runs on a TPU's host or in a data service can't call NumPy. So masking is written once, over

@@ -1,4 +1,4 @@
-"""The array operations of `arrays` in TensorFlow, for graphs: the same results."""
+"""The array operations of `numpy_ops` in TensorFlow, for graphs: the same results."""
 
 import tensorflow as tf
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.pretraining import arrays, arrays_graph, draws
+from albert_tf.data.pretraining import numpy_ops, rng, tf_ops
 
 
 def test_the_stream_is_splitmix64():
@@ -10,42 +10,42 @@ def test_the_stream_is_splitmix64():
     step = 0x9E3779B97F4A7C15
     states = np.array([(1234567 + place * step) % 2**64 for place in (1, 2, 3)], np.uint64)
     with np.errstate(over="ignore"):
-        numbers = draws._mixed(states, arrays)
+        numbers = rng._mixed(states, numpy_ops)
     assert numbers.tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
-    assert draws.child(1234567, [0, 1, 2]).tolist() == numbers.tolist()
+    assert rng.fold_in(1234567, [0, 1, 2]).tolist() == numbers.tolist()
 
 
 def test_keys_never_change():
-    assert draws.key(12345, "books/emma.txt", 70) == 2057914903974156592
-    assert draws.key("1") != draws.key(1)
-    assert draws.key("a", "b") != draws.key("ab")
-    assert draws.key("a", 1) != draws.key(1, "a")
+    assert rng.key(12345, "books/emma.txt", 70) == 2057914903974156592
+    assert rng.key("1") != rng.key(1)
+    assert rng.key("a", "b") != rng.key("ab")
+    assert rng.key("a", 1) != rng.key(1, "a")
 
 
 def test_numbers_depend_on_the_key_the_stream_and_the_place_alone():
     keys = np.array([3, 99, 2**63], np.uint64)
-    whole = draws.uniform(keys, 4, np.arange(11))
+    whole = rng.uniform(keys, 4, np.arange(11))
     assert whole.shape == (3, 11)
-    np.testing.assert_array_equal(draws.uniform(keys[1:2], 4, np.arange(7))[0], whole[1, :7])
-    assert not np.intersect1d(whole, draws.uniform(keys, 5, np.arange(11))).size
+    np.testing.assert_array_equal(rng.uniform(keys[1:2], 4, np.arange(7))[0], whole[1, :7])
+    assert not np.intersect1d(whole, rng.uniform(keys, 5, np.arange(11))).size
     assert len(np.unique(whole)) == whole.size
 
 
 def test_the_graph_draws_the_same_numbers():
-    keys = np.array([0, 1, 2**63, 2**64 - 1, draws.key("a")], np.uint64)
+    keys = np.array([0, 1, 2**63, 2**64 - 1, rng.key("a")], np.uint64)
     places = np.arange(5 * 11).reshape(5, 11)[:, ::-1]
-    found = draws.uniform(tf.constant(keys), 7, places, arrays_graph)
-    np.testing.assert_array_equal(found, draws.uniform(keys, 7, places))
+    found = rng.uniform(tf.constant(keys), 7, places, tf_ops)
+    np.testing.assert_array_equal(found, rng.uniform(keys, 7, places))
     numbers = np.array([0, 1, 5, 2**40, 3])
     np.testing.assert_array_equal(
-        draws.child(keys, numbers, 4, xp=arrays_graph), draws.child(keys, numbers, 4)
+        rng.fold_in(keys, numbers, 4, xp=tf_ops), rng.fold_in(keys, numbers, 4)
     )
 
 
 @pytest.mark.parametrize("stream", [0, 1, 17])
 def test_numbers_are_uniform_and_independent(stream):
     """Allows five standard deviations; the numbers never change."""
-    numbers = draws.uniform(np.arange(1000, dtype=np.uint64), stream, np.arange(200))
+    numbers = rng.uniform(np.arange(1000, dtype=np.uint64), stream, np.arange(200))
     assert numbers.min() >= 0 and numbers.max() < 1
     counts = np.histogram(numbers, bins=50, range=(0, 1))[0]
     expected = numbers.size / 50
