@@ -79,7 +79,7 @@ SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
     ),
 }
 
-# google-research/albert writes these and reads none of them; no model has other values.
+# google-research/albert writes these and never reads them; no model has other values.
 GOOGLE_CONSTANTS: Final[Mapping[str, Any]] = {
     "down_scale_factor": 1,
     "gap_size": 0,
@@ -523,25 +523,25 @@ def _merged_labels(changes: Mapping[str, Any], count: int) -> dict[str, Any]:
         changes: fields to override.
         count: number of classes; `num_labels` keeps their names if it is the same.
     """
-    others = dict(changes)
-    number, labels = others.pop("num_labels", None), others.pop("id2label", None)
-    if number is not None:
-        _check("num_labels", number, _LABELS, Integral)
-    numbers = others.pop("label2id", None)
-    if labels is None and numbers is not None:
-        labels = {index: name for name, index in numbers.items()}
+    fields = dict(changes)
+    num_labels, labels = fields.pop("num_labels", None), fields.pop("id2label", None)
+    if num_labels is not None:
+        _check("num_labels", num_labels, _LABELS, Integral)
+    label2id = fields.pop("label2id", None)
+    if labels is None and label2id is not None:
+        labels = {index: name for name, index in label2id.items()}
     if labels is not None:
         if not isinstance(labels, Mapping):
             received = short_repr(labels)
             raise ValueError(f"id2label must map class numbers to names. Received: {received}.")
         labels = {int(index): name for index, name in labels.items()}
-        if number not in (None, len(labels)):
+        if num_labels not in (None, len(labels)):
             raise ValueError(
                 "num_labels must be the number of names in id2label. "
-                f"Received: num_labels={number}, id2label={short_repr(labels)}."
+                f"Received: num_labels={num_labels}, id2label={short_repr(labels)}."
             )
-        return {**others, "id2label": labels}
-    if number not in (None, count):
-        return {**others, "id2label": unnamed_labels(int(number))}
-    is_removed = "id2label" in changes and number is None
-    return {**others, "id2label": None} if is_removed else others
+        return {**fields, "id2label": labels}
+    if num_labels not in (None, count):
+        return {**fields, "id2label": unnamed_labels(int(num_labels))}
+    is_removed = "id2label" in changes and num_labels is None
+    return {**fields, "id2label": None} if is_removed else fields

@@ -22,7 +22,7 @@ class UserError(ValueError):
     """
 
 
-# What each extra is checked by, in the order of messages.
+# The packages of an extra that are checked, in the order of messages.
 _PACKAGES: Final = {"onnx": ("onnx", "onnxruntime", "tf2onnx"), "serving": ("tensorflow_serving",)}
 
 
@@ -38,14 +38,14 @@ def check_extra(extra: str, purpose: str) -> None:
 
 def listed(names: Iterable[object]) -> str:
     """Joins names with commas; counts those after the first `MOST`, or `LONGEST / 2` characters."""
-    every = [str(name) for name in names]
+    texts = [str(name) for name in names]
     shown, room = [], LONGEST // 2
-    for name in every[:MOST]:
+    for name in texts[:MOST]:
         shown.append(name if len(name) <= room else f"{name[:room]}…")
         room -= len(name) + 2
         if room <= 0:
             break
-    more = len(every) - len(shown)
+    more = len(texts) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")
 
 
@@ -81,7 +81,7 @@ _SHORT: Final = _Short()
 def escaped(text: object) -> str:
     """Returns text as a person may read it: a stranger's label can neither move a terminal's
     cursor nor end a line."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
 
 
 def one_line(text: str) -> str:

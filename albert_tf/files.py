@@ -190,18 +190,19 @@ def write_checksums(folder: Path) -> None:
 
 
 def verify_checksums(folder: Path, only: str | None = None) -> None:
-    """Compares each file in a folder with its SHA-256 in `SHA256SUMS`, if there is one.
+    """Compares the files in a folder with their SHA-256 in `SHA256SUMS`, if it exists.
 
     Args:
         only: name of the only file to compare.
     Raises:
-        UserError: a file is another one, or `SHA256SUMS` isn't as `sha256sum` writes it.
+        UserError: a file differs, or `SHA256SUMS` isn't as `sha256sum` writes it.
     """
     lists = _read_checksums(folder)
     names = {name for listed in lists for name in listed if only in (None, name)}
-    found = {name: sha256(folder / name) for name in sorted(names) if (folder / name).is_file()}
+    actual = {name: sha256(folder / name) for name in sorted(names) if (folder / name).is_file()}
     different = [
-        [name for name in found if listed.get(name, found[name]) != found[name]] for listed in lists
+        [name for name in actual if listed.get(name, actual[name]) != actual[name]]
+        for listed in lists
     ]
     if different and all(different):
         name = different[-1][0]

@@ -1,4 +1,4 @@
-"""Converts a checkpoint of any format into another one, and compares what it wrote."""
+"""Converts a checkpoint from any format to another, and verifies the result."""
 
 import dataclasses
 import hashlib
@@ -36,7 +36,7 @@ _WRITERS: Final[dict[str, Callable[[Path, AlbertConfig, Mapping[str, np.ndarray]
 }
 _VOCABULARY: Final = SENTENCEPIECE[0]
 _JSON: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, TOKENIZER_JSON, ADDED_TOKENS)
-# The vocabulary's name in formats that have another one than Hugging Face.
+# The vocabulary's name in formats where it differs from Hugging Face's.
 _VOCABULARY_NAMES: Final = {"tf1": "30k-clean.model", "keras-hub": keras_hub.VOCABULARY}
 
 
@@ -44,12 +44,12 @@ _VOCABULARY_NAMES: Final = {"tf1": "30k-clean.model", "keras-hub": keras_hub.VOC
 def convert(options: ConversionOptions) -> dict[str, Any]:
     """Converts a checkpoint into another format, with its tokenizer's files.
 
-    Writes atomically; reads the result again and compares it first.
+    Writes atomically, after reading the result again and comparing it with the input.
 
     Returns:
         the report: `input`, `output`; `tensors`, the name in the input (`in`) and in the output
         (`out`), shape, dtype and SHA-256 of each; `digest`, the same in every format; `files`, the
-        copied ones; `left_out`, what the format has no place for.
+        names of the copied files; `left_out`, files and settings that the format can't store.
     Raises:
         UserError: the input can't be read, doesn't fit its configuration, or the format can't
             express it; or the output exists.
@@ -61,16 +61,16 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         >>> report["files"]
         ['assets/tokenizer/vocabulary.spm']
     """
-    found = finder.find(options.input, tokenizer=True)
+    location = finder.find(options.input, tokenizer=True)
     output = options.output.expanduser()
-    check_apart(found.weights or found.folder, output)
-    checkpoint = _select(found.read(), options.without)
+    check_apart(location.weights or location.folder, output)
+    checkpoint = _select(location.read(), options.without)
     if options.dtype is not None:
         checkpoint = _cast(checkpoint, options.dtype)
-    companions = find_tokenizer_files(found)
-    copies = destinations(companions, options.format)
+    tokenizer_files = find_tokenizer_files(location)
+    copies = destinations(tokenizer_files, options.format)
     _write(checkpoint, copies, output, options)
-    left_out = sorted(name for name, file in companions.items() if file not in copies)
+    left_out = sorted(name for name, file in tokenizer_files.items() if file not in copies)
     if options.format != "hf":
         left_out += _only_in_hugging_face(checkpoint.config)
     return {
@@ -113,7 +113,7 @@ def digest(tensors: Mapping[str, np.ndarray]) -> str:
     return total.hexdigest()
 
 
-def find_tokenizer_files(found: CheckpointLocation) -> dict[str, Path]:
+def find_tokenizer_files(location: CheckpointLocation) -> dict[str, Path]:
     """Returns the tokenizer's files beside a checkpoint, by Hugging Face's names.
 
     Raises:
@@ -122,18 +122,18 @@ def find_tokenizer_files(found: CheckpointLocation) -> dict[str, Path]:
     wanted: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         _VOCABULARY: (SENTENCEPIECE, SENTENCEPIECE_ENDINGS)
     }
-    if found.format != "keras-hub":  # whose tokenizer.json is something else
+    if location.format != "keras-hub":  # whose tokenizer.json is something else
         wanted[WORDPIECE[0]] = (WORDPIECE, WORDPIECE_ENDINGS)
         wanted |= {name: ((name,), ()) for name in _JSON}
-    files = {name: finder.find_vocabulary(found.folder, *wanted[name]) for name in wanted}
-    if found.format == "tf1":
+    files = {name: finder.find_vocabulary(location.folder, *wanted[name]) for name in wanted}
+    if location.format == "tf1":
         for name, (known, _) in wanted.items():
-            files[name] = files[name] or finder.find_vocabulary(found.folder.parent, known, ())
+            files[name] = files[name] or finder.find_vocabulary(location.folder.parent, known, ())
     return {name: file for name, file in files.items() if file is not None}
 
 
 def destinations(files: Mapping[str, Path], format: str) -> dict[Path, str]:
-    """Returns the place of each file in a folder of a format, for those that have one."""
+    """Returns the name of each tokenizer file in a format; leaves out those it can't store."""
     return {
         file: _VOCABULARY_NAMES.get(format, name) if name == _VOCABULARY else name
         for name, file in files.items()

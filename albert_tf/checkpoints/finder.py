@@ -15,7 +15,7 @@ from albert_tf.errors import UserError
 from albert_tf.files import read_json, verify_checksums
 from albert_tf.tasks import BY_MODEL, ENCODER
 
-# Files of a tokenizer. Of each kind of vocabulary the first name that exists counts: Hugging
+# Files of a tokenizer. The first name that exists is used for each vocabulary type: Hugging
 # Face's, google-research/albert's, TensorFlow Hub's, KerasHub's; then the only file with an ending.
 SENTENCEPIECE: Final = (
     "spiece.model",
@@ -59,11 +59,11 @@ class CheckpointLocation(NamedTuple):
         """Reads the checkpoint.
 
         Args:
-            config: is used in place of the one beside the weights, which isn't read then.
+            config: replaces the configuration beside the weights, which then isn't read.
         Raises:
             UserError: a file is missing or damaged, or it is another model's.
         """
-        assert self.weights is not None, "found with weights=False"
+        assert self.weights is not None, "located with weights=False"
         try:
             checkpoint = _READERS[self.format](self.folder, self.weights, config)
         except (UserError, OSError):
@@ -81,7 +81,7 @@ class CheckpointLocation(NamedTuple):
     def architectures(self) -> list[str]:
         """Returns the classes that `config.json` names; none if it is missing or damaged.
 
-        Those of transformers for TensorFlow and Flax have the names of the others.
+        Drops the prefixes TF and Flax of transformers' class names.
         """
         names = _config_json(self.folder).get("architectures")
         names = names if isinstance(names, list) else []
@@ -93,7 +93,7 @@ class CheckpointLocation(NamedTuple):
         Args:
             wanted: the class of the model.
         Raises:
-            UserError: the classes that `config.json` names are other tasks' alone.
+            UserError: `config.json` names only classes of other tasks.
         """
         tags = {name: task.pipeline_tag for name, task in BY_MODEL.items() if task is not ENCODER}
         named = [name for name in self.architectures() if name in tags]
@@ -122,21 +122,21 @@ def find(
         **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` as
             huggingface_hub takes them; `subfolder` of a directory or a repository.
     Raises:
-        UserError: nothing is there, nothing of a known format, or the hub can't be reached.
+        UserError: there is no checkpoint, its format is unknown, or the hub can't be reached.
     """
     if not str(name_or_path):
         raise UserError("The model name is empty. Give a directory or a name on the hub.")
     path = Path(name_or_path).expanduser() / (hub_options.get("subfolder") or "")
-    found = CheckpointLocation(path)
+    location = CheckpointLocation(path)
     if not path.is_dir():
         if prefix := tf_checkpoint.find_prefix(path):
             return CheckpointLocation(prefix.parent, "tf1", prefix)
         if str(name_or_path) in assets.MODELS:
-            found = CheckpointLocation(assets.model(str(name_or_path)), bundled=True)
+            location = CheckpointLocation(assets.model(str(name_or_path)), bundled=True)
         else:
             repository = hub.Repository(_repository_name(str(name_or_path), path), **hub_options)
-            found = CheckpointLocation(_download(repository, weights, tokenizer))
-    return _with_format(found) if weights else found
+            location = CheckpointLocation(_download(repository, weights, tokenizer))
+    return _with_format(location) if weights else location
 
 
 def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> AlbertConfig:
@@ -145,52 +145,52 @@ def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Alb
     Raises:
         UserError: see `find` and `CheckpointLocation.read`.
     """
-    found = find(name_or_path, weights=False, **hub_options)
-    path = found.folder / CONFIG
-    if found.weights is None and path.is_file() and not _is_preset(found.folder):
+    location = find(name_or_path, weights=False, **hub_options)
+    path = location.folder / CONFIG
+    if location.weights is None and path.is_file() and not _is_preset(location.folder):
         return AlbertConfig.from_json_file(path)
     return find(name_or_path, **hub_options).read().config
 
 
 def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> Path | None:
-    """Returns the vocabulary file of one kind in a folder, or None.
+    """Returns the vocabulary file of a type in a folder, or None.
 
     Raises:
         UserError: there are several, and none has a name that takes precedence.
     """
     known = [folder / name for name in names if (folder / name).is_file()]
-    found = known[:1] or sorted(
+    vocabularies = known[:1] or sorted(
         {path for ending in endings for path in folder.glob(ending) if path.is_file()}
     )
-    if len(found) > 1:
+    if len(vocabularies) > 1:
         raise UserError(
             f"A folder must have one vocabulary. Received: {folder}, which has "
-            f"{', '.join(path.name for path in found)}. Rename the right one to {names[0]}, or "
-            "give its path."
+            f"{', '.join(path.name for path in vocabularies)}. Rename the right one to {names[0]}, "
+            "or give its path."
         )
-    return found[0] if found else None
+    return vocabularies[0] if vocabularies else None
 
 
 def split_hub_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits the options of a `from_pretrained` into the hub's and the others."""
+    """Splits the options of a `from_pretrained` into those of the hub and all others."""
     chosen = {name: value for name, value in options.items() if name in hub.OPTIONS}
     return chosen, {name: value for name, value in options.items() if name not in hub.OPTIONS}
 
 
-def _with_format(found: CheckpointLocation) -> CheckpointLocation:
-    folder = found.folder
+def _with_format(location: CheckpointLocation) -> CheckpointLocation:
+    folder = location.folder
     if _is_preset(folder):
-        return found._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
+        return location._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
     files = (folder / name for name in hugging_face.weight_names())
     file = next((file for file in files if file.is_file()), None)
     if file:
-        return found._replace(format="hf", weights=file)
+        return location._replace(format="hf", weights=file)
     if (folder / hub_module.GRAPH).is_file():
-        return found._replace(format="tf-hub", weights=folder / hub_module.VARIABLES)
+        return location._replace(format="tf-hub", weights=folder / hub_module.VARIABLES)
     if prefix := tf_checkpoint.find_prefix(folder):
-        return found._replace(format="tf1", weights=prefix)
+        return location._replace(format="tf1", weights=prefix)
     if (folder / keras_hub.WEIGHTS).is_file():  # Its reader says what is missing.
-        return found._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
+        return location._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
     has_config = (folder / CONFIG).is_file()
     raise UserError(
         f"A model directory must hold {WEIGHTS if has_config else CONFIG}. Received {folder}, "
@@ -205,13 +205,13 @@ def _repository_name(name: str, path: Path) -> str:
         raise UserError(
             f"A model is a directory with {CONFIG} and {WEIGHTS}. Received a file: {path}."
         )
-    found = hub.repository(name)
-    if found is None:
+    repository = hub.repository(name)
+    if repository is None:
         raise UserError(
             "A model is a directory, or a hub name of the form owner/name. "
             f"Received: {path}, which is neither a directory here nor such a name."
         )
-    return found
+    return repository
 
 
 def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Path:
@@ -245,7 +245,7 @@ def _download_tokenizer(repository: hub.Repository, preset: bool) -> Path | None
 
 
 def _is_preset(folder: Path) -> bool:
-    """Whether `config.json` is KerasHub's, which names one of its classes."""
+    """Returns whether `config.json` is KerasHub's, which has a class name."""
     return "class_name" in _config_json(folder)
 
 
@@ -257,5 +257,5 @@ def _config_json(folder: Path) -> dict[str, Any]:
 
 
 def _listing(folder: Path) -> str:
-    found = sorted(entry.name for entry in folder.iterdir())
-    return ", ".join(found[:8]) + (", …" if len(found) > 8 else "") if found else "nothing"
+    names = sorted(entry.name for entry in folder.iterdir())
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "nothing"

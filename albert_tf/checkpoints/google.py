@@ -73,7 +73,7 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
     Args:
         folder: has `albert_config.json`, or lies in a folder that has.
         prefix: the path of its files without their endings.
-        config: is used in the file's place.
+        config: replaces the file.
     Returns:
         all weights without optimizer slots and counters; variables that no ALBERT has keep their
         names. A classifier's rows give the number of labels, SQuAD 2.0's head `answerability`.
@@ -104,16 +104,16 @@ def find_config(folders: tuple[Path, ...]) -> Path | None:
     """
     for folder in folders:
         known = [folder / name for name in _CONFIGS if (folder / name).is_file()]
-        found = known[:1] or sorted(
+        paths = known[:1] or sorted(
             path for path in folder.glob("*config*.json") if path.name not in _OTHER_CONFIGS
         )
-        if len(found) > 1:
+        if len(paths) > 1:
             raise UserError(
                 "There must be one configuration beside a checkpoint. "
-                f"Received: {', '.join(map(str, found))}. Name the right one {CONFIG}."
+                f"Received: {', '.join(map(str, paths))}. Name the right one {CONFIG}."
             )
-        if found:
-            return found[0]
+        if paths:
+            return paths[0]
     return None
 
 
@@ -141,8 +141,8 @@ def with_google_names(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
 
 def model_garden_heads(variables: Mapping[str, np.ndarray]) -> int | None:
     """Returns A from Model Garden's query kernel `[H, A, H/A]`; None for other variables."""
-    found = [tensor for name, tensor in variables.items() if name.endswith(_GARDEN_QUERY)]
-    return found[0].shape[1] if found and found[0].ndim == 3 else None
+    kernels = [tensor for name, tensor in variables.items() if name.endswith(_GARDEN_QUERY)]
+    return kernels[0].shape[1] if kernels and kernels[0].ndim == 3 else None
 
 
 def from_model_garden(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -166,7 +166,7 @@ def _from_model_garden(name: str, tensor: np.ndarray) -> tuple[str, np.ndarray]:
 
 
 def is_albert_zh(variables: Mapping[str, np.ndarray]) -> bool:
-    """Whether a checkpoint is of brightmart/albert_zh."""
+    """Returns whether a checkpoint is of brightmart/albert_zh."""
     return _ZH_PROJECTION in variables
 
 
@@ -231,7 +231,7 @@ def as_checkpoint(
 def write(folder: Path, config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes the files that the original code loads.
 
-    They are a checkpoint, `albert_config.json` and `checkpoint`. The format has no place for names
+    They are a checkpoint, `albert_config.json` and `checkpoint`. The format can't store names
     of labels, token ids and `classifier_dropout_prob`.
 
     Args:

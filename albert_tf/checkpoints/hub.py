@@ -1,4 +1,4 @@
-"""Files of models on the Hugging Face hub, one by one, through its client's cache."""
+"""Downloads and uploads models' files on the Hugging Face hub, through its client's cache."""
 
 import re
 import tempfile
@@ -20,7 +20,7 @@ _WITHOUT_OWNER: Final = re.compile(r"albert-(base|large|xlarge|xxlarge)-v[12]")
 
 
 def repository(name: str) -> str | None:
-    """Returns the hub's name for a model; None if no name can be one.
+    """Returns the name of a model's repository; None if it can't be a name on the hub.
 
     The published models were once called without their owner: "albert-base-v2".
     """
@@ -42,7 +42,7 @@ def upload(
     revision: str | None = None,
     create_pr: bool = False,
 ) -> str:
-    """Writes files, and uploads them to a repository on the hub, which is made if necessary.
+    """Writes files and uploads them to a repository on the hub; creates it if necessary.
 
     Args:
         write: writes the files into a folder.
@@ -148,4 +148,6 @@ class Repository:
 
     @staticmethod
     def _snapshot(path: Path) -> Path:
-        return next((each for each in path.parents if each.parent.name == "snapshots"), path.parent)
+        return next(
+            (folder for folder in path.parents if folder.parent.name == "snapshots"), path.parent
+        )

@@ -24,7 +24,7 @@ _ASSETS: Final = "assets"
 _PUBLISHED: Final = ("base", "large", "xlarge", "xxlarge")
 _TABLES: Final = "bert/embeddings/{}_embeddings"
 _BLOCK: Final = "bert/encoder/transformer/group_0/inner_group_0"
-_PLACE: Final = re.compile(r"bert/encoder/transformer/group_(\d+)/inner_group_(\d+)/")
+_BLOCK_SCOPE: Final = re.compile(r"bert/encoder/transformer/group_(\d+)/inner_group_(\d+)/")
 # The constant [H, A, H/A] to which google-research/albert reshapes the query's kernel.
 _QUERY_SHAPE: Final = re.compile(r"/query/Reshape/shape$")
 
@@ -54,7 +54,7 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
     Args:
         folder: has `saved_model.pb`, `variables/` and `assets/`.
         prefix: the path of the variables' files without their endings.
-        config: is used in place of all that.
+        config: replaces all that.
     Raises:
         UserError: a file is missing or damaged, it isn't an ALBERT, or its layers and heads are
             unknown.
@@ -80,8 +80,10 @@ def inferred_config(
     """
     fields = _sizes(variables, origin)
     known = _published(fields)
-    places = [tuple(map(int, match.groups())) for match in map(_PLACE.match, variables) if match]
-    groups, inner = (max(numbers) + 1 for numbers in zip(*places, strict=True))
+    numbers = [
+        tuple(map(int, match.groups())) for match in map(_BLOCK_SCOPE.match, variables) if match
+    ]
+    groups, inner = (max(axis) + 1 for axis in zip(*numbers, strict=True))
     fields |= {"num_hidden_groups": groups, "inner_group_num": inner}
     for field, value in (
         ("num_hidden_layers", hints.blocks and hints.blocks // inner),
@@ -174,21 +176,21 @@ def _operations(graph: Any) -> Counter[str]:
         if name not in counted:
             counted[name] = None
             counted[name] = of_nodes(functions[name])
-        found = counted[name]
-        if found is None:
+        total = counted[name]
+        if total is None:
             raise ValueError(f"the function {name} calls itself")
-        return found
+        return total
 
     def of_nodes(nodes: Iterable[Any]) -> Counter[str]:
-        found: Counter[str] = Counter()
+        total: Counter[str] = Counter()
         for node in nodes:
             name = node.attr["f"].func.name if "f" in node.attr else ""
-            found.update(of_function(name) if name in functions else {node.op: 1})
-        return found
+            total.update(of_function(name) if name in functions else {node.op: 1})
+        return total
 
     calls = [[node] for node in graph.node if "f" in node.attr]
-    rest = [node for node in graph.node if "f" not in node.attr]
-    return max((of_nodes(nodes) for nodes in (rest, *calls)), key=lambda found: found["Softmax"])
+    others = [node for node in graph.node if "f" not in node.attr]
+    return max((of_nodes(nodes) for nodes in (others, *calls)), key=lambda total: total["Softmax"])
 
 
 def _activation(operations: Counter[str], blocks: int) -> str | None:

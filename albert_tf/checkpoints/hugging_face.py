@@ -57,7 +57,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
     Args:
         folder: has `config.json`.
         weights: the file of weights, or the index of its shards.
-        config: is used in its place.
+        config: replaces `config.json`.
     Raises:
         UserError: no configuration, another model's, or a damaged file.
     """
@@ -140,7 +140,7 @@ def _listed_tensors(index: Path) -> dict[str, list[str]]:
             "from its source."
         )
     ending = PurePosixPath(index.name.removesuffix(INDEX)).suffix
-    found: dict[str, list[str]] = {}
+    by_file: dict[str, list[str]] = {}
     for tensor, file in weight_map.items():
         name = str(file)
         is_plain = PurePosixPath(name).name == name and "\\" not in name and name.endswith(ending)
@@ -149,8 +149,8 @@ def _listed_tensors(index: Path) -> dict[str, list[str]]:
                 f"{index} must name {ending} files beside it. Received: {name[:99]!r}. Names have "
                 f"{_LONGEST_NAME} bytes at most. Copy it again from its source."
             )
-        found.setdefault(name, []).append(tensor)
-    return dict(sorted(found.items()))
+        by_file.setdefault(name, []).append(tensor)
+    return dict(sorted(by_file.items()))
 
 
 def _read_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -165,7 +165,7 @@ def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Renam
     """Returns the tensors of a file by their names in it, and the function that renames them.
 
     Args:
-        shard: whether it is one of several: those of HDF5 have no group for each layer.
+        shard: whether it is a shard: HDF5 shards have no group for each layer.
     """
     if path.suffix == ".bin":
         return weight_files.read_pytorch(path), from_pytorch
@@ -197,10 +197,10 @@ def _read_shards(index: Path) -> list[Renamed]:
         tensors, rename = _load(index.parent / file, shard=True)
         shard = list(rename(tensors))
         wanted = {name for name, *_ in rename(dict.fromkeys(sources, _NOTHING))}
-        found = {name for name, *_ in shard}
+        present = {name for name, *_ in shard}
         # The hub's conversion to safetensors drops copies of tied weights, and lists them still.
-        faults += [f"{file} without {name}" for name in sorted(wanted - found - _COPIES)]
-        faults += [f"{file} with {name}" for name in sorted(found - wanted)]
+        faults += [f"{file} without {name}" for name in sorted(wanted - present - _COPIES)]
+        faults += [f"{file} with {name}" for name in sorted(present - wanted)]
         whole += shard
     if faults:
         raise UserError(
@@ -238,7 +238,7 @@ def from_flax(tensors: Mapping[str, np.ndarray], separator: str = "/") -> Iterat
 
 
 def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> Renamed:
-    start = next((place for place, step in enumerate(steps) if step in _TOP), None)
+    start = next((index for index, step in enumerate(steps) if step in _TOP), None)
     if start is None:  # unknown: it keeps its name, and the error lists it
         return source, source, tensor
     steps = steps[start:]
@@ -274,9 +274,9 @@ def collected(
 
 def _resolve_ties(tensors: dict[str, Any], sources: dict[str, str]) -> None:
     """Checks the tied table, and keeps the bias that the models compute with, the decoder's."""
-    effective, other = _BIASES
+    effective, stored = _BIASES
     if effective in tensors:
-        tensors[other], sources[other] = tensors.pop(effective), sources.pop(effective)
+        tensors[stored], sources[stored] = tensors.pop(effective), sources.pop(effective)
     decoder, words = tensors.get(_DECODER), tensors.get(_WORDS)
     if decoder is not None and words is not None:
         turned = decoder.T if decoder.shape == words.shape[::-1] != words.shape else decoder

@@ -168,7 +168,7 @@ _HEAD_WEIGHTS: Final = _weights(_HEADS)  # of `task.weights.h5`
 def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
     """Reads a preset of AlbertBackbone, AlbertTextClassifier or AlbertMaskedLM.
 
-    A configuration that is given is used in the preset's place.
+    A given configuration replaces the preset's.
 
     KerasHub's masked-word head has a layer-norm epsilon of 1e-5, the original and this project
     1e-12, so their logits differ slightly.
@@ -214,9 +214,9 @@ def _read_weights(
         layer = layers.get(weight.layer, layer_path(weight.layer, config))
         by_steps[steps(layer, *weight.below, "vars", str(weight.variable))] = name, weight
     for source, array in arrays.items():
-        place = steps(*source.removeprefix(f"{container}/").split("/"))
-        if place in by_steps:
-            name, weight = by_steps[place]
+        path_steps = steps(*source.removeprefix(f"{container}/").split("/"))
+        if path_steps in by_steps:
+            name, weight = by_steps[path_steps]
             yield name, (source, weight.from_keras_hub(array, config))
         else:
             yield source, (source, array)

@@ -121,18 +121,18 @@ class Weight(NamedTuple):
 def weights(model: Any) -> dict[str, Weight]:
     """Returns every variable of a model by Hugging Face's tensor name without "albert.".
 
-    A variable that several layers share has one name for each where the format has no other way to
-    say so (`config.stored_groups`).
+    A variable shared by several layers has a name per layer where the format can't express the
+    sharing (`config.stored_groups`).
     """
     backbone = getattr(model, BACKBONE, model)
-    found = dict(_of_model(backbone, model.config, _BACKBONE))
+    table = dict(_of_model(backbone, model.config, _BACKBONE))
     if backbone is not model:
-        found.update(_of_model(model, model.config, _HEADS))
-    return found
+        table.update(_of_model(model, model.config, _HEADS))
+    return table
 
 
 def google(config: AlbertConfig) -> dict[str, tuple[str, bool]]:
-    """Returns Hugging Face's tensor name by Google's variable name, and if it is the transpose."""
+    """Returns Hugging Face's name, and if it is the transpose, by Google's variable name."""
     return {
         scope + form.google: (tensor + form.hugging_face, form.google_transposed)
         for form, _, tensor, scope, _ in _rows(config, (*_BACKBONE, *_HEADS))

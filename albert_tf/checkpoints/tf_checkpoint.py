@@ -26,7 +26,7 @@ _BOOKKEEPING: Final = re.compile(
 )
 _ENDING: Final = re.compile(r"\.(index|meta|data-(\d{5})-of-(\d{5}))$")
 # Of an index: TensorFlow's tensor_bundle.proto in LevelDB's "table format".
-_FOOTER: Final = 48  # bytes: the places of two blocks, and the magic number
+_FOOTER: Final = 48  # bytes: the positions of two blocks, and the magic number
 _MAGIC: Final = struct.pack("<Q", 0xDB4775248B80FB57)
 _TRAILER: Final = 5  # bytes after a block: its compression and its checksum
 _LARGEST: Final = 2**62  # bytes; beyond it TensorFlow's numbers overflow
@@ -47,16 +47,17 @@ def find_prefix(path: Path) -> Path | None:
     if not path.is_dir():
         prefix = path.with_name(_ENDING.sub("", path.name))
         return prefix if prefix.name in _prefixes(path.parent) else None
-    found = _prefixes(path)
+    prefixes = _prefixes(path)
     latest = _latest(path)
-    if latest in found:
+    if latest in prefixes:
         return path / latest
-    if len(found) > 1:
+    if len(prefixes) > 1:
         raise UserError(
             f"A directory must hold one checkpoint, or a file {STATE!r} that names one of them. "
-            f"Received: {path} with {', '.join(found)}. Give one of these paths without its ending."
+            f"Received: {path} with {', '.join(prefixes)}. Give one of these paths without its "
+            "ending."
         )
-    return path / found[0] if found else None
+    return path / prefixes[0] if prefixes else None
 
 
 def read_variables(prefix: Path) -> dict[str, np.ndarray]:
@@ -203,7 +204,7 @@ def _check_index(path: Path) -> None:
     big-endian checkpoint for little-endian ones.
 
     Raises:
-        UserError: it is damaged or big-endian, or an entry's dtype, shape or place can't be.
+        UserError: it is damaged or big-endian, or an entry's dtype, shape or position is wrong.
     """
     from tensorflow.core.protobuf import tensor_bundle_pb2
 
@@ -229,14 +230,14 @@ def _check_index(path: Path) -> None:
     for name, entry in tensors.items():
         if fault := _fault(entry, header.num_shards):
             raise UserError(
-                f"A checkpoint's tensors must be ones that there can be. Received: {path}, whose "
+                f"A checkpoint's entries must be possible. Received: {path}, whose "
                 f"{short_repr(name.decode('utf-8', 'replace'))} has {fault}. Copy it again from "
                 "its source."
             )
 
 
 def _fault(entry: Any, shards: int) -> str | None:
-    """Returns what of an entry can't be."""
+    """Returns the impossible property of an entry, or None."""
     import tensorflow as tf
 
     sizes = [dimension.size for dimension in entry.shape.dim]
@@ -265,7 +266,7 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _block(content: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields keys and values of the block at a place; a key shares its beginning with the last."""
+    """Yields keys and values of the block at a handle; a key may share the last one's prefix."""
     offset, at = _number(handle, 0)
     size, _ = _number(handle, at)
     block, compression = content[offset : offset + size], content[offset + size]

@@ -1,6 +1,6 @@
 """Files of weights: safetensors, PyTorch's, Flax's and HDF5. Reading one never runs code in it.
 
-Each kind's package is imported when the first file of that kind is read.
+A format's package is imported when its first file is read.
 """
 
 import contextlib
@@ -30,12 +30,12 @@ _FLAX_DTYPES: Final = frozenset({"float16", "bfloat16", "float32", "float64", "i
 
 
 def is_floating(array: Any) -> bool:
-    """Whether an array holds floating-point numbers, bfloat16 included."""
+    """Returns whether an array has a floating-point dtype, bfloat16 included."""
     return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
 
 def as_float32(array: np.ndarray) -> np.ndarray:
-    """Converts floating-point numbers to float32; returns others unchanged."""
+    """Converts floating-point arrays to float32; returns others unchanged."""
     return array.astype("float32", copy=False) if is_floating(array) else array
 
 
@@ -228,9 +228,9 @@ def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
         sizes.append(item.nbytes)
         return None
 
-    if found := file.visititems_links(foreign_link) or file.visititems(foreign_dataset):
+    if foreign := file.visititems_links(foreign_link) or file.visititems(foreign_dataset):
         raise UserError(
-            f"An HDF5 file must hold all its weights itself. Received: {path}, whose {found}. "
+            f"An HDF5 file must hold all its weights itself. Received: {path}, whose {foreign}. "
             "Nothing was read. Get the weights as safetensors from someone you trust."
         )
     require_stored(path, sum(sizes))
@@ -309,7 +309,7 @@ def no_number(path: Path, name: str, dtype: Any) -> UserError:
 
 
 def damaged(path: Path, kind: str, error: Exception) -> UserError:
-    """Returns the error for a file that doesn't read as one of its kind."""
+    """Returns the error for a file that can't be parsed as its format."""
     reason = next(iter(str(error).splitlines()), "")[:160]  # torch explains in many lines
     return UserError(
         f"{path} must be a whole {kind} file. Received {path.stat().st_size:,} bytes that don't "

@@ -136,16 +136,16 @@ def misfits(
             yield f"unknown to the model: {name} {tuple(tensor.shape)}"
     axes = names.axes(config)
     for name in _misshapen(wanted, given):
-        found, shape = given[name].shape, wanted[name]
+        stored, shape = given[name].shape, wanted[name]
         letters = axes[name]
-        if len(found) == len(shape):
-            pairs = zip(letters, zip(found, shape, strict=True), strict=True)
-            letters = [letter for letter, (one, other) in pairs if other not in (None, one)]
+        if len(stored) == len(shape):
+            pairs = zip(letters, zip(stored, shape, strict=True), strict=True)
+            letters = [letter for letter, (size, expected) in pairs if expected not in (None, size)]
         fields = dict.fromkeys(names.FIELDS[letter] for letter in letters if letter in names.FIELDS)
         decided = f" ({', '.join(fields)})" if fields else ""
         yield (
-            f"another shape: {name} is {_readable(found)} in the checkpoint, {_readable(shape)} by "
-            f"the configuration{decided}"
+            f"another shape: {name} is {_readable(stored)} in the checkpoint, "
+            f"{_readable(shape)} by the configuration{decided}"
         )
 
 
@@ -187,7 +187,7 @@ def require_fit(faults: Sequence[str], source: str, done: str, way_out: str = ""
     """Raises one error that lists all faults.
 
     Args:
-        done: what would have been done, "loaded" or "written".
+        done: the action that was refused, "loaded" or "written".
         way_out: a sentence for the end. Default: asks whether the configuration is right.
     """
     if faults:
@@ -200,7 +200,7 @@ def require_fit(faults: Sequence[str], source: str, done: str, way_out: str = ""
 
 
 def _unequal(wanted: Mapping[str, names.Weight], common: Mapping[str, np.ndarray]) -> list[str]:
-    """Describes tensors that are one weight in the model and differ in the checkpoint."""
+    """Describes tensors that the model shares and that differ in the checkpoint."""
     first: dict[int, str] = {}
     return [
         f"shared, but differs from {first[key]}: {name}"
@@ -217,9 +217,11 @@ def _absent_parts(these: Mapping[str, Any], those: Mapping[str, Any]) -> list[st
 
 
 def _misshapen(wanted: Mapping[str, Shape], given: Mapping[str, Any]) -> list[str]:
-    def fits(found: Shape, shape: Shape) -> bool:
-        pairs = zip(found, shape, strict=False)
-        return len(found) == len(shape) and all(other in (None, one) for one, other in pairs)
+    def fits(stored: Shape, shape: Shape) -> bool:
+        pairs = zip(stored, shape, strict=False)
+        return len(stored) == len(shape) and all(
+            expected in (None, size) for size, expected in pairs
+        )
 
     return [
         name

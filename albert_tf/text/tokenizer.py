@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import sentencepiece
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.quiet import import_tensorflow
 from albert_tf.text.added_tokens import SPACE
@@ -179,7 +180,7 @@ class AlbertTokenizer(BaseTokenizer):
         return found
 
 
-def check_fit(tokenizer: BaseTokenizer, config: Any, max_length: int) -> None:
+def check_fit(tokenizer: BaseTokenizer, config: AlbertConfig, max_length: int) -> None:
     """Checks that a tokenizer, a model and a length fit together.
 
     Args:
@@ -198,8 +199,8 @@ def check_fit(tokenizer: BaseTokenizer, config: Any, max_length: int) -> None:
     check_length(config, max_length)
 
 
-def check_length(config: Any, max_length: int) -> None:
-    """Refuses a longest row, in pieces, that a model of this `AlbertConfig` can't take."""
+def check_length(config: AlbertConfig, max_length: int) -> None:
+    """Refuses a maximum length, in tokens, that a model can't take."""
     limit = config.max_position_embeddings
     if not 3 <= max_length <= limit:
         raise UserError(
