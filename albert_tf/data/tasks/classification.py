@@ -12,16 +12,19 @@ import numpy as np
 from scipy.special import softmax
 
 from albert_tf.data import hub
+from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example, Row, read_examples
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, find_file
-from albert_tf.data.tasks.glue import GLUE
+from albert_tf.data.tasks.glue import GLUE, GlueTask, Part
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed, short_repr
 
-# A key of scores: nearly all predictions are alike, and fewer of the labels.
+# A key of scores: NEARLY_ALL of the predictions are one class, while the labels are not.
 ONE_CLASS: Final = "one_class"
 NEARLY_ALL: Final = 0.99
 SCORE: Final = "score"  # the label of a regressor
+_CLASS_METRICS: Final = ("accuracy", "macro_f1")
+_REGRESSION_METRICS: Final = ("pearson", "spearman")
 
 
 def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> dict[str, float]:
@@ -37,33 +40,40 @@ class Classification(Task[Example, Any]):
     """One of several classes, or a number.
 
     A prediction is float `[C]`: the classes' probabilities, or the number.
+
+    Attributes:
+        table: the task's row of GLUE's table, or one for data of one's own, without known labels.
+        is_glue: whether it is GLUE's.
     """
 
     model = "AlbertForSequenceClassification"
 
+    def __init__(self, options: LabelledData):
+        super().__init__(options)
+        self.is_glue = options.task in GLUE
+        metrics = _REGRESSION_METRICS if options.regression else _CLASS_METRICS
+        own = GlueTask(options.columns, (), metrics, (Part("predictions"),))
+        self.table = GLUE.get(options.task, own)
+        self.is_regression = options.regression or (self.is_glue and not self.table.labels)
+
     def files(self, part: str) -> list[Path]:
-        data, glue = self.options.data, GLUE.get(self.options.task)
-        if glue is None or data.is_file():
+        data = self.options.data
+        if not self.is_glue or data.is_file():
             return super().files(part)
         if hub.is_hub(data):
-            return [hub.split(data, name) for name in glue.splits(part)]
-        places = [each.dev if part == "dev" else each.test for each in glue.parts]
+            return [hub.split(data, name) for name in self.table.splits(part)]
+        places = [each.dev if part == "dev" else each.test for each in self.table.parts]
         if part == "train":
             places = [("train.tsv",)]
         found = [_glue_file(data, each) for each in places]
         return [found[0] or find_file(data, places[0][0]), *filter(None, found[1:])]
 
     def read(self, path: Path, labelled: bool = True) -> list[Example]:
-        glue, skip = GLUE.get(self.options.task), labelled and self.options.skip_bad_rows
-        if glue is None:
-            columns = self.options.columns
-            columns = columns if labelled else columns._replace(label=None)
-            dialect = self.options.dialect
-            return read_examples(path, columns, skip, read_label=self.read_label, dialect=dialect)
-        part, on_hub = glue.part(path), hub.is_hub(path) or path.suffix == hub.PARQUET
-        columns = glue.columns_of(part, labelled, on_hub)
-        read_label = self._hub_label if on_hub else self.read_label
-        return read_examples(path, columns, skip, part.name, read_label)
+        part, on_hub = self.table.part(path), hub.is_hub(path) or path.suffix == hub.PARQUET
+        columns = self.table.columns_of(part, labelled, on_hub)
+        read_label = self._hub_label if self.is_glue and on_hub else self.read_label
+        skip = labelled and self.options.skip_bad_rows
+        return read_examples(path, columns, skip, part.name, read_label, self.options.dialect)
 
     def read_label(self, row: Row, name: str | int) -> Any:
         """Returns the label in a row."""
@@ -71,18 +81,16 @@ class Classification(Task[Example, Any]):
 
     def _hub_label(self, row: Row, name: str | int) -> str:
         """Returns a label as GLUE's files spell it; the hub has its name, or its number."""
-        label, labels = row.text(name), GLUE[self.options.task].labels
+        label, labels = row.text(name), self.table.labels
         spelled = {str(number): written for number, (written, _) in enumerate(labels)}
         return {**spelled, **{named: written for written, named in labels}}.get(label, label)
 
     def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
         """Returns GLUE's labels in GLUE's order; for other data the labels of `train`, sorted."""
-        if self._is_regression:
+        if self.is_regression:
             return {"id2label": {0: SCORE}, "problem_type": "regression", "thresholds": None}
-        if self.options.task in GLUE:
-            names = [name for _, name in GLUE[self.options.task].labels]
-        else:
-            names = sorted_labels({example.label or "" for example in train})
+        names = [name for _, name in self.table.labels]
+        names = names or sorted_labels({example.label or "" for example in train})
         if len(names) < 2:
             raise UserError(
                 "Classification needs at least two labels. "
@@ -113,7 +121,7 @@ class Classification(Task[Example, Any]):
         self, examples: Sequence[Example], rows: Rows, outputs: Sequence[Outputs], config: Any
     ) -> list[Any]:
         logits = [row["logits"] for row in outputs]
-        return logits if self._is_regression else [softmax(row) for row in logits]
+        return logits if self.is_regression else [softmax(row) for row in logits]
 
     def scores(
         self, examples: Sequence[Example], predictions: Sequence[np.ndarray], config: Any
@@ -122,13 +130,15 @@ class Classification(Task[Example, Any]):
         from albert_tf.evaluation import metrics  # Imports scikit-learn, which takes seconds.
 
         labels, found = np.array(self._labels(examples, config)), np.stack(predictions)
-        chosen = found[:, 0] if self._is_regression else found.argmax(axis=-1)
+        chosen = found[:, 0] if self.is_regression else found.argmax(axis=-1)
+        own_metrics = {part.name: part.metrics for part in self.table.parts}
         scores: dict[str, float] = {}
         for part, rows in _parts(examples).items():
-            found_here = metrics.evaluate(self._metrics(part), labels[rows], chosen[rows])
+            names = own_metrics.get(part) or self.table.metrics
             prefix = f"{part}_" if part else ""
-            scores |= {f"{prefix}{name}": value for name, value in found_here.items()}
-        if self._is_regression:
+            values = metrics.evaluate(names, labels[rows], chosen[rows])
+            scores |= {f"{prefix}{name}": value for name, value in values.items()}
+        if self.is_regression:
             return scores
         return scores | one_class(chosen.tolist(), labels.tolist())
 
@@ -137,11 +147,11 @@ class Classification(Task[Example, Any]):
     ) -> list[GradedPrediction]:
         labels = self._labels(examples, config)
         texts = ["\n".join(self.texts(example)) for example in examples]
-        judge = _grade_number if self._is_regression else partial(_grade_class, config.labels)
+        judge = _grade_number if self.is_regression else partial(_grade_class, config.labels)
         return list(map(judge, texts, labels, predictions))
 
     def classes(self, config: Any) -> Sequence[str]:
-        return () if self._is_regression else config.labels
+        return () if self.is_regression else config.labels
 
     def write(
         self,
@@ -153,38 +163,32 @@ class Classification(Task[Example, Any]):
         """Writes a TSV of index and prediction; for GLUE those that its site takes."""
         numbers = self._numbers(config.labels)
         labels = {number: label for label, number in (numbers or {}).items()}
+        names = {part.name: part.submission for part in self.table.parts}
         for part, rows in _parts(examples).items():
-            with (folder / f"{self._file_name(part)}.tsv").open(
-                "w", encoding="utf-8", newline=""
-            ) as file:
+            path = folder / f"{names.get(part, 'predictions')}.tsv"
+            with path.open("w", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file, delimiter="\t", lineterminator="\n")
                 writer.writerow(("index", "prediction"))
                 for index, row in enumerate(rows):
-                    found = predictions[row]
-                    label = labels[int(found.argmax())] if labels else self._score(found[0])
+                    predicted = predictions[row]
+                    if labels:
+                        label = labels[int(predicted.argmax())]
+                    else:  # STS-B's site refuses scores beyond 0 and 5
+                        score = np.clip(predicted[0], 0, 5) if self.is_glue else predicted[0]
+                        label = f"{score:.4f}"
                     writer.writerow((index, label))
-
-    def _file_name(self, part: str) -> str:
-        glue = GLUE.get(self.options.task)
-        names = {each.name: each.submission for each in glue.parts} if glue else {}
-        return names.get(part, "predictions")
-
-    def _score(self, score: float) -> str:
-        if self.options.task in GLUE:  # STS-B, whose site refuses others
-            score = min(max(score, 0.0), 5.0)
-        return f"{score:.4f}"
 
     def texts(self, example: Example) -> Iterable[str]:
         return (text for text in (example.text, example.text_pair) if text)
 
     def has_accuracy(self, config: Any) -> bool:
-        return not self._is_regression
+        return not self.is_regression
 
     def labels(self, example: Example) -> Sequence[str]:
-        return () if self._is_regression or example.label is None else (example.label,)
+        return () if self.is_regression or example.label is None else (example.label,)
 
     def columns(self) -> dict[str, str]:
-        if self.options.task in GLUE:
+        if self.is_glue:
             return {}
         named = self.options.columns._asdict().items()
         return {name: str(column) for name, column in named if column is not None}
@@ -192,7 +196,7 @@ class Classification(Task[Example, Any]):
     def baseline(
         self, train: Sequence[Example], dev: Sequence[Example], config: Any
     ) -> dict[str, float]:
-        if self._is_regression:
+        if self.is_regression:
             return super().baseline(train, dev, config)
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
@@ -211,18 +215,7 @@ class Classification(Task[Example, Any]):
     def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
         labels = [example.label for example in examples]
         is_rare = min(Counter(labels).values()) < 2
-        return None if self._is_regression or is_rare else labels
-
-    @property
-    def _is_regression(self) -> bool:
-        glue = GLUE.get(self.options.task)
-        return self.options.regression or (glue is not None and not glue.labels)
-
-    def _metrics(self, part: str) -> Sequence[str]:
-        if self.options.task in GLUE:
-            glue = GLUE[self.options.task]
-            return {each.name: each.metrics for each in glue.parts}.get(part) or glue.metrics
-        return ("pearson", "spearman") if self._is_regression else ("accuracy", "macro_f1")
+        return None if self.is_regression or is_rare else labels
 
     def _labels(self, examples: Sequence[Example], config: Any) -> list[Any]:
         """Returns the classes or scores of labelled examples; errors are those of `check`."""
@@ -240,12 +233,11 @@ class Classification(Task[Example, Any]):
         A model of a GLUE task may name them as GLUE's files do, or LABEL_0, LABEL_1, … in GLUE's
         order.
         """
-        task = self.options.task
-        if self._is_regression:
+        if self.is_regression:
             known: list[tuple[str, ...]] = [names[:1]]
             written: tuple[str, ...] = ()
-        elif task in GLUE:
-            written, named = zip(*GLUE[task].labels, strict=True)
+        elif self.table.labels:
+            written, named = zip(*self.table.labels, strict=True)
             known = [named, written, tuple(f"LABEL_{number}" for number in range(len(written)))]
         else:
             written, known = names, [names]
@@ -255,11 +247,11 @@ class Classification(Task[Example, Any]):
             if sorted(expected) == sorted(lowered):
                 pairs = zip(written, expected, strict=bool(written))
                 return {label: lowered.index(name) for label, name in pairs} or None
-        wanted = SCORE if self._is_regression else listed(known[0])
+        wanted = SCORE if self.is_regression else listed(known[0])
         raise UserError(
-            f"The model's labels must be those of the task {task}: {wanted}. Received: "
-            f"{listed(names)}. Give the task that the model was trained on, or for data of your "
-            "own --task classify."
+            f"The model's labels must be those of the task {self.options.task}: {wanted}. "
+            f"Received: {listed(names)}. Give the task that the model was trained on, or for data "
+            "of your own --task classify."
         )
 
 
