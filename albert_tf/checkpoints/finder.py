@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf import assets
-from albert_tf.checkpoints import google, hub, hub_module, hugging_face, keras_hub, tf_checkpoint
+from albert_tf.checkpoints import google, hub, hugging_face, keras_hub, tf_checkpoint
 from albert_tf.checkpoints.hugging_face import CONFIG, INDEX, WEIGHT_FILES, WEIGHTS
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
@@ -35,7 +35,7 @@ _READERS: Final[dict[str, Callable[[Path, Path, AlbertConfig | None], Checkpoint
     "keras-hub": keras_hub.read,
     "hf": hugging_face.read,
     "tf1": google.read,
-    "tf-hub": hub_module.read,
+    "tf-hub": google.read_module,
 }
 
 
@@ -185,8 +185,8 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
     file = next((file for file in files if file.is_file()), None)
     if file:
         return location._replace(format="hf", weights=file)
-    if (folder / hub_module.GRAPH).is_file():
-        return location._replace(format="tf-hub", weights=folder / hub_module.VARIABLES)
+    if (folder / google.GRAPH).is_file():
+        return location._replace(format="tf-hub", weights=folder / google.VARIABLES)
     if prefix := tf_checkpoint.find_prefix(folder):
         return location._replace(format="tf1", weights=prefix)
     if (folder / keras_hub.WEIGHTS).is_file():  # Its reader says what is missing.
@@ -196,7 +196,7 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
         f"A model directory must hold {WEIGHTS if has_config else CONFIG}. Received {folder}, "
         f"which holds {_listing(folder)}. Weights are also read from {', '.join(WEIGHT_FILES[1:])};"
         f" from a KerasHub preset ({keras_hub.WEIGHTS}), a TensorFlow 1 checkpoint (*.index with "
-        f"{google.CONFIG}) and a TF-Hub module ({hub_module.GRAPH})."
+        f"{google.CONFIG}) and a TF-Hub module ({google.GRAPH})."
     )
 
 
