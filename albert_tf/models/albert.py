@@ -9,7 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers import AlbertEncoder, FactorizedEmbedding, pooler
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models.base import PreTrainedModel
+from albert_tf.models.base import PreTrainedModel, in_predict
 from albert_tf.models.inputs import ENCODER_INPUTS, check_shapes, named_inputs
 from albert_tf.models.outputs import ModelOutput
 
@@ -59,7 +59,6 @@ class AlbertModel(PreTrainedModel):
         self.embedding = FactorizedEmbedding(config, name="embedding", dtype=self.dtype_policy)
         self.encoder = AlbertEncoder(config, name="encoder", dtype=self.dtype_policy)
         self.pooler = pooler(config, self.dtype_policy) if add_pooling_layer else None
-        self.needs_gradients = True  # False within Keras' `predict`
         self.build(None)
 
     def build(self, input_shape: Any = None) -> None:
@@ -100,7 +99,7 @@ class AlbertModel(PreTrainedModel):
                 "output_attentions and output_hidden_states need unroll=True: a loop "
                 f"returns no layer's result. Received unroll={unroll!r}."
             )
-        if unroll is True and not (all_results or self.needs_gradients):
+        if unroll is True and not all_results and in_predict.get():
             unroll = "last"  # as fast, and traced in a third of the time
         check_shapes(inputs)
         mask = inputs.pop("attention_mask")

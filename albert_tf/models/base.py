@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -31,6 +32,8 @@ from albert_tf.tasks import Task
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
+# Whether a call belongs to Keras' `predict`, which needs no gradients. Other threads have their own.
+in_predict: Final[ContextVar[bool]] = ContextVar("in predict", default=False)
 # Options of transformers' from_pretrained about the format, which is detected here.
 _DETECTED: Final = ("from_pt", "from_tf", "from_flax", "use_safetensors")
 
@@ -173,13 +176,12 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         return super().predict_on_batch(x)
 
     def predict_step(self, *args: Any) -> Any:
-        """Does as Keras', and allows the layers to be a loop of the graph."""
-        backbone = self._backbone()
-        backbone.needs_gradients = False
+        """As Keras' own, but the layers may run as a graph loop."""
+        token = in_predict.set(True)
         try:
             return super().predict_step(*args)
         finally:
-            backbone.needs_gradients = True
+            in_predict.reset(token)
 
     def make_train_function(self, force: bool = False) -> Any:
         # Otherwise the first step would make the optimizer's slots, and TensorFlow trace twice.

@@ -1,4 +1,5 @@
 import dataclasses
+import threading
 
 import keras
 import numpy as np
@@ -87,6 +88,35 @@ def test_predict_returns_every_layer_to_those_who_ask(small_config, small_featur
     found = model.predict(small_features, verbose=0)
     for layer, expected in zip(found, model(small_features), strict=True):
         np.testing.assert_allclose(layer, expected, atol=2e-6)
+
+
+def test_predicting_threads_change_no_other_call(model, small_features, monkeypatch):
+    """A loop, which `predict` may use, has no gradient on JAX, and more to keep on TensorFlow."""
+    form, loops, go_on = {}, threading.Event(), threading.Event()
+    original = model.encoder.call
+
+    def call(*args, unroll, **kwargs):
+        form[threading.current_thread().name] = unroll
+        if unroll == "last":
+            loops.set()
+            assert go_on.wait(60)
+        return original(*args, unroll=unroll, **kwargs)
+
+    monkeypatch.setattr(model.encoder, "call", call)
+    thread = threading.Thread(
+        target=model.predict, args=(small_features,), kwargs={"verbose": 0}, name="predict"
+    )
+    thread.start()
+    assert loops.wait(60)
+    try:
+        model(small_features, training=True)
+    finally:
+        go_on.set()
+        thread.join()
+    here = threading.current_thread().name
+    assert form == {"predict": "last", here: True}
+    model(small_features)
+    assert form[here] is True
 
 
 def test_batches_of_all_sizes_are_predicted_by_one_graph(small_config, small_features):
