@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from albert_tf.models import AlbertForSequenceClassification as AlbertForSequenceClassification
     from albert_tf.models import AlbertForTokenClassification as AlbertForTokenClassification
     from albert_tf.models import AlbertModel as AlbertModel
+    from albert_tf.models import ModelOutput as ModelOutput
+    from albert_tf.models import load_pretrained as load_pretrained
     from albert_tf.models import unshare as unshare
-    from albert_tf.models.auto import load_pretrained as load_pretrained
-    from albert_tf.models.outputs import ModelOutput as ModelOutput
     from albert_tf.pipelines import pipeline as pipeline
     from albert_tf.text.preprocessing import AlbertPreprocessor as AlbertPreprocessor
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
@@ -63,7 +63,7 @@ _HOMES = {
     "ExactMatch": "albert_tf.evaluation.keras_metrics",
     "Lamb": "albert_tf.training.optimizers",
     "MatthewsCorrelation": "albert_tf.evaluation.keras_metrics",
-    "ModelOutput": "albert_tf.models.outputs",
+    "ModelOutput": "albert_tf.models",
     "UserError": "albert_tf.errors",
     "WarmupPolynomialDecay": "albert_tf.training.schedules",
     "WordPieceTokenizer": "albert_tf.text.wordpiece",
@@ -75,7 +75,7 @@ _HOMES = {
     "export_tflite": "albert_tf_export",
     "export_web": "albert_tf_export",
     "finetune": "albert_tf.training.finetune",
-    "load_pretrained": "albert_tf.models.auto",
+    "load_pretrained": "albert_tf.models",
     "pipeline": "albert_tf.pipelines",
     "pretrain": "albert_tf.training.pretrain",
     "pretraining_batches": "albert_tf.data.pretraining.batches",

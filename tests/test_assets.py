@@ -8,8 +8,7 @@ import safetensors.numpy
 
 from albert_tf import assets, pipeline
 from albert_tf.checkpoints.finder import find
-from albert_tf.models import AlbertForPreTraining
-from albert_tf.models.auto import load_pretrained
+from albert_tf.models import AlbertForPreTraining, load_pretrained
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 LIMIT = 8_000_000  # bytes

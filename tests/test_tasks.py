@@ -1,6 +1,6 @@
 from albert_tf import models
-from albert_tf.models.auto import model_class
-from albert_tf.pipelines import CLASSES
+from albert_tf.models import CLASSES
+from albert_tf.pipelines import PIPELINES
 from albert_tf.tasks import BY_PIPELINE, TASKS
 
 
@@ -9,15 +9,15 @@ def test_every_model_is_a_task():
     assert {task.model for task in TASKS.values()} == names
     for name, task in TASKS.items():
         assert task.name == name
-        assert model_class(name).task is task
+        assert CLASSES[name].task is task
 
 
 def test_facts_match_the_models():
     for name, task in TASKS.items():
-        taken = getattr(model_class(name), "task_inputs", ())
+        taken = getattr(CLASSES[name], "task_inputs", ())
         assert task.takes_positions == ("masked_lm_positions" in taken), name
 
 
 def test_each_pipeline_loads_one_task():
-    assert set(BY_PIPELINE) == set(CLASSES)
+    assert set(BY_PIPELINE) == set(PIPELINES)
     assert len(BY_PIPELINE) == sum(task.pipeline is not None for task in TASKS.values())

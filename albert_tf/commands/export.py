@@ -331,7 +331,7 @@ def _check_apart(name_or_path: str, output: Path) -> None:
 
 def _load(name_or_path: str, task: str | None) -> tuple[Any, Any]:
     """The model of a task, all of whose weights were trained, and its tokenizer."""
-    from albert_tf.models.auto import load_pretrained
+    from albert_tf.models import load_pretrained
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     model = load_pretrained(name_or_path, task)

@@ -1,6 +1,12 @@
-"""ALBERT's encoder and the models for its tasks."""
+"""ALBERT's encoder and the models for its tasks; and `load_pretrained`, which picks a class."""
 
+import os
+from typing import Any, Final
+
+from albert_tf.checkpoints import finder, hugging_face
+from albert_tf.errors import UserError
 from albert_tf.models.albert import AlbertModel
+from albert_tf.models.base import PreTrainedModel, require_config
 from albert_tf.models.masked_lm import AlbertForMaskedLM
 from albert_tf.models.multiple_choice import AlbertForMultipleChoice
 from albert_tf.models.outputs import ModelOutput
@@ -9,6 +15,7 @@ from albert_tf.models.question_answering import AlbertForQuestionAnswering
 from albert_tf.models.sequence_classification import AlbertForSequenceClassification
 from albert_tf.models.sharing import unshare
 from albert_tf.models.token_classification import AlbertForTokenClassification
+from albert_tf.tasks import BY_MODEL, TASKS
 
 __all__ = [
     "AlbertForMaskedLM",
@@ -19,5 +26,59 @@ __all__ = [
     "AlbertForTokenClassification",
     "AlbertModel",
     "ModelOutput",
+    "load_pretrained",
     "unshare",
 ]
+CLASSES: Final[dict[str, type[PreTrainedModel]]] = {
+    each.task.name: each
+    for each in (
+        AlbertModel,
+        AlbertForPreTraining,
+        AlbertForMaskedLM,
+        AlbertForSequenceClassification,
+        AlbertForTokenClassification,
+        AlbertForQuestionAnswering,
+        AlbertForMultipleChoice,
+    )
+}
+
+
+def load_pretrained(
+    name_or_path: str | os.PathLike[str], task: str | None = None, **options: Any
+) -> PreTrainedModel:
+    """Returns a model of the class that a checkpoint was saved from, with its weights.
+
+    Args:
+        name_or_path: as `from_pretrained` takes it.
+        task: a key of `tasks.TASKS`. Default: the task of the class that `config.json` names under
+            "architectures", transformers' TensorFlow and Flax classes included; else the one that
+            has the checkpoint's heads.
+        **options: those of `from_pretrained`.
+    Raises:
+        UserError: an unknown task, another model's class in `config.json`, and what
+            `from_pretrained` raises.
+
+    Example:
+        >>> from albert_tf import load_pretrained
+        >>> type(load_pretrained("small")).__name__
+        'AlbertForPreTraining'
+    """
+    if task is not None and task not in TASKS:
+        raise UserError(f"The task must be one of {', '.join(TASKS)}. Received: {task!r}.")
+    hub_options, options = finder.split_hub_options(options)
+    found = finder.find(name_or_path, **hub_options)
+    if (config := options.pop("config", None)) is not None:
+        require_config(PreTrainedModel, config)
+    checkpoint = found.read(config)
+    if task is not None:
+        return CLASSES[task].from_checkpoint(checkpoint, **options)
+    names = found.architectures()
+    names = names or [hugging_face.architecture(checkpoint.config, checkpoint.tensors)]
+    for name in names:
+        if name in BY_MODEL:
+            return CLASSES[BY_MODEL[name].name].from_checkpoint(checkpoint, **options)
+    raise UserError(
+        f"A model's {hugging_face.CONFIG} must name its class under 'architectures', one of "
+        f"{', '.join(BY_MODEL)}. Received: {', '.join(names)}, in {found.folder}. "
+        f"Name the task (task=…, or --task on the command line): {', '.join(TASKS)}."
+    )

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import keras
+import numpy as np
+from keras import ops
 
 from albert_tf.checkpoints import finder, hub, hugging_face, weights
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_text
-from albert_tf.layers.common import ShapesFromCall
+from albert_tf.layers.common import ConfiguredLayer, ShapesFromCall
 from albert_tf.layers.embedding import WordEmbeddings, checked_ids
 from albert_tf.models import losses
 from albert_tf.models.card import CARD, model_card
@@ -26,13 +28,12 @@ from albert_tf.models.inputs import (
     refuse_lists,
     refuse_strings,
 )
-from albert_tf.models.resizing import resize_vocabulary
 from albert_tf.options import without_foreign
 from albert_tf.tasks import Task
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
-# Whether a call belongs to Keras' `predict`, which needs no gradients. Other threads have their own.
+# Whether a call is part of Keras' `predict`, which needs no gradients. Every thread has its own.
 in_predict: Final[ContextVar[bool]] = ContextVar("in predict", default=False)
 # Options of transformers' from_pretrained about the format, which is detected here.
 _DETECTED: Final = ("from_pt", "from_tf", "from_flax", "use_safetensors")
@@ -225,7 +226,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
             UserError: the optimizer has state already: call `compile` again first.
         """
         if new_num_tokens is not None and new_num_tokens != self.config.vocab_size:
-            resize_vocabulary(self, new_num_tokens)
+            _resize_vocabulary(self, new_num_tokens)
         return self.get_input_embeddings()
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
@@ -401,6 +402,48 @@ def require_config(cls: type, config: Any) -> None:
             "A model is made from an AlbertConfig: AlbertConfig.from_size(name), or "
             f"{cls.__name__}.from_pretrained(directory). Received: {short_repr(config)}."
         )
+
+
+def _resize_vocabulary(model: Any, size: int) -> None:
+    """Replaces the word table and the bias of every word by ones of another size, in place.
+
+    Args:
+        model: any model.
+        size: V. Words that remain keep their weights; new ones are initialized.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and optimizer.built:
+        raise UserError(
+            "The vocabulary must be resized before training: the optimizer's state has its size. "
+            f"Received: an optimizer after {int(optimizer.iterations)} steps. "
+            "Call compile again, then resize_token_embeddings."
+        )
+    config = model.config.replace(vocab_size=size)
+    layers = [each for each in model._flatten_layers() if hasattr(each, "config")]
+    for layer in layers:
+        layer.config = layer.config.replace(vocab_size=config.vocab_size)
+    for layer in layers:
+        if isinstance(layer, ConfiguredLayer) and hasattr(layer, "add_variables"):
+            _make_variables_again(layer)
+    model.train_function = model.test_function = model.predict_function = None
+
+
+def _make_variables_again(layer: Any) -> None:
+    """Makes all of a layer's own variables, in their order: files of weights go by it."""
+    old = {variable.name: variable for variable in layer._trainable_variables}
+    values = {name: ops.convert_to_numpy(variable) for name, variable in old.items()}
+    for name in old:
+        delattr(layer, name)
+    layer._tracker.unlock()  # Keras' own quantization replaces variables in this way.
+    with layer._open_name_scope():
+        layer.add_variables()
+    layer._tracker.lock()
+    for name, value in values.items():
+        variable = getattr(layer, name)
+        new = np.array(ops.convert_to_numpy(variable))
+        rows = min(len(new), len(value))
+        new[:rows] = value[:rows]
+        variable.assign(new)
 
 
 def _trace_for_all_sizes(function: Any, inputs: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from albert_tf.checkpoints.finder import find, split_hub_options
 from albert_tf.errors import UserError
-from albert_tf.models.auto import model_class
+from albert_tf.models import CLASSES
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.pipelines.base import Pipeline
 from albert_tf.pipelines.feature_extraction import FeatureExtractionPipeline
@@ -31,7 +31,7 @@ __all__ = [
     "TokenClassificationPipeline",
     "pipeline",
 ]
-CLASSES: Final[dict[str, type[Pipeline]]] = {
+PIPELINES: Final[dict[str, type[Pipeline]]] = {
     each.task: each
     for each in (
         FillMaskPipeline,
@@ -79,9 +79,9 @@ def pipeline(
         TypeError: the task has no such option.
     """
     name = ALIASES.get(task, task)
-    if name not in CLASSES:
+    if name not in PIPELINES:
         raise UserError(
-            f"A task must be one of {', '.join([*CLASSES, *ALIASES])}. Received: {task!r}."
+            f"A task must be one of {', '.join([*PIPELINES, *ALIASES])}. Received: {task!r}."
         )
     hub_options, options = split_hub_options(options)
     is_read = isinstance(model, str | os.PathLike)
@@ -90,7 +90,7 @@ def pipeline(
         found = find(model, **hub_options)
         task_of_model = BY_PIPELINE[name]
         found.check_head(task_of_model.model)
-        model = model_class(task_of_model.name).from_checkpoint(found.read())
+        model = CLASSES[task_of_model.name].from_checkpoint(found.read())
     if tokenizer is None or model is None:
         raise UserError(
             "A pipeline needs a model, and a tokenizer where the model isn't read from files. "
@@ -98,7 +98,7 @@ def pipeline(
         )
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = AlbertTokenizer.from_pretrained(tokenizer, **hub_options)
-    made = CLASSES[name](model, tokenizer, batch_size, **options)
+    made = PIPELINES[name](model, tokenizer, batch_size, **options)
     _check_head(name, model, is_read)
     return made
 

@@ -10,7 +10,7 @@ from ai_edge_litert.interpreter import Interpreter
 from albert_tf.commands import export
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.models.auto import model_class
+from albert_tf.models import CLASSES
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 
@@ -24,7 +24,7 @@ def folder(tiny_vocabulary, tmp_path_factory):
             made[task] = tmp_path_factory.mktemp(task)
             tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=24)
             config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size)
-            model_class(task)(config).save_pretrained(made[task])
+            CLASSES[task](config).save_pretrained(made[task])
             tokenizer.save_pretrained(made[task])
         return made[task]
 

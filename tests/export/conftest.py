@@ -47,13 +47,13 @@ def make_model(tokenizer, scrambled):
     The task is a key of `tasks.TASKS` or of `VARIANTS`.
     """
     from albert_tf.config import AlbertConfig
-    from albert_tf.models.auto import model_class
+    from albert_tf.models import CLASSES
 
     def make(task, dtype=None, **fields):
         defaults = {"id2label": {0: "bad", 1: "naïve", 2: "good"}, "max_position_embeddings": 40}
         task, changes = VARIANTS.get(task, (task, {}))
         fields = {"vocab_size": tokenizer.vocab_size, **defaults, **changes, **fields}
-        return scrambled(model_class(task)(AlbertConfig.from_size("tiny", **fields), dtype=dtype))
+        return scrambled(CLASSES[task](AlbertConfig.from_size("tiny", **fields), dtype=dtype))
 
     return make
 

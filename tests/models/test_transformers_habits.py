@@ -13,8 +13,8 @@ from albert_tf.models import (
     AlbertForSequenceClassification,
     AlbertForTokenClassification,
     AlbertModel,
+    load_pretrained,
 )
-from albert_tf.models.auto import load_pretrained
 
 V = 31  # small_config's
 

@@ -10,7 +10,7 @@ import pytest
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.pipelines import (
-    CLASSES,
+    PIPELINES,
     FeatureExtractionPipeline,
     FillMaskPipeline,
     QuestionAnsweringPipeline,
@@ -210,7 +210,7 @@ def test_old_names_of_options(saved):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("kind", CLASSES.values())
+@pytest.mark.parametrize("kind", PIPELINES.values())
 def test_the_example_of_each_class_runs(kind):
     example = doctest.DocTestParser().get_doctest(kind.__doc__, {}, kind.__name__, None, None)
     report = []

@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf import models
 from albert_tf.errors import UserError
-from albert_tf.models.auto import load_pretrained, model_class
+from albert_tf.models import CLASSES, load_pretrained
 from albert_tf.tasks import TASKS
 
 
@@ -17,7 +17,7 @@ def models_by_task(small_config, tmp_path_factory):
 
     def make(task):
         if task not in made:
-            made[task] = model_class(task)(small_config), tmp_path_factory.mktemp(task)
+            made[task] = CLASSES[task](small_config), tmp_path_factory.mktemp(task)
             made[task][0].save_pretrained(made[task][1])
         return made[task]
 
