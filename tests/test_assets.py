@@ -35,7 +35,7 @@ def test_it_is_small():
 def test_it_is_found_by_its_name():
     model = AlbertForPreTraining.from_pretrained("small")
     tokenizer = AlbertTokenizer.from_pretrained("small")
-    assert type(load_pretrained("small")) is AlbertForPreTraining and model.fresh_parts == []
+    assert type(load_pretrained("small")) is AlbertForPreTraining and model.newly_initialized == []
     assert tokenizer.vocab_size == model.config.vocab_size
     assert tokenizer.model_max_length <= model.config.max_position_embeddings
 

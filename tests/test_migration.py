@@ -129,7 +129,7 @@ def test_from_keras_hub(config, tokenizer, tmp_path, run):
     vocabulary.write_bytes(tokenizer.model_bytes)
     keras_hub.write(tmp_path / "my-preset", config, weights.extract(model))
     before, after = blocks(section("From KerasHub"))
-    output = run(after + "print(new.count_params(), new.fresh_parts)")
+    output = run(after + "print(new.count_params(), new.newly_initialized)")
     assert f"{model.count_params()} []" in output
     pytest.importorskip("keras_hub", reason="the page's other block needs keras-hub")
     compare = """

@@ -28,7 +28,7 @@ assert all(len(values) == len(lengths) for values in times.values())
     "pretrain": """
 assert list(losses) == [25, 50, 75, 100]
 assert losses[100] < losses[25] < 6, losses  # 9 is the logarithm of 8,000
-assert classifier.fresh_parts == ["classifier"]
+assert classifier.newly_initialized == ["classifier"]
 assert Path("my-model/curves.png").stat().st_size > 10_000
 """,
     "question-answering": """

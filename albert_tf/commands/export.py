@@ -335,10 +335,10 @@ def _load(name_or_path: str, task: str | None) -> tuple[Any, Any]:
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     model = load_pretrained(name_or_path, task)
-    if model.fresh_parts:
+    if model.newly_initialized:
         raise UserError(
             "All parts of an exported model must be trained. Received: a checkpoint without "
-            f"weights for {', '.join(model.fresh_parts)} of {type(model).__name__}. "
+            f"weights for {', '.join(model.newly_initialized)} of {type(model).__name__}. "
             "Fine-tune it first, or choose another --task."
         )
     return model, AlbertTokenizer.from_pretrained(name_or_path)

@@ -1,4 +1,4 @@
-"""Shared by all layers: the base class, tensors' type, dropout, affine maps, initializer."""
+"""Building blocks of all layers: base class, `Tensor`, dropout, ALBERT's initializer."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -119,7 +119,7 @@ def dense(
     dtype: Any,
     activation: Callable[[Tensor], Tensor] | None = None,
 ) -> keras.layers.Dense:
-    """An affine map of the last axis to `units`, and the activation of it."""
+    """A `Dense` layer with the configuration's initializer."""
     return keras.layers.Dense(
         units, activation, kernel_initializer=initializer(config), name=name, dtype=dtype
     )

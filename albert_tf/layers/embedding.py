@@ -38,7 +38,7 @@ _inside: ContextVar[bool] = ContextVar("inside a call whose ids are checked", de
 
 @keras.saving.register_keras_serializable("albert_tf")
 class FactorizedEmbedding(ConfiguredLayer):
-    """Looks ids up in E dimensions, adds position and type, normalises, then projects to H.
+    """Looks ids up in E dimensions, adds position and type, normalizes, then projects to H.
 
     Call arguments:
         input_ids: int `[B, T]`, each in `[0, vocab_size)`; or None with `inputs_embeds`.
@@ -208,7 +208,7 @@ def checked_ids(
     Args:
         config: has the limits.
         inputs: a call's inputs by name; None and symbolic tensors pass.
-        length: number of pieces in a row, which `masked_lm_positions` stay below.
+        length: number of tokens in a sequence, which `masked_lm_positions` stay below.
     Raises:
         ValueError: an id lies outside its table.
     """

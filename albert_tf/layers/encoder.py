@@ -46,7 +46,7 @@ def attention_bias(attention_mask: Tensor, dtype: str) -> Tensor:
 
 @keras.saving.register_keras_serializable("albert_tf")
 class SelfAttention(ConfiguredLayer):
-    """Attention over the sequence, projected, added to its input and normalised.
+    """Multi-head self-attention, output projection, residual connection and layer norm.
 
     The products are written out: on CPU `benchmarks/attention.py` measures this form faster than
     `keras.ops.dot_product_attention` and three products for query, key and value faster than a
@@ -55,7 +55,7 @@ class SelfAttention(ConfiguredLayer):
     Call arguments:
         hidden: `[B, T, H]`.
         bias: float `[B, 1, 1 or T, T]`, see `attention_bias`.
-        rows: number of positions to compute, from the first on: R; None computes all T.
+        num_queries: R, compute the output for the first R positions only; None computes all T.
     Returns:
         `(hidden, probabilities)`: `[B, R, H]` and `[B, A, R, T]`.
     Source: ALBERT, arXiv 1909.11942, section 3.1; google-research/albert, modeling.py.
@@ -83,12 +83,12 @@ class SelfAttention(ConfiguredLayer):
         self,
         hidden: Tensor,
         bias: Tensor,
-        rows: int | None = None,
+        num_queries: int | None = None,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
         key, value = (self._heads(layer, hidden) for layer in (self.key, self.value))
-        if rows is not None:
-            hidden, bias = hidden[:, :rows], bias[:, :, :rows]
+        if num_queries is not None:
+            hidden, bias = hidden[:, :num_queries], bias[:, :, :num_queries]
         query = self._heads(self.query, hidden)
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         # Scaled after the product: with the scale before it, oneDNN's fusion returns an empty
@@ -111,7 +111,7 @@ class SelfAttention(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class FeedForward(ConfiguredLayer):
-    """Widens to I, applies the activation, narrows to H, adds its input and normalises.
+    """Widens to I, applies the activation, narrows to H, then residual connection and layer norm.
 
     Call arguments:
         hidden: `[B, T, H]`.
@@ -152,7 +152,7 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
     Call arguments:
         hidden: `[B, T, H]`.
         bias: float `[B, 1, 1 or T, T]`, see `attention_bias`.
-        rows: number of positions to compute, from the first on: R; None computes all T.
+        num_queries: R, compute the output for the first R positions only; None computes all T.
     Returns:
         `(hidden, probabilities)`: `[B, R, H]` and `[B, A, R, T]`.
     Source: ALBERT, arXiv 1909.11942, section 3.1; google-research/albert, modeling.py.
@@ -189,16 +189,18 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
         self,
         hidden: Tensor,
         bias: Tensor,
-        rows: int | None = None,
+        num_queries: int | None = None,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        attended, probabilities = self.attention(hidden, bias, rows=rows, training=training)
+        attended, probabilities = self.attention(
+            hidden, bias, num_queries=num_queries, training=training
+        )
         return self.ffn(attended, training=training), probabilities
 
     def rematerialized(
-        self, hidden: Tensor, bias: Tensor, rows: int | None, training: bool | None
+        self, hidden: Tensor, bias: Tensor, num_queries: int | None, training: bool | None
     ) -> tuple[Tensor, Tensor]:
-        """Does the same as `call`, and computes inner results again for the gradient."""
+        """Same as `call`, but recomputes activations in the backward pass (rematerialization)."""
         dropouts = [
             dropout
             for dropout in (
@@ -213,7 +215,7 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
 
         def run(hidden: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
             with replayed(dropouts, seeds):
-                return self(hidden, bias, rows=rows, training=training)
+                return self(hidden, bias, num_queries=num_queries, training=training)
 
         return keras.remat(run)(hidden, bias)
 
@@ -222,24 +224,25 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
 class AlbertEncoder(ConfiguredLayer):
     """Applies a group of blocks L times; `schedule` lists the group of each layer.
 
-    With `share="all"` there are G groups, each with the same weights at every visit; otherwise
-    every layer has its own group, and groups may share attention or feed-forward network.
+    With `share="all"` there are G groups, each with the same weights at every application;
+    otherwise every layer is a group of its own, and groups may share their attention or their
+    feed-forward network.
 
     Args:
         config: sizes and probabilities.
-        gradient_checkpointing: in training, compute each block again for the gradient.
+        gradient_checkpointing: in training, recompute activations in the backward pass.
     Call arguments:
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
-        unroll: False runs each group's visits as a loop of the graph, which is smaller to store and
-            to load; "last" takes the last layer out of the loop for `first_only`, so that its
-            weights have two uses in the graph.
-        first_only: compute the last block at the first position alone, where no other is used: a
-            fifth of the work of 4 layers. Ignored by `unroll=False`.
+        unroll: False applies each group in a graph loop, which is smaller to store and to load;
+            "last" takes the last layer out of the loop for `cls_only`, so that its weights have
+            two uses in the graph.
+        cls_only: compute the last block at `[CLS]` only, for heads that read nothing else: a fifth
+            of the work of 4 layers. Ignored by `unroll=False`.
     Returns:
         `(hidden_states, attentions)`: every block's `[B, T, H]`, the input first, and every block's
         `[B, A, T, T]`; from a loop only the last hidden state, and no attentions; with
-        `first_only` T is 1 in the last one's rows.
+        `cls_only` the last block's have one query.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
 
@@ -289,7 +292,7 @@ class AlbertEncoder(ConfiguredLayer):
         hidden: Tensor,
         attention_mask: Tensor = None,
         unroll: Unroll = True,
-        first_only: bool = False,
+        cls_only: bool = False,
         training: bool | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
         if attention_mask is None:
@@ -299,17 +302,19 @@ class AlbertEncoder(ConfiguredLayer):
             attention_mask, keras.backend.result_type(self.compute_dtype, "float32")
         )
         if unroll in (False, "last"):
-            return [self._looped(hidden, bias, first_only and unroll == "last", training)], []
+            return [self._looped(hidden, bias, cls_only and unroll == "last", training)], []
         hidden_states, attentions = [hidden], []
-        # With share="all" the same weights at every visit.
-        visits = [block for group in self.schedule for block in self.group(group)]
+        # With share="all" the same weights at every application.
+        applied = [block for group in self.schedule for block in self.group(group)]
         frozen = self.frozen_layers * self.config.inner_group_num
-        for number, block in enumerate(visits, start=1):
-            rows = 1 if first_only and number == len(visits) else None
+        for number, block in enumerate(applied, start=1):
+            num_queries = 1 if cls_only and number == len(applied) else None
             if self.gradient_checkpointing and training:
-                hidden, probabilities = block.rematerialized(hidden, bias, rows, training)
+                hidden, probabilities = block.rematerialized(hidden, bias, num_queries, training)
             else:
-                hidden, probabilities = block(hidden, bias, rows=rows, training=training)
+                hidden, probabilities = block(
+                    hidden, bias, num_queries=num_queries, training=training
+                )
             hidden_states.append(hidden)
             attentions.append(probabilities)
             if number == frozen:
@@ -317,18 +322,18 @@ class AlbertEncoder(ConfiguredLayer):
         return hidden_states, attentions
 
     def _looped(
-        self, hidden: Tensor, bias: Tensor, first_only: bool, training: bool | None
+        self, hidden: Tensor, bias: Tensor, cls_only: bool, training: bool | None
     ) -> Tensor:
-        def visit(blocks: list[AlbertBlock], _: Tensor, hidden: Tensor) -> Tensor:
+        def apply(blocks: list[AlbertBlock], _: Tensor, hidden: Tensor) -> Tensor:
             for block in blocks:
                 hidden, _ = block(hidden, bias, training=training)
             return hidden
 
-        schedule = self.schedule[:-1] if first_only else self.schedule
-        for group, visits in itertools.groupby(schedule):
-            once, count = functools.partial(visit, self.group(group)), len(list(visits))
+        schedule = self.schedule[:-1] if cls_only else self.schedule
+        for group, layers in itertools.groupby(schedule):
+            once, count = functools.partial(apply, self.group(group)), len(list(layers))
             hidden = once(0, hidden) if count == 1 else ops.fori_loop(0, count, once, hidden)
-        if first_only:
+        if cls_only:
             *blocks, last = self.group(self.schedule[-1])
-            hidden, _ = last(visit(blocks, 0, hidden), bias, rows=1, training=training)
+            hidden, _ = last(apply(blocks, 0, hidden), bias, num_queries=1, training=training)
         return hidden

@@ -1,7 +1,7 @@
-"""Activation functions and layer norm, whose gradients read their inputs alone.
+"""Activations and layer norm whose backward pass keeps only their inputs, to save memory.
 
 Automatic differentiation keeps each array that the gradient of a composition reads, for gelu's tanh
-form five. In training the gradients here keep one, and compute the others again.
+form five. In training the gradients here keep one, and recompute the others.
 """
 
 import math
@@ -77,7 +77,7 @@ _IN_TRAINING: Final[Mapping[str, Elementwise]] = {
 }
 
 
-def _differentiates(training: bool | None) -> bool:
+def _use_custom_gradient(training: bool | None) -> bool:
     """Whether a call needs our gradients: torch's own kernels keep no more."""
     return bool(training) and keras.backend.backend() != "torch"
 
@@ -95,7 +95,7 @@ class Activation(keras.layers.Layer):
 
     def call(self, x: Tensor, training: bool | None = None) -> Tensor:
         function = ACTIVATION_FUNCTIONS[self.function]
-        if _differentiates(training):
+        if _use_custom_gradient(training):
             function = _IN_TRAINING.get(self.function, function)
         return function(x)
 
@@ -108,7 +108,7 @@ class LayerNorm(keras.layers.LayerNormalization):
     """
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        if not _differentiates(training):
+        if not _use_custom_gradient(training):
             return super().call(inputs)
         # Copies, because TensorFlow allows no variables inside.
         normalized = ops.custom_gradient(self._normalized)

@@ -16,7 +16,7 @@ DROPOUT: Final = 0.1  # before the answerable score
 
 
 def pooler(config: AlbertConfig, dtype: Any) -> keras.layers.Dense:
-    """BERT's pooler: tanh of an affine map of the first token's `[B, H]`."""
+    """BERT's pooler: a dense layer with tanh on the first token's `[B, H]`."""
     return dense(config.hidden_size, config, "pooler", dtype, ops.tanh)
 
 
@@ -32,7 +32,7 @@ def at_positions(hidden: Tensor, positions: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable("albert_tf")
 class ClassificationHead(ConfiguredLayer):
-    """Applies dropout, then an affine map of the last axis to one logit for each class.
+    """Dropout, then a dense layer with one logit per class.
 
     Args:
         config: sizes and dropout rate.
@@ -113,7 +113,7 @@ class MaskedLMHead(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class SpanHead(ConfiguredLayer):
-    """Maps each position to two logits: the answer starts there, and ends there.
+    """Two logits per position: start and end of the answer.
 
     Call arguments:
         hidden: `[B, T, H]`.
@@ -138,8 +138,8 @@ class SpanHead(ConfiguredLayer):
         return logits[..., 0], logits[..., 1]
 
 
-class _Affine(keras.layers.Dense):
-    """Keeps its floats where a model is quantized, because its kernel is read and not applied."""
+class _FloatDense(keras.layers.Dense):
+    """A `Dense` layer that `model.quantize` leaves in float: its kernel is used directly."""
 
     def quantize(self, *args: Any, **kwargs: Any) -> None:
         return
@@ -147,7 +147,7 @@ class _Affine(keras.layers.Dense):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AnswerSpans(ConfiguredLayer):
-    """Scores starts, then ends given a start, and whether the question has an answer at all.
+    """The original SQuAD 2.0 head: end logits conditioned on the start, and an answerability score.
 
     Call arguments:
         hidden: `[B, T, H]`.
@@ -165,7 +165,7 @@ class AnswerSpans(ConfiguredLayer):
         super().__init__(config, **kwargs)
         hidden, policy = config.hidden_size, self.dtype_policy
         self.start = dense(1, config, "start", policy)
-        self.end_0 = _Affine(
+        self.end_0 = _FloatDense(
             hidden, kernel_initializer=initializer(config), name="end_0", dtype=policy
         )
         self.layer_norm = layer_norm(config, "layer_norm", policy)
@@ -194,7 +194,7 @@ class AnswerSpans(ConfiguredLayer):
         training: bool | None = None,
     ) -> dict[str, Tensor]:
         mask = in_float32(p_mask)
-        start_logits = _possible(in_float32(self.start(hidden))[..., 0], mask)
+        start_logits = _masked_logits(in_float32(self.start(hidden))[..., 0], mask)
         start_log_probs = ops.log_softmax(start_logits)
         cls_logits = self._unanswerable(hidden, ops.softmax(start_logits), training)
         if start_positions is not None:
@@ -220,7 +220,7 @@ class AnswerSpans(ConfiguredLayer):
 
     def _ends(self, hidden: Tensor, starts: Tensor, mask: Tensor) -> Tensor:
         """Log probabilities `[B, K, T]` of ends given the states `[B, K, H]` of K starts."""
-        # The affine map of [state; start's state] as a sum, without a tensor of all pairs.
+        # The dense layer of [state; start's state] as a sum, without a tensor of all pairs.
         of_end, of_start = ops.split(ops.convert_to_tensor(self.end_0.kernel), 2)
         ends = ops.expand_dims(ops.matmul(hidden, of_end), 1)
         starts = ops.expand_dims(ops.matmul(starts, of_start), 2)
@@ -228,7 +228,7 @@ class AnswerSpans(ConfiguredLayer):
         # On two axes: with Keras 3.12 a `Dense(1)` of four writes beyond its memory.
         rows = ops.reshape(transformed, (-1, transformed.shape[-1]))
         logits = ops.reshape(in_float32(self.end_1(rows)), ops.shape(transformed)[:-1])
-        return ops.log_softmax(_possible(logits, ops.expand_dims(mask, 1)))
+        return ops.log_softmax(_masked_logits(logits, ops.expand_dims(mask, 1)))
 
     def _unanswerable(
         self, hidden: Tensor, start_probabilities: Tensor, training: bool | None
@@ -241,7 +241,7 @@ class AnswerSpans(ConfiguredLayer):
         return in_float32(self.answer_1(transformed))[:, 0]
 
 
-def _possible(logits: Tensor, mask: Tensor) -> Tensor:
+def _masked_logits(logits: Tensor, mask: Tensor) -> Tensor:
     return logits * (1.0 - mask) + IMPOSSIBLE * mask
 
 

@@ -29,7 +29,7 @@ class AlbertModel(PreTrainedModel):
         position_ids: int `[B, T]`; None means 0, 1, ….
         inputs_embeds: float `[B, T, E]`, instead of `input_ids`.
         output_attentions, output_hidden_states: return the results of every block too.
-        unroll: False runs the layers as a loop of the graph, without these results, "last" all but
+        unroll: False applies the layers in a graph loop, without these results, "last" all but
             the last one if `pooled_only`; see `AlbertEncoder`.
         pooled_only: leave `last_hidden_state` out, which saves most of the last layer's work.
     Returns:
@@ -104,9 +104,9 @@ class AlbertModel(PreTrainedModel):
         check_shapes(inputs)
         mask = inputs.pop("attention_mask")
         hidden = self.embedding(**inputs, training=training)
-        first_only = pooled_only and not all_results
+        cls_only = pooled_only and not all_results
         hidden_states, attentions = self.encoder(
-            hidden, mask, unroll=unroll, first_only=first_only, training=training
+            hidden, mask, unroll=unroll, cls_only=cls_only, training=training
         )
         outputs = ModelOutput() if pooled_only else ModelOutput(last_hidden_state=hidden_states[-1])
         if self.pooler is not None:

@@ -1,4 +1,4 @@
-"""The base of all ALBERT models: checks inputs, saves and loads, checkpoints gradients."""
+"""Base class of all models: input checks, saving and loading, gradient checkpointing."""
 
 import math
 import os
@@ -46,10 +46,10 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         task: the facts of the model's task.
         targets: for each label, the output that it is compared with.
         task_inputs: inputs besides the encoder's; a label that the head reads is one of them.
-        keeps_labels: False drops the configuration's labels from a model whose head always has two
-            outputs: transformers would make as many outputs as there are labels.
-        fresh_parts: parts that `from_pretrained` found no weights for. Clear the list after
-            training them in a way of your own.
+        keeps_labels: False for heads that always have two outputs; `id2label` is dropped, because
+            transformers would size the head by it.
+        newly_initialized: parts without weights in the checkpoint. Clear the list after training
+            them in a way of your own. `fresh_parts` is its old name.
     """
 
     task: Task
@@ -63,7 +63,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         require_config(type(self), config)
         super().__init__(**kwargs)
         self.config = config if self.keeps_labels else config.replace(id2label=None)
-        self.fresh_parts: list[str] = []
+        self.newly_initialized: list[str] = []
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -111,9 +111,9 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     ) -> None:
         """Exports the model as `keras.Model.export` does, by default with declared inputs.
 
-        They are the dict of `input_ids`, `attention_mask` and `token_type_ids`, int32. For files
-        that take strings, run without Keras' quirks and are compared with the model, use
-        `albert_tf.export_saved_model` and `albert_tf.export_tflite`.
+        They are the dict of `input_ids`, `attention_mask` and `token_type_ids`, int32. For exports
+        that take strings and are checked against the model, use `albert_tf.export_saved_model` and
+        `albert_tf.export_tflite`.
 
         Raises:
             UserError: Keras can't write the format on this backend.
@@ -136,7 +136,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     def _default_save_signature(self) -> Any:
         """The `serving_default` of `tf.saved_model.save`: the inputs of `export`, float32 out.
 
-        Keras would declare ids as float32.
+        Keras would trace a default signature with float32 ids.
         """
         if keras.backend.backend() != "tensorflow":
             return None
@@ -198,14 +198,19 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         """Returns the layer that makes `inputs_embeds` of ids; the word table is its `weight`."""
         return WordEmbeddings(self._backbone().embedding)
 
-    def untrained_parts(self) -> list[str]:
-        """Returns `fresh_parts`, or none of them if an optimizer has trained the model since.
+    @property
+    def fresh_parts(self) -> list[str]:
+        """Old name of `newly_initialized`."""
+        return self.newly_initialized
 
-        Another way of training can't be seen: `model.fresh_parts.clear()` says so.
+    def untrained_parts(self) -> list[str]:
+        """Returns `newly_initialized`, or none of them if an optimizer has trained the model since.
+
+        Another way of training can't be seen: `model.newly_initialized.clear()` says so.
         """
         optimizer = getattr(self, "optimizer", None)
         is_trained = optimizer is not None and int(optimizer.iterations) > 0
-        return [] if is_trained else list(self.fresh_parts)
+        return [] if is_trained else list(self.newly_initialized)
 
     def num_parameters(self, only_trainable: bool = False) -> int:
         """Returns the number of parameters."""
@@ -213,9 +218,9 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         return sum(math.prod(weight.shape) for weight in weights)
 
     def resize_token_embeddings(self, new_num_tokens: int | None = None) -> WordEmbeddings:
-        """Gives the vocabulary another size, as after `tokenizer.add_tokens`.
+        """Resizes the vocabulary, for example after `tokenizer.add_tokens`.
 
-        Words that remain keep their weights; new ones are initialized. The configuration, the
+        Tokens that remain keep their weights; new ones are initialized. The configuration, the
         decoder that shares the word table and its bias follow.
 
         Args:
@@ -337,7 +342,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         checkpoint = checkpoint._replace(config=checkpoint.config.replace(**fields))
         weights.check_backbone(checkpoint)
         model = cls(checkpoint.config, dtype=dtype)
-        model.fresh_parts = weights.assign(
+        model.newly_initialized = weights.assign(
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )
         return model
@@ -409,7 +414,7 @@ def _resize_vocabulary(model: Any, size: int) -> None:
 
     Args:
         model: any model.
-        size: V. Words that remain keep their weights; new ones are initialized.
+        size: V. Tokens that remain keep their weights; new ones are initialized.
     """
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and optimizer.built:

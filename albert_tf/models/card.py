@@ -44,7 +44,7 @@ def model_card(
 
 # {name.rpartition("/")[2]}
 
-An `{class_name}` of albert_tf; transformers reads its files too.
+`{class_name}` from albert_tf; transformers can load it too.
 
 ```python
 from albert_tf import {class_name}, AlbertTokenizer
@@ -57,7 +57,7 @@ tokenizer = AlbertTokenizer.from_pretrained("{name}")
 |---|---|
 | parameters | {parameters:,} |
 | layers, hidden size, heads | {", ".join(map(str, sizes))} |
-| vocabulary | {config.vocab_size:,} pieces |
+| vocabulary | {config.vocab_size:,} tokens |
 | labels | {", ".join(map(in_cell, config.labels))} |
 
 {about}"""

@@ -19,8 +19,8 @@ ENCODER_INPUTS: Final = (
 )
 _TUPLES: Final = "Use outputs.to_tuple(), or outputs[0]."
 _IN_CALLS: Final = "Give it to each call: model(inputs, {}=True)."
-# Arguments of transformers' calls and `from_pretrained`: the value that changes nothing, and the
-# way out of others.
+# transformers' arguments that are accepted with their no-op value only: that value, and what to do
+# instead.
 CALL: Final = {
     "return_dict": (True, _TUPLES),
     "head_mask": (None, "This model can't mask single heads."),
@@ -151,7 +151,7 @@ def as_arrays(values: Any, name: str = "y") -> Any:
 
 
 def length_of(inputs: Mapping[str, Tensor]) -> int | None:
-    """Number of pieces in a row, or None where it isn't known."""
+    """Number of tokens in a sequence, or None where it isn't known."""
     ids = inputs.get("input_ids")
     embedded = inputs.get("inputs_embeds")
     shape = getattr(ids, "shape", None) or getattr(embedded, "shape", (None, None))[:-1]

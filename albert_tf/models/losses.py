@@ -17,12 +17,12 @@ class Term(NamedTuple):
     Attributes:
         values: float32 `[B, …]`.
         weights: of the same shape; 0 ignores a value.
-        share: factor of the mean.
+        weight: factor of this term.
     """
 
     values: Any
     weights: Any
-    share: float = 1.0
+    weight: float = 1.0
 
 
 def total(terms: Sequence[Term], sample_weights: Sequence[Any] | None = None) -> Any:
@@ -36,7 +36,8 @@ def total(terms: Sequence[Term], sample_weights: Sequence[Any] | None = None) ->
     """
     weights = sample_weights or [None] * len(terms)
     return sum(
-        term.share * _mean(term, weight) for term, weight in zip(terms, weights, strict=True)
+        term.weight * _mean(term, sample_weight)
+        for term, sample_weight in zip(terms, weights, strict=True)
     )
 
 
@@ -93,7 +94,7 @@ def check_classes(name: str, labels: Any, count: int) -> None:
         )
 
 
-def cross_entropy(labels: Any, logits: Any, share: float = 1.0) -> Term:
+def cross_entropy(labels: Any, logits: Any, weight: float = 1.0) -> Term:
     """Returns the term of int `labels` `[B, …]`, except `IGNORED`, and `logits` `[B, …, C]`."""
     if len(labels.shape) == len(logits.shape):  # with an axis of 1 at the end
         if labels.shape[-1] not in (1, None):
@@ -104,37 +105,37 @@ def cross_entropy(labels: Any, logits: Any, share: float = 1.0) -> Term:
             )
         labels = labels[..., 0]
     labels = ops.cast(labels, "int32")
-    return _counted(labels, logits, ops.not_equal(labels, IGNORED), share)
+    return _counted(labels, logits, ops.not_equal(labels, IGNORED), weight)
 
 
-def span_cross_entropy(positions: Any, logits: Any, share: float) -> Term:
+def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
     """Returns the term of int `positions` `[B]`, except outside `[0, T)`, and `logits` `[B, T]`."""
     positions = ops.reshape(ops.cast(positions, "int32"), (-1,))
     inside = ops.logical_and(positions >= 0, positions < ops.shape(logits)[-1])
-    return _counted(positions, logits, inside, share)
+    return _counted(positions, logits, inside, weight)
 
 
 def squared_error(targets: Any, predictions: Any) -> Term:
     """Returns the term of float `targets`, as many as `predictions`, with a mean per example."""
     targets = ops.reshape(ops.cast(targets, predictions.dtype), ops.shape(predictions))
-    return every(ops.mean(ops.square(predictions - targets), axis=-1))
+    return unweighted(ops.mean(ops.square(predictions - targets), axis=-1))
 
 
-def sigmoid_cross_entropy(targets: Any, logits: Any, share: float = 1.0) -> Term:
+def sigmoid_cross_entropy(targets: Any, logits: Any, weight: float = 1.0) -> Term:
     """Returns the term of 0s and 1s `[B, …]` and `logits` `[B, …]`, with a mean per example."""
     targets = ops.reshape(ops.cast(targets, logits.dtype), ops.shape(logits))
     losses = ops.binary_crossentropy(targets, logits, from_logits=True)
-    return every(ops.mean(ops.reshape(losses, (ops.shape(losses)[0], -1)), axis=-1), share)
+    return unweighted(ops.mean(ops.reshape(losses, (ops.shape(losses)[0], -1)), axis=-1), weight)
 
 
-def every(values: Any, share: float = 1.0) -> Term:
+def unweighted(values: Any, weight: float = 1.0) -> Term:
     """Returns a term in which every value counts."""
-    return Term(values, ops.ones_like(values), share)
+    return Term(values, ops.ones_like(values), weight)
 
 
-def _counted(labels: Any, logits: Any, counts: Any, share: float) -> Term:
+def _counted(labels: Any, logits: Any, counts: Any, weight: float) -> Term:
     known = ops.where(counts, labels, 0)
     values = ops.sparse_categorical_crossentropy(known, logits, from_logits=True)
     exists = ops.logical_and(known >= 0, known < ops.shape(logits)[-1])
     values = ops.where(exists, values, float("nan"))  # JAX would give 0
-    return Term(values, ops.cast(counts, values.dtype), share)
+    return Term(values, ops.cast(counts, values.dtype), weight)

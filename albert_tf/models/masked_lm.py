@@ -1,4 +1,4 @@
-"""ALBERT that fills in masked pieces."""
+"""ALBERT with a masked-language-modeling head."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from albert_tf.models.task import TaskModel
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForMaskedLM(TaskModel):
-    """Predicts the pieces at masked positions.
+    """Predicts the tokens at masked positions.
 
     The loss is the mean cross-entropy of all labels but -100.
 

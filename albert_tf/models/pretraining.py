@@ -17,7 +17,7 @@ from albert_tf.models.task import TaskModel
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForPreTraining(TaskModel):
-    """Predicts masked pieces, and whether two segments are in order.
+    """Predicts masked tokens, and whether two segments are in order.
 
     The loss is the sum of both cross-entropies, or one of them if only its label is given.
 

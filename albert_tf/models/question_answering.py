@@ -152,14 +152,14 @@ class AlbertForQuestionAnswering(TaskModel):
                 "'end_positions': …, 'is_impossible': …}). Received labels as `y` alone."
             )
         terms = [
-            losses.span_cross_entropy(labels[name], outputs[self.targets[name]], share=0.5)
+            losses.span_cross_entropy(labels[name], outputs[self.targets[name]], weight=0.5)
             for name in ("start_positions", "end_positions")
             if name in labels
         ]
         if "is_impossible" in labels:
             terms.append(
                 losses.sigmoid_cross_entropy(
-                    labels["is_impossible"], outputs["cls_logits"], share=0.5
+                    labels["is_impossible"], outputs["cls_logits"], weight=0.5
                 )
             )
         return terms

@@ -1,4 +1,4 @@
-"""Copies shared weights, so that layers share less."""
+"""Unties shared layers by giving each its own copy of the weights."""
 
 import dataclasses
 import re

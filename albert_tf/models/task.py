@@ -75,7 +75,7 @@ class TaskModel(PreTrainedModel):
         return inputs
 
     def _output(self, outputs: Inputs, inputs: Inputs, encoded: ModelOutput) -> ModelOutput:
-        """Adds the loss, given labels, and the encoder's layers, where requested."""
+        """Adds the loss if labels are given, and hidden states and attentions if requested."""
         output = ModelOutput(outputs)
         labels = {name: inputs[name] for name in self.targets if inputs[name] is not None}
         if labels:
@@ -349,7 +349,7 @@ def _expanded(weights: Inputs, outputs: Inputs) -> Inputs:
 
 
 def _length(values: Any) -> Any:
-    """Number of rows, or None where it isn't known."""
+    """Number of examples, or None where it isn't known."""
     shape = getattr(values, "shape", None)
     return shape[0] if shape else None
 

@@ -16,7 +16,7 @@ from albert_tf.models.task import TaskModel
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForTokenClassification(TaskModel):
-    """Labels every piece.
+    """Labels every token.
 
     The loss is the mean cross-entropy of all labels but -100.
 

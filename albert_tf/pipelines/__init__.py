@@ -68,7 +68,7 @@ def pipeline(
         model: a model, or a directory, a name on the hub, or any other name that
             `from_pretrained` takes.
         tokenizer: a tokenizer or a directory. Default: the tokenizer beside the model.
-        batch_size: number of rows in a batch.
+        batch_size: number of sequences in a batch.
         **options: options of the task, see its class in `albert_tf.pipelines`; and `revision`,
             `token`, `cache_dir`, `local_files_only` for the hub. Old names of transformers'
             (`return_all_scores`, `grouped_entities`) keep their meaning; `device` and others that
@@ -116,6 +116,6 @@ def _check_head(task: str, model: PreTrainedModel, is_read: bool) -> None:
     warnings.warn(
         f"{rule}newly initialized {', '.join(fresh)}, and no optimizer that trained them: results "
         "are random, unless you loaded weights or trained in a loop of your own. "
-        "model.fresh_parts.clear() says that you did.",
+        "model.newly_initialized.clear() says that you did.",
         stacklevel=3,
     )

@@ -16,7 +16,7 @@ from albert_tf.text.encoding import pad, padded_length, special_count
 from albert_tf.text.tokenizer import check_fit
 
 Outputs = Mapping[str, np.ndarray]
-SORTED: Final = 16  # Number of batches of a list whose rows are sorted by length together.
+SORTED: Final = 16  # Number of batches of a list whose sequences are sorted by length together.
 FEATURES: Final = ("input_ids", "token_type_ids")
 POSITIONS: Final = "masked_lm_positions"
 _NESTED: Final = ("tokenizer_kwargs", "tokenize_kwargs")  # Hugging Face's dicts of options
@@ -52,7 +52,7 @@ class Texts(NamedTuple):
 
 
 class Window(NamedTuple):
-    """One row for the model: a text, a pair, or a part of a long one.
+    """One sequence for the model: a text, a pair, or a part of a long one.
 
     Attributes:
         features: lists by name, of one length except `masked_lm_positions`.
@@ -64,7 +64,7 @@ class Window(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Number of pieces, without padding."""
+        """Number of tokens, without padding."""
         return len(self.features["input_ids"])
 
 
@@ -73,11 +73,11 @@ class WindowOptions:
     """The options of windows.
 
     Attributes:
-        stride: number of pieces that the windows of a long text share. Default: depends on the
+        stride: number of tokens that the windows of a long text share. Default: depends on the
             task.
-        max_length: maximum number of pieces in a row, special tokens included. Default: the most
-            that the model and the tokenizer support.
-        padding: accepted for compatibility with Hugging Face, and ignored; rows are padded as
+        max_length: maximum number of tokens in a sequence, special tokens included. Default: the
+            most that the model and the tokenizer support.
+        padding: accepted for compatibility with Hugging Face, and ignored; sequences are padded as
             needed.
     """
 
@@ -99,8 +99,8 @@ class TextOptions(WindowOptions):
 
     Attributes:
         truncation: True truncates the longer text of a pair first, as in training; "only_first"
-            and "only_second" name the text. None does so too, with a warning. False refuses long
-            texts.
+            and "only_second" name the text. None does the same, but warns. False raises an
+            error for long texts.
     """
 
     truncation: bool | str | None = None
@@ -109,7 +109,7 @@ class TextOptions(WindowOptions):
 class Pipeline(ABC):
     """A task from raw text to results.
 
-    A list gives a list of results, in its order; rows of similar length share a batch, so that
+    A list gives a list of results, in its order; sequences of similar length share a batch, so that
     little is padded. A single example gives its result. Any other iterable (a generator, a
     `tf.data.Dataset`) gives an iterator, which reads `ahead` batches before their results. A
     special token that is written out in a text is plain text, except in "fill-mask".
@@ -117,11 +117,11 @@ class Pipeline(ABC):
     Args:
         model: one of `models`.
         tokenizer: the tokenizer that the model was trained with.
-        batch_size: number of rows in a batch; a long text may be several rows.
+        batch_size: number of sequences in a batch; a long text may be several sequences.
         **options: fields of the class's `Options`; a call may override each.
     Attributes:
-        ahead: 1; with more the rows of so many batches of an iterable are sorted by length, as a
-            list's are.
+        ahead: 1; with more the sequences of so many batches of an iterable are sorted by length,
+            as a list's are.
     Raises:
         UserError: the model is another task's, or the tokenizer isn't the model's.
         TypeError: the task has no such option.
@@ -177,7 +177,7 @@ class Pipeline(ABC):
     def _stream(
         self, inputs: Iterable[Any], options: Any, batch_size: int, ahead: int
     ) -> Iterator[Any]:
-        """Yields results; encodes `ahead` examples, then computes their rows.
+        """Yields results; encodes `ahead` examples, then computes their windows.
 
         Where the inputs end in an error, those before it are answered first.
         """
@@ -297,10 +297,10 @@ def as_texts(example: Any) -> Texts:
     return Texts(as_text(text), None if pair is None else as_text(pair, "A text_pair"))
 
 
-def row_length(
+def checked_length(
     length: int | None, longest: int, name: str = "max_length", least: int = special_count(True)
 ) -> int:
-    """Returns the maximum number of pieces in a row after checking it.
+    """Returns the maximum number of tokens in a sequence after checking it.
 
     Args:
         length: the requested length. Default: `longest`.
@@ -320,7 +320,7 @@ def text_windows(
     tokenizer: Any, examples: Sequence[Texts], options: TextOptions, longest: int
 ) -> Iterator[list[Window]]:
     """Yields the windows of each text or pair: one, unless the text is long."""
-    length = row_length(options.max_length, longest)
+    length = checked_length(options.max_length, longest)
     for is_pair, group in groupby(examples, lambda each: each.text_pair is not None):
         texts = list(group)
         firsts = [each.text for each in texts]
@@ -340,13 +340,13 @@ def text_windows(
 def _truncated(tokenizer: Any, texts: Texts, options: TextOptions, length: int) -> Window:
     if options.truncation is False:
         raise UserError(
-            f"With truncation=False a text must have at most {length} pieces. "
+            f"With truncation=False a text must have at most {length} tokens. "
             f"Received: a longer one, {texts.text[:60]!r}…. Truncate it with truncation=True, or "
             "read it in windows with stride=64."
         )
     if options.truncation is None:
         warnings.warn(
-            f"Texts of more than {length} pieces are truncated. truncation=True truncates without "
+            f"Texts of more than {length} tokens are truncated. truncation=True truncates without "
             "a warning; stride=64 reads the whole text in windows.",
             stacklevel=2,
         )
@@ -371,7 +371,7 @@ def _strided(tokenizer: Any, texts: Texts, options: TextOptions, length: int) ->
 
 
 def _check_first(tokenizer: Any, text: str, options: TextOptions, length: int) -> None:
-    """Checks that each window has room for new pieces of the second text."""
+    """Checks that each window has room for new tokens of the second text."""
     ids = tokenizer(
         text,
         add_special_tokens=False,
@@ -383,14 +383,14 @@ def _check_first(tokenizer: Any, text: str, options: TextOptions, length: int) -
     if count >= length - special_count(True) - (options.stride or 0):
         raise UserError(
             "With stride only the second text of a pair is read in windows; each window must have "
-            "room for the whole first text, and more than stride pieces of the second. Received: "
-            f"{count} pieces, stride={options.stride}, {length} a window. Without stride both "
+            "room for the whole first text, and more than stride tokens of the second. Received: "
+            f"{count} tokens, stride={options.stride}, {length} a window. Without stride both "
             "texts are truncated."
         )
 
 
 def encode_windows(tokenizer: Any, *texts: Any, **options: Any) -> Any:
-    """Returns the encoding of a text or pair, in as many rows as needed, from its start to its end.
+    """Returns the encoding of a text or pair, in as many windows as it needs.
 
     Raises:
         UserError: the stride, or the text that isn't cut, is too long for a window.
@@ -408,5 +408,5 @@ def encode_windows(tokenizer: Any, *texts: Any, **options: Any) -> Any:
 
 
 def window(encoding: Mapping[str, Any], index: int, details: Any = None) -> Window:
-    """Returns one row of a batch encoding."""
+    """Returns one sequence of a batch encoding."""
     return Window({name: encoding[name][index] for name in FEATURES}, details)

@@ -1,4 +1,4 @@
-"""The encoder's states for each piece of a text, or one vector for a text."""
+"""The encoder's states for each token of a text, or one vector for a text."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ EDGE: Final = 1  # number of special tokens at each end of a row
 class FeatureExtractionPipeline(Pipeline):
     """Returns nested lists `[1, T, H]` for a text, special tokens included; `[H]` with `pooling`.
 
-    With `stride`, each piece's state comes from the window in which it has more context, so that T
+    With `stride`, each token's state comes from the window in which it has more context, so that T
     is the length of the whole text; "cls" and "pooler" are the means over the windows.
 
     Example:
@@ -65,7 +65,8 @@ class FeatureExtractionPipeline(Pipeline):
         ):
             raise UserError(
                 "pooling='pooler' needs a checkpoint with a pooler. Received: one without. "
-                "Use pooling='mean' or 'cls'; model.fresh_parts.clear() says that you trained it."
+                "Use pooling='mean' or 'cls'. If you trained it, call "
+                "model.newly_initialized.clear()."
             )
         return Texts(as_text(given))
 
@@ -91,7 +92,7 @@ class FeatureExtractionPipeline(Pipeline):
 
 
 def _joined(windows: Sequence[np.ndarray], stride: int) -> np.ndarray:
-    """Joins the states of windows that share `stride` pieces to a text's states `[T, H]`."""
+    """Joins the states of windows that share `stride` tokens to a text's states `[T, H]`."""
     first_half = EDGE + stride // 2
     second_half = EDGE + stride - stride // 2
     last = len(windows) - 1

@@ -1,4 +1,4 @@
-"""The most likely pieces for `[MASK]`."""
+"""The most likely tokens for `[MASK]`."""
 
 import dataclasses
 import logging
@@ -19,7 +19,7 @@ from albert_tf.pipelines.base import (
     TextOptions,
     Window,
     as_text,
-    row_length,
+    checked_length,
 )
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.encoding import special_count
@@ -54,7 +54,7 @@ class FillMaskPipeline(Pipeline):
         """The options of mask filling.
 
         Attributes:
-            top_k: number of pieces, best first.
+            top_k: number of tokens, best first.
             targets: tokens of the vocabulary, or their ids, to choose among. A word of a
                 SentencePiece vocabulary begins with "▁". A target that isn't a token is replaced by
                 its first token.
@@ -68,7 +68,7 @@ class FillMaskPipeline(Pipeline):
             if not isinstance(self.top_k, Integral) or self.top_k < 1:
                 raise UserError(f"top_k must be 1 or more. Received: {self.top_k!r}.")
             if isinstance(self.targets, Sequence | np.ndarray) and not len(self.targets):
-                raise UserError("targets must be one piece or more. Received: none.")
+                raise UserError("targets must be one token or more. Received: none.")
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         found = super().__call__(inputs, batch_size=batch_size, **options)
@@ -81,7 +81,7 @@ class FillMaskPipeline(Pipeline):
             self.tokenizer(
                 text,
                 truncation=bool(options.truncation),
-                max_length=row_length(options.max_length, self.max_length),
+                max_length=checked_length(options.max_length, self.max_length),
                 split_special_tokens=False,
             )["input_ids"]
         )
@@ -91,10 +91,10 @@ class FillMaskPipeline(Pipeline):
                 f"A text must have the mask token, {self.tokenizer.mask_token}. "
                 f"Received: {text[:60]!r}, which has none{cut}."
             )
-        return self._closed_up(ids)
+        return self._without_space_after_mask(ids)
 
     def encode(self, examples: Sequence[list[int]], options: Options) -> Iterable[list[Window]]:
-        length = row_length(options.max_length, self.max_length)
+        length = checked_length(options.max_length, self.max_length)
         return [self._windows(ids, length) for ids in examples]
 
     def postprocess(
@@ -125,11 +125,11 @@ class FillMaskPipeline(Pipeline):
             windows.append(_window(row, [mask], start))
         return windows
 
-    def _closed_up(self, ids: list[int]) -> list[int]:
+    def _without_space_after_mask(self, ids: list[int]) -> list[int]:
         """Drops the lone "▁" between a mask and a full stop, bracket or dash.
 
         The text after a special token is encoded separately, and so begins with "▁". In
-        pretraining, where a mask replaced a word's last piece, no "▁" came before such a mark.
+        pretraining, where a mask replaced a word's last token, no "▁" came before such a mark.
         transformers' tokenizer adds none either.
         """
         mask, space = self.tokenizer.mask_token_id, self._space_id()
@@ -144,19 +144,19 @@ class FillMaskPipeline(Pipeline):
         self,
         ids: Sequence[int],
         mask: int,
-        odds: np.ndarray,
+        probabilities: np.ndarray,
         targets: np.ndarray | None,
         options: Options,
     ) -> list[dict[str, Any]]:
-        candidates = np.arange(len(odds)) if targets is None else targets
-        best = np.argsort(-odds[candidates], kind="stable")[: options.top_k]
+        candidates = np.arange(len(probabilities)) if targets is None else targets
+        best = np.argsort(-probabilities[candidates], kind="stable")[: options.top_k]
         is_only = list(ids).count(self.tokenizer.mask_token_id) == 1
         ranked = []
         for token in candidates[best].tolist():
             filled = [*ids[:mask], token, *ids[mask + 1 :]]
             ranked.append(
                 {
-                    "score": float(odds[token]),
+                    "score": float(probabilities[token]),
                     "token": token,
                     "token_str": self.tokenizer.decode([token]),
                     "sequence": self.tokenizer.decode(filled, skip_special_tokens=is_only),
@@ -190,20 +190,20 @@ class FillMaskPipeline(Pipeline):
                 )
             return int(target)
         if not isinstance(target, str):
-            raise TypeError(f"A target must be a piece or its id. Received: {short_repr(target)}.")
+            raise TypeError(f"A target must be a token or its id. Received: {short_repr(target)}.")
         token = tokenizer.convert_tokens_to_ids(target)
         start = SPACE + target
         if token == tokenizer.unk_token_id and target != tokenizer.unk_token:
             ids = tokenizer(target, add_special_tokens=False)["input_ids"]
-            # A lone "▁" precedes a word without known pieces.
+            # A lone "▁" precedes a word without known tokens.
             if not ids or tokenizer.unk_token_id in ids[:1] or ids[0] == self._space_id():
                 raise UserError(
-                    "A target must be a piece of the vocabulary, or begin with one. "
+                    "A target must be a token of the vocabulary, or begin with one. "
                     f"Received: {short_repr(target)}."
                 )
             token = ids[0]
             logger.warning(
-                "The target %r isn't a piece of the vocabulary; %r replaces it.",
+                "The target %r isn't a token of the vocabulary; %r replaces it.",
                 target,
                 tokenizer.convert_ids_to_tokens(token),
             )
@@ -213,6 +213,6 @@ class FillMaskPipeline(Pipeline):
 
 
 def _window(ids: list[int], masks: list[int], start: int) -> Window:
-    """Returns a window that begins `start` pieces into a text, with the text's `masks`."""
+    """Returns a window that begins `start` tokens into a text, with the text's `masks`."""
     features = {FEATURES[0]: ids, FEATURES[1]: [0] * len(ids)}
     return Window({**features, POSITIONS: [mask - start for mask in masks]}, masks)

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.models import AlbertForQuestionAnswering
-from albert_tf.pipelines.base import FEATURES, Outputs, Pipeline, Window, as_text, row_length
+from albert_tf.pipelines.base import FEATURES, Outputs, Pipeline, Window, as_text, checked_length
 from albert_tf.text.answers import (
     CLS,
     MAX_QUESTION,
@@ -26,7 +26,7 @@ from albert_tf.text.answers import (
 )
 from albert_tf.text.encoding import EncodedSequence
 
-LENGTH: Final = 384  # pieces
+LENGTH: Final = 384  # tokens
 SPARE: Final = 10  # spans to examine beyond twice `top_k`, because several may be one answer
 
 
@@ -71,11 +71,11 @@ class QuestionAnsweringPipeline(Pipeline):
 
         Attributes:
             top_k: number of answers, best first; 1 returns a dict instead of a list.
-            max_answer_len: maximum number of pieces in an answer.
+            max_answer_len: maximum number of tokens in an answer.
             handle_impossible_answer: allow "no answer" as a result: `""`, from 0 to 0. Default:
                 only if fine-tuning chose a threshold for it (`config.thresholds`).
             align_to_words: extend answers to whole words.
-            doc_stride: number of pieces that the context's windows share. Default: 128, but at most
+            doc_stride: number of tokens that the context's windows share. Default: 128, but at most
                 half a window.
             max_seq_len: maximum number of tokens in a window, question included. Default: 384, or
                 the most that the model and the tokenizer support.
@@ -138,7 +138,9 @@ class QuestionAnsweringPipeline(Pipeline):
     def encode(self, examples: Sequence[Question], options: Options) -> Iterable[list[Window]]:
         length = min(self.max_length, LENGTH)
         if options.max_seq_len is not None:
-            length = row_length(options.max_seq_len, self.max_length, "max_seq_len", SPECIAL + 1)
+            length = checked_length(
+                options.max_seq_len, self.max_length, "max_seq_len", SPECIAL + 1
+            )
         encoded = question_windows(
             self.tokenizer,
             [example.question for example in examples],
@@ -170,8 +172,8 @@ class QuestionAnsweringPipeline(Pipeline):
             count = None if options.align_to_words else options.top_k
             answers.append(merge_same_text(texts[:count]))
         none = {"score": min(nulls), "start": 0, "end": 0, "answer": ""}
-        odds = self._odds(found, max(best_scores, default=0.0))
-        ranked = self._with_none(merge_windows(answers), none, odds, options)
+        null_odds = self._null_odds(found, max(best_scores, default=0.0))
+        ranked = self._with_none(merge_windows(answers), none, null_odds, options)
         return ranked[0] if options.top_k == 1 else ranked[: options.top_k]
 
     def _spans(
@@ -186,8 +188,8 @@ class QuestionAnsweringPipeline(Pipeline):
         starts, ends = (outputs[name][: window.length] for name in ("start_logits", "end_logits"))
         return best_spans(starts, ends, possible, count, longest)
 
-    def _odds(self, found: Sequence[Outputs], best_score: float) -> float:
-        """Returns how far "no answer" is ahead, which a threshold is compared with."""
+    def _null_odds(self, found: Sequence[Outputs], best_score: float) -> float:
+        """Returns the null score minus the best span's score (SQuAD's null odds)."""
         if self.model.config.answerability:
             return min(float(outputs["cls_logits"]) for outputs in found)
         return min(logit_sum(outputs, CLS, CLS) for outputs in found) - best_score
@@ -196,7 +198,7 @@ class QuestionAnsweringPipeline(Pipeline):
         self,
         ranked: list[dict[str, Any]],
         none: dict[str, Any],
-        odds: float,
+        null_odds: float,
         options: Options,
     ) -> list[dict[str, Any]]:
         """Adds "" to the answers if the options allow it, or if there is no other answer."""
@@ -209,7 +211,7 @@ class QuestionAnsweringPipeline(Pipeline):
             return ranked
         if not config.answerability and not config.thresholds:
             return sorted([*ranked, none], key=_by_score)
-        if odds > (config.thresholds[0] if config.thresholds else 0.0):
+        if null_odds > (config.thresholds[0] if config.thresholds else 0.0):
             return [none, *ranked]
         return [ranked[0], *sorted([*ranked[1:], none], key=_by_score)]
 

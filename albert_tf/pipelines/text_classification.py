@@ -141,6 +141,6 @@ class SentenceOrderPipeline(Pipeline):
         found: Sequence[Outputs],
         options: TextOptions,
     ) -> dict[str, Any]:
-        odds = sum(softmax(each["sop_logits"]) for each in found) / len(found)
-        best = int(odds.argmax())
-        return {"label": ORDERS[best], "score": float(odds[best])}
+        probabilities = sum(softmax(each["sop_logits"]) for each in found) / len(found)
+        best = int(probabilities.argmax())
+        return {"label": ORDERS[best], "score": float(probabilities[best])}

@@ -1,4 +1,4 @@
-"""Labels for the pieces of a text, and entities that group them."""
+"""Labels for the tokens of a text, and entities that group them."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ from albert_tf.pipelines.base import (
     Window,
     WindowOptions,
     as_text,
+    checked_length,
     encode_windows,
-    row_length,
     window,
 )
 from albert_tf.text.encoding import default_stride, special_count
@@ -27,18 +27,18 @@ STRATEGIES: Final = ("none", "simple", "first", "average", "max")
 SPECIAL: Final = special_count(False)
 
 
-class Piece(NamedTuple):
-    """A piece of a text with its scores.
+class Token(NamedTuple):
+    """A token of a text with its scores.
 
     Attributes:
-        token: the piece.
+        text: the token, as in the vocabulary.
         scores: `[C]`, the probability of each label.
-        start, end: the piece's characters in the text.
-        position: the piece's position; `[CLS]` has 0.
-        continues: whether the piece belongs to the word of the one before.
+        start, end: the token's characters in the text.
+        position: the token's position; `[CLS]` has 0.
+        continues: whether the token belongs to the word of the one before.
     """
 
-    token: str
+    text: str
     scores: np.ndarray
     start: int
     end: int
@@ -66,7 +66,7 @@ class _Text(NamedTuple):
 class TokenClassificationPipeline(Pipeline):
     """Returns the entities of a text, with `start` and `end` in its characters.
 
-    Without aggregation: `{"entity", "score", "index", "word", "start", "end"}` for every piece;
+    Without aggregation: `{"entity", "score", "index", "word", "start", "end"}` for every token;
     with it: `{"entity_group", "score", "word", "start", "end"}`, where `word` is
     `text[start:end]`. A long text is read in windows; where the entities of several windows
     overlap, the longest is returned.
@@ -133,7 +133,7 @@ class TokenClassificationPipeline(Pipeline):
         return _Text(options.delimiter.join(words), words, tuple(accumulate(lengths, initial=0)))
 
     def encode(self, examples: Sequence[_Text], options: Options) -> Iterable[list[Window]]:
-        length = row_length(options.max_length, self.max_length)
+        length = checked_length(options.max_length, self.max_length)
         stride = default_stride(length) if options.stride is None else options.stride
         for example in examples:
             encoding = encode_windows(
@@ -147,7 +147,7 @@ class TokenClassificationPipeline(Pipeline):
             )
             first = range(0, len(encoding["input_ids"]) * length, length - SPECIAL - stride)
             yield [
-                window(encoding, index, list(self._pieces(encoding, index, start, example)))
+                window(encoding, index, list(self._tokens(encoding, index, start, example)))
                 for index, start in enumerate(first[: len(encoding["input_ids"])])
             ]
 
@@ -162,14 +162,14 @@ class TokenClassificationPipeline(Pipeline):
         results = []
         for each_window, each in zip(windows, found, strict=True):
             scores = softmax(each["logits"][1:], axis=-1)  # without [CLS]
-            pieces = [
-                piece._replace(scores=odds)
-                for piece, odds in zip(each_window.details, scores, strict=False)
+            tokens = [
+                token._replace(scores=probabilities)
+                for token, probabilities in zip(each_window.details, scores, strict=False)
             ]
             results += (
-                tokens(pieces, labels)
+                labelled_tokens(tokens, labels)
                 if strategy == "none"
-                else entities(pieces, labels, strategy, example.text)
+                else entities(tokens, labels, strategy, example.text)
             )
         name = "entity" if strategy == "none" else "entity_group"
         wanted = [each for each in results if each[name] not in (options.ignore_labels or ())]
@@ -184,24 +184,24 @@ class TokenClassificationPipeline(Pipeline):
             strategy = ("first" if is_first else "simple") if is_grouped else "none"
             given.setdefault("aggregation_strategy", strategy)
         chosen = super()._chosen(given)
-        length = row_length(chosen.max_length, self.max_length)
+        length = checked_length(chosen.max_length, self.max_length)
         if chosen.stride is not None and chosen.stride >= length - SPECIAL:
             raise UserError(
-                "stride must be smaller than the pieces of a window. "
-                f"Received: stride={chosen.stride}, {length - SPECIAL} pieces a window."
+                "stride must be smaller than the tokens of a window. "
+                f"Received: stride={chosen.stride}, {length - SPECIAL} tokens a window."
             )
         return chosen
 
-    def _pieces(self, encoding: Any, row: int, first: int, example: _Text) -> Iterator[Piece]:
-        """Yields a row's pieces, without scores; `first` is the row's position in the text."""
+    def _tokens(self, encoding: Any, row: int, first: int, example: _Text) -> Iterator[Token]:
+        """Yields a row's tokens, without scores; `first` is the row's position in the text."""
         ids, words = encoding["input_ids"][row], encoding.word_ids(row)
         for at in range(1, len(ids) - 1):
             start, end = encoding["offset_mapping"][row][at]
             shift = 0 if example.words is None else example.starts[words[at]]
             start, end = start + shift, end + shift
             is_unknown = ids[at] == self.tokenizer.unk_token_id
-            yield Piece(
-                token=(
+            yield Token(
+                text=(
                     example.text[start:end]
                     if is_unknown
                     else self.tokenizer.convert_ids_to_tokens(int(ids[at]))
@@ -214,42 +214,42 @@ class TokenClassificationPipeline(Pipeline):
             )
 
 
-_WORD_SCORES: Final[dict[str, Callable[[Sequence[Piece]], np.ndarray]]] = {
+_WORD_SCORES: Final[dict[str, Callable[[Sequence[Token]], np.ndarray]]] = {
     "first": lambda word: word[0].scores,
-    "max": lambda word: max(word, key=lambda piece: piece.scores.max()).scores,
-    "average": lambda word: np.mean([piece.scores for piece in word], axis=0),
+    "max": lambda word: max(word, key=lambda token: token.scores.max()).scores,
+    "average": lambda word: np.mean([token.scores for token in word], axis=0),
 }
 
 
-def tokens(pieces: Iterable[Piece], labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns each piece with its highest-scoring label."""
+def labelled_tokens(tokens: Iterable[Token], labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns each token with its highest-scoring label."""
     return [
         {
             "entity": labels[best],
-            "score": float(piece.scores[best]),
-            "index": piece.position,
-            "word": piece.token,
-            "start": piece.start,
-            "end": piece.end,
+            "score": float(token.scores[best]),
+            "index": token.position,
+            "word": token.text,
+            "start": token.start,
+            "end": token.end,
         }
-        for piece in pieces
-        for best in [int(piece.scores.argmax())]
+        for token in tokens
+        for best in [int(token.scores.argmax())]
     ]
 
 
 def entities(
-    pieces: Sequence[Piece], labels: Sequence[str], strategy: str, text: str
+    tokens: Sequence[Token], labels: Sequence[str], strategy: str, text: str
 ) -> list[dict[str, Any]]:
     """Groups neighbours of one kind to entities, which share no character.
 
     Args:
-        strategy: "simple" uses each piece's own label; pieces of one character, as of "½", have the
-            label of their mean scores. The others give all pieces of a word one
-            label: "first" its first piece's, "average" the label of their mean scores, "max" the
-            label of the piece with the highest score.
+        strategy: "simple" uses each token's own label; tokens of one character, as of "½", have the
+            label of their mean scores. The others give all tokens of a word one
+            label: "first" its first token's, "average" the label of their mean scores, "max" the
+            label of the token with the highest score.
     """
     is_simple = strategy == "simple"
-    units = _units(pieces) if is_simple else words(pieces)
+    units = _units(tokens) if is_simple else words(tokens)
     scores = [_WORD_SCORES["average" if is_simple else strategy](unit) for unit in units]
     tagged = [
         Tagged(labels[int(each.argmax())], float(each.max()), unit[0].start, unit[-1].end)
@@ -259,21 +259,21 @@ def entities(
     return [entity for entity in found if entity["word"]]
 
 
-def words(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """Returns the pieces of each word; those of one character are never apart."""
-    return _units(pieces, lambda piece: piece.continues)
+def words(tokens: Iterable[Token]) -> list[list[Token]]:
+    """Returns the tokens of each word; those of one character are never apart."""
+    return _units(tokens, lambda token: token.continues)
 
 
 def _units(
-    pieces: Iterable[Piece], joins: Callable[[Piece], bool] = lambda piece: False
-) -> list[list[Piece]]:
-    """Returns runs of pieces, where a piece joins the one before, or shares a character with it."""
-    found: list[list[Piece]] = []
-    for piece in pieces:
-        if found and (joins(piece) or piece.start < found[-1][-1].end):
-            found[-1].append(piece)
+    tokens: Iterable[Token], joins: Callable[[Token], bool] = lambda token: False
+) -> list[list[Token]]:
+    """Returns runs of tokens, where a token joins the one before, or shares a character with it."""
+    found: list[list[Token]] = []
+    for token in tokens:
+        if found and (joins(token) or token.start < found[-1][-1].end):
+            found[-1].append(token)
         else:
-            found.append([piece])
+            found.append([token])
     return found
 
 
@@ -295,7 +295,7 @@ def grouped(tagged: Sequence[Tagged], labels: Sequence[str]) -> list[list[Tagged
 
 def _entity(group: Sequence[Tagged], text: str) -> dict[str, Any]:
     start, end = group[0].start, group[-1].end
-    covered = text[start:end]  # A piece may be white space alone.
+    covered = text[start:end]  # A token may be white space alone.
     start += len(covered) - len(covered.lstrip())
     word = covered.strip()
     return {

@@ -98,7 +98,7 @@ class Loss:
         if class_weights is not None:
             classes = ops.maximum(ops.reshape(ops.cast(labels, "int32"), ops.shape(values)), 0)
             values = values * ops.take(ops.array(class_weights, "float32"), classes)
-        loss = term.share * ops.sum(values * weights)
+        loss = term.weight * ops.sum(values * weights)
         correct = ops.zeros((), "float32")
         if losses.is_class(labels):
             labels = ops.reshape(ops.cast(labels, "int32"), ops.shape(weights))

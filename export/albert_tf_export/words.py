@@ -131,7 +131,7 @@ def check_words(
                 f"pooling={pooling!r} with {type(model).__name__}. Export its encoder, with "
                 "model.albert (--task encoder)."
             )
-        if pooling == "pooler" and (model.pooler is None or "pooler" in model.fresh_parts):
+        if pooling == "pooler" and (model.pooler is None or "pooler" in model.newly_initialized):
             raise UserError(
                 "pooling='pooler' needs a checkpoint with a pooler. Received: one without. "
                 "Use pooling='mean' or 'cls'."

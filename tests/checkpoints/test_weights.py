@@ -231,4 +231,6 @@ def test_a_head_of_another_size_names_the_way_out(saved):
     load = AlbertForSequenceClassification.from_pretrained
     with pytest.raises(UserError, match="ignore_mismatched_sizes=True to initialize classifier"):
         load(saved, num_labels=5)
-    assert load(saved, num_labels=5, ignore_mismatched_sizes=True).fresh_parts == ["classifier"]
+    assert load(saved, num_labels=5, ignore_mismatched_sizes=True).newly_initialized == [
+        "classifier"
+    ]

@@ -41,7 +41,7 @@ def test_tag_in_words(ask, task_model):
     ("arguments", "message"),
     [
         (("a", "--stride", -1), "stride must be 0 or more"),
-        (("a " * 99, "--stride", 46), "smaller than the pieces of a window"),
+        (("a " * 99, "--stride", 46), "smaller than the tokens of a window"),
     ],
 )
 def test_mistakes(ask, arguments, message):

@@ -41,7 +41,7 @@ def test_a_loop_of_the_graph_gives_what_the_unrolled_layers_give(
 
     def looped(hidden):
         mask = small_features["attention_mask"]
-        return encoder(hidden, mask, unroll=unroll, first_only=True)[0][-1]
+        return encoder(hidden, mask, unroll=unroll, cls_only=True)[0][-1]
 
     if compiled and keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -65,7 +65,7 @@ def test_the_first_position_alone_is_what_it_is_among_all(
     mask = small_features["attention_mask"]
     mask = mask if rank == 2 else np.tril(np.ones((7, 7), "int32")) * mask[:, None]
     expected, _ = encoder(hidden, mask, training=True)
-    states, attentions = encoder(hidden, mask, first_only=True, training=True)
+    states, attentions = encoder(hidden, mask, cls_only=True, training=True)
     assert [state.shape[1] for state in states[-2:]] == [7, 1]
     assert attentions[-1].shape[2:] == (1, 7)
     np.testing.assert_allclose(

@@ -131,15 +131,16 @@ def test_directory_round_trip(task, task_model, tmp_path):
     task_model.save_pretrained(tmp_path)
     again = task.model.from_pretrained(tmp_path)
     assert again.config == task_model.config
-    assert again.fresh_parts == []
+    assert again.newly_initialized == []
     assert_equal(arrays(again(task.inputs)), arrays(task_model(task.inputs)))
 
 
 def test_head_of_a_bare_encoder_is_new(task, task_config, tmp_path, caplog):
     AlbertModel(task_config).save_pretrained(tmp_path)
     model = task.model.from_pretrained(tmp_path)
-    assert model.fresh_parts
-    for part in model.fresh_parts:
+    assert model.newly_initialized
+    assert model.fresh_parts is model.newly_initialized  # its old name
+    for part in model.newly_initialized:
         assert part in caplog.text
 
 

@@ -32,8 +32,8 @@ def test_positions_outside_do_not_count():
 
 
 def test_shares_add_up():
-    term = losses.every(ops.convert_to_tensor(np.array([1.0, 3.0], "float32")), share=0.5)
-    other = losses.every(ops.convert_to_tensor(np.array([10.0, 20.0], "float32")))
+    term = losses.unweighted(ops.convert_to_tensor(np.array([1.0, 3.0], "float32")), weight=0.5)
+    other = losses.unweighted(ops.convert_to_tensor(np.array([10.0, 20.0], "float32")))
     assert value(term, other) == pytest.approx(0.5 * 2 + 15)
     assert value(term, other, sample_weights=[np.array([2.0, 0.0])] * 2) == pytest.approx(
         0.5 * 1 + 10

@@ -46,7 +46,7 @@ def test_the_class_that_was_saved_by_its_name_or_its_heads(task, saved):
     model, folder = saved(task)
     loaded = load_pretrained(folder)
     assert type(loaded) is type(model)
-    assert loaded.fresh_parts == []
+    assert loaded.newly_initialized == []
     for weight, expected in zip(loaded.weights, model.weights, strict=True):
         np.testing.assert_array_equal(weight, expected)
     rename(folder, None)
@@ -71,7 +71,7 @@ def test_a_named_task_takes_precedence(saved):
     _, folder = saved("token-classification")
     model = load_pretrained(folder, "question-answering")
     assert type(model) is models.AlbertForQuestionAnswering
-    assert model.fresh_parts == ["qa_outputs"]
+    assert model.newly_initialized == ["qa_outputs"]
     rename(folder, None)
     assert type(load_pretrained(folder, "encoder")) is models.AlbertModel
 

@@ -14,7 +14,7 @@ from albert_tf.pipelines.base import (
     Window,
     as_text,
     as_texts,
-    row_length,
+    checked_length,
     text_windows,
 )
 
@@ -171,7 +171,7 @@ def test_what_fits_is_one_row(tokenizer):
 
 
 def test_what_is_too_long_is_cut_with_a_warning(tokenizer):
-    with pytest.warns(UserWarning, match="more than 8 pieces are truncated.*stride=64"):
+    with pytest.warns(UserWarning, match="more than 8 tokens are truncated.*stride=64"):
         found = rows(tokenizer, LONG)
     assert found == [[[2, *pieces(tokenizer, LONG.text)[:6], 3]]]
     with warnings.catch_warnings():
@@ -180,7 +180,7 @@ def test_what_is_too_long_is_cut_with_a_warning(tokenizer):
 
 
 def test_what_is_too_long_is_refused(tokenizer):
-    with pytest.raises(UserError, match="must have at most 8 pieces. Received: a longer one"):
+    with pytest.raises(UserError, match="must have at most 8 tokens. Received: a longer one"):
         rows(tokenizer, LONG, truncation=False)
 
 
@@ -203,10 +203,10 @@ def test_windows_of_a_pair(tokenizer):
 
 
 def test_lengths_and_strides_out_of_range(tokenizer):
-    assert row_length(7, 8) == 7
+    assert checked_length(7, 8) == 7
     for length in (2, 9):
         with pytest.raises(UserError, match=f"at least 3, and at most 8, .* Received: {length}"):
-            row_length(length, 8)
+            checked_length(length, 8)
     with pytest.raises(UserError, match="stride must be 0 or more. Received: -1"):
         TextOptions(stride=-1)
     with pytest.raises(UserError, match="smaller than the pieces of a window. Received: stride=6"):

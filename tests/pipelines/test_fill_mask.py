@@ -52,11 +52,11 @@ def test_targets(pipe, tokenizer, caplog):
 def test_targets_that_are_no_words(pipe, caplog):
     fill = pipe("fill-mask")
     assert fill("a [MASK]", targets="dogs")[0]["token_str"] == "dog"
-    assert "'dogs' isn't a piece of the vocabulary; '▁dog' replaces it" in caplog.text
+    assert "'dogs' isn't a token of the vocabulary; '▁dog' replaces it" in caplog.text
     caplog.clear()
     fill("a [MASK]", targets="a")
     assert "The target 'a' continues a word; '▁a' is the word" in caplog.text
-    for targets, message in (([], "one piece or more"), ([""], "must be a piece .*Received: ''")):
+    for targets, message in (([], "one token or more"), ([""], "must be a token .*Received: ''")):
         with pytest.raises(UserError, match=message):
             fill("a [MASK]", targets=targets)
 
@@ -124,7 +124,7 @@ def test_targets_in_numpy_and_alone(pipe, tokenizer):
     assert {each["token"] for each in pieces} == {cat, dog}
     assert [each["token"] for each in fill("a [MASK]", targets=cat)] == [cat]
     assert [each["token"] for each in fill("a [MASK]", targets=0)] == [0]
-    with pytest.raises(UserError, match="one piece or more"):
+    with pytest.raises(UserError, match="one token or more"):
         fill("a [MASK]", targets=np.array([]))
 
 
@@ -134,7 +134,7 @@ def test_targets_out_of_the_vocabulary(pipe, tokenizer):
         with pytest.raises(UserError, match=f"between 0 and .* Received: {target}"):
             fill("a [MASK]", targets=[target])
     for target in ("🙂", "🙂zz"):
-        with pytest.raises(UserError, match="must be a piece of the vocabulary, or begin with"):
+        with pytest.raises(UserError, match="must be a token of the vocabulary, or begin with"):
             fill("a [MASK]", targets=target)
-    with pytest.raises(TypeError, match="must be a piece or its id. Received: 1.5"):
+    with pytest.raises(TypeError, match="must be a token or its id. Received: 1.5"):
         fill("a [MASK]", targets=[1.5])

@@ -89,14 +89,16 @@ def no_warnings():
 
 def test_a_model_that_was_trained_since(saved, tokenizer):
     found = AlbertForSequenceClassification.from_pretrained(saved("fill-mask"))
-    message = r"newly initialized classifier, pooler, and no .*model.fresh_parts.clear\(\) says"
+    message = (
+        r"newly initialized classifier, pooler, and no .*model.newly_initialized.clear\(\) says"
+    )
     with pytest.warns(UserWarning, match=message):
         made = pipeline("text-classification", found, tokenizer)
     with no_warnings():
         assert made("the cat")  # warned once
         pipeline("feature-extraction", found, tokenizer)  # which needs no head
     with pytest.raises(
-        UserError, match=r"without.* Use pooling='mean' or 'cls'; model.fresh_parts"
+        UserError, match=r"without.* Use pooling='mean' or 'cls'.*call model.newly_initialized"
     ):
         pipeline("feature-extraction", found, tokenizer, pooling="pooler")("the cat")
     found.compile("adam")
@@ -114,8 +116,8 @@ def test_a_model_that_its_user_says_is_trained(saved, tokenizer, tmp_path):
     trained, found = load(saved("fill-mask")), load(saved("fill-mask"))
     trained.save_weights(tmp_path / "model.weights.h5")
     found.load_weights(tmp_path / "model.weights.h5")
-    found.fresh_parts.clear()
-    trained.fresh_parts.clear()
+    found.newly_initialized.clear()
+    trained.newly_initialized.clear()
     with no_warnings():
         one, other = (pipeline("text-classification", each, tokenizer) for each in (found, trained))
         assert one("the cat") == other("the cat")

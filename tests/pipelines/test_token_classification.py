@@ -7,11 +7,11 @@ from scipy.special import softmax
 
 from albert_tf.errors import UserError
 from albert_tf.pipelines.token_classification import (
-    Piece,
     Tagged,
+    Token,
     entities,
     grouped,
-    tokens,
+    labelled_tokens,
     without_overlaps,
     words,
 )
@@ -113,7 +113,7 @@ def test_word_pieces(model, pipe, config):
     ("options", "message"),
     [
         ({"aggregation_strategy": "last"}, "one of none, simple, .* Received: 'last'"),
-        ({"stride": 30}, "smaller than the pieces of a window. Received: stride=30, 30 pieces"),
+        ({"stride": 30}, "smaller than the tokens of a window. Received: stride=30, 30 tokens"),
         ({"stride": -1}, "0 or more"),
         ({"max_length": 33}, "at least 3, and at most 32, .* Received: 33"),
     ],
@@ -141,10 +141,10 @@ def test_no_ignored_labels(pipe):
 def test_strides_out_of_range_are_refused_at_once(pipe):
     with pytest.raises(UserError, match="stride must be 0 or more. Received: -1"):
         pipe("token-classification", stride=-1)
-    with pytest.raises(UserError, match="smaller than the pieces .*Received: stride=30, 30"):
+    with pytest.raises(UserError, match="smaller than the tokens .*Received: stride=30, 30"):
         pipe("token-classification", stride=30)
     tag = pipe("token-classification", stride=20)
-    with pytest.raises(UserError, match="Received: stride=20, 6 pieces a window"):
+    with pytest.raises(UserError, match="Received: stride=20, 6 tokens a window"):
         tag(TEXTS[0], max_length=8)
 
 
@@ -157,7 +157,7 @@ def piece(token, start, end, place, continues, **odds):
     scores = np.zeros(4)
     for name, value in odds.items():
         scores[int(name[1:])] = value
-    return Piece(token, scores, start, end, place, continues)
+    return Token(token, scores, start, end, place, continues)
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def spans(found):
 
 
 def test_tokens(pieces):
-    found = tokens(pieces[1:3], NAMES)
+    found = labelled_tokens(pieces[1:3], NAMES)
     assert found == [
         {"entity": "I-PER", "score": 0.6, "index": 2, "word": "▁lo", "start": 4, "end": 6},
         {"entity": "B-LOC", "score": 0.9, "index": 3, "word": "ve", "start": 6, "end": 8},
