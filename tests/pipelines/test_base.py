@@ -149,8 +149,8 @@ def test_padding_does_not_change_outputs(pipe, model):
 
 
 SHORT = Texts("the cat sat")
-LONG = Texts("the old dog barked at the moon over paris")  # 9 pieces
-PAIR = Texts("who sat", "the old dog barked at the moon")  # 2 and 7 pieces
+LONG = Texts("the old dog barked at the moon over paris")  # 9 tokens
+PAIR = Texts("who sat", "the old dog barked at the moon")  # 2 and 7 tokens
 
 
 def rows(tokenizer, *texts, longest=8, **options):
@@ -216,9 +216,9 @@ def test_lengths_and_strides_out_of_range(tokenizer):
 def test_a_first_text_that_leaves_no_window(tokenizer):
     long_first = Texts(PAIR.text_pair, PAIR.text)
     for stride in (0, 3):
-        with pytest.raises(UserError, match="must have room for.*Received: 7 pieces, stride="):
+        with pytest.raises(UserError, match="must have room for.*Received: 7 tokens, stride="):
             rows(tokenizer, long_first, stride=stride)
-    with pytest.raises(UserError, match="Received: 2 pieces, stride=3, 8 a window"):
+    with pytest.raises(UserError, match="Received: 2 tokens, stride=3, 8 a window"):
         rows(tokenizer, PAIR, stride=3)
     assert len(rows(tokenizer, long_first, truncation=True)[0]) == 1
 

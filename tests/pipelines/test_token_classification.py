@@ -185,14 +185,14 @@ def test_tokens(pieces):
 
 
 def test_tokens_of_each_word(pieces):
-    assert [[each.token for each in word] for word in words(pieces)] == [
+    assert [[each.text for each in word] for word in words(pieces)] == [
         ["▁ada"],
         ["▁lo", "ve"],
         ["😀"],
         ["▁in"],
         ["▁rome"],
     ]
-    assert words(pieces[2:4])[0][0].token == "ve"  # where a window starts within a word
+    assert words(pieces[2:4])[0][0].text == "ve"  # where a window starts within a word
 
 
 @pytest.mark.parametrize(
