@@ -21,8 +21,8 @@ from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training import distribution, steps
+from albert_tf.training.charts import CURVES, plot_pretraining
 from albert_tf.training.checkpoints import Checkpoints, digest, silent_about_new_weights, versions
-from albert_tf.training.curves import CURVES, plot_pretraining
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.loss import pretraining_means
 from albert_tf.training.optimizers import AlbertAdamW, Lamb, averaged_weights

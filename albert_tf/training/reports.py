@@ -11,7 +11,7 @@ from albert_tf.files import read_json, sha256, written_atomically
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.card import CARD, in_cell, model_card
 from albert_tf.tasks import BY_MODEL
-from albert_tf.training import charts, curves
+from albert_tf.training import charts
 
 CONFUSION: Final = "confusion.png"
 SCORES: Final = "scores.png"
@@ -123,7 +123,7 @@ def write_finetuning(
     ]
     shown = report["metrics"][:_CURVES]
     history, best = report["history"], report["best"]["step"]
-    curves.plot_finetuning(history, evaluation, shown, best, folder / curves.CURVES)
+    charts.plot_finetuning(history, evaluation, shown, best, folder / charts.CURVES)
     text = card(output.resolve().name, report, model)
     with written_atomically(folder / CARD, force=True) as path:
         path.write_text(text, encoding="utf-8")

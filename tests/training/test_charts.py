@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from albert_tf.training.curves import plot_pretraining
+from albert_tf.training.charts import plot_pretraining
 
 
 def rows(steps, pairs=True):
