@@ -127,7 +127,7 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
 
 
 def _keep_accents(drawn: list[Any], options: OPTIONS, turkish_i: bool) -> bool:
-    """Decides whether accents stay; prints what dropping them and lower-casing take away."""
+    """Decides whether to keep accents; prints how many words lose a difference."""
     from collections import Counter
 
     from albert_tf.text.scripts import loss, words
@@ -149,10 +149,10 @@ def _keep_accents(drawn: list[Any], options: OPTIONS, turkish_i: bool) -> bool:
     return keep
 
 
-def _described(found: Any) -> str:
+def _described(loss: Any) -> str:
     """Describes a loss: the words that change or merge, and the most frequent that merge."""
-    examples = "; ".join(", ".join(group) for group in found.examples)
-    shares = f"changes {found.changed:.2%} of the words and merges {found.merged:.2%}"
+    examples = "; ".join(", ".join(group) for group in loss.examples)
+    shares = f"changes {loss.changed:.2%} of the words and merges {loss.merged:.2%}"
     return shares + (f" ({examples})" if examples else "")
 
 

@@ -17,7 +17,7 @@ EXAMPLES = """examples:
   albert-tf inspect-data examples
   albert-tf inspect-data tf_examples.tfrecord --vocab spiece.model --examples 10 --skip 500
 
-A piece to predict is shown as {piece → input}, where the input is [MASK], another piece or itself.
+A token to predict is shown as {token → input}, where the input is [MASK], another token or itself.
 Records of --mode dynamic are masked anew in each epoch; here as in one of them. Files of the
 original's create_pretraining_data.py are shown too; they need --vocab.
 """
@@ -39,7 +39,7 @@ class OPTIONS:
     examples: int = option(3, help="number of examples to show", range=NOT_NEGATIVE)
     skip: int = option(0, help="number of records to skip", range=NOT_NEGATIVE)
     limit: int = option(10_000, help="number of records in the statistics", range=NOT_NEGATIVE)
-    json: bool = option(False, help="output as one JSON object")
+    json: bool = option(False, help="print one JSON object")
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -69,14 +69,14 @@ def run(options: OPTIONS) -> int:
 
 
 def _files(path: Path) -> list[Path]:
-    """The file, or the files of the folder in order."""
-    found = sorted(path.glob("*.tfrecord*")) if path.is_dir() else [path]
-    if not found or not found[0].is_file():
+    """Returns the file, or the files of the folder in order."""
+    files = sorted(path.glob("*.tfrecord*")) if path.is_dir() else [path]
+    if not files or not files[0].is_file():
         raise UserError(
             "Examples must be a TFRecord file, or a folder of TFRecord files. "
             f"Received: {path}. Write some with: albert-tf build-data"
         )
-    return found
+    return files
 
 
 def _folder(path: Path) -> Path:
@@ -132,7 +132,7 @@ def _masked(examples: Iterator[Example], folder: Path, tokenizer: Any) -> Iterat
 
 
 def _readable(example: Example, tokenizer: Any) -> dict[str, Any]:
-    """An example as pieces, those to predict marked."""
+    """Returns an example as text of tokens, and marks those to predict."""
     _check_ids([example], tokenizer)
     pieces = tokenizer.convert_ids_to_tokens
     if _is_masked(example):
@@ -297,7 +297,7 @@ def _label_name(label: int) -> str:
 
 
 def _listing(numbers: Mapping[str, Any]) -> str:
-    """The statistics, one a line, shares in percent."""
+    """Returns the statistics as lines, shares in percent."""
     rows = [("examples", f"{numbers['examples']:,}")]
     for name, value in numbers.items():
         if name == "labels":

@@ -199,5 +199,5 @@ def _json_texts(
             continue
         counts["documents_cut"] += 1
         within = ByteWindow(io.BytesIO(text), 0)
-        for place, part, _ in passages(within, 0, None, options.max_document_bytes):
-            yield offset + place, part.decode().rstrip().encode()
+        for start, part, _ in passages(within, 0, None, options.max_document_bytes):
+            yield offset + start, part.decode().rstrip().encode()

@@ -40,24 +40,24 @@ def sentences(document: Document, options: CorpusOptions, split: SplitSentences)
     """Returns the sentences of a document, stripped of white space, without empty ones."""
     lines = document.text.decode().split("\n")
     if options.lines == "sentences":
-        found = lines
+        unstripped = lines
     else:
-        found = [sentence for line in lines for sentence in split(line)]
-    return [stripped for sentence in found if (stripped := sentence.strip())]
+        unstripped = [sentence for line in lines for sentence in split(line)]
+    return [stripped for sentence in unstripped if (stripped := sentence.strip())]
 
 
 def _imported(name: str) -> SplitSentences:
     module, _, function = name.partition(":")
     try:
-        found = functools.reduce(getattr, function.split("."), importlib.import_module(module))
-        if not callable(found):
-            raise TypeError(f"it is of type {type(found).__name__}")
+        split = functools.reduce(getattr, function.split("."), importlib.import_module(module))
+        if not callable(split):
+            raise TypeError(f"it is of type {type(split).__name__}")
     except Exception as error:  # The module may fail in any way as it is imported.
         raise UserError(
             f"A sentence splitter is {SENTENCEX!r}, or 'module:function' of a module that Python "
             f"finds. Received: {name!r}: {error}."
         ) from error
-    return found
+    return split
 
 
 def _checked(name: str, split: SplitSentences) -> SplitSentences:
@@ -65,10 +65,10 @@ def _checked(name: str, split: SplitSentences) -> SplitSentences:
 
     def checked(paragraph: str) -> list[str]:
         try:
-            found = split(paragraph)
-            if isinstance(found, str):
+            result = split(paragraph)
+            if isinstance(result, str):
                 raise TypeError("it returned a string")
-            sentences = list(found)
+            sentences = list(result)
             if not all(isinstance(sentence, str) for sentence in sentences):
                 raise TypeError("it returned something else than strings")
         except Exception as error:

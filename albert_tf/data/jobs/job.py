@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -44,10 +45,10 @@ ERROR: Final = f"{WORK}/error.json"
 
 
 class Part(NamedTuple):
-    """Neighbouring pieces of the corpus that one process reads in order.
+    """Neighbouring ranges of the corpus, which a process reads in order.
 
     Attributes:
-        number: its place in the corpus.
+        number: number of the part in the order of the corpus, from 0.
         splits: a range of a large file, a whole `.gz`, or several small files.
         text_bytes: estimated bytes of text.
     """
@@ -81,14 +82,14 @@ class Job:
     options: bytes = b""
 
     def parts(self) -> list[Part]:
-        """The parts of the corpus; they depend on the corpus and on `shard_bytes` alone."""
+        """Divides the corpus; the parts depend on the corpus and on `shard_bytes` alone."""
         return [
             Part(number, tuple(group), sum(map(_split_bytes, group)))
             for number, group in enumerate(_grouped(splits(self.inputs, self.shard_bytes), self))
         ]
 
     def settings(self) -> dict[str, Any]:
-        """Everything that the bytes of the examples depend on, as JSON without paths and times."""
+        """Returns all that the examples' bytes depend on, as JSON without paths and times."""
         files = dict(self.tokenizer)
         config = json.loads(files.pop(TOKENIZER_CONFIG))
         digests = {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}
@@ -104,8 +105,10 @@ class Job:
         }
 
     def for_workers(self) -> "Job":
-        """The job without what a worker gets from its part or from the output: a few kilobytes."""
-        digests = tuple((name, hashlib.sha256(each).digest()) for name, each in self.tokenizer)
+        """Returns the job without content that a worker reads elsewhere: a few kilobytes."""
+        digests = tuple(
+            (name, hashlib.sha256(content).digest()) for name, content in self.tokenizer
+        )
         return dataclasses.replace(self, inputs=(), tokenizer=digests)
 
 
@@ -133,15 +136,15 @@ def make_job(options: BuildDataOptions) -> Job:
 
 
 def default_shard_bytes(inputs: Sequence[InputFile]) -> int:
-    """Bytes of text in a shard of this corpus."""
+    """Returns the bytes of text in a shard of this corpus."""
     total = sum(map(text_bytes, inputs))
     return min(SHARD_BYTES, max(LEAST_SHARD_BYTES, total // FEW_SHARDS))
 
 
-def _grouped(found: Sequence[Split], job: Job) -> Iterator[list[Split]]:
+def _grouped(ranges: Sequence[Split], job: Job) -> Iterator[list[Split]]:
     group: list[Split] = []
     size = 0
-    for split in found:
+    for split in ranges:
         split_size = _split_bytes(split) + FILE_BYTES
         if group and size + split_size > job.shard_bytes:
             yield group
@@ -190,7 +193,7 @@ class ShardReport(NamedTuple):
 
     @property
     def part(self) -> int:
-        """The number of its part."""
+        """The number of the shard's part."""
         return int(self.file.split("-")[1])
 
 
@@ -198,8 +201,8 @@ class PartReport(NamedTuple):
     """A finished part.
 
     Attributes:
-        part: its number.
-        shards: the reports of its shards.
+        part: number of the part.
+        shards: reports of the shards.
         counts: documents, bytes of text, tokens, examples, bad lines, …
     """
 
@@ -215,7 +218,7 @@ class PartReport(NamedTuple):
 
 
 def report_file(part: Part) -> str:
-    """The name of a part's report."""
+    """Returns the name of a part's report."""
     return f"{REPORTS}/{part.number:06d}.json"
 
 
@@ -237,8 +240,8 @@ def make_part(
     counts: Counter[str] = Counter()
     shards: list[ShardReport] = []
     done = 0.0
-    read = (each for split in part.splits for each in documents(split, job.corpus, counts))
-    for group in _groups(read, job.shard_bytes):
+    corpus = chain.from_iterable(documents(split, job.corpus, counts) for split in part.splits)
+    for group in _groups(corpus, job.shard_bytes):
         passages = maker.read(group, counts)
         for copy in range(copies):
             records = [record for _, record in sorted(maker.records(passages, copy, counts))]
@@ -283,17 +286,17 @@ def read_reports(job: Job, parts: Sequence[Part]) -> list[PartReport]:
     error = output.read_json(ERROR)
     if error:
         raise UserError(error["error"])
-    found = output.read_all_json(map(report_file, parts))
-    if not all(found):
+    contents = output.read_all_json(map(report_file, parts))
+    if not all(contents):
         raise UserError(
             "All workers and this machine must see the output under the same path. Received: "
-            f"{job.output}, where {found.count(None)} of {len(found)} parts are missing."
+            f"{job.output}, where {contents.count(None)} of {len(contents)} parts are missing."
         )
-    return [PartReport.from_json(report) for report in found if report]
+    return [PartReport.from_json(content) for content in contents if content]
 
 
 def _groups(read: Iterable[Document], limit: int) -> Iterator[list[Document]]:
-    """Neighbouring documents of about `limit` bytes together, and of half as many at least.
+    """Yields groups of neighbouring documents: about `limit` bytes, and half as many at least.
 
     A part has several groups if it is a `.gz`, whose text has no known size, or if a document
     begins in it and ends far behind it.
@@ -318,7 +321,7 @@ def _groups(read: Iterable[Document], limit: int) -> Iterator[list[Document]]:
 
 @functools.lru_cache(maxsize=1)
 def _maker(job: Job) -> ExampleMaker:
-    """Makes one for each process, since it loads the vocabulary."""
+    """Returns the same maker for all calls of a process, since it loads the vocabulary."""
     with tempfile.TemporaryDirectory() as folder:
         for name, _ in job.tokenizer:
             Path(folder, name).write_bytes(output_of(job.output).read(name))

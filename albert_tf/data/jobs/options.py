@@ -90,13 +90,13 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
 
     @property
     def examples(self) -> ExampleOptions:
-        """The options of examples."""
+        """Returns the options of examples."""
         pair_task = "nsp" if self.random_next_sentence else self.pair_task or "sop"
         return part(ExampleOptions, self, pair_task=pair_task)
 
     @property
     def corpus(self) -> CorpusOptions:
-        """The options of reading a corpus."""
+        """Returns the options of reading a corpus."""
         return part(CorpusOptions, self)
 
     def _check_examples(self) -> None:
@@ -118,7 +118,7 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
                 f"Spark's master must be one of {', '.join(_MASTERS)}. Received: {self.master!r}. "
                 "On one machine give local[N] for N workers."
             )
-        if self.engine == "spark" and not all("=" in each for each in self.engine_option):
+        if self.engine == "spark" and not all("=" in setting for setting in self.engine_option):
             raise UserError(
                 "--engine-option must be NAME=VALUE for Spark. "
                 f"Received: {' '.join(self.engine_option)}."

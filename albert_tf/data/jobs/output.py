@@ -24,12 +24,12 @@ class Output:
     """A folder or a prefix of an object store. A file is either whole or absent.
 
     Args:
-        place: path or URL.
+        location: path or URL.
     """
 
-    def __init__(self, place: str):
-        self.place = place
-        self._files, self._root = file_system(place)
+    def __init__(self, location: str):
+        self.location = location
+        self._files, self._root = file_system(location)
         self.is_local = "file" in self._files.protocol
 
     def write(self, name: str, content: bytes) -> None:
@@ -41,18 +41,18 @@ class Output:
         if not self.is_local:
             self._upload(name, content)
             return
-        place = Path(self._path(name))
-        temporary = Path(self._root, WORK, f"{place.name}.{uuid.uuid4().hex}")
+        path = Path(self._path(name))
+        temporary = Path(self._root, WORK, f"{path.name}.{uuid.uuid4().hex}")
         try:
-            for folder in (temporary.parent, place.parent):
+            for folder in (temporary.parent, path.parent):
                 folder.mkdir(exist_ok=True)
             temporary.write_bytes(content)
-            temporary.replace(place)
+            temporary.replace(path)
         except OSError as error:
             if error.errno not in _NO_SPACE:
                 raise
             raise UserError(
-                f"The output's disk must have room. Received: {error.strerror}: {place}. "
+                f"The output's disk must have room. Received: {error.strerror}: {path}. "
                 "Make room, then give the same command again to resume."
             ) from error
         finally:
@@ -63,12 +63,12 @@ class Output:
             self._files.pipe_file(self._path(name), content)
         except Exception as error:  # each protocol has its own
             raise UserError(
-                f"The output must be writable. Received: {self.place}: {type(error).__name__}: "
+                f"The output must be writable. Received: {self.location}: {type(error).__name__}: "
                 f"{str(error).rstrip('.')}. To resume, give the same command again."
             ) from error
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Returns the content of a file."""
         path = self._path(name)
         return files.read_bytes(path) if self.is_local else bytes(self._files.cat_file(path))
 
@@ -77,7 +77,7 @@ class Output:
         self.write(name, (json.dumps(content, indent=1) + "\n").encode())
 
     def read_json(self, name: str) -> dict[str, Any] | None:
-        """An object in JSON; None if there is none, or a power failure cut it short."""
+        """Returns an object in JSON; None without a file, or if a power failure cut it short."""
         try:
             content = json.loads(self.read(name))
         except (FileNotFoundError, ValueError):
@@ -90,18 +90,20 @@ class Output:
             return list(threads.map(self.read_json, names))
 
     def sizes(self, folder: str = "") -> dict[str, int]:
-        """The sizes of all files in a folder but the lock, by name; those of folders are 0."""
+        """Returns the sizes of all files in a folder but the lock, by name; folders have size 0."""
         self._files.invalidate_cache()
         try:
-            found = self._files.ls(self._path(folder), detail=True)
+            entries = self._files.ls(self._path(folder), detail=True)
         except FileNotFoundError:
             return {}
-        sizes = {each["name"].rstrip("/").rpartition("/")[2]: each["size"] or 0 for each in found}
+        sizes = {
+            entry["name"].rstrip("/").rpartition("/")[2]: entry["size"] or 0 for entry in entries
+        }
         sizes.pop(LOCK, None)
         return sizes
 
     def has_digest(self, name: str, sha256: str) -> bool:
-        """Whether a file has this digest. An object store checks its uploads itself."""
+        """Returns whether a file has this digest. An object store checks its uploads itself."""
         return not self.is_local or files.sha256(Path(self._path(name))) == sha256
 
     def remove(self, *names: str) -> None:
@@ -120,13 +122,13 @@ class Output:
 
         An object store has no locks. Two runs with the same settings write the same bytes there.
         """
-        return locked(self._root, self.place) if self.is_local else contextlib.nullcontext()
+        return locked(self._root, self.location) if self.is_local else contextlib.nullcontext()
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")
 
 
 @functools.lru_cache(maxsize=1)
-def output_of(place: str) -> Output:
-    """Makes one for each process."""
-    return Output(place)
+def output_of(location: str) -> Output:
+    """Returns the same output for all calls of a process."""
+    return Output(location)

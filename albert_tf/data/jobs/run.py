@@ -39,7 +39,7 @@ class Manifest(NamedTuple):
     """The content of `manifest.json`, which has the same bytes for the same job.
 
     Attributes:
-        settings: the job's.
+        settings: settings of the job.
         totals: counts of all parts: documents, bytes of text, tokens, examples, …
         shards: reports by name.
     """
@@ -118,12 +118,12 @@ def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
 
 
 def read_manifest(output: Output) -> Manifest | None:
-    """The manifest of a finished output; None if build-data wrote none."""
-    found = output.read_json(MANIFEST)
-    if found is None or found.get("kind") != KIND:
+    """Returns the manifest of a finished output; None if build-data wrote none."""
+    content = output.read_json(MANIFEST)
+    if content is None or content.get("kind") != KIND:
         return None
-    shards = tuple(ShardReport(**shard) for shard in found["shards"])
-    return Manifest(found["settings"], found["totals"], shards)
+    shards = tuple(ShardReport(**shard) for shard in content["shards"])
+    return Manifest(content["settings"], content["totals"], shards)
 
 
 def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
@@ -140,7 +140,7 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
         output.remove(*(f"{REPORTS}/{name}" for name in output.sizes(REPORTS)))
     elif manifest or begun:
         then = manifest.settings if manifest else _with_skipping(begun or {}, now)
-        require_same(output.place, then, now)
+        require_same(output.location, then, now)
     output.write_json(SETTINGS, now)
     output.remove(ERROR)
     if force:
@@ -176,15 +176,15 @@ def _with_skipping(then: dict[str, Any], now: Mapping[str, Any]) -> dict[str, An
 
 
 def _earlier_reports(output: Output, manifest: Manifest | None) -> list[PartReport]:
-    """The reports of finished parts; removes all other shards of an unfinished output."""
+    """Returns the reports of finished parts; removes all other shards of an unfinished output."""
     if manifest:
         shards = defaultdict(list)
         for shard in manifest.shards:
             shards[shard.part].append(shard)
-        return [PartReport(part, tuple(each), {}) for part, each in shards.items()]
+        return [PartReport(part, tuple(reports), {}) for part, reports in shards.items()]
     names = sorted(output.sizes(REPORTS))
-    found = output.read_all_json(f"{REPORTS}/{name}" for name in names)
-    reports = [PartReport.from_json(report) for report in found if report]
+    contents = output.read_all_json(f"{REPORTS}/{name}" for name in names)
+    reports = [PartReport.from_json(content) for content in contents if content]
     claimed = {shard.file for report in reports for shard in report.shards}
     others = [name for name in output.sizes() if name.endswith(".tfrecord")]
     output.remove(*(name for name in others if name not in claimed))
@@ -192,7 +192,7 @@ def _earlier_reports(output: Output, manifest: Manifest | None) -> list[PartRepo
 
 
 def _damaged_parts(output: Output, reports: Iterable[PartReport], progress: Progress) -> set[int]:
-    """The parts with a shard that is missing or not as reported."""
+    """Returns the parts with a shard that is missing or differs from its report."""
     shards = [shard for report in reports for shard in report.shards]
     sizes, done, damaged = output.sizes(), 0, set()
 

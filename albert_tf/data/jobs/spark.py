@@ -71,7 +71,7 @@ def map_on_spark(
 
 @contextlib.contextmanager
 def _context(master: str | None, settings: Mapping[str, str]) -> Iterator[Any]:
-    """A SparkContext, stopped in the end."""
+    """Yields a SparkContext, and stops it in the end."""
     try:
         from pyspark import SparkConf, SparkContext
     except ImportError as error:
@@ -101,17 +101,17 @@ def _reasons_named() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        found = _SETUP.search(str(error))
-        if found is None:
+        fault = _SETUP.search(str(error))
+        if fault is None:
             raise
-        reason = found[0].rstrip(".")
+        reason = fault[0].rstrip(".")
         raise UserError(
             f"Spark must be able to run albert_tf. Received: {reason}. See docs/clusters.md."
         ) from error
 
 
 def _started(make: Any, conf: Any) -> Any:
-    """A SparkContext whose JVM, if it starts now, logs little."""
+    """Returns a SparkContext, whose JVM logs little if it starts now."""
     with tempfile.TemporaryDirectory() as folder:
         log4j = Path(folder, "log4j2.properties")
         log4j.write_text(_LOG4J)

@@ -1,7 +1,8 @@
-"""Documents to records: the same function on one machine and on every engine."""
+"""Makes records of documents: the same function on a single machine and on every engine."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from albert_tf.data.pretraining.words import WordTable, word_table
 from albert_tf.text.base_tokenizer import BaseTokenizer
 
 BATCH: Final = 512  # rows that are masked side by side; the result doesn't depend on it
-_ORDER: Final = 32  # a stream of draws
+_ORDER: Final = 32  # a stream of random numbers
 
 
 class ExampleMaker:
@@ -25,7 +26,7 @@ class ExampleMaker:
     With `pair_task="nsp"` second segments come from the other documents that are read together.
 
     Args:
-        tokenizer: splits sentences into pieces.
+        tokenizer: splits sentences into tokens.
         options: how documents become examples.
         sentences: splits a document into sentences.
     """
@@ -40,7 +41,7 @@ class ExampleMaker:
         self.table = word_table(tokenizer)
 
     def read(self, documents: Sequence[Document], counts: Counter[str]) -> Passages:
-        """Documents as pieces.
+        """Tokenizes documents.
 
         Args:
             counts: adds `sentences`, `tokens`, `long_sentences`, `empty_documents`.
@@ -51,8 +52,8 @@ class ExampleMaker:
         counts["sentences"] += sum(map(len, sentences))
         return as_passages(
             keys,
-            [len(one) for one in sentences],
-            self.tokenizer.encode_plain([each for one in sentences for each in one]),
+            [len(document) for document in sentences],
+            self.tokenizer.encode_plain(list(chain.from_iterable(sentences))),
             self.table.starts,
             self.options.max_seq_length - SPECIAL_COUNT,
             counts,
@@ -61,10 +62,10 @@ class ExampleMaker:
     def records(
         self, passages: Passages, copy: int, counts: Counter[str]
     ) -> Iterator[tuple[int, bytes]]:
-        """The records of passages, in the order of the text.
+        """Yields the records of passages, in the order of the text.
 
         Args:
-            copy: number of the copy, from 0; each has its own draws.
+            copy: number of the copy, from 0; copies differ in all random numbers.
             counts: adds `examples`, `single_words`; in static mode `masked` too.
         Yields:
             A number to sort by, which shuffles the records, and a `tf.train.Example`.
@@ -75,8 +76,8 @@ class ExampleMaker:
         counts["examples"] += len(ranks)
         encoded = self._masked if self.options.mode == "static" else _segments
         for start in range(0, len(ranks), BATCH):
-            part = pairs.part(start, start + BATCH)
-            records = encoded(part, passages.ids, counts)
+            batch = pairs.part(start, start + BATCH)
+            records = encoded(batch, passages.ids, counts)
             yield from zip(ranks[start : start + BATCH], records, strict=True)
 
     def _masked(self, pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[bytes]:
@@ -100,10 +101,10 @@ def masked_as_read(
     examples: Sequence[Mapping[str, Sequence[int]]], table: WordTable, options: ExampleOptions
 ) -> list[dict[str, list[Any]]]:
     """Masks decoded records of dynamic mode as an epoch of training may; their order stays."""
-    sizes = [len(each[name]) for each in examples for name in ("segment_a", "segment_b")]
+    sizes = [len(example[name]) for example in examples for name in ("segment_a", "segment_b")]
     bounds = np.stack([np.cumsum([0, *sizes[:-1]]), np.cumsum(sizes)], axis=1)
-    ids = [np.array(each[name]) for each in examples for name in ("segment_a", "segment_b")]
-    labels = np.array([each["next_sentence_labels"][0] for each in examples])
+    ids = [np.array(example[name]) for example in examples for name in ("segment_a", "segment_b")]
+    labels = np.array([example["next_sentence_labels"][0] for example in examples])
     keys = rng.fold_in(options.random_seed, np.arange(len(examples)))
     pairs = Pairs(keys, bounds[::2], bounds[1::2], labels)
     columns = masked_features(pairs, np.concatenate(ids).astype(np.int32), table, options)
@@ -119,14 +120,14 @@ def as_passages(
     longest: int,
     counts: Counter[str],
 ) -> Passages:
-    """Puts the pieces of documents into arrays.
+    """Puts the tokens of documents into arrays.
 
     Args:
-        keys: one for each document; documents without a piece are left out.
+        keys: a key for each document; documents without a token are left out.
         sizes: sentences of each document.
-        sentences: int32 arrays, the pieces of each sentence of all documents.
-        word_starts: bool `[V]`, pieces that begin a word.
-        longest: pieces of the longest sentence; longer ones are cut into several, between words if
+        sentences: int32 arrays, the tokens of each sentence of all documents.
+        word_starts: bool `[V]`, tokens that begin a word.
+        longest: tokens of the longest sentence; longer ones are cut into several, between words if
             possible.
         counts: adds `tokens`, `empty_documents`, `long_sentences`.
     """
@@ -145,7 +146,7 @@ def as_passages(
 
 
 def _with_shorter_sentences(whole: Passages, longest: int, counts: Counter[str]) -> Passages:
-    """The same pieces, in sentences of at most `longest`."""
+    """Returns the same tokens, in sentences of at most `longest`."""
     long = np.flatnonzero(np.diff(whole.bounds) > longest)
     if not len(long):
         return whole
@@ -166,7 +167,7 @@ def _with_shorter_sentences(whole: Passages, longest: int, counts: Counter[str])
 
 
 def _segments(pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[bytes]:
-    """Records of dynamic mode: segments in the text's order."""
+    """Yields records of dynamic mode: segments in the text's order."""
     for first, second, label in zip(*(array.tolist() for array in pairs[1:]), strict=True):
         yield encode(
             {
@@ -180,7 +181,7 @@ def _segments(pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[b
 def static_features(
     rows: Unmasked, masked: Masked, labels: np.ndarray, word_starts: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Features of masked records, under the original's names: `[R, T]`, `[R, P]` and `[R, 1]`."""
+    """Returns masked records by the original's feature names: `[R, T]`, `[R, P]` and `[R, 1]`."""
     at = np.arange(rows.ids.shape[1])
     inside = at < rows.lengths[:, None]
     segments = inside & (at >= rows.first[:, None])

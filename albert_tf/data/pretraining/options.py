@@ -1,4 +1,4 @@
-"""What a pretraining example is: every choice of the original's create_pretraining_data.py."""
+"""The options of pretraining examples: every choice of the original's code."""
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -14,7 +14,7 @@ Mode = Literal["dynamic", "static"]
 
 SPAN_PROBABILITY: Final = 0.2  # of ending a span after a word; SpanBERT, arXiv 1907.10529, 3.1
 LONGEST_SPAN: Final = 10  # words; as there
-LONGEST: Final = 2048  # pieces, four times as many as published models read
+LONGEST: Final = 2048  # tokens, four times as many as published models read
 COPIES: Final = 40  # the original's dupe_factor
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
 # Labels of a pair.
@@ -35,8 +35,8 @@ class ExampleOptions:
 
     mode: Mode = option(
         "dynamic",
-        help="time of masking: dynamic masks anew in every epoch, as the files are read; static "
-        "masks dupe_factor copies now",
+        help="when to mask: dynamic masks anew in every epoch, as the files are read; static masks "
+        "dupe_factor copies now",
         group=EXAMPLE_GROUP,
     )
     dupe_factor: int | None = option(
@@ -47,19 +47,19 @@ class ExampleOptions:
     )
     max_seq_length: int = option(
         512,
-        help="pieces of an example, [CLS] and two [SEP] included",
+        help="tokens in an example, [CLS] and two [SEP] included",
         range=Range(minimum=8, maximum=LONGEST),
         group=EXAMPLE_GROUP,
     )
     # The original's 20 masks a sequence of 512 to 4 % alone.
     max_predictions_per_seq: int | None = option(
         None,
-        help="most pieces to predict; default: masked_lm_prob of max_seq_length",
+        help="most tokens to predict; default: masked_lm_prob of max_seq_length",
         range=COUNT,
         group=EXAMPLE_GROUP,
     )
     masked_lm_prob: float = option(
-        0.15, help="share of pieces to predict", range=SHARE, group=EXAMPLE_GROUP
+        0.15, help="share of tokens to predict", range=SHARE, group=EXAMPLE_GROUP
     )
     short_seq_prob: float = option(
         0.1,
@@ -80,18 +80,18 @@ class ExampleOptions:
         metavar=_FLAG,
     )
     do_whole_word_mask: bool = option(
-        True, help="masking of words, not of single pieces", group=EXAMPLE_GROUP, metavar=_FLAG
+        True, help="mask whole words, not single tokens", group=EXAMPLE_GROUP, metavar=_FLAG
     )
     do_permutation: bool = option(
         False,
-        help="permutation of further n-grams, as many pieces again, which are predicted too",
+        help="permute further n-grams, as many tokens again, and predict them too",
         group=EXAMPLE_GROUP,
         metavar=_FLAG,
     )
     span_masking: bool = option(
         False,
-        help="spans of up to 10 words instead of n-grams, with SpanBERT's lengths; [MASK], random "
-        "or unchanged as a whole",
+        help="mask spans of up to 10 words instead of n-grams, with SpanBERT's lengths; a span "
+        "becomes [MASK] or random, or stays, as a whole",
         group=EXAMPLE_GROUP,
         metavar=_FLAG,
     )
@@ -103,7 +103,7 @@ class ExampleOptions:
     )
     random_seed: int = option(
         12345,
-        help="seed of all draws, together with the document's name and place",
+        help="seed of all random numbers, with the document's name and position",
         range=Range(minimum=0, below=2**64),
         group=EXAMPLE_GROUP,
         original=("seed",),
@@ -119,24 +119,24 @@ class ExampleOptions:
 
     @property
     def predictions(self) -> int:
-        """Most pieces to predict in an example."""
+        """Returns the most tokens to predict in an example."""
         if self.max_predictions_per_seq is not None:
             return self.max_predictions_per_seq
         return max(1, round(self.masked_lm_prob * self.max_seq_length))
 
     @property
     def masked_predictions(self) -> int:
-        """Most of them that are masked: a permutation moves as many again, and needs room too."""
+        """Returns the most tokens to mask: a permutation moves as many again, and needs room."""
         return self.predictions // (2 if self.do_permutation else 1)
 
     @property
     def copies(self) -> int:
-        """Times that each document is used."""
+        """Returns how often a document is used."""
         return (self.dupe_factor or COPIES) if self.mode == "static" else 1
 
     @property
     def ngram_probabilities(self) -> "np.ndarray":
-        """float64 `[N]`: of masking 1 … N words together."""
+        """Returns the probabilities of masking 1 … N words together: float64 `[N]`."""
         import numpy as np
 
         if self.span_masking:
@@ -149,15 +149,15 @@ class ExampleOptions:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "ExampleOptions":
-        """From what `dataclasses.asdict` gave, as a manifest keeps it.
+        """Reads the result of `dataclasses.asdict`, which a manifest holds.
 
         Raises:
             UserError: a name that isn't one of the attributes, or a value out of its range.
         """
-        strangers = sorted(values.keys() - {field.name for field in fields(cls)})
-        if strangers:
+        unknown = sorted(values.keys() - {field.name for field in fields(cls)})
+        if unknown:
             raise UserError(
-                f"Options of examples must be known ones. Received: {', '.join(strangers)}. "
+                f"Options of examples must be known ones. Received: {', '.join(unknown)}. "
                 "They were written by another version of albert_tf; use that one."
             )
         return cls(**values)

@@ -1,4 +1,4 @@
-"""Sentences to pairs of segments: draws lengths and labels, cuts segments to fit.
+"""Makes pairs of segments from sentences: draws lengths and labels, cuts segments to fit.
 
 Source: ALBERT, arXiv 1909.11942, sections 3.1 and 4.1; lengths and cuts as in the original's
 create_pretraining_data.py. Differs from it on purpose:
@@ -36,21 +36,21 @@ class _Stream(enum.IntEnum):
     LENGTH = 1  # how long the short ones are
     END = 2  # where the first segment ends
     OTHER = 3  # nsp: whether the second segment is from another document
-    DONOR = 4  # nsp: from which one
-    PLACE = 5  # nsp: where in it the segment starts
+    DONOR = 4  # nsp: from which document
+    START = 5  # nsp: where in it the segment starts
     FRONT = 6  # whether a token is cut from the front or the end of a segment
     SWAP = 7  # sop: whether the segments are swapped
     ODD = 8  # which of two equally long segments loses the odd token
 
 
 class Passages(NamedTuple):
-    """Documents as pieces, one after another: D documents of S sentences and N pieces in all.
+    """Documents as tokens, in order: D documents of S sentences and N tokens in all.
 
     Attributes:
-        keys: uint64 `[D]`, keys of the documents' draws.
+        keys: uint64 `[D]`, random keys of the documents.
         ids: int32 `[N]`.
-        starts: bool `[N]`, pieces that begin a word.
-        bounds: int64 `[S + 1]`, the piece that each sentence begins with, and N.
+        starts: bool `[N]`, tokens that begin a word.
+        bounds: int64 `[S + 1]`, the token that each sentence begins with, and N.
         documents: int64 `[D + 1]`, the sentence that each document begins with, and S.
     """
 
@@ -65,8 +65,8 @@ class Pairs(NamedTuple):
     """R pairs of segments.
 
     Attributes:
-        keys: uint64 `[R]`, keys of the pairs' draws.
-        first, second: int64 `[R, 2]`, the pieces of each segment, from and to (exclusive).
+        keys: uint64 `[R]`, random keys of the pairs.
+        first, second: int64 `[R, 2]`, the tokens of each segment, from and to (exclusive).
         labels: int32 `[R]`, `IN_ORDER`, `SWAPPED` or `NO_LABEL`.
     """
 
@@ -76,12 +76,12 @@ class Pairs(NamedTuple):
     labels: Any
 
     def part(self, start: int, end: int) -> "Pairs":
-        """The pairs from `start` to `end` (exclusive)."""
+        """Returns the pairs from `start` to `end` (exclusive)."""
         return Pairs(*(array[start:end] for array in self))
 
 
 def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]) -> Pairs:
-    """The pairs of passages, cut to fit into `max_seq_length`, in the order of the text.
+    """Returns the pairs of passages, cut to fit into `max_seq_length`, in the order of the text.
 
     Args:
         counts: adds `single_words`, chunks that can't be cut in two and are left out.
@@ -90,9 +90,9 @@ def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]
     starts, sizes = passages.documents[:-1], np.diff(passages.documents)
     numbers = np.arange(passages.documents[-1]) - np.repeat(starts, sizes)
     keys = rng.fold_in(np.repeat(passages.keys, sizes), numbers)
-    found = list(_chunks(passages, keys, options))
-    counts["single_words"] += sum(row[1] == row[2] or row[3] == row[4] for row in found)
-    rows = np.array([row for row in found if row[1] < row[2] and row[3] < row[4]], np.int64)
+    chunks = list(_chunks(passages, keys, options))
+    counts["single_words"] += sum(row[1] == row[2] or row[3] == row[4] for row in chunks)
+    rows = np.array([row for row in chunks if row[1] < row[2] and row[3] < row[4]], np.int64)
     rows = rows.reshape(-1, 6)
     labels = rows[:, 5] if options.pair_task != "none" else np.full(len(rows), NO_LABEL)
     pairs = Pairs(keys[rows[:, 0]], rows[:, 1:3], rows[:, 3:5], labels.astype(np.int32))
@@ -110,7 +110,7 @@ def swapped(pairs: Pairs, stream: int = _Stream.SWAP, xp: Any = numpy_ops) -> Pa
 
 
 def _target_lengths(keys: np.ndarray, options: ExampleOptions) -> list[int]:
-    """Pieces of both segments together, for each document: the maximum, or fewer."""
+    """Returns the tokens of both segments together for each document: the maximum, or fewer."""
     room = options.max_seq_length - SPECIAL_COUNT
     short = rng.uniform(keys, _Stream.SHORT, 0)[:, 0] < options.short_seq_prob
     drawn = 2 + (rng.uniform(keys, _Stream.LENGTH, 0)[:, 0] * (room - 1)).astype(int)
@@ -120,7 +120,7 @@ def _target_lengths(keys: np.ndarray, options: ExampleOptions) -> list[int]:
 def _chunks(
     passages: Passages, keys: np.ndarray, options: ExampleOptions
 ) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """Collects sentences up to the target length, and divides them where one of them ends.
+    """Collects sentences up to the target length, and divides them where a sentence ends.
 
     Yields:
         The number of a key, begin and end of the first segment, of the second, and the label.
@@ -155,28 +155,28 @@ def _between_words(passages: Passages, start: int, end: int, draw: float) -> int
 
 
 class _Donors:
-    """Second segments from other documents."""
+    """Draws second segments from other documents."""
 
     def __init__(self, passages: Passages, keys: np.ndarray):
         self.bounds, self.documents = passages.bounds.tolist(), passages.documents.tolist()
         self.wanted = rng.uniform(keys, _Stream.OTHER, 0)[:, 0].tolist()
         self._donors = rng.uniform(keys, _Stream.DONOR, 0)[:, 0].tolist()
-        self._places = rng.uniform(keys, _Stream.PLACE, 0)[:, 0].tolist()
+        self._starts = rng.uniform(keys, _Stream.START, 0)[:, 0].tolist()
 
     def take(self, document: int, number: int, length: int) -> tuple[int, int]:
-        """Sentences of another document, as many as reach the length."""
+        """Returns sentences of another document, as many as reach the length."""
         donor = int(self._donors[number] * (len(self.documents) - 2))
         donor += donor >= document
         first, last = self.documents[donor : donor + 2]
-        start = first + int(self._places[number] * (last - first))
+        start = first + int(self._starts[number] * (last - first))
         end = bisect_left(self.bounds, self.bounds[start] + length, start + 1, last)
         return self.bounds[start], self.bounds[end]
 
 
 def _cut_to_fit(pairs: Pairs, room: int) -> Pairs:
-    """Removes pieces one by one from the longer segment, from its front or its end by a draw.
+    """Removes single tokens from the longer segment, from its front or its end at random.
 
-    If both are equally long, a draw decides which loses the odd piece. A fixed rule would give away
+    If both are equally long, a draw decides which loses the odd token. A fixed rule would give away
     their order: they are swapped after this, whereas the original swaps before it cuts.
     """
     lengths = np.diff(pairs.first)[:, 0], np.diff(pairs.second)[:, 0]
@@ -190,21 +190,21 @@ def _cut_to_fit(pairs: Pairs, room: int) -> Pairs:
         np.where(longer > 0, 0, until_equal) + (rest + 1) // 2 - odd,
     )
     segments = [
-        _without(segment, count, pairs.keys, stream)
-        for stream, (segment, count) in enumerate(
+        _without(segment, count, pairs.keys, number)
+        for number, (segment, count) in enumerate(
             zip((pairs.first, pairs.second), removed, strict=True)
         )
     ]
     return pairs._replace(first=segments[0], second=segments[1])
 
 
-def _without(segment: np.ndarray, count: np.ndarray, keys: np.ndarray, part: int) -> np.ndarray:
-    """Segments without `count` pieces, each taken from the front with probability 1/2."""
+def _without(segment: np.ndarray, count: np.ndarray, keys: np.ndarray, number: int) -> np.ndarray:
+    """Removes `count` tokens of segments, each from the front with probability 1/2."""
     rows = np.flatnonzero(count)
     if not len(rows):
         return segment
     longest = int(count[rows].max())
-    fronts = rng.uniform(rng.fold_in(keys[rows], part), _Stream.FRONT, np.arange(longest)) < 0.5
+    fronts = rng.uniform(rng.fold_in(keys[rows], number), _Stream.FRONT, np.arange(longest)) < 0.5
     front = (fronts & (np.arange(longest) < count[rows, None])).sum(axis=1)
     shorter = segment.copy()
     shorter[rows, 0] += front

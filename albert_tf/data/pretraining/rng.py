@@ -1,7 +1,7 @@
 """Random numbers that are pure functions of their names: the same on every machine and version.
 
-A key names what a number is drawn for (a seed, a document, a copy, a row); the numbers of a key are
-the stream of splitmix64 from there (Steele, Lea and Flood, Fast splittable pseudorandom number
+A key stands for the purpose of a number (a seed, a document, a copy, a row); its numbers are the
+stream of splitmix64 from there (Steele, Lea and Flood, Fast splittable pseudorandom number
 generators, OOPSLA 2014). NumPy's generators don't promise the same numbers in every version (NEP
 19), and both they and TensorFlow's stateless ones would need a loop over the rows of a batch.
 
@@ -21,15 +21,15 @@ SECOND: Final = np.uint64(0x94D049BB133111EB)
 MANTISSA: Final = 2.0**-53
 
 
-def key(*parts: int | str) -> int:
-    """A 64-bit key for these names, in this order."""
-    named = "\0".join(f"{type(part).__name__}:{part}" for part in parts)
+def key(*names: int | str) -> int:
+    """Returns a 64-bit key for these names, in this order."""
+    named = "\0".join(f"{type(name).__name__}:{name}" for name in names)
     digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def fold_in(keys: Any, *numbers: Any, xp: Any = numpy_ops) -> Any:
-    """Keys of the parts of `keys` that `numbers` name: uint64, broadcast.
+    """Folds numbers into keys, and returns the new keys: uint64, broadcast.
 
     Args:
         keys: uint64, or a Python int.
@@ -42,12 +42,12 @@ def fold_in(keys: Any, *numbers: Any, xp: Any = numpy_ops) -> Any:
         return result
 
 
-def uniform(keys: Any, stream: int, places: Any, xp: Any = numpy_ops) -> Any:
-    """Numbers in [0, 1): float64 `[R, K]` for `keys` `[R]` and `places` `[K]` or `[R, K]`.
+def uniform(keys: Any, stream: int, indices: Any, xp: Any = numpy_ops) -> Any:
+    """Returns float64 numbers in [0, 1), `[R, K]`, for keys `[R]` and indices `[K]` or `[R, K]`.
 
     The streams of a key are independent of each other.
     """
-    numbers = fold_in(fold_in(keys, stream, xp=xp)[:, None], places, xp=xp)
+    numbers = fold_in(fold_in(keys, stream, xp=xp)[:, None], indices, xp=xp)
     return xp.cast(xp.shift_right(numbers, 11), np.float64) * MANTISSA
 
 

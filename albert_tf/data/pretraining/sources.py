@@ -41,7 +41,7 @@ class RecordFiles:
 
     Attributes:
         paths: paths or URLs.
-        counts: number of records of each.
+        counts: number of records of each file.
         max_seq_length, predictions: T and P of an example.
         dynamic: options by which examples are masked while they are read; None in static mode.
         table: the vocabulary's words, for masking; None in static mode.
@@ -83,19 +83,19 @@ def find_records(source: Path | Sequence[Path]) -> RecordFiles:
             something else.
     """
     sources = [source] if isinstance(source, str | os.PathLike) else source
-    paths = [path for each in sources for path in _reachable(os.fspath(each))]
+    paths = [path for path_or_url in sources for path in _reachable(os.fspath(path_or_url))]
     if len(paths) == 1 and tf.io.gfile.isdir(paths[0]):
         return _of_directory(paths[0])
     return _of_files([file.path for file in find_inputs(paths)])
 
 
 def _reachable(source: str) -> list[str]:
-    """The source itself, or its copies if TensorFlow doesn't know the protocol of its URL."""
+    """Returns the source itself, or its copies if TensorFlow doesn't know the URL's protocol."""
     if not is_remote(source) or source.split("://")[0] in tf.io.gfile.get_registered_schemes():
         return [source]
-    files, place = file_system(source)
-    is_folder = files.isdir(place)
-    if is_folder and not files.exists(f"{place}/{MANIFEST}"):
+    files, inner = file_system(source)
+    is_folder = files.isdir(inner)
+    if is_folder and not files.exists(f"{inner}/{MANIFEST}"):
         raise _unfinished(source)
     folder = CACHE / hashlib.sha256(source.encode()).hexdigest()[:16]
     settings = {"cache_storage": str(folder), "same_names": True, "check_files": True}
@@ -127,7 +127,7 @@ def _of_directory(folder: str) -> RecordFiles:
 
 
 def _check_first(path: str, files: RecordFiles) -> None:
-    """Looks at the first record of a file: all are alike, unless the file was made elsewhere."""
+    """Checks the first record of a file: all are alike, unless the file was made elsewhere."""
     record = next(_records(path), None)
     if record is not None:
         example = _decoded(record, path)
@@ -143,7 +143,7 @@ def _check_first(path: str, files: RecordFiles) -> None:
 
 
 def _records(path: str) -> Iterator[bytes]:
-    """The records of a file here or at a URL."""
+    """Yields the records of a file here or at a URL."""
     with tf.io.gfile.GFile(path, "rb") as file:
         yield from records_in(file, file.size(), path)
 
@@ -179,14 +179,14 @@ def _unfinished(folder: str) -> UserError:
 
 def _check_size(path: str, size: int) -> None:
     try:
-        found = tf.io.gfile.stat(path).length
+        length = tf.io.gfile.stat(path).length
     except tf.errors.NotFoundError:
-        found = None
-    if found != size:
+        length = None
+    if length != size:
         raise UserError(
             f"A file of records must be as build-data wrote it: {size} bytes. Received: {path}, "
-            f"{'which is missing' if found is None else f'{found} bytes'}. Copy it again, or give "
-            "the build-data command again: it makes missing and damaged files."
+            f"{'which is missing' if length is None else f'{length} bytes'}. Copy it again, or "
+            "give the build-data command again: it makes missing and damaged files."
         )
 
 
@@ -212,7 +212,7 @@ def _word_table(folder: str) -> WordTable:
 
 
 def _of_files(paths: list[str]) -> RecordFiles:
-    """Files without a manifest: records in static mode."""
+    """Returns files without a manifest, whose records are in static mode."""
     counts = tuple(sum(1 for _ in _records(path)) for path in paths)
     if not any(counts):
         raise UserError(f"There must be records. Received: none in {listed(paths)}.")

@@ -16,13 +16,13 @@ def cumsum(values: tf.Tensor) -> tf.Tensor:
     return tf.cumsum(tf.cast(values, tf.int32), axis=1)
 
 
-def gather(values: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    return tf.gather(values, places, axis=1, batch_dims=1)
+def gather(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
+    return tf.gather(values, indices, axis=1, batch_dims=1)
 
 
-def scatter(values: tf.Tensor, places: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
-    rows = tf.broadcast_to(tf.range(tf.shape(values)[0])[:, None], tf.shape(places))
-    return tf.tensor_scatter_nd_update(values, tf.stack([rows, places], axis=-1), new)
+def scatter(values: tf.Tensor, indices: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+    rows = tf.broadcast_to(tf.range(tf.shape(values)[0])[:, None], tf.shape(indices))
+    return tf.tensor_scatter_nd_update(values, tf.stack([rows, indices], axis=-1), new)
 
 
 def positions(chosen: tf.Tensor, width: int | None = None) -> tf.Tensor:

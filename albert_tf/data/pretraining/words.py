@@ -1,4 +1,4 @@
-"""The words of a vocabulary: which pieces begin one, and which may replace another."""
+"""The words of a vocabulary: the pieces that begin a word, and those that may replace another."""
 
 import base64
 import string
@@ -29,7 +29,7 @@ class WordTable(NamedTuple):
         starts: bool `[V]`, pieces that always begin a word.
         random_ids: int32 `[K]`, pieces that may replace another: all but the special ones.
         pad_id, classify_id, separate_id, mask_id: ids of the special pieces.
-        rule: how words were found; see `word_starts`.
+        rule: name of the rule of `word_starts`.
     """
 
     starts: np.ndarray
@@ -41,37 +41,37 @@ class WordTable(NamedTuple):
     rule: WordRule = "original"
 
     def as_json(self) -> dict[str, Any]:
-        """The table as JSON: booleans as bits in base64."""
+        """Returns the table as JSON: booleans as bits in base64."""
         is_random = np.isin(np.arange(len(self.starts)), self.random_ids)
-        bits = (np.packbits(each).tobytes() for each in (self.starts, is_random))
-        starts, random = (base64.b64encode(each).decode() for each in bits)
+        bits = (np.packbits(flags).tobytes() for flags in (self.starts, is_random))
+        starts, random = (base64.b64encode(content).decode() for content in bits)
         rest = {name: getattr(self, name) for name in self._fields[2:]}
         return {"vocab_size": len(self.starts), "starts": starts, "random": random, **rest}
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> "WordTable":
+    def from_json(cls, content: dict[str, Any]) -> "WordTable":
         """Reads `as_json`.
 
         Raises:
             ValueError, KeyError, TypeError: it is something else.
         """
         starts, is_random = (
-            np.unpackbits(np.frombuffer(base64.b64decode(found[name]), np.uint8)).astype(bool)[
-                : found["vocab_size"]
+            np.unpackbits(np.frombuffer(base64.b64decode(content[name]), np.uint8)).astype(bool)[
+                : content["vocab_size"]
             ]
             for name in ("starts", "random")
         )
-        rest = {name: found[name] for name in cls._fields[2:] if name in found}
+        rest = {name: content[name] for name in cls._fields[2:] if name in content}
         table = cls(starts, np.flatnonzero(is_random).astype(np.int32), **rest)
         ids = (table.pad_id, table.classify_id, table.separate_id, table.mask_id)
-        size = found["vocab_size"]
-        if {len(starts), len(is_random)} != {size} or not all(0 <= each < size for each in ids):
+        size = content["vocab_size"]
+        if {len(starts), len(is_random)} != {size} or not all(0 <= id < size for id in ids):
             raise ValueError("a vocabulary of another size")
         return table
 
 
 def word_table(tokenizer: BaseTokenizer) -> WordTable:
-    """The table of a tokenizer's vocabulary."""
+    """Returns the table of a tokenizer's vocabulary."""
     pieces = tokenizer.convert_ids_to_tokens(range(tokenizer.vocab_size))
     rule = word_rule(tokenizer)
     special = np.isin(np.arange(len(pieces)), tokenizer.all_special_ids)
@@ -89,14 +89,14 @@ def word_table(tokenizer: BaseTokenizer) -> WordTable:
 
 
 def word_rule(tokenizer: BaseTokenizer) -> WordRule:
-    """The rule of `word_starts` for a vocabulary: the original's for the published one alone."""
+    """Returns the rule for a vocabulary: "original" for the published one alone."""
     if not isinstance(tokenizer, AlbertTokenizer):
         return "wordpiece"
     return "original" if tokenizer.baked.sha256 == PUBLISHED else "spaces"
 
 
 def word_starts(pieces: Sequence[str], rule: WordRule) -> np.ndarray:
-    """bool `[V]`: the pieces that begin a word.
+    """Returns the pieces that begin a word: bool `[V]`.
 
     Args:
         rule: "spaces": those after a space, those of punctuation, and in a script without spaces
