@@ -71,10 +71,24 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
     copies = destinations(tokenizer_files, options.format)
     _write(checkpoint, copies, output, options)
     left_out = sorted(name for name, file in tokenizer_files.items() if file not in copies)
+    config, stored = checkpoint.config, stored_names(options.format, checkpoint)
     if options.format != "hf":
-        left_out += _only_in_hugging_face(checkpoint.config)
+        unnamed = tuple(unnamed_labels(config.num_labels).values())
+        left_out += ["labels' names"] * (config.labels != unnamed)
+        left_out += [f"share={config.share}"] * (config.share != "all")
     return {
-        **_report(checkpoint, options.format),
+        "tensors": [
+            {
+                "name": name,
+                "in": checkpoint.sources.get(name),
+                "out": stored[name],
+                "shape": list(tensor.shape),
+                "dtype": str(tensor.dtype),
+                "sha256": checksum(tensor),
+            }
+            for name, tensor in sorted(checkpoint.tensors.items())
+        ],
+        "digest": digest(checkpoint.tensors),
         "input": checkpoint.origin,
         "output": str(output),
         "files": sorted(copies.values()),
@@ -188,28 +202,6 @@ def _write(
             raise RuntimeError("The written checkpoint differs from its source.")
         write_checksums(folder)
         save_options(options, folder)
-
-
-def _report(checkpoint: Checkpoint, format: str) -> dict[str, Any]:
-    stored = stored_names(format, checkpoint)
-    rows = [
-        {
-            "name": name,
-            "in": checkpoint.sources.get(name),
-            "out": stored[name],
-            "shape": list(tensor.shape),
-            "dtype": str(tensor.dtype),
-            "sha256": checksum(tensor),
-        }
-        for name, tensor in sorted(checkpoint.tensors.items())
-    ]
-    return {"tensors": rows, "digest": digest(checkpoint.tensors)}
-
-
-def _only_in_hugging_face(config: AlbertConfig) -> list[str]:
-    named = config.labels != tuple(unnamed_labels(config.num_labels).values())
-    shares = config.share != "all"
-    return named * ["labels' names"] + shares * [f"share={config.share}"]
 
 
 def _content(tensor: np.ndarray) -> bytes:

@@ -67,7 +67,12 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
             "Copy it there, or give config=AlbertConfig(…)."
         )
     config = config or AlbertConfig.from_json_file(folder / CONFIG)
-    return Checkpoint(config, *_read_file(weights), f"{folder} ({weights.name})")
+    if weights.name.endswith(INDEX):
+        renamed: Iterable[Renamed] = _read_shards(weights)
+    else:
+        tensors, rename = _load(weights)
+        renamed = rename(tensors)
+    return Checkpoint(config, *collected(renamed), f"{folder} ({weights.name})")
 
 
 def write(
@@ -151,14 +156,6 @@ def _listed_tensors(index: Path) -> dict[str, list[str]]:
             )
         by_file.setdefault(name, []).append(tensor)
     return dict(sorted(by_file.items()))
-
-
-def _read_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Returns tensors by their names in PyTorch without "albert.", and their names in the file."""
-    if path.name.endswith(INDEX):
-        return collected(_read_shards(path))
-    tensors, rename = _load(path)
-    return collected(rename(tensors))
 
 
 def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Rename]:
