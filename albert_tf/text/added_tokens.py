@@ -16,7 +16,8 @@ from albert_tf.errors import UserError, short_repr
 # transformers' names of special tokens besides the model's own.
 ADDITIONAL: Final = ("additional_special_tokens", "extra_special_tokens")
 SPACE: Final = "▁"  # SentencePiece's space, which begins a word.
-_READ: Final = ("cls", "sep", "mask", "pad", "unk")  # special tokens of rows and texts
+# The special tokens that a model is trained with.
+_TRAINED: Final = ("cls", "sep", "mask", "pad", "unk")
 _SEARCHES: Final = ("lstrip", "rstrip", "single_word")  # ways in which no vocabulary is searched
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class AddedToken(NamedTuple):
 
 
 def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = False) -> int:
-    """Adds pieces at the end of a vocabulary; see `BaseTokenizer.add_tokens`."""
+    """Adds tokens at the end of a vocabulary; see `BaseTokenizer.add_tokens`."""
     tokens = [new_tokens] if isinstance(new_tokens, str) else [str(token) for token in new_tokens]
     known = tokenizer.get_vocab()
     new = [token for token in dict.fromkeys(tokens) if token not in known]
@@ -55,7 +56,7 @@ def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = 
 def _add(tokenizer: Any, new: Sequence[str]) -> None:
     larger = type(tokenizer)(tokenizer._with_tokens(new), **tokenizer.settings)
     for token in new:
-        _require_piece(larger, token)
+        _require_token(larger, token)
     vars(tokenizer).update(vars(larger))
 
 
@@ -74,27 +75,27 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
                 f"{ADDITIONAL[0]!r}, or leave it out."
             )
     given = [special_tokens.get(name) or () for name in ADDITIONAL]
-    return [token for each in given for token in ([each] if isinstance(each, str) else each)]
+    return [token for value in given for token in ([value] if isinstance(value, str) else value)]
 
 
 def restore_tokens(tokenizer: Any, stored: Sequence[AddedToken]) -> None:
     """Adds the tokens that transformers' files name beside a vocabulary, at their ids.
 
-    transformers finds such a token in a text as it is written. Here it is a piece, spelt as the
-    vocabulary normalizes it ("[E1]" as "[e1]"), so that graphs and phones find it too.
+    transformers finds such a token in a text as it is written. Here it joins the vocabulary, in
+    normalized form ("[E1]" as "[e1]"), so that graphs and phones find it too.
 
     Raises:
-        UserError: an id isn't the next one, or belongs to another piece; the vocabulary can't read
-            a token as one piece; or texts are searched for it in another way.
+        UserError: an id isn't the next one, or belongs to another token; the vocabulary can't read
+            it as one token; or texts are searched for it in another way.
     """
     size = len(tokenizer)
     spellings: dict[str, str] = {}
-    for token in sorted(stored, key=lambda each: (each.number is None, each.number or 0)):
+    for token in sorted(stored, key=lambda token: (token.number is None, token.number or 0)):
         index = tokenizer.convert_tokens_to_ids(token.content)
         is_known = index != tokenizer.unk_token_id if token.number is None else token.number < size
         if is_known and token.number not in (None, index):
-            piece = tokenizer.convert_ids_to_tokens(token.number)
-            raise _not_read(token, f"must be the piece with its id, {piece!r}")
+            known = tokenizer.convert_ids_to_tokens(token.number)
+            raise _not_read(token, f"must be the token with its id, {known!r}")
         if is_known:
             continue
         spelling, following = _spelling(tokenizer, token.content), size + len(spellings)
@@ -173,7 +174,7 @@ def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
     Args:
         stored: texts by transformers' names; other keys don't count.
     """
-    for name in _READ:
+    for name in _TRAINED:
         own, given = getattr(tokenizer, f"{name}_token"), stored.get(f"{name}_token")
         if given not in (None, own):
             raise UserError(
@@ -187,29 +188,29 @@ def _not_read(token: AddedToken, rule: str) -> UserError:
     return UserError(
         f"An added token of a checkpoint {rule}. Received: {short_repr(token.content)} with the id "
         f"{token.number} in {token.file}. Correct the file; or remove the token from it, and "
-        "the model's row with resize_token_embeddings."
+        "the model's embedding of it with resize_token_embeddings."
     )
 
 
 def _spelling(tokenizer: Any, token: str) -> str:
     """Returns a token as the vocabulary normalizes it; it has "▁" at its start only if given."""
-    pieces = tokenizer.tokenize(token.replace(SPACE, " "))
-    if tokenizer.unk_token in pieces:
+    tokens = tokenizer.tokenize(token.replace(SPACE, " "))
+    if tokenizer.unk_token in tokens:
         return token.lower() if tokenizer.do_lower_case else token
-    read = "".join(piece.removeprefix(tokenizer.continuation) for piece in pieces)
+    read = "".join(token.removeprefix(tokenizer.continuation) for token in tokens)
     return read.removeprefix("" if token.startswith(SPACE) else SPACE)
 
 
-def _require_piece(tokenizer: Any, token: str) -> None:
-    """Checks that the vocabulary reads a piece as it is written."""
-    pieces = tokenizer.tokenize(token.replace(SPACE, " "))
-    if pieces in ([token], [SPACE, token]):
+def _require_token(tokenizer: Any, token: str) -> None:
+    """Checks that the vocabulary reads a token as it is written."""
+    tokens = tokenizer.tokenize(token.replace(SPACE, " "))
+    if tokens in ([token], [SPACE, token]):
         return
     read = _spelling(tokenizer, token)
-    is_plain = not set(pieces) & set(tokenizer.all_special_tokens)
-    again = "".join(tokenizer.tokenize(read.replace(SPACE, " "))) == "".join(pieces)
+    is_plain = not set(tokens) & set(tokenizer.all_special_tokens)
+    again = "".join(tokenizer.tokenize(read.replace(SPACE, " "))) == "".join(tokens)
     way_out = f"Add {read!r}." if is_plain and again and read != token else "Choose another one."
     raise UserError(
         "An added token must be one that the vocabulary reads as it is written, so that graphs "
-        f"and phones find it too. Received: {token!r}, read as {' '.join(pieces)!r}. {way_out}"
+        f"and phones find it too. Received: {token!r}, read as {' '.join(tokens)!r}. {way_out}"
     )

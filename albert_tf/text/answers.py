@@ -3,6 +3,7 @@
 import logging
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ from albert_tf.text.encoding import EncodedSequence, Tokens, make_sequences, spe
 
 SPECIAL: Final = special_count(True)
 # google-research/albert, run_squad_v1.py and run_squad_v2.py.
-STRIDE: Final = 128  # pieces
-MAX_QUESTION: Final = 64  # pieces
+STRIDE: Final = 128  # tokens
+MAX_QUESTION: Final = 64  # tokens
 logger = logging.getLogger(__name__)
 
 
@@ -27,32 +28,32 @@ def question_windows(
     length: int,
     stride: int | None = None,
     max_question: int = MAX_QUESTION,
-    places: Sequence[str] = (),
+    locations: Sequence[str] = (),
 ) -> list[list[EncodedSequence]]:
-    """Returns the windows of each question's context, as rows with offsets and words.
+    """Returns the windows of each question's context, as sequences with offsets and words.
 
     A context that several questions share is encoded once.
 
     Args:
-        questions, contexts: texts, one context for each question.
-        length: maximum number of pieces in a window.
-        stride: pieces that neighbouring windows share. Default: 128, but at most half of what a
+        questions, contexts: texts, a context for each question.
+        length: maximum number of tokens in a window.
+        stride: tokens that neighbouring windows share. Default: 128, but at most half of what a
             window has of the context.
-        max_question: pieces to read of a question; at most half a window.
-        places: of the questions, for a warning.
+        max_question: tokens to read of a question; at most half a window.
+        locations: file and line of each question, for the warning.
     Raises:
         UserError: the stride is too long for a window.
     """
     unique = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
     encoded = _tokens_of(tokenizer, list(unique))
     longest = question_limit(length, max_question)
-    found = []
-    for sample, question in enumerate(_cut(tokenizer, questions, longest, places)):
+    windows = []
+    for sample, question in enumerate(_truncated(tokenizer, questions, longest, locations)):
         room = length - SPECIAL - len(question.ids)
         shared = max(0, min(STRIDE, room // 2)) if stride is None else stride
         context = encoded[unique[contexts[sample]]]
         try:
-            found.append(
+            windows.append(
                 make_sequences(
                     [question],
                     [context],
@@ -65,38 +66,38 @@ def question_windows(
             )
         except ValueError as error:
             raise UserError(str(error)) from error
-    return found
+    return windows
 
 
 def question_limit(length: int, max_question: int) -> int:
-    """Returns the most pieces of a question in windows of `length` pieces."""
+    """Returns the maximum number of tokens of a question in windows of `length` tokens."""
     return max(1, min(max_question, (length - SPECIAL) // 2))
 
 
-def context_part(row: EncodedSequence) -> tuple[int, np.ndarray]:
-    """Returns the position of a window's first piece of the context, and the pieces' offsets."""
-    question, context = row.texts
+def context_part(window: EncodedSequence) -> tuple[int, np.ndarray]:
+    """Returns the position of a window's first token of the context, and the tokens' offsets."""
+    question, context = window.texts
     return len(question.ids) + SPECIAL - 1, context.offsets
 
 
-def _cut(
-    tokenizer: BaseTokenizer, questions: Sequence[str], longest: int, places: Sequence[str]
+def _truncated(
+    tokenizer: BaseTokenizer, questions: Sequence[str], longest: int, locations: Sequence[str]
 ) -> list[Tokens]:
-    """Returns the pieces of questions; a long one is read up to its piece number `longest`."""
-    found = _tokens_of(tokenizer, questions)
-    cut = {row: each for row, each in enumerate(found) if len(each.ids) > longest}
+    """Returns the tokens of questions; a long question loses those after `longest`."""
+    tokens = _tokens_of(tokenizer, questions)
+    cut = {number: long for number, long in enumerate(tokens) if len(long.ids) > longest}
     if cut:
         first = next(iter(cut))
         logger.warning(
-            "%d of %d questions have more than %d pieces and lose their ends; the first: %s. A "
+            "%d of %d questions have more than %d tokens and lose their ends; the first: %s. A "
             "larger limit for questions reads more, up to half a window.",
             *(len(cut), len(questions), longest),
-            places[first] if places else repr(questions[first][:60]),
+            locations[first] if locations else repr(questions[first][:60]),
         )
-    texts = [questions[row][: int(each.offsets[longest - 1, 1])] for row, each in cut.items()]
-    for row, each in zip(cut, _tokens_of(tokenizer, texts), strict=True):
-        found[row] = each
-    return found
+    texts = [questions[at][: int(long.offsets[longest - 1, 1])] for at, long in cut.items()]
+    for number, short in zip(cut, _tokens_of(tokenizer, texts), strict=True):
+        tokens[number] = short
+    return tokens
 
 
 def _tokens_of(tokenizer: BaseTokenizer, texts: Sequence[str]) -> list[Tokens]:
@@ -132,13 +133,14 @@ class ContextPositions(NamedTuple):
     possible: np.ndarray
 
 
-def context_positions(row: EncodedSequence) -> ContextPositions:
+def context_positions(window: EncodedSequence) -> ContextPositions:
     """Returns the positions of a window of question and context."""
-    inside = [text == CONTEXT for text in row.sequence_ids]
+    inside = [text == CONTEXT for text in window.sequence_ids]
     words = [
-        word if is_context else None for word, is_context in zip(row.word_ids, inside, strict=True)
+        word if is_context else None
+        for word, is_context in zip(window.word_ids, inside, strict=True)
     ]
-    return ContextPositions(row.offset_mapping, words, np.array(inside))
+    return ContextPositions(window.offset_mapping, words, np.array(inside))
 
 
 def best_spans(
@@ -157,7 +159,7 @@ def best_spans(
         start_logits, end_logits: float `[T]`.
         possible: bool `[T]`, positions where an answer can start and end.
         count: maximum number of spans.
-        longest: maximum number of pieces in a span.
+        longest: maximum number of tokens in a span.
     """
     seen = possible.copy()
     seen[CLS] = True
@@ -167,7 +169,7 @@ def best_spans(
     )
     null = float(starts[CLS] * ends[CLS])
     longest = min(longest, len(ends))
-    followers = np.pad(ends * possible, (0, longest - 1))  # of each start: its `longest` ends
+    followers = np.pad(ends * possible, (0, longest - 1))  # the `longest` ends of each start
     products = (starts * possible)[:, None] * sliding_window_view(followers, longest)
     order = np.argsort(-products, axis=None, kind="stable")[:count]
     indices = zip(*np.unravel_index(order, products.shape), strict=True)
@@ -234,7 +236,7 @@ def read_span(
     """
     start, end = _whole_words(context, positions, span) if aligned else span[:2]
     first, last = positions.offsets[start][0], positions.offsets[end][1]
-    covered = context[first:last]  # A piece may be white space alone.
+    covered = context[first:last]  # A token may be white space alone.
     first += len(covered) - len(covered.lstrip())
     text = covered.strip()
     return {"score": span.score, "start": first, "end": first + len(text), "answer": text}
@@ -262,18 +264,18 @@ def _is_punctuation(text: str) -> bool:
 def merge_same_text(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merges one window's answers with the same text, and adds up their scores."""
     by_text: dict[str, dict[str, Any]] = {}
-    for each in answers:
-        known = by_text.setdefault(each["answer"].lower(), each)
-        if known is not each:
-            known["score"] += each["score"]
+    for answer in answers:
+        known = by_text.setdefault(answer["answer"].lower(), answer)
+        if known is not answer:
+            known["score"] += answer["score"]
     return list(by_text.values())
 
 
 def merge_windows(windows: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Returns all windows' answers, best first; keeps the best of those with the same text."""
+    """Returns the answers of all windows, best first; of equal texts, the best."""
     by_text: dict[str, dict[str, Any]] = {}
-    for each in (each for window in windows for each in window):
-        known = by_text.setdefault(each["answer"].lower(), each)
-        if each["score"] > known["score"]:
-            by_text[each["answer"].lower()] = each
-    return sorted(by_text.values(), key=lambda each: -each["score"])
+    for answer in chain.from_iterable(windows):
+        known = by_text.setdefault(answer["answer"].lower(), answer)
+        if answer["score"] > known["score"]:
+            by_text[answer["answer"].lower()] = answer
+    return sorted(by_text.values(), key=lambda answer: -answer["score"])

@@ -70,7 +70,7 @@ class BaseTokenizer(ABC):
     model_input_names = ("input_ids", "token_type_ids", "attention_mask")
     special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")
     pad_token_type_id = 0
-    is_fast = True  # what it stands for in code for transformers: offsets, words, windows
+    is_fast = True  # transformers' code reads it as: has offsets, words and windows
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
     continuation: ClassVar[str] = ""  # begins the tokens that continue a word
@@ -120,9 +120,9 @@ class BaseTokenizer(ABC):
             and getattr(self, name) != value
         ):
             raise UserError(
-                f"{name} can't be assigned: a vocabulary has it, for every runtime. Received: "
-                f"{name}={value!r}, for {getattr(self, name)!r}. Give it to the constructor or to "
-                "from_pretrained if they take it; add_tokens adds tokens."
+                f"{name} can't be assigned, because the vocabulary file decides it for every "
+                f"runtime. Received: {name}={value!r}, for {getattr(self, name)!r}. Give it to the "
+                "constructor or to from_pretrained if they take it; add_tokens adds tokens."
             )
         super().__setattr__(name, value)
 
@@ -138,12 +138,12 @@ class BaseTokenizer(ABC):
 
     @property
     def max_len_single_sentence(self) -> int:
-        """The most tokens of a text that `model_max_length` leaves room for."""
+        """Maximum number of tokens of a text within `model_max_length`."""
         return self.model_max_length - self.num_special_tokens_to_add()
 
     @property
     def max_len_sentences_pair(self) -> int:
-        """The most tokens of a pair of texts, likewise."""
+        """Maximum number of tokens of a pair of texts within `model_max_length`."""
         return self.model_max_length - self.num_special_tokens_to_add(pair=True)
 
     @property
@@ -220,18 +220,18 @@ class BaseTokenizer(ABC):
             padding: True or "longest", "max_length", or False.
             truncation: True or "longest_first", "only_first", "only_second", or False. Default:
                 "longest_first" if `max_length` is given without padding.
-            max_length: pieces in a row, special tokens included. Default: `model_max_length`.
-            stride: number of pieces that a window shares with the one before it.
+            max_length: tokens in a sequence, special tokens included. Default: `model_max_length`.
+            stride: number of tokens that a window shares with the one before it.
             is_split_into_words: the texts are lists of words, each encoded as if after a space;
                 `word_ids` of the result returns the word of each position.
             padding_side, truncation_side, split_special_tokens: override the constructor's for this
                 call.
-            return_offsets_mapping: add `(start, end)` of each piece in the raw text, or in its
+            return_offsets_mapping: add `(start, end)` of each token in the raw text, or in its
                 word for split texts, in characters; a stray byte counts as one, and special
                 tokens have `(0, 0)`.
-            return_overflowing_tokens: return truncated pieces as further rows;
-                `overflow_to_sample_mapping` has the index of each row's text.
-            verbose: warn once of a row beyond `model_max_length` that isn't truncated.
+            return_overflowing_tokens: return truncated tokens as further sequences;
+                `overflow_to_sample_mapping` has the index of each sequence's text.
+            verbose: warn once of a sequence beyond `model_max_length` that isn't truncated.
         Returns:
             `input_ids`, `token_type_ids`, `attention_mask` and the requested features: lists for
             one text, lists of lists for a batch, int32 `[B, T]` with `return_tensors`.
@@ -297,8 +297,9 @@ class BaseTokenizer(ABC):
         if not vars(self).get("_has_warned"):
             self._has_warned = True
             warnings.warn(
-                f"A row has {length} tokens, more than model_max_length={self.model_max_length}: "
-                "a model may have no positions for them. Pass truncation=True.",
+                f"A sequence has {length} tokens, more than "
+                f"model_max_length={self.model_max_length}: a model may have no positions for "
+                "them. Pass truncation=True.",
                 stacklevel=3,
             )
 
@@ -363,11 +364,11 @@ class BaseTokenizer(ABC):
         return self(text, text_pair, **options)["input_ids"]
 
     def encode_plus(self, text: Any, text_pair: Any = None, **options: Any) -> BatchEncoding:
-        """Calls the tokenizer: an old name of transformers'."""
+        """Deprecated alias of `__call__`, for code written for transformers."""
         return self(text, text_pair, **options)
 
     def batch_encode_plus(self, batch_text_or_text_pairs: Any, **options: Any) -> BatchEncoding:
-        """Calls the tokenizer on a list of texts or of pairs: an old name of transformers'."""
+        """Deprecated alias of `__call__` for lists of texts or pairs, as `encode_plus`."""
         return self(batch_text_or_text_pairs, **options)
 
     def pad(
@@ -380,7 +381,7 @@ class BaseTokenizer(ABC):
         return_attention_mask: bool = True,
         return_tensors: Tensors | None = None,
     ) -> BatchEncoding:
-        """Pads encoded rows to one length.
+        """Pads encoded sequences to the same length.
 
         Args:
             encoded_inputs: one encoding, a batch, or a list of single encodings.
@@ -389,7 +390,7 @@ class BaseTokenizer(ABC):
         """
         if not isinstance(encoded_inputs, Mapping):
             names = encoded_inputs[0] if encoded_inputs else ()
-            encoded_inputs = {name: [each[name] for each in encoded_inputs] for name in names}
+            encoded_inputs = {name: [single[name] for single in encoded_inputs] for name in names}
         if "input_ids" not in encoded_inputs:
             raise ValueError(
                 "Encodings must have input_ids to be padded. "
@@ -558,26 +559,27 @@ class BaseTokenizer(ABC):
         return EncodedSequence(texts, self.special)
 
     def add_tokens(self, new_tokens: str | Sequence[Any], special_tokens: bool = False) -> int:
-        """Adds pieces to the vocabulary file, so that every runtime reads each as one piece.
+        """Adds tokens to the vocabulary file itself, so that every runtime knows them.
 
-        Give the model rows for them: `model.resize_token_embeddings(len(tokenizer))`. A
-        SentencePiece vocabulary finds a piece anywhere in a word, after "▁" at its start; "▁word"
+        Resize the model's embedding for them: `model.resize_token_embeddings(len(tokenizer))`. A
+        SentencePiece vocabulary finds a token anywhere in a word, after "▁" at its start; "▁word"
         is found at the start alone. A WordPiece vocabulary finds it at the start.
 
         Args:
-            new_tokens: pieces as the vocabulary normalizes them; known ones are skipped.
+            new_tokens: tokens in normalized form (lower case if uncased); existing ones are
+                skipped.
             special_tokens: whether `skip_special_tokens` skips them in decoding. They have no
                 other effect: texts are read as without it.
         Returns:
-            The number of new pieces.
+            The number of new tokens.
         Raises:
-            UserError: the vocabulary wouldn't read it as one piece: it has capitals that are
-                lower-cased, for example. Nothing is added then.
+            UserError: the vocabulary wouldn't read a new token as one, for example because
+                it lower-cases its capitals. Nothing is added then.
         """
         return add_tokens(self, new_tokens, special_tokens)
 
     def add_special_tokens(self, special_tokens_dict: Mapping[str, Any]) -> int:
-        """Adds the pieces under "additional_special_tokens", as special ones; see `add_tokens`.
+        """Adds the tokens under "additional_special_tokens" as special tokens; see `add_tokens`.
 
         Raises:
             UserError: also where another special token would change.
@@ -635,9 +637,9 @@ class BaseTokenizer(ABC):
         hub_options, options = split_hub_options(without_foreign(options, _FOREIGN))
         options.pop("use_fast", None)
         stored = read_tokenizer(name_or_path, hub_options)
-        kind: Any = cls._class_for(stored.vocabulary)
-        settings = stored_settings(stored.config, kind.SETTINGS)
-        tokenizer = kind(stored.vocabulary, **{**settings, **options})
+        tokenizer_class: Any = cls._class_for(stored.vocabulary)
+        settings = stored_settings(stored.config, tokenizer_class.SETTINGS)
+        tokenizer = tokenizer_class(stored.vocabulary, **{**settings, **options})
         check_special(tokenizer, {**stored.special, **options})
         restore_tokens(tokenizer, stored.added)
         return tokenizer
@@ -658,10 +660,10 @@ def _joined_segments(segments: Sequence[Segment], tokens: Sequence[Tokens]) -> T
     """Joins the tokens of a text's segments."""
     if len(tokens) == 1:
         return tokens[0]
-    counts = [each.words.max(initial=-1) + 1 for each in tokens]
+    counts = [t.words.max(initial=-1) + 1 for t in tokens]
     words = np.cumsum([0, *counts], dtype=np.int32)
     return Tokens(
-        np.concatenate([each.ids for each in tokens]),
+        np.concatenate([t.ids for t in tokens]),
         np.concatenate([t.offsets + s.start for t, s in zip(tokens, segments, strict=True)]),
         np.concatenate([t.words + word for t, word in zip(tokens, words, strict=False)]),
     )
@@ -672,8 +674,8 @@ def _joined_words(words: Sequence[Tokens]) -> Tokens:
     lengths = np.array([len(word.ids) for word in words], np.int32)
     tokens = [Tokens(np.empty(0, np.int32)), *words]  # A text may have no words.
     return Tokens(
-        np.concatenate([each.ids for each in tokens]),
-        np.concatenate([each.offsets for each in tokens]),
+        np.concatenate([t.ids for t in tokens]),
+        np.concatenate([t.offsets for t in tokens]),
         np.repeat(np.arange(len(words), dtype=np.int32), lengths),
     )
 

@@ -138,10 +138,10 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodedSequence:
-    """One row's features, each a list with one entry per position.
+    """The features of a sequence, each a list with one entry per position.
 
     Attributes:
-        texts: the pieces of its one or two texts.
+        texts: the tokens of its one or two texts.
         special: the special tokens around them, or None.
         sample: the index of the text or pair that it was made from.
     """
@@ -150,19 +150,19 @@ class EncodedSequence:
     special: SpecialTokens | None
     sample: int = 0
 
-    def _laid(self, parts: Iterable[Iterable[Any]], opening: Any, closing: Any) -> list[Any]:
+    def _joined(self, texts: Iterable[Iterable[Any]], opening: Any, closing: Any) -> list[Any]:
         edge = int(self.special is not None)
-        row = [opening] * edge
-        for part in parts:
-            row.extend(part)
-            row += [closing] * edge
-        return row
+        values = [opening] * edge
+        for text in texts:
+            values.extend(text)
+            values += [closing] * edge
+        return values
 
     @property
     def input_ids(self) -> list[int]:
         special = self.special or SpecialTokens()
-        parts = (text.ids.tolist() for text in self.texts)
-        return self._laid(parts, special.cls_id, special.sep_id)
+        texts = (text.ids.tolist() for text in self.texts)
+        return self._joined(texts, special.cls_id, special.sep_id)
 
     @property
     def token_type_ids(self) -> list[int]:
@@ -174,27 +174,27 @@ class EncodedSequence:
 
     @property
     def special_tokens_mask(self) -> list[int]:
-        return self._laid(([0] * len(text.ids) for text in self.texts), 1, 1)
+        return self._joined(([0] * len(text.ids) for text in self.texts), 1, 1)
 
     @property
     def offset_mapping(self) -> list[tuple[int, int]]:
-        parts = (zip(*text.offsets.T.tolist(), strict=True) for text in self.texts)
-        return self._laid(parts, NO_TEXT, NO_TEXT)
+        texts = (zip(*text.offsets.T.tolist(), strict=True) for text in self.texts)
+        return self._joined(texts, NO_TEXT, NO_TEXT)
 
     @property
     def sequence_ids(self) -> list[int | None]:
         """The text (0 or 1) of each position; None for special tokens."""
-        parts = ([segment] * len(text.ids) for segment, text in enumerate(self.texts))
-        return self._laid(parts, None, None)
+        texts = ([segment] * len(text.ids) for segment, text in enumerate(self.texts))
+        return self._joined(texts, None, None)
 
     @property
     def word_ids(self) -> list[int | None]:
-        """The index of each piece's word in its text; None for special tokens."""
-        return self._laid((text.words.tolist() for text in self.texts), None, None)
+        """The index of each token's word in its text; None for special tokens."""
+        return self._joined((text.words.tolist() for text in self.texts), None, None)
 
     @property
     def has_words(self) -> bool:
-        """Whether the pieces' words are known."""
+        """Whether the tokens' words are known."""
         return all(len(text.words) == len(text.ids) for text in self.texts)
 
 
@@ -289,9 +289,9 @@ def longest_first(
     minimum: Callable[[Any, Any], Any] = min,
     maximum: Callable[[Any, Any], Any] = max,
 ) -> tuple[Any, Any]:
-    """Returns how many pieces each text keeps, so that both fit in `room`.
+    """Returns how many tokens each text keeps, so that both fit in `room`.
 
-    Removes pieces from the longer text one by one, from the second when both are equally
+    Removes one token at a time from the longer text, from the second when both are equally
     long, as google-research/albert's `_truncate_seq_pair` does. Python passes integers, the graph
     passes tensors with `tf.minimum` and `tf.maximum`.
     """
@@ -302,7 +302,7 @@ def longest_first(
 def kept_lengths(
     first: int, second: int, room: int, strategy: TruncationStrategy
 ) -> tuple[int, int]:
-    """Returns how many pieces each text keeps, so that both fit in `room`.
+    """Returns how many tokens each text keeps, so that both fit in `room`.
 
     Raises:
         ValueError: the text to truncate is too short to make both fit.
@@ -316,7 +316,7 @@ def kept_lengths(
     if kept_first < 0 or kept_second < 0:
         raise ValueError(
             f"truncation={strategy!r} must be able to make the texts fit. Received: texts of "
-            f"{first} and {second} pieces for {room} positions. "
+            f"{first} and {second} tokens for {room} positions. "
             "Use truncation='longest_first', or a larger max_length."
         )
     return kept_first, kept_second
@@ -332,8 +332,8 @@ def windows(length: int, size: int, stride: int, side: Side = "right") -> Iterat
     """
     if length > size and not 0 <= stride < size:
         raise ValueError(
-            "stride must be at least 0 and smaller than the pieces of a window. "
-            f"Received: stride={stride}, {size} pieces a window. Use a smaller stride."
+            "stride must be at least 0 and smaller than the number of tokens in a window. "
+            f"Received: stride={stride}, {size} tokens a window. Use a smaller stride."
         )
     start = 0
     while start + size < length:
@@ -476,27 +476,29 @@ def _index_and(first: int, second: int | None) -> tuple[int, int]:
     return (0, first) if second is None else (first, second)
 
 
-def collect(rows: Sequence[EncodedSequence], requested: Mapping[str, bool]) -> dict[str, list[Any]]:
-    """Returns the requested features, each a list with one entry per row."""
+def collect(
+    sequences: Sequence[EncodedSequence], requested: Mapping[str, bool]
+) -> dict[str, list[Any]]:
+    """Returns the requested features, each a list with an entry for each sequence."""
     features: dict[str, list[Any]] = {}
     for name in (name for name, is_requested in requested.items() if is_requested):
         if name == "attention_mask":
             features[name] = [[1] * len(ids) for ids in features["input_ids"]]
         elif name == "overflow_to_sample_mapping":
-            features[name] = [row.sample for row in rows]
+            features[name] = [sequence.sample for sequence in sequences]
         else:
-            features[name] = [getattr(row, name) for row in rows]
+            features[name] = [getattr(sequence, name) for sequence in sequences]
     return features
 
 
-def pad(row: list[Any], length: int, value: Any, side: str = "right") -> list[Any]:
-    """Returns a row padded to `length` with `value`; a longer row is returned as it is."""
-    padding = [value] * (length - len(row))
-    return padding + row if side == "left" else row + padding
+def pad(values: list[Any], length: int, value: Any, side: str = "right") -> list[Any]:
+    """Returns a sequence padded to `length` with `value`; a longer one is returned unchanged."""
+    padding = [value] * (length - len(values))
+    return padding + values if side == "left" else values + padding
 
 
 def padded_length(longest: int, jit_compile: bool) -> int:
-    """Returns the length of a batch: that of its longest row, for XLA a multiple of 8.
+    """Returns the length of a batch: its longest sequence's, for XLA a multiple of 8.
 
     XLA compiles anew for each length; TensorFlow's own graphs take any.
     """
@@ -512,11 +514,11 @@ def pad_rows(
     pad_id: int,
     side: str = "right",
 ) -> dict[str, list[Any]]:
-    """Pads the rows of every feature to one length; other features are returned as they are.
+    """Pads every feature to the same length; other features are returned unchanged.
 
     Args:
-        features: by name, a list with one list per row, or one number per row.
-        length: the length for "max_length". Longer rows are not truncated.
+        features: by name, a list with a list or a number for each sequence.
+        length: the length for "max_length". Longer sequences are not truncated.
         multiple_of: multiple to round the length up to.
         pad_id: the padding token.
         side: "right" or "left".
@@ -539,20 +541,22 @@ def pad_rows(
     }
 
 
-def as_tensors(features: Mapping[str, Sequence[Any]], kind: Tensors | None) -> dict[str, Any]:
+def as_tensors(features: Mapping[str, Sequence[Any]], framework: Tensors | None) -> dict[str, Any]:
     """Returns lists as int32 arrays of NumPy ("np") or TensorFlow ("tf"), int64 of torch ("pt").
 
     Raises:
-        ValueError: rows of different lengths, or another kind.
+        ValueError: sequences of different lengths, or another value of `framework`.
     """
-    if kind is None:
+    if framework is None:
         return dict(features)
-    if kind not in ("np", "tf", "pt"):
-        raise ValueError(f"return_tensors must be None, 'np', 'tf' or 'pt'. Received: {kind!r}.")
+    if framework not in ("np", "tf", "pt"):
+        raise ValueError(
+            f"return_tensors must be None, 'np', 'tf' or 'pt'. Received: {framework!r}."
+        )
     arrays = {name: _array(name, rows) for name, rows in features.items()}
-    if kind == "np":
+    if framework == "np":
         return arrays
-    if kind == "pt":
+    if framework == "pt":
         return {name: _torch().from_numpy(array).long() for name, array in arrays.items()}
     import tensorflow as tf
 
@@ -575,7 +579,7 @@ def _array(name: str, rows: Sequence[Any]) -> np.ndarray:
     lengths = {len(row) for row in rows} if rows and is_padded else set()
     if len(lengths) > 1:
         raise ValueError(
-            "Rows must have the same length to become one array. "
+            "Sequences must have the same length to become one array. "
             f"Received: {name} with lengths from {min(lengths)} to {max(lengths)}. "
             "Use padding=True, and truncation=True with a max_length."
         )

@@ -70,12 +70,12 @@ class Baked:
         Raises:
             UserError: it was written otherwise.
         """
-        if not (found := _RECORD.fullmatch(name)):
+        if not (record := _RECORD.fullmatch(name)):
             raise UserError(
                 f"The name of a baked vocabulary's rules must be as `bake` wrote it. Received: "
                 f"{name[:99]!r}. Download or copy spiece.model again."
             )
-        sha256, lower_case, keep_accents, digit_comma, quotes, turkish_i = found.groups()
+        sha256, lower_case, keep_accents, digit_comma, quotes, turkish_i = record.groups()
         flags = lower_case == "1", keep_accents == "1"
         return cls(sha256, *flags, digit_comma, quotes, turkish_i is not None)  # type: ignore[arg-type]
 

@@ -42,15 +42,15 @@ class AlbertPreprocessor(keras.layers.Layer):
 
     Args:
         vocabulary: a tokenizer, or the bytes of a baked SentencePiece model.
-        max_length: maximum number of pieces in a row, special tokens included.
-        padding: "max_length" pads every row to it, "longest" to the longest row of the batch.
+        max_length: maximum number of tokens in a sequence, special tokens included.
+        padding: "max_length" pads every sequence to it, "longest" to the longest of the batch.
         truncation_side: "right" or "left", the end of a text that truncation takes from. Default:
             the tokenizer's, "right" for bytes.
     Call arguments:
         inputs: strings `[B]` (a tensor, an array or a list), or a tuple of two: pairs of texts.
     Returns:
-        A dict of int32 `[B, T]`. A row that is too long loses pieces of its longer text, the
-        second when both are equally long, as in google-research/albert.
+        A dict of int32 `[B, T]`. A sequence that is too long loses tokens of its longer text,
+        the second when both are equally long, as in google-research/albert.
     Raises:
         UserError: the vocabulary isn't baked, or isn't an ALBERT vocabulary.
     """
@@ -90,23 +90,23 @@ class AlbertPreprocessor(keras.layers.Layer):
         return self.rows([self.tokenize(_strings(texts)) for texts in _batches(inputs)])
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the pieces of strings `[B]`, ragged int32 `[B, T]`, without special tokens."""
+        """Returns the tokens of strings `[B]`, ragged int32 `[B, T]`, without special tokens."""
         return self._pieces.tokenize(texts)
 
-    def rows(self, pieces: Sequence[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
+    def rows(self, tokens: Sequence[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
         """Computes the features of `EncodedSequence`, for the tokens of a whole batch at once.
 
         The graph computes each position's id from tensors, because TensorFlow Lite has no ragged
         operators; Python lists would be slower that way, and need offsets and words too.
 
         Args:
-            pieces: of one or two texts, each as from `tokenize`.
+            tokens: of one or two texts, each as from `tokenize`.
         """
         special = self._special
-        values = [tf.concat([row.values, [special.pad_id]], axis=0) for row in pieces]
-        splits = [tf.cast(row.row_splits, tf.int32) for row in pieces]
-        starts = [each[:-1, None] for each in splits]
-        sizes = [each[1:, None] - each[:-1, None] for each in splits]
+        values = [tf.concat([ids.values, [special.pad_id]], axis=0) for ids in tokens]
+        splits = [tf.cast(ids.row_splits, tf.int32) for ids in tokens]
+        starts = [ends[:-1, None] for ends in splits]
+        sizes = [ends[1:, None] - ends[:-1, None] for ends in splits]
         kept = self._truncated(sizes)
         if self.truncation_side == "left":
             starts = [
@@ -130,7 +130,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
 
     def _truncated(self, lengths: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns how many pieces each text keeps, int32 `[B, 1]`."""
+        """Returns how many tokens each text keeps, int32 `[B, 1]`."""
         is_pair = len(lengths) == 2
         room = self.max_length - special_count(is_pair)
         if not is_pair:

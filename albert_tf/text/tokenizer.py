@@ -42,7 +42,7 @@ class AlbertTokenizer(BaseTokenizer):
         keep_accents: keep accents. Default: as baked, or False.
         digit_comma: see `vocabulary.bake`. Default: as baked, or "original".
         quotes: see `vocabulary.bake`. Default: as baked, or "original".
-        model_max_length: default length for truncation, in pieces.
+        model_max_length: default length for truncation, in tokens.
         split_special_tokens: read a special token that is written out in a text as plain text.
             Set it for texts from strangers; otherwise `[SEP]` in a text is the separator. The
             layer `AlbertPreprocessor` always reads it as plain text.
@@ -168,16 +168,16 @@ class AlbertTokenizer(BaseTokenizer):
             cuts.append(cut.start())
             start = cut.start() + _PART
         parts = [self._part(text, *span) for span in pairwise([*cuts, len(text)])]
-        found = np.concatenate([*(part[:-1] for part in parts[:-1]), parts[-1]])
+        origins = np.concatenate([*(part[:-1] for part in parts[:-1]), parts[-1]])
         # A vocabulary without a space before the text: its parts lack theirs.
-        return found if len(found) == count + 1 else self._part(text, 0, len(text))
+        return origins if len(origins) == count + 1 else self._part(text, 0, len(text))
 
     def _part(self, text: str, start: int, end: int) -> np.ndarray:
-        _, origins = self._processor.normalize(text[start:end], with_offsets=True)
-        found = np.array(origins, np.int32) + start
+        _, offsets = self._processor.normalize(text[start:end], with_offsets=True)
+        origins = np.array(offsets, np.int32) + start
         if start:
-            found[0] = start  # The space that the normalizer drops, and adds again.
-        return found
+            origins[0] = start  # The space that the normalizer drops, and adds again.
+        return origins
 
 
 def check_fit(tokenizer: BaseTokenizer, config: AlbertConfig, max_length: int) -> None:
@@ -185,14 +185,14 @@ def check_fit(tokenizer: BaseTokenizer, config: AlbertConfig, max_length: int) -
 
     Args:
         config: the model's `AlbertConfig`.
-        max_length: the longest row, in pieces.
+        max_length: length of the longest sequence, in tokens.
     Raises:
         UserError: the vocabularies differ in size, or the model has too few positions.
     """
     if tokenizer.vocab_size != config.vocab_size:
         raise UserError(
             "The tokenizer and the model must have the same vocabulary. Received: "
-            f"{tokenizer.vocab_size} pieces in the tokenizer, vocab_size={config.vocab_size} in "
+            f"{tokenizer.vocab_size} tokens in the tokenizer, vocab_size={config.vocab_size} in "
             "the model. Use the vocabulary that the model was trained with; after add_tokens, call "
             "model.resize_token_embeddings(len(tokenizer))."
         )
@@ -200,7 +200,7 @@ def check_fit(tokenizer: BaseTokenizer, config: AlbertConfig, max_length: int) -
 
 
 def check_length(config: AlbertConfig, max_length: int) -> None:
-    """Refuses a maximum length, in tokens, that a model can't take."""
+    """Checks that a model takes sequences of `max_length` tokens."""
     limit = config.max_position_embeddings
     if not 3 <= max_length <= limit:
         raise UserError(

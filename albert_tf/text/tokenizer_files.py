@@ -114,8 +114,8 @@ def _write_bytes(content: bytes, path: Path) -> None:
 
 def _vocabulary(folder: Path, origin: str) -> Path:
     for names, endings in ((SENTENCEPIECE, SENTENCEPIECE_ENDINGS), (WORDPIECE, WORDPIECE_ENDINGS)):
-        if found := find_vocabulary(folder, names, endings):
-            return found
+        if vocabulary := find_vocabulary(folder, names, endings):
+            return vocabulary
     tokenizer_json = folder / TOKENIZER_JSON
     model = read_json(tokenizer_json).get("model") if tokenizer_json.is_file() else None
     if isinstance(model, dict) and model.get("type") == "WordPiece":

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
@@ -109,7 +109,7 @@ def is_chinese(character: str) -> bool:
 
 
 CONTINUATION: Final = "##"  # Begins the tokens that continue a word.
-LONGEST_PIECE: Final = 64  # Characters. FastWordpieceTokenizer takes 256 bytes, which are 64 codes.
+LONGEST_TOKEN: Final = 64  # Characters. FastWordpieceTokenizer takes 256 bytes, which are 64 codes.
 _NOT_IN_LINES: Final = re.compile("[\n\ud800-\udfff]")
 SPECIAL_NAMES: Final = {
     "pad_token": "[PAD]",
@@ -125,16 +125,16 @@ class Vocabulary:
     """A WordPiece vocabulary.
 
     Attributes:
-        pieces: the pieces by id. A piece that occurs twice has the last id.
+        tokens: the tokens by id. A token that occurs twice has the last id.
         special: the special tokens, which may have any ids.
     """
 
-    pieces: tuple[str, ...]
+    tokens: tuple[str, ...]
     special: SpecialTokens
 
     @classmethod
     def read(cls, source: Source, special: Mapping[str, str]) -> "Vocabulary":
-        """Reads `vocab.txt` (a piece a line), or the vocabulary in a `tokenizer.json`.
+        """Reads `vocab.txt` (a token a line), or the vocabulary in a `tokenizer.json`.
 
         Args:
             special: special tokens by name, where they differ from `SPECIAL_NAMES`.
@@ -142,26 +142,26 @@ class Vocabulary:
             UserError: the file doesn't exist, isn't text, or lacks a special token.
         """
         content, origin = read_file(source, "vocab.txt")
-        pieces = _json_pieces(origin) if origin.endswith(".json") else _lines(content, origin)
-        longest = max(map(len, pieces), default=0)
-        if longest > LONGEST_PIECE:
+        tokens = _json_tokens(origin) if origin.endswith(".json") else _lines(content, origin)
+        longest = max(map(len, tokens), default=0)
+        if longest > LONGEST_TOKEN:
             raise UserError(
-                f"A piece must have at most {LONGEST_PIECE} characters, for tensorflow-text. "
-                f"Received: {origin}, with a piece of {longest:,}. Copy the vocabulary again."
+                f"A token must have at most {LONGEST_TOKEN} characters, for tensorflow-text. "
+                f"Received: {origin}, with a token of {longest:,}. Copy the vocabulary again."
             )
-        ids = {piece: index for index, piece in enumerate(pieces)}
+        ids = {token: index for index, token in enumerate(tokens)}
         names = tuple({**SPECIAL_NAMES, **special}.values())
         missing = [name or "an empty name" for name in names if not name or name not in ids]
         if missing:
             raise UserError(
                 f"A WordPiece vocabulary must have the special tokens {', '.join(names)}. "
-                f"Received: {origin}, {len(pieces)} pieces without {', '.join(missing)}. Use the "
+                f"Received: {origin}, {len(tokens)} tokens without {', '.join(missing)}. Use the "
                 "vocab.txt that came with the checkpoint, or name its tokens (unk_token=…)."
             )
-        return cls(pieces, SpecialTokens(names, tuple(ids[name] for name in names)))
+        return cls(tokens, SpecialTokens(names, tuple(ids[name] for name in names)))
 
     def __bytes__(self) -> bytes:
-        return "".join(f"{piece}\n" for piece in self.pieces).encode("utf-8")
+        return "".join(f"{token}\n" for token in self.tokens).encode("utf-8")
 
 
 def _lines(content: bytes, origin: str) -> tuple[str, ...]:
@@ -169,21 +169,21 @@ def _lines(content: bytes, origin: str) -> tuple[str, ...]:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
-            "A WordPiece vocabulary must be text in UTF-8, one piece per line. Received: "
+            "A WordPiece vocabulary must be text in UTF-8, one token per line. Received: "
             f"{origin}, which isn't ({error.reason} at byte {error.start}). Copy vocab.txt again."
         ) from error
     lines = text.replace("\r\n", "\n").split("\n")
     return tuple(lines[:-1] if lines[-1] == "" else lines)
 
 
-def _json_pieces(origin: str) -> tuple[str, ...]:
+def _json_tokens(origin: str) -> tuple[str, ...]:
     model = read_json(Path(origin)).get("model")
     ids = model.get("vocab") if isinstance(model, dict) else None
     if isinstance(ids, dict) and all(type(index) is int for index in ids.values()):
-        pieces = tuple(sorted(ids, key=ids.__getitem__))
-        whole = [ids[piece] for piece in pieces] == list(range(len(pieces)))
-        if whole and not _NOT_IN_LINES.search("".join(pieces)):
-            return pieces
+        tokens = tuple(sorted(ids, key=ids.__getitem__))
+        whole = [ids[token] for token in tokens] == list(range(len(tokens)))
+        if whole and not _NOT_IN_LINES.search("".join(tokens)):
+            return tokens
     raise UserError(
         "A tokenizer.json must have a WordPiece vocabulary with ids from 0. "
         f"Received: {origin}, which has none. Use the vocabulary file of the checkpoint."
@@ -200,21 +200,21 @@ _REPLACED, _LENGTH_BITS = 1 << 30, 6
 
 @functools.lru_cache(maxsize=4)
 def compile_tables(vocabulary: Vocabulary, rules: Rules) -> tuple[bytes, tuple[str, ...]]:
-    """Returns the model of `FastBertNormalizer`, and the pieces for `FastWordpieceTokenizer`.
+    """Returns the model of `FastBertNormalizer`, and the tokens for `FastWordpieceTokenizer`.
 
     Raises:
         UserError: the vocabulary has more different characters than there are codes.
     """
     codes = _codes(vocabulary)
     replacements = {
-        character: "".join(each if each == " " else codes.get(each, UNKNOWN) for each in text)
+        character: "".join(c if c == " " else codes.get(c, UNKNOWN) for c in text)
         for character, text in rules.table()
     }
     return _normalizer_model(replacements), _rewritten(vocabulary, codes)
 
 
 def _codes(vocabulary: Vocabulary) -> dict[str, str]:
-    characters = sorted({each for piece in vocabulary.pieces for each in _body(piece)})
+    characters = sorted({character for token in vocabulary.tokens for character in _body(token)})
     if len(characters) > len(CODES):
         raise UserError(
             f"A vocabulary may have {len(CODES)} different characters. Received: "
@@ -223,22 +223,22 @@ def _codes(vocabulary: Vocabulary) -> dict[str, str]:
     return {character: chr(code) for character, code in zip(characters, CODES, strict=False)}
 
 
-def _body(piece: str) -> str:
-    return piece.removeprefix(CONTINUATION)
+def _body(token: str) -> str:
+    return token.removeprefix(CONTINUATION)
 
 
 def _rewritten(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the pieces in codes. Unreachable pieces become ASCII numbers, which have no code."""
-    left = Counter(vocabulary.pieces)
-    pieces = []
-    for index, piece in enumerate(vocabulary.pieces):
-        left[piece] -= 1
-        if left[piece] or not _body(piece) or index == vocabulary.special.unknown_id:
-            pieces.append(str(index))
+    """Returns the tokens in codes. Unreachable tokens become ASCII numbers, which have no code."""
+    left = Counter(vocabulary.tokens)
+    tokens = []
+    for index, token in enumerate(vocabulary.tokens):
+        left[token] -= 1
+        if left[token] or not _body(token) or index == vocabulary.special.unknown_id:
+            tokens.append(str(index))
         else:
-            start = CONTINUATION if piece.startswith(CONTINUATION) else ""
-            pieces.append(start + "".join(codes[each] for each in _body(piece)))
-    return tuple(pieces)
+            start = CONTINUATION if token.startswith(CONTINUATION) else ""
+            tokens.append(start + "".join(codes[character] for character in _body(token)))
+    return tuple(tokens)
 
 
 def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
@@ -284,13 +284,13 @@ class WordPieceTokenizer(BaseTokenizer):
     Example:
 
     >>> from albert_tf import WordPieceTokenizer
-    >>> pieces = "[PAD] [UNK] [CLS] [SEP] [MASK] 天 气 good ##ness".split()
-    >>> tokenizer = WordPieceTokenizer("\\n".join(pieces).encode())
+    >>> tokens = "[PAD] [UNK] [CLS] [SEP] [MASK] 天 气 good ##ness".split()
+    >>> tokenizer = WordPieceTokenizer("\\n".join(tokens).encode())
     >>> tokenizer.tokenize("天气 Goodness!")
     ['天', '气', 'good', '##ness', '[UNK]']
 
     Args:
-        vocab_file: path of `vocab.txt` (one piece per line) or its bytes, or of a
+        vocab_file: path of `vocab.txt` (one token per line) or its bytes, or of a
             `tokenizer.json`.
         do_lower_case: lower-case the text.
         strip_accents: drop accents. Default: as `do_lower_case`.
@@ -342,13 +342,13 @@ class WordPieceTokenizer(BaseTokenizer):
         self.keep_accents = not (do_lower_case if strip_accents is None else strip_accents)
         self._rules = Rules(do_lower_case, not self.keep_accents, tokenize_chinese_chars)
         self._vocabulary = Vocabulary.read(vocab_file, special)
-        pieces = self._vocabulary.pieces
-        self._ids_by_piece = {piece: index for index, piece in enumerate(pieces)}
-        self._starts_word = np.array([not piece.startswith(CONTINUATION) for piece in pieces])
+        tokens = self._vocabulary.tokens
+        self._ids_by_token = {token: index for index, token in enumerate(tokens)}
+        self._starts_word = np.array([not token.startswith(CONTINUATION) for token in tokens])
         self._graph = WordPiece(self._vocabulary, self._rules)
         super().__init__(
             self._vocabulary.special,
-            len(pieces),
+            len(tokens),
             model_max_length,
             split_special_tokens,
             padding_side,
@@ -357,7 +357,7 @@ class WordPieceTokenizer(BaseTokenizer):
 
     @property
     def model_bytes(self) -> bytes:
-        """Content of the vocabulary file: one piece per line."""
+        """Content of the vocabulary file: one token per line."""
         return bytes(self._vocabulary)
 
     def _with_tokens(self, tokens: Sequence[str]) -> bytes:
@@ -367,10 +367,10 @@ class WordPieceTokenizer(BaseTokenizer):
         return WordPiece(self._vocabulary, self._rules)
 
     def _token(self, index: int) -> str:
-        return self._vocabulary.pieces[index]
+        return self._vocabulary.tokens[index]
 
     def _id(self, token: str) -> int:
-        return self._ids_by_piece.get(token, self.special.unknown_id)
+        return self._ids_by_token.get(token, self.special.unknown_id)
 
     def _detokenize(self, tokens: Sequence[str]) -> str:
         text = ""
@@ -383,12 +383,12 @@ class WordPieceTokenizer(BaseTokenizer):
 
     def _encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
         """Encodes the texts; TensorFlow chooses the number of threads."""
-        rows: list[np.ndarray] = []
+        encoded: list[np.ndarray] = []
         for start in range(0, len(texts), BATCH):
             batch = [text.encode("utf-8") for text in texts[start : start + BATCH]]
-            found = self._graph.tokenize(batch)
-            rows += np.split(found.values.numpy(), found.row_splits.numpy()[1:-1])
-        return rows
+            ids = self._graph.tokenize(batch)
+            encoded += np.split(ids.values.numpy(), ids.row_splits.numpy()[1:-1])
+        return encoded
 
     def _tokenize(self, text: str) -> list[str]:
         [ids] = self._encode_plain([text], 1)
@@ -396,34 +396,21 @@ class WordPieceTokenizer(BaseTokenizer):
 
     def _encode_with_offsets(self, text: str) -> Tokens:
         """Ends each token where the next character that isn't dropped starts."""
-        found = self._graph.spans(text)
-        ends = found.origins[np.searchsorted(found.origins, found.last, side="right")]
+        ids, first, last, origins = self._graph.tokenize_with_bytes(text)
+        ends = origins[np.searchsorted(origins, last, side="right")]
         character = _character_of_byte(text)
-        offsets = np.stack([character[found.first], character[ends]], axis=1)
+        offsets = np.stack([character[first], character[ends]], axis=1)
         trim(text, offsets)
-        is_word = self._starts_word[found.ids]
+        is_word = self._starts_word[ids]
         is_word[:1] = True
-        return Tokens(found.ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
-
-
-class Spans(NamedTuple):
-    """The pieces of a text: ids, and their first and last byte in the text; int64 `[T]` each.
-
-    Attributes:
-        origins: the byte of the text that made each byte of the normalized text.
-    """
-
-    ids: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-    origins: np.ndarray
+        return Tokens(ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
 
 
 class WordPiece(tf.Module):
     """WordPiece by two operators of tensorflow-text, in Python and in graphs alike.
 
     Args:
-        vocabulary: the pieces.
+        vocabulary: the tokens.
         rules: the cleaning and splitting of text.
     """
 
@@ -431,15 +418,15 @@ class WordPiece(tf.Module):
         super().__init__()
         import tensorflow_text  # This import registers its operators.
 
-        table, pieces = compile_tables(vocabulary, rules)
+        table, tokens = compile_tables(vocabulary, rules)
         with tf.init_scope():
             model = tf.constant(np.frombuffer(table, np.uint8))
             self._normalizer = tensorflow_text.FastBertNormalizer(model_buffer=model)
             self._pieces = tensorflow_text.FastWordpieceTokenizer(
-                list(pieces),
+                list(tokens),
                 suffix_indicator=CONTINUATION,
                 max_bytes_per_word=LONGEST_WORD * BYTES,
-                unknown_token=pieces[vocabulary.special.unknown_id],
+                unknown_token=tokens[vocabulary.special.unknown_id],
                 token_out_type=tf.int32,
             )
 
@@ -447,13 +434,18 @@ class WordPiece(tf.Module):
         """Strings `[B]` to int32 ids `[B, T]`, ragged."""
         return self._pieces.tokenize(self._normalizer.normalize(texts))
 
-    def spans(self, text: str) -> Spans:
-        """Returns the pieces of one text with the bytes that they were made from."""
+    def tokenize_with_bytes(self, text: str) -> tuple[np.ndarray, ...]:
+        """Tokenizes a text, and finds the bytes that its tokens were made from.
+
+        Returns:
+            The ids, and each token's first and last byte in the text, `[T]`; and for each byte of
+            the normalized text the byte of the text that made it.
+        """
         normalized, origins = self._normalizer.normalize_with_offsets([text.encode("utf-8")])
         ids, starts, ends = self._pieces.tokenize_with_offsets(normalized)
         origin = origins.values.numpy()
         first, last = origin[starts.values.numpy()], origin[ends.values.numpy() - 1]
-        return Spans(ids.values.numpy(), first, last, origin)
+        return ids.values.numpy(), first, last, origin
 
 
 def _character_of_byte(text: str) -> np.ndarray:

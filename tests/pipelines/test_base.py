@@ -209,7 +209,7 @@ def test_lengths_and_strides_out_of_range(tokenizer):
             checked_length(length, 8)
     with pytest.raises(UserError, match="stride must be 0 or more. Received: -1"):
         TextOptions(stride=-1)
-    with pytest.raises(UserError, match="smaller than the pieces of a window. Received: stride=6"):
+    with pytest.raises(UserError, match="number of tokens in a window. Received: stride=6"):
         rows(tokenizer, LONG, stride=6)
 
 

@@ -183,9 +183,9 @@ def test_tokens_beside_a_vocabulary(place, kind, tokenizer, chinese, tmp_path):
 @pytest.mark.parametrize(
     ("tokens", "rule"),
     [
-        ([("covid", 3, {})], "must be the piece with its id"),
+        ([("covid", 3, {})], "must be the token with its id"),
         ([("covid", 1, {})], "must have the next id"),
-        ([("[SEP]", 0, {})], "must be the piece with its id"),
+        ([("[SEP]", 0, {})], "must be the token with its id"),
         ([("COVID", 0, {}), ("covid", 1, {})], "must have a spelling of its own, not 'covid'"),
         ([("covid", 0, {"single_word": True})], "anywhere in a text, without single_word"),
         ([("[MASK]x", 0, {})], "Choose another one"),
@@ -194,7 +194,7 @@ def test_tokens_beside_a_vocabulary(place, kind, tokenizer, chinese, tmp_path):
 )
 def test_tokens_that_cannot_be_read(tokens, rule, tokenizer, tmp_path):
     tokenizer.save_vocabulary(tmp_path)
-    size = 0 if "piece with its id" in rule else len(tokenizer)
+    size = 0 if "token with its id" in rule else len(tokenizer)
     numbered = [
         (text, number if isinstance(number, str) else size + number, more)
         for text, number, more in tokens

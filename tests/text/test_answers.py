@@ -184,7 +184,7 @@ def test_a_long_question_is_cut(tiny_tokenizer, caplog):
     long = "who sold the old library on the hill? " * 9
     cut, whole = question_windows(tiny_tokenizer, [long, "who"], [LIBRARY] * 2, 40, max_question=7)
     (warning,) = caplog.messages
-    assert "1 of 2 questions have more than 7 pieces" in warning and "'who sold the old" in warning
+    assert "1 of 2 questions have more than 7 tokens" in warning and "'who sold the old" in warning
     for row in cut:  # the text of 7 pieces, encoded again
         assert 5 + 2 <= context_part(row)[0] <= 7 + 2
     short = question_windows(tiny_tokenizer, [long], [LIBRARY], 20)[0]
@@ -200,5 +200,5 @@ def test_by_default_windows_share_half_of_their_context(tiny_tokenizer):
 
 
 def test_a_stride_that_leaves_no_room(tiny_tokenizer):
-    with pytest.raises(UserError, match="stride=64, .* pieces a window"):
+    with pytest.raises(UserError, match="stride=64, .* tokens a window"):
         question_windows(tiny_tokenizer, [QUESTION], [LIBRARY], 40, stride=64)

@@ -271,5 +271,5 @@ def test_windows():
     assert list(windows(11, 4, 1)) == [(0, 4), (3, 7), (6, 10), (9, 11)]
     assert list(windows(8, 4, 0)) == [(0, 4), (4, 8)]
     assert list(windows(3, 4, 9)) == [(0, 3)]
-    with pytest.raises(ValueError, match="stride must be at least 0.*stride=4, 4 pieces"):
+    with pytest.raises(ValueError, match="stride must be at least 0.*stride=4, 4 tokens"):
         list(windows(5, 4, 4))

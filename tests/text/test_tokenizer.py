@@ -68,7 +68,7 @@ def test_tensors(tokenizer):
     tensors = tokenizer("the hill", return_tensors="tf", return_offsets_mapping=True)
     assert tensors.input_ids.shape == (1, len(tokenizer("the hill").input_ids))
     assert tensors.offset_mapping.shape == (*tensors.input_ids.shape, 2)
-    with pytest.raises(ValueError, match="Rows must have the same length.*Use padding=True"):
+    with pytest.raises(ValueError, match="Sequences must have the same length.*Use padding=True"):
         tokenizer(["a", "the hill"], return_tensors="np")
     with pytest.raises(ValueError, match="must be None, 'np', 'tf' or 'pt'. Received: 'jax'"):
         tokenizer("a", return_tensors="jax")
@@ -377,7 +377,7 @@ def test_settings_that_can_be_assigned(tiny_tokenizer):
 )
 def test_what_a_vocabulary_decides_cannot_be_assigned(tiny_tokenizer, name, value):
     before = getattr(tiny_tokenizer, name)
-    with pytest.raises(UserError, match=f"{name} can't be assigned: a vocabulary has it"):
+    with pytest.raises(UserError, match=f"{name} can't be assigned, because the vocabulary"):
         setattr(tiny_tokenizer, name, value)
     setattr(tiny_tokenizer, name, before)
     assert getattr(tiny_tokenizer, name) == before

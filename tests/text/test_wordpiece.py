@@ -228,7 +228,7 @@ def test_reads_lines(vocab_text, tmp_path):
     (tmp_path / "vocab.txt").write_bytes(vocab_text().encode())
     vocabulary = Vocabulary.read(tmp_path / "vocab.txt", {})
     assert vocabulary.special.ids == (0, 100, 101, 102, 103)
-    assert vocabulary.pieces[0] == "[PAD]"
+    assert vocabulary.tokens[0] == "[PAD]"
     assert bytes(vocabulary) == vocab_text().encode()
     windows = vocab_text().replace("\n", "\r\n").rstrip().encode()
     assert Vocabulary.read(windows, {}) == vocabulary
@@ -238,18 +238,18 @@ def test_line_separators_that_are_pieces():
     """U+2028 and U+0085 do not end a line: BERT's vocabularies have such pieces."""
     content = "[PAD]\n\u2028\n\x85\n\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n".encode()
     vocabulary = Vocabulary.read(content, {})
-    assert vocabulary.pieces[1:5] == ("\u2028", "\x85", "", "[UNK]")
+    assert vocabulary.tokens[1:5] == ("\u2028", "\x85", "", "[UNK]")
 
 
 def test_a_repeated_piece_has_the_last_id(vocab_text):
     vocabulary = Vocabulary.read((vocab_text() + "[SEP]\n").encode(), {})
-    assert vocabulary.special.ids[3] == len(vocabulary.pieces) - 1
+    assert vocabulary.special.ids[3] == len(vocabulary.tokens) - 1
 
 
 def test_reads_tokenizer_json(vocab_text, tmp_path):
     lines = Vocabulary.read(vocab_text().encode(), {})
     path = tmp_path / "tokenizer.json"
-    ids = {piece: index for index, piece in reversed(list(enumerate(lines.pieces)))}
+    ids = {piece: index for index, piece in reversed(list(enumerate(lines.tokens)))}
     path.write_text(json.dumps({"model": {"type": "WordPiece", "vocab": ids}}))
     assert Vocabulary.read(path, {}) == lines
 
@@ -284,18 +284,18 @@ def test_damaged_tokenizer_json(tmp_path):
 def test_long_pieces(vocab_text):
     """tensorflow-text takes 64 characters; a vocabulary in another format may be one long line."""
     Vocabulary.read((vocab_text() + "##" + "字" * 62 + "\n").encode(), {})
-    with pytest.raises(UserError, match="at most 64 characters.*Received: .*a piece of 1,000,000"):
+    with pytest.raises(UserError, match="at most 64 characters.*Received: .*a token of 1,000,000"):
         Vocabulary.read((vocab_text() + "a" * 1_000_000 + "\n").encode(), {})
 
 
 def test_a_special_token_without_name(vocab_text):
-    with pytest.raises(UserError, match="pieces without an empty name"):
+    with pytest.raises(UserError, match="tokens without an empty name"):
         Vocabulary.read((vocab_text() + "\n").encode(), {"mask_token": ""})
 
 
 def test_invalid_vocabularies(vocab_text, tmp_path):
     content = vocab_text().replace("[MASK]\n", "").encode()
-    with pytest.raises(UserError, match=r"276 pieces without \[MASK\]. Use the vocab.txt that"):
+    with pytest.raises(UserError, match=r"276 tokens without \[MASK\]. Use the vocab.txt that"):
         Vocabulary.read(content, {})
     assert Vocabulary.read(content, {"mask_token": "[UNK]"}).special.tokens[4] == "[UNK]"
     path = tmp_path / "vocab.txt"

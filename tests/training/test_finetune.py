@@ -381,7 +381,7 @@ def test_a_vocabulary_that_is_not_the_models(data, uninterrupted, tmp_path, tiny
     (model / "spiece.model").write_bytes(tiny_vocabulary)
     (model / "SHA256SUMS").unlink()
     with pytest.raises(
-        UserError, match=r"\d+ pieces in the tokenizer, vocab_size=\d+ in the model"
+        UserError, match=r"\d+ tokens in the tokenizer, vocab_size=\d+ in the model"
     ):
         finetune(options(data, tmp_path / "second", model=str(model)))
 
