@@ -122,12 +122,13 @@ class Docstrings(griffe.Extension):
 
 
 def add_options(func, name):
-    """Gives a function the arguments that `accepts_keywords` takes from a dataclass."""
+    """Adds the arguments that `accepts_keywords` takes from a dataclass, in place of the last."""
     from albert_tf.options import declared
 
     module, _, name = func.module.resolve(name).rpartition(".")
     options = declared(getattr(importlib.import_module(module), name))
     func.parameters = griffe.Parameters(
+        *list(func.parameters)[:-1],
         *(
             griffe.Parameter(
                 name,
@@ -138,8 +139,11 @@ def add_options(func, name):
             for name, option in options.items()
         ),
     )
-    lines = (f"    {name}: {option.help}" for name, option in options.items())
-    func.docstring.value += "\n\nArgs:\n" + "\n".join(lines)
+    lines = "".join(f"    {name}: {option.help}\n" for name, option in options.items())
+    text, arguments = re.subn(
+        r"(?m)^Args:\n(?: {4}.*\n)+", lambda found: found[0] + lines, func.docstring.value
+    )
+    func.docstring.value = text if arguments else f"{text}\n\nArgs:\n{lines}"
 
 
 def api():

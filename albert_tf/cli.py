@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    command = None
+    options = None
     try:
         command, options = _parsed(arguments)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -84,17 +84,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     except MemoryError as error:
         return _fail(
             f"The command must fit into memory. Received: {str(error) or 'no memory left'}. "
-            f"{_smaller(command)}"
+            f"{_smaller(options)}"
         )
     except KeyboardInterrupt:
         print("\nalbert-tf: stopped.", file=sys.stderr)
         return 130
 
 
-def _smaller(command: Any) -> str:
-    """Says what takes less memory, by the options that a command has."""
+def _smaller(options: Any) -> str:
+    """Says what takes less memory, by the options that the command has."""
     sizes = ("batch_size", "max_length", "max_seq_length", "sample_bytes", "workers")
-    known = declared(command.OPTIONS) if command else {}
+    known = declared(type(options)) if options else {}
     flags = [f"--{name.replace('_', '-')}" for name in sizes if name in known]
     if not flags:
         return "Close other programs, or use a machine with more memory."
@@ -105,7 +105,7 @@ def _parsed(arguments: Sequence[str] | None) -> tuple[Any, Any]:
     """Returns the module of a command, and its options."""
     given = _parser().parse_args(arguments)
     command = COMMANDS[given.command]
-    return command, parsed_options(given.parser, command.OPTIONS, given)
+    return command, parsed_options(given.parser, given.options, given)
 
 
 def _fail(message: str) -> int:
@@ -158,15 +158,29 @@ def _parser() -> argparse.ArgumentParser:
         prog="albert-tf",
     )
     for name, command in COMMANDS.items():
-        one = commands.add_parser(
-            name,
-            description=command.SUMMARY.capitalize() + ".",
-            epilog=command.EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        add_options(one, command.OPTIONS)
-        one.set_defaults(parser=one)
+        described: dict[str, Any] = {
+            "description": command.SUMMARY.capitalize() + ".",
+            "epilog": command.EXAMPLES,
+            "formatter_class": argparse.RawDescriptionHelpFormatter,
+        }
+        subparser = commands.add_parser(name, **described)
+        if not isinstance(command.OPTIONS, dict):
+            _declare(subparser, command.OPTIONS)
+            continue
+        forms = subparser.add_subparsers(dest="format", required=True, metavar="FORMAT")
+        for form, options in command.OPTIONS.items():
+            described["description"] = options.__doc__
+            about = f"{options.__doc__.rstrip('.')} (albert-tf {name} {form} --help)"
+            _declare(forms.add_parser(form, help=about, **described), options, command.OPTIONS)
     return parser
+
+
+def _declare(
+    parser: argparse.ArgumentParser, options: type[Any], forms: dict[str, type[Any]] | None = None
+) -> None:
+    """Declares the options of a command, or of one of its forms."""
+    add_options(parser, options, forms)
+    parser.set_defaults(parser=parser, options=options)
 
 
 def _overview() -> str:

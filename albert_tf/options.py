@@ -19,6 +19,7 @@ from albert_tf.errors import UserError, short_repr
 from albert_tf.files import written_atomically
 
 Options = TypeVar("Options")
+Result = TypeVar("Result")
 FILE: Final = "options.yaml"
 # The largest numbers where a range has no upper bound: they become int32 and float32.
 LARGEST: Final = {int: 2**31 - 1, float: 3e38}
@@ -87,6 +88,7 @@ class Option(NamedTuple):
     repeated: bool = False
     may_be_empty: bool = False
     only: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    none: str | None = None
 
     @property
     def is_required(self) -> bool:
@@ -99,7 +101,7 @@ class Option(NamedTuple):
         Raises:
             UserError: a value of another type, not among the choices, or out of its range.
         """
-        if value is None and self.is_optional:
+        if self.is_optional and (value is None or value == self.none):
             return None
         if self.is_tuple:
             items = value if isinstance(value, list | tuple) else [value]
@@ -116,9 +118,8 @@ class Option(NamedTuple):
         try:
             result = _convert(self.kind, value)
         except (TypeError, ValueError, KeyError, OverflowError):
-            raise UserError(
-                f"{self.name} must be {_NAMES[self.kind]}. Received: {short_repr(value)}."
-            ) from None
+            rule = " or ".join(filter(None, (_NAMES[self.kind], self.none)))
+            raise UserError(f"{self.name} must be {rule}. Received: {short_repr(value)}.") from None
         text = str(value) if self.kind in (str, Path) else "0"
         if "\0" in text or not (text or self.may_be_empty):
             raise UserError(
@@ -156,7 +157,8 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
             the help leaves out; `group`, a title in the help; `metavar`, with which a boolean's
             flag takes a value; `positional`, for an argument without a flag; `repeated`, for a
             flag that takes one value each time; `may_be_empty`, for texts; `only`, the values of
-            other options with which it may be given, as in `{"engine": ("spark", "beam")}`.
+            other options with which it may be given, as in `{"engine": ("spark", "beam")}`; `none`,
+            the word for None on a command line.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 
@@ -217,19 +219,27 @@ def save_options(options: Any, folder: Path) -> None:
         path.write_text(as_yaml(options), encoding="utf-8")
 
 
-def accepts_keywords(cls: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Lets a function of options, an instance of `cls`, be called with their values instead."""
+def accepts_keywords(
+    cls: type[Any],
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Lets a function whose last argument is an instance of `cls` be called with its values."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
+        *leading, _ = inspect.signature(function).parameters.values()
+
         @functools.wraps(function)
-        def call(*arguments: Any, **values: Any) -> Any:
-            if len(arguments) == 1 and isinstance(arguments[0], cls) and not values:
-                return function(arguments[0])
-            return function(cls(*arguments, **values))
+        def call(*arguments: Any, **values: Any) -> Result:
+            first, rest = list(arguments[: len(leading)]), arguments[len(leading) :]
+            names = [each.name for each in leading[len(first) :]]
+            first += [values.pop(name) for name in names if name in values]
+            if len(rest) == 1 and isinstance(rest[0], cls) and not values:
+                return function(*first, rest[0])
+            return function(*first, cls(*rest, **values))
 
-        result = inspect.signature(function).return_annotation
-        signature = inspect.signature(cls).replace(return_annotation=result)
-        call.__signature__ = signature  # type: ignore[attr-defined]
+        signature = inspect.signature(function)
+        call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*leading, *inspect.signature(cls).parameters.values()]
+        )
         lines = [f"    {name}: {option.help}." for name, option in declared(cls).items()]
         call.__doc__ = "\n".join([inspect.getdoc(function) or "", "", "Options:", *lines])
         return call

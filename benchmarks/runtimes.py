@@ -126,7 +126,7 @@ def write_files(folder, options, files):
     anything = ids_signature(model, unroll="last", strings=False)
     if "saved" in files:
         saved_model.write([anything], folder / "saved")
-    for precision in onnx_export.QUANTIZE:
+    for precision in ("none", "dynamic"):
         if f"{precision}.onnx" in files:
             path = folder / f"{precision}.onnx"
             onnx_export.convert(anything, ("batch", "length"), precision, {}, path)

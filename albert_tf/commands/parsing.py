@@ -18,9 +18,17 @@ _METAVARS: Final = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
 _SILENT: Final = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
 
 
-def add_options(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
-    """Declares the options of a dataclass, and `--config`."""
-    options = declared(cls).values()
+def add_options(
+    parser: argparse.ArgumentParser, cls: type[Any], forms: Mapping[str, type[Any]] | None = None
+) -> None:
+    """Declares the options of a dataclass, and `--config`.
+
+    An option with a single choice has no flag.
+
+    Args:
+        forms: options by the command's other forms, whose flags are refused by name.
+    """
+    options = [each for each in declared(cls).values() if each.choices != (each.default,)]
     groups: dict[str | None, Any] = {None: parser}
     for option in options:
         if option.group not in groups:
@@ -29,6 +37,17 @@ def add_options(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help=f"options as YAML, such as a run's {FILE}"
     )
+    known = declared(cls)
+    others: dict[str, dict[str, Option]] = {}
+    settings: dict[str, Any] = dict(_SILENT)
+    for form, other in (forms or {}).items():
+        for option in declared(other).values():
+            if option.name not in known:
+                others.setdefault(option.name, {})[form] = option
+    for by_form in others.values():
+        option = next(iter(by_form.values()))
+        flags = _flags(option) + _negatives(option) * (option.kind is bool)
+        parser.add_argument(*flags, action=_Refused, nargs="?", const=tuple(by_form), **settings)
     needed = [_usage(option) for option in options if option.is_required or option.positional]
     parser.usage = " ".join([parser.prog, *needed, "[options]"])
 
@@ -122,7 +141,17 @@ def _add(group: Any, option: Option) -> None:
         group.add_argument(flag, dest=option.name, **{**settings, **_SILENT})
     if option.kind is bool:
         negative = {"dest": option.name, "action": "store_const", "const": False, **_SILENT}
-        group.add_argument(f"--no-{shown[2:]}", f"--no{option.name}", **negative)
+        group.add_argument(*_negatives(option), **negative)
+
+
+class _Refused(argparse.Action):
+    """Refuses a flag of the command's other forms, whose names are its constant."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        raise UserError(
+            f"{option_string} goes with {' and '.join(self.const)}. Received: {parser.prog} "
+            f"{option_string}. Leave it out."
+        )
 
 
 def _flags(option: Option) -> list[str]:
@@ -130,6 +159,10 @@ def _flags(option: Option) -> list[str]:
     names = (option.name, *option.original)
     spelled = [spelling for name in names for spelling in (name.replace("_", "-"), name)]
     return [f"--{name}" for name in dict.fromkeys(spelled)]
+
+
+def _negatives(option: Option) -> list[str]:
+    return [f"--no-{_flags(option)[0][2:]}", f"--no{option.name}"]
 
 
 def _usage(option: Option) -> str:

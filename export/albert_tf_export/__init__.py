@@ -1,17 +1,37 @@
-"""Exports models to files without this package: SavedModel, TensorFlow Lite, ONNX and a page."""
+"""Exports models to files without this package: SavedModel, TensorFlow Lite, ONNX and a page.
 
-from albert_tf_export.check import Gate, ParityError, Report
-from albert_tf_export.onnx import export_onnx
-from albert_tf_export.saved_model import export_saved_model
-from albert_tf_export.tflite import export_tflite
-from albert_tf_export.web import export_web
+The names below are imported when they are first used: the options alone load no TensorFlow.
+"""
 
-__all__ = [
-    "Gate",
-    "ParityError",
-    "Report",
-    "export_onnx",
-    "export_saved_model",
-    "export_tflite",
-    "export_web",
-]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from albert_tf_export.check import ParityError as ParityError
+    from albert_tf_export.check import Report as Report
+    from albert_tf_export.onnx import export_onnx as export_onnx
+    from albert_tf_export.options import Gate as Gate
+    from albert_tf_export.saved_model import export_saved_model as export_saved_model
+    from albert_tf_export.tflite import export_tflite as export_tflite
+    from albert_tf_export.web import export_web as export_web
+
+_HOMES = {
+    "Gate": "options",
+    "ParityError": "check",
+    "Report": "check",
+    "export_onnx": "onnx",
+    "export_saved_model": "saved_model",
+    "export_tflite": "tflite",
+    "export_web": "web",
+}
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -22,7 +22,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
@@ -37,6 +36,7 @@ from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import ends_in_digit_comma
 from albert_tf.training.evaluate import predictions
+from albert_tf_export.options import Gate
 from albert_tf_export.signatures import (
     CLASSIFY,
     IDS,
@@ -84,20 +84,6 @@ Row = Mapping[str, Any]
 
 class ParityError(UserError):
     """An export doesn't run, or its outputs differ from those of Keras."""
-
-
-@dataclass(frozen=True)
-class Gate:
-    """The data that an export is scored on, and how much of its score it may lose.
-
-    Attributes:
-        data: the task and its labelled examples; of a folder, the dev file.
-        max_drop: the most by which the export's score may be below Keras', such as 0.01. The score
-            is the task's first metric.
-    """
-
-    data: LabelledData
-    max_drop: float = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import tempfile
 import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,10 +15,9 @@ from ai_edge_litert import schema_py_generated as schema
 from tensorflow.core.protobuf import fingerprint_pb2
 
 from albert_tf_export.metadata import packed
+from albert_tf_export.options import Quantize
 from albert_tf_export.signatures import Signature
 
-Quantize = Literal["none", "float16", "dynamic"]
-QUANTIZE: Final = get_args(Quantize)
 # Offsets of fields in the tables of a .tflite file (schema.fbs).
 CONDITION, BODY, OPERATORS = 4, 6, 10
 

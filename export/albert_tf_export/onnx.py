@@ -5,18 +5,17 @@ import itertools
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import check_extra
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf_export import check as checks
-from albert_tf_export.check import Gate
 from albert_tf_export.metadata import LABELS, label_lines
-from albert_tf_export.options import check_choice, check_counts, check_options, in_precision
+from albert_tf_export.options import OnnxOptions, check_counts, check_model, in_precision
 from albert_tf_export.signatures import (
     IDS,
     MASKED,
@@ -25,25 +24,19 @@ from albert_tf_export.signatures import (
     ids_signature,
     masked_signature,
 )
-from albert_tf_export.tflite import REPORT, written_with_others
+from albert_tf_export.tflite import REPORT, written_with_companions
 
-Quantize = Literal["none", "dynamic"]
-QUANTIZE: Final = get_args(Quantize)
 OPSET: Final = 18  # the newest that tf2onnx 1.17 writes
 RUNNER: Final = "onnx_runtime.py"
 PACKAGES: Final = ("keras", "tensorflow", "onnx", "onnxruntime", "tf2onnx")
 
 
+@accepts_keywords(OnnxOptions)
 def export_onnx(
     model: PreTrainedModel,
     tokenizer: BaseTokenizer,
     path: str | os.PathLike[str],
-    *,
-    quantize: Quantize = "none",
-    predictions: int | None = None,
-    gate: Gate | None = None,
-    force: bool = False,
-    check: bool = True,
+    options: OnnxOptions,
 ) -> checks.Report:
     """Writes an .onnx file, runs it in a fresh process, and compares its outputs with Keras.
 
@@ -51,18 +44,14 @@ def export_onnx(
     `[batch, choices, length]` for multiple choice, of any size, and returns numbers alone
     (`signatures.py` lists them). The names of classes are in `my-model.labels.txt` beside
     `my-model.onnx`, and in the file's metadata as `labels`, a class a line; the report is in
-    `my-model.export.json`.
+    `my-model.export.json`. With `predictions` it also takes the positions to score,
+    `masked_lm_positions`, int32 `[batch, predictions]`.
 
     Args:
         model: a task's model, with any dtype policy.
         tokenizer: the model's tokenizer, for the comparison.
         path: file to write.
-        quantize: "none" is float32; "dynamic" stores weights in 8 bits and multiplies in 8 bits.
-        predictions: number of positions to score, for models that predict masked pieces: the
-            positions become the input `masked_lm_positions`, int32 `[batch, predictions]`.
         gate: labelled examples that the file is scored on, and how much worse than Keras it may be.
-        force: replace an existing `path`.
-        check: run the export and compare it.
     Returns:
         A `Report`: size, SHA-256, differences from Keras, time, memory and scores.
     Raises:
@@ -71,14 +60,13 @@ def export_onnx(
             file is removed.
         OSError: it can't be written.
     """
-    check_extra("onnx", "export_onnx")
-    check_choice("quantize", quantize, QUANTIZE)
+    gate, predictions = options.gate, options.predictions
     max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    pairs = check_options(model, tokenizer, max_length, "loop", None)
+    pairs = check_model(model, tokenizer, max_length, None)
     check_counts(model, None, predictions)
     labels = classes(model)
     lines = label_lines(labels)
-    with written_with_others(Path(path), force, bool(labels)) as (file, others):
+    with written_with_companions(Path(path), options.force, bool(labels)) as (file, companions):
         model = in_precision(model, "float32")
         signature = (
             masked_signature(model, unroll="last", predictions=predictions)
@@ -86,26 +74,28 @@ def export_onnx(
             else ids_signature(model, unroll="last", strings=False)
         )
         axes = ("batch", "choices", "length") if model.task.has_choices else ("batch", "length")
-        convert(signature, axes, quantize, {"labels": lines} if labels else {}, file)
+        convert(signature, axes, options.quantize, {"labels": lines} if labels else {}, file)
         if labels:
-            others[LABELS].write_text(lines, encoding="utf-8")
+            companions[LABELS].write_text(lines, encoding="utf-8")
         differences: Mapping[str, checks.Difference] = {}
-        if check:
+        if options.check:
             name = MASKED if predictions else IDS
             case = checks.sample(model, tokenizer, max_length, pairs, predictions=predictions or 1)[
                 name
             ]
-            differences = checks.compare(RUNNER, file, {name: checks.numeric(case)}, quantize)
+            differences = checks.compare(
+                RUNNER, file, {name: checks.numeric(case)}, options.quantize
+            )
         scores = checks.scored(gate, model, tokenizer, RUNNER, file, max_length) if gate else None
         report = checks.report(Path(path), file, differences, scores)
-        report.write(others[REPORT], PACKAGES)
+        report.write(companions[REPORT], PACKAGES)
         return report
 
 
 def convert(
     signature: Signature,
     axes: tuple[str, ...],
-    quantize: Quantize,
+    quantize: str,
     metadata: Mapping[str, str],
     path: Path,
 ) -> None:

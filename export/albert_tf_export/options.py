@@ -1,34 +1,221 @@
-"""Checks the arguments of both exports, and converts models to another precision."""
+"""The options of each format, declared once for its function and its command; what models allow.
+
+Needs no TensorFlow, as the command line demands.
+"""
 
 import logging
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal
 
-import keras
+from albert_tf.data.options import LabelledData
+from albert_tf.errors import UserError, check_extra
+from albert_tf.options import COUNT, Range, check_options, option
 
-from albert_tf.errors import UserError
-from albert_tf.models.base import PreTrainedModel
-from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.tokenizer import check_fit
+if TYPE_CHECKING:
+    from albert_tf.models.base import PreTrainedModel
+    from albert_tf.text.base_tokenizer import BaseTokenizer
 
-Layers = Literal["unrolled", "loop"]
-LAYERS: Final = get_args(Layers)
+Layers = Literal["loop", "unrolled"]
+Pooling = Literal["mean", "cls", "pooler"]
 Precision = Literal["float32", "bfloat16"]
-PRECISIONS: Final = get_args(Precision)
+Quantize = Literal["none", "float16", "dynamic"]
 # As Linux names them: two of x86-64, one of ARM.
 BFLOAT16_FEATURES: Final = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 CPU_INFO: Final = Path("/proc/cpuinfo")
 logger = logging.getLogger(__name__)
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Refuses a value that isn't among the choices."""
-    if value not in choices:
-        raise UserError(f"{name} must be one of {', '.join(choices)}. Received: {value!r}.")
+@dataclass(frozen=True)
+class Gate:
+    """The data that an export is scored on, and how much of its score it may lose.
+
+    Attributes:
+        data: the task and its labelled examples; of a folder, the dev file.
+        max_drop: the most by which the export's score may be below Keras', such as 0.01. The score
+            is the task's first metric.
+    """
+
+    data: LabelledData
+    max_drop: float = 0.01
 
 
-def refuse_left(tokenizer: BaseTokenizer, what: str) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """The options of every export."""
+
+    force: bool = option(False, help="replace an existing output")
+    check: bool = option(
+        True, help="compare the export with Keras, in a fresh process (--no-check: skip)"
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(ExportOptions):
+    """The options of exports with a signature for strings."""
+
+    max_length: int | None = option(
+        None,
+        help="number of tokens that a text is truncated to; default: the most that the tokenizer "
+        "and the model allow",
+        range=COUNT,
+    )
+    pairs: bool | None = option(
+        None, help="take strings in pairs; questions and choices always come in pairs"
+    )
+    ids_only: bool = option(
+        False, help="leave the signature `text` out, which needs tensorflow-text's operators"
+    )
+    layers: Layers = option(
+        "loop", help="form of the shared layers: a loop of the graph, or one after the other"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedModelOptions(TextOptions):
+    """The options of `export_saved_model`."""
+
+    max_bytes: int | None = option(
+        None,
+        help="number of bytes of a text that `text` reads, a limit against huge ones; at least 16 "
+        "for each token of max_length; default: all",
+        range=Range(minimum=1024),
+    )
+    max_batch: int | None = option(
+        None, help="number of examples that a request may have; default: any", range=COUNT
+    )
+    warmup: Path | None = option(
+        None,
+        help="file of sample requests, one a line, which TensorFlow Serving answers before it uses "
+        "the model; needs albert_tf[serving]",
+    )
+    top_k: int | None = option(
+        None, help="number of tokens that `text` returns for a mask; default: 5", range=COUNT
+    )
+    pooling: Pooling | None = option(
+        None,
+        help="vector that `text` returns for a text, from an encoder; default: the states of all "
+        "tokens",
+    )
+    normalize: bool = option(False, help="scale these vectors to unit length (L2)")
+    quantize: Quantize | None = option(
+        None,
+        help="write a model.tflite for TensorFlow Serving too, with its weights stored as float32 "
+        "(none), as float16, or in 8 bits (dynamic)",
+    )
+    precision: Precision = option("float32", help="dtype of the weights and of the computation")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.normalize and self.pooling is None:
+            raise UserError(
+                "normalize needs a pooling. Received: none. Add pooling='mean' or 'cls' "
+                "(--pooling)."
+            )
+        if self.warmup is not None:
+            if self.ids_only:
+                raise UserError("warmup must be left out with ids_only. Received: both.")
+            check_extra("serving", "warmup")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TFLiteOptions(TextOptions):
+    """The options of `export_tflite`."""
+
+    fixed: bool = option(
+        False, help="pad to max_length, for hosts that can't change the length of their input"
+    )
+    lengths: tuple[int, ...] = option(
+        (),
+        help="signatures ids_16, ids_64, … for 16,64, which share the weights, for the same hosts",
+        range=COUNT,
+    )
+    batch: int | None = option(
+        1,
+        help="number of examples in a call, or dynamic (in Python None) for any",
+        range=COUNT,
+        none="dynamic",
+    )
+    quantize: Quantize = option(
+        "none",
+        help="storage of the weights: float32 (none), float16, or 8 bits, which also multiplies in "
+        "8 bits (dynamic)",
+    )
+    host: Literal["mediapipe"] | None = option(
+        None,
+        help="form that a host demands: mediapipe, for its TextClassifier",
+        original=("for",),
+    )
+    choices: int | None = option(
+        None, help="number of texts that multiple choice chooses from; default: 4", range=COUNT
+    )
+    predictions: int | None = option(
+        None,
+        help="number of positions to score, for masked-LM models; they become an input",
+        range=COUNT,
+    )
+    gate: Gate | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [f"max_length={self.max_length!r}"] if self.max_length else []
+        given += ["fixed=True"] * self.fixed
+        if self.lengths and given:
+            raise UserError(
+                "lengths must be the only choice of length. Received: "
+                f"lengths={self.lengths} and {', '.join(given)}. Texts are truncated to the "
+                "largest of lengths."
+            )
+        if len(set(self.lengths)) < len(self.lengths):
+            raise UserError(
+                f"lengths must be different whole numbers. Received: {list(self.lengths)}."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnnxOptions(ExportOptions):
+    """The options of `export_onnx`."""
+
+    quantize: Literal["none", "dynamic"] = option(
+        "none",
+        help="storage of the weights: float32 (none), or 8 bits, which also multiplies in 8 bits "
+        "(dynamic)",
+    )
+    predictions: int | None = option(
+        None,
+        help="number of positions to score, for masked-LM models; they become an input",
+        range=COUNT,
+    )
+    gate: Gate | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_extra("onnx", "export onnx")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebOptions(ExportOptions):
+    """The options of `export_web`."""
+
+    lengths: tuple[int, ...] = option(
+        (),
+        help="numbers of tokens to pad to; default: 16, 64, 128 and 384, or the model's limit",
+        range=COUNT,
+    )
+    pairs: bool = option(False, help="take pairs of texts, on a classifier's page")
+    quantize: Quantize = option(
+        "dynamic", help="storage of the weights: float32 (none), float16, or 8 bits (dynamic)"
+    )
+    node_modules: Path | None = option(
+        None, help="folder with the packages of the page; default: npm installs them"
+    )
+    name: str = "ALBERT"
+
+
+def refuse_left(tokenizer: "BaseTokenizer", what: str) -> None:
     """Refuses a tokenizer that drops the beginnings of texts, where a reader cuts their ends."""
     if tokenizer.truncation_side == "left":
         raise UserError(
@@ -38,19 +225,21 @@ def refuse_left(tokenizer: BaseTokenizer, what: str) -> None:
         )
 
 
-def check_options(
-    model: PreTrainedModel,
-    tokenizer: BaseTokenizer,
+def check_model(
+    model: "PreTrainedModel",
+    tokenizer: "BaseTokenizer",
     max_length: int,
-    layers: str,
     pairs: bool | None,
 ) -> bool:
-    """Refuses options that don't fit together, and every backend of Keras but TensorFlow.
+    """Refuses vocabularies and lengths that don't fit, and every backend but TensorFlow.
 
     Returns:
         Whether the model's texts come in pairs: by its task, otherwise by the caller's choice.
     """
-    check_choice("layers", layers, LAYERS)
+    import keras
+
+    from albert_tf.text.tokenizer import check_fit
+
     if keras.backend.backend() != "tensorflow":
         raise UserError(
             "Exports need Keras on TensorFlow. "
@@ -68,54 +257,23 @@ def check_options(
     return True
 
 
-def check_max_bytes(max_bytes: int | None, max_length: int) -> None:
-    """Refuses a limit that would truncate ordinary texts before `max_length` does."""
-    least = max(1024, 16 * max_length)
-    if max_bytes is not None and (not isinstance(max_bytes, int) or max_bytes < least):
-        raise UserError(
-            f"max_bytes must be a whole number, at least {least} for max_length={max_length}. "
-            f"Received: {max_bytes!r}."
-        )
-
-
-def check_shapes(
-    max_length: int | None, fixed: bool, lengths: Sequence[int], batch: int | None
-) -> None:
-    """Refuses lengths and batches that aren't counts, and two choices of length at once."""
-    given = [f"max_length={max_length!r}"] if max_length else []
-    given += ["fixed=True"] * fixed
-    if lengths and given:
-        raise UserError(
-            f"lengths must be the only choice of length. Received: lengths={tuple(lengths)} and "
-            f"{', '.join(given)}. Texts are truncated to the largest of lengths."
-        )
-    for name, values in (("lengths", lengths), ("batch", () if batch is None else (batch,))):
-        wrong = [each for each in values if not isinstance(each, int) or each < 1]
-        if wrong or len(set(values)) < len(values):
-            raise UserError(
-                f"{name} must be different whole numbers above 0. Received: {list(values)}."
-            )
-
-
-def check_counts(model: PreTrainedModel, choices: int | None, predictions: int | None) -> None:
-    """Refuses counts below 1, and counts that don't apply to the model's task."""
+def check_counts(model: "PreTrainedModel", choices: int | None, predictions: int | None) -> None:
+    """Refuses counts that don't apply to the model's task."""
     for name, count, fits, task in (
         ("choices", choices, model.task.has_choices, "AlbertForMultipleChoice"),
         ("predictions", predictions, model.task.takes_positions, "AlbertForMaskedLM"),
     ):
-        if count is None:
-            continue
-        if not fits:
+        if count is not None and not fits:
             raise UserError(
-                f"{name} must be left out but for models such as {task}. "
+                f"{name} applies only to models such as {task}. "
                 f"Received: {name}={count!r} with {type(model).__name__}."
             )
-        if not isinstance(count, int) or count < 1:
-            raise UserError(f"{name} must be a whole number above 0. Received: {count!r}.")
 
 
-def in_precision(model: PreTrainedModel, precision: Precision) -> PreTrainedModel:
+def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedModel":
     """Returns the model, or a copy of it that stores and computes in the precision."""
+    import keras
+
     policy = model.dtype_policy
     if (policy.compute_dtype, policy.variable_dtype) == (precision, precision):
         return model

@@ -10,22 +10,19 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from albert_tf.errors import UserError, check_extra
+from albert_tf.errors import UserError
 from albert_tf.files import WILDCARDS, written_atomically
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf_export import check as checks
-from albert_tf_export.graphs import QUANTIZE, Quantize, convert_for_serving, write
+from albert_tf_export.graphs import convert_for_serving, write
 from albert_tf_export.options import (
-    PRECISIONS,
-    Layers,
-    Precision,
-    check_choice,
-    check_max_bytes,
-    check_options,
+    SavedModelOptions,
+    check_model,
     in_precision,
     warn_without_bfloat16,
 )
@@ -43,7 +40,7 @@ from albert_tf_export.signatures import (
     padded_ids_signature,
     text_signature,
 )
-from albert_tf_export.words import Pooling, answerer, check_words
+from albert_tf_export.words import answerer, check_words
 
 BATCH: Final = 8  # rows of a batch in the check
 TFLITE: Final = "model.tflite"  # TensorFlow Serving looks for this name
@@ -51,25 +48,12 @@ WARMUP: Final = "assets.extra/tf_serving_warmup_requests"  # TensorFlow Serving'
 MOST_REQUESTS: Final = 1000  # TensorFlow Serving refuses a model with more
 
 
+@accepts_keywords(SavedModelOptions)
 def export_saved_model(
     model: PreTrainedModel,
     tokenizer: BaseTokenizer,
     path: str | os.PathLike[str],
-    *,
-    max_length: int | None = None,
-    pairs: bool | None = None,
-    ids_only: bool = False,
-    layers: Layers = "loop",
-    max_bytes: int | None = None,
-    precision: Precision = "float32",
-    quantize: Quantize | None = None,
-    max_batch: int | None = None,
-    warmup: str | os.PathLike[str] | None = None,
-    top_k: int | None = None,
-    pooling: Pooling | None = None,
-    normalize: bool = False,
-    force: bool = False,
-    check: bool = True,
+    options: SavedModelOptions,
 ) -> checks.Report:
     """Writes a SavedModel, runs it in a fresh process, and compares its outputs with Keras.
 
@@ -81,37 +65,19 @@ def export_saved_model(
         `padded_ids`: takes `input_ids` alone, for servers that pad requests.
         `masked`: takes ids and the positions to score; for models that predict masked pieces.
 
+    Strangers can send huge texts: 10 MB of English take 317 MB of memory, whatever `max_length` is.
+    `max_bytes` and `max_batch` limit that; more examples are an error before they take memory.
+    A loop of the layers is as fast as unrolled ones, and takes less memory. bfloat16 halves the
+    weights, and on processors with products of bfloat16 takes 0.6 of the time; a warning says if
+    this one has none. Outputs stay float32. TensorFlow Serving runs the file of
+    `quantize`, `model.tflite`, with `--prefer_tflite_model`; it takes `input_ids` alone, int32
+    `[B, max_length]`, padded. A request for the warm-up is a text, or JSON with the inputs of
+    `text`.
+
     Args:
         model: a task's model, with any dtype policy.
         tokenizer: the model's tokenizer.
         path: folder to write; TensorFlow Serving expects `NAME/VERSION`, VERSION a number.
-        max_length: number of pieces that a text is truncated to. Default: the most that the
-            tokenizer and the model allow.
-        pairs: the signature `text` takes pairs, `text` and `text_pair`. Default: only for question
-            answering and multiple choice, which always do.
-        ids_only: leave `text` out, for hosts without tensorflow-text's operators: they can't load
-            a SavedModel that contains them.
-        layers: "loop", a loop of the graph, or "unrolled", which is no faster and takes more memory
-            (`benchmarks/memory.py`).
-        max_bytes: number of bytes of a text that `text` reads, for hosts that strangers reach: 10
-            MB of English take 317 MB of memory, whatever `max_length` is. Longer texts are
-            truncated. At least 1,024, and 16 for each piece of `max_length`, so that ordinary
-            texts are truncated by pieces alone. Default: all.
-        precision: "bfloat16" halves the weights, and on processors with products of bfloat16 takes
-            0.6 of the time; a warning says if this one has none. Outputs stay float32.
-        quantize: write `model.tflite` too, as `export_tflite` quantizes it. TensorFlow Serving runs
-            it instead with `--prefer_tflite_model`. It takes `input_ids` alone, int32
-            `[B, max_length]`, padded. Default: no such file.
-        max_batch: number of rows that a request may have, likewise; more are an error before they
-            take memory. Default: any.
-        warmup: file of sample requests for `text`, one a line: a text, or JSON with its inputs.
-            TensorFlow Serving answers them before it uses the model. Needs tensorflow-serving-api.
-        top_k: number of pieces that `text` returns for a mask. Default: 5.
-        pooling: "mean", "cls" or "pooler": `text` returns one vector for a text. For encoders;
-            their default is the state of every piece.
-        normalize: give these vectors the length 1.
-        force: replace an existing `path`.
-        check: run the export and compare it.
     Returns:
         A `Report`: size, SHA-256, and differences from Keras.
     Raises:
@@ -129,17 +95,22 @@ def export_saved_model(
         >>> signature(text=tf.constant(["A [MASK] film."]))["token_str"].shape  # [B, P, K]
         TensorShape([1, 1, 5])
     """
-    if max_length is None:
-        max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    check_choice("precision", precision, PRECISIONS)
-    if quantize is not None:
-        check_choice("quantize", quantize, QUANTIZE)
-    pairs = check_options(model, tokenizer, max_length, layers, pairs)
-    check_max_bytes(max_bytes, max_length)
-    check_words(model, top_k, pooling, normalize)
-    check_limit(max_batch)
-    requests = read_warmup(warmup, model, pairs, ids_only)
-    if precision == "bfloat16":
+    limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    max_length = options.max_length or limit
+    quantize, max_batch = options.quantize, options.max_batch
+    pairs = check_model(model, tokenizer, max_length, options.pairs)
+    least = max(1024, 16 * max_length)  # so that ordinary texts are truncated by tokens alone
+    if options.max_bytes is not None and options.max_bytes < least:
+        raise UserError(
+            f"max_bytes must be at least {least} for max_length={max_length}. "
+            f"Received: {options.max_bytes}."
+        )
+    check_words(model, options.top_k, options.pooling)
+    requests = []
+    if options.warmup is not None:
+        names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)
+        requests = read_requests(options.warmup, names, model.task.has_choices)
+    if options.precision == "bfloat16":
         warn_without_bfloat16()
     if WILDCARDS & set(Path(path).resolve().as_posix()):
         warnings.warn(
@@ -147,11 +118,11 @@ def export_saved_model(
             f"{path}. Rename the folder before you load it.",
             stacklevel=2,
         )
-    with written_atomically(path, force=force, nowait=True) as folder:
-        exact, unrolled = in_precision(model, "float32"), layers == "unrolled"
+    with written_atomically(path, force=options.force, nowait=True) as folder:
+        exact, unrolled = in_precision(model, "float32"), options.layers == "unrolled"
         unroll: Unroll = unrolled or "last"
-        model, in_words, text = in_precision(model, precision), None, None
-        if not ids_only:
+        model, in_words, text = in_precision(model, options.precision), None, None
+        if not options.ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
             in_words = answerer(
                 model,
@@ -159,16 +130,16 @@ def export_saved_model(
                 preprocessor,
                 unroll=unroll,
                 pairs=pairs,
-                top_k=top_k,
-                pooling=pooling,
-                normalize=normalize,
+                top_k=options.top_k,
+                pooling=options.pooling,
+                normalize=options.normalize,
             )
             text = text_signature(
                 model,
                 preprocessor,
                 unroll=unroll,
                 pairs=pairs,
-                max_bytes=max_bytes,
+                max_bytes=options.max_bytes,
                 in_words=in_words,
             )
         signatures = _signatures(model, tokenizer, text, unroll)
@@ -183,7 +154,7 @@ def export_saved_model(
             )
             (folder / TFLITE).write_bytes(convert_for_serving(signature, quantize))
         differences: dict[str, checks.Difference] = {}
-        if check:
+        if options.check:
             if text is not None:
                 checks.check_tokens(tokenizer)
             keras = None if in_words is None else replace(in_words, model=exact, unroll=True)
@@ -192,7 +163,7 @@ def export_saved_model(
             samples = {each.name: cases[each.name] for each in signatures}
             batch = () if max_batch is None else ("--batch", str(min(max_batch, BATCH)))
             differences = checks.compare(
-                "saved_model.py", folder, samples, precision, options=batch
+                "saved_model.py", folder, samples, options.precision, options=batch
             )
             if quantize is not None:
                 samples = {PADDED_IDS: checks.numeric(cases[PADDED_IDS])}
@@ -261,26 +232,6 @@ def limited(signature: Signature, max_batch: int) -> Signature:
             return signature.function(*map(tf.identity, values))
 
     return replace(signature, function=function)
-
-
-def check_limit(max_batch: int | None) -> None:
-    """Refuses a limit that no request meets."""
-    if max_batch is not None and max_batch < 1:
-        raise UserError(f"max_batch must be 1 or more. Received: {max_batch}.")
-
-
-def read_warmup(
-    path: str | os.PathLike[str] | None, model: PreTrainedModel, pairs: bool, ids_only: bool
-) -> list[dict[str, Any]]:
-    """Returns the sample requests in a file for the signature `text`; none without a file."""
-    if path is None:
-        return []
-    if ids_only:
-        raise UserError("warmup must be left out with ids_only. Received: both.")
-    check_extra("serving", "warmup")
-    return read_requests(
-        Path(path), (TEXT, TEXT_PAIR) if pairs else (TEXT,), model.task.has_choices
-    )
 
 
 def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[str, Any]]:

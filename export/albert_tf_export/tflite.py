@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final
 
 import tensorflow as tf
 
@@ -14,19 +14,17 @@ from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf_export import check as checks
-from albert_tf_export.check import Gate
-from albert_tf_export.graphs import QUANTIZE, Quantize, convert
+from albert_tf_export.graphs import convert
 from albert_tf_export.metadata import LABELS, label_lines, with_metadata
 from albert_tf_export.options import (
-    Layers,
-    check_choice,
+    TFLiteOptions,
     check_counts,
-    check_options,
-    check_shapes,
+    check_model,
     in_precision,
     refuse_left,
 )
@@ -42,7 +40,6 @@ from albert_tf_export.signatures import (
     text_signature,
 )
 
-Host = Literal["mediapipe"]
 REPORT: Final = "export.json"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
 # MediaPipe's name of each input in the metadata (bert_preprocessor_calculator.cc), and its output.
@@ -50,25 +47,12 @@ NAMES: Final = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": 
 OUTPUT: Final = "probabilities"
 
 
+@accepts_keywords(TFLiteOptions)
 def export_tflite(
     model: PreTrainedModel,
     tokenizer: BaseTokenizer,
     path: str | os.PathLike[str],
-    *,
-    max_length: int | None = None,
-    fixed: bool = False,
-    lengths: Sequence[int] = (),
-    batch: int | None = 1,
-    pairs: bool | None = None,
-    quantize: Quantize = "none",
-    layers: Layers = "loop",
-    ids_only: bool = False,
-    host: Host | None = None,
-    choices: int | None = None,
-    predictions: int | None = None,
-    gate: Gate | None = None,
-    force: bool = False,
-    check: bool = True,
+    options: TFLiteOptions,
 ) -> checks.Report:
     """Writes a .tflite file, runs it in fresh processes, and compares its outputs with Keras.
 
@@ -76,6 +60,10 @@ def export_tflite(
         `ids`: takes any number of ids, and returns numbers. Every interpreter runs it.
         `ids_16`, …: replace `ids` where `lengths` are given; each takes that many ids, padded.
         `text`: takes strings. The interpreter needs tensorflow-text's operators.
+
+    Unrolled layers take several times the memory of a loop. For `host="mediapipe"` the file has one
+    signature `ids`, unrolled, that returns `probabilities` alone, and the vocabulary in its
+    metadata. With `predictions` the signature `masked` replaces `ids`: the positions are an input.
 
     The names of classes are in the file's metadata (`unzip -p my-model.tflite labels.txt`), and
     beside it in `my-model.labels.txt` for `my-model.tflite`; the report is in
@@ -85,25 +73,7 @@ def export_tflite(
         model: a task's model, with any dtype policy.
         tokenizer: the model's tokenizer.
         path: file to write.
-        max_length: number of pieces that a text is truncated to. Default: the largest of `lengths`,
-            otherwise the most that the tokenizer and the model allow.
-        fixed: every row is padded to `max_length`, for hosts that can't change the length.
-        lengths: a signature for each, for the same hosts; they share the weights.
-        batch: number of rows in a call; None for any number.
-        pairs: the signature `text` takes pairs, `text` and `text_pair`. Default: only for question
-            answering and multiple choice, which always do.
-        quantize: "none" is float32; "float16" stores weights in half precision; "dynamic" stores
-            them in 8 bits and multiplies in 8 bits.
-        layers: "loop", a loop of the graph, or "unrolled", which takes several times the memory.
-        ids_only: leave `text` out, for hosts that only load files with one signature.
-        host: "mediapipe" writes the form that MediaPipe's TextClassifier runs: one signature `ids`
-            that returns `probabilities` alone, unrolled, with the vocabulary in the metadata.
-        choices: number of texts that multiple choice chooses from. Default: 4.
-        predictions: number of positions to score, for models that predict masked pieces: the
-            signature `masked`, with that many positions as an input, replaces `ids`.
         gate: labelled examples that the file is scored on, and how much worse than Keras it may be.
-        force: replace an existing `path`.
-        check: run the export and compare it.
     Returns:
         A `Report`: size, SHA-256, differences from Keras, time, memory and scores.
     Raises:
@@ -122,26 +92,24 @@ def export_tflite(
         >>> report.path.name
         'small.tflite'
     """
-    check_choice("quantize", quantize, QUANTIZE)
-    check_shapes(max_length, fixed, lengths, batch)
-    if host:
-        check_choice("host", host, get_args(Host))
-        check_mediapipe(model, tokenizer, lengths, batch, pairs, gate is not None)
-        layers, ids_only = "unrolled", True
-    if max_length is None:
-        limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-        max_length = max(lengths, default=limit)
-    pairs = check_options(model, tokenizer, max_length, layers, pairs)
+    gate, lengths, predictions = options.gate, options.lengths, options.predictions
+    unroll, ids_only = options.layers == "unrolled", options.ids_only
+    if options.host:
+        check_mediapipe(model, tokenizer, options)
+        unroll, ids_only = True, True
+    limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    max_length = options.max_length or max(lengths, default=limit)
+    pairs = check_model(model, tokenizer, max_length, options.pairs)
     check_fit(tokenizer, model.config, min(lengths, default=max_length))
-    check_counts(model, choices, predictions)
+    check_counts(model, options.choices, predictions)
     labels = classes(model)
     lines = label_lines(labels)
-    with written_with_others(Path(path), force, bool(labels)) as (file, others):
+    with written_with_companions(Path(path), options.force, bool(labels)) as (file, companions):
         model = in_precision(model, "float32")
-        unroll, choices = layers == "unrolled", choices or DEFAULT_CHOICES
+        choices = options.choices or DEFAULT_CHOICES
         name = MASKED if predictions else IDS
         shapes: dict[str, int | None] = {f"{name}_{length}": length for length in lengths}
-        shapes = shapes or {name: max_length if fixed else None}
+        shapes = shapes or {name: max_length if options.fixed else None}
         make = (
             partial(masked_signature, predictions=predictions)
             if predictions
@@ -149,26 +117,35 @@ def export_tflite(
         )
         # Hosts that don't know signatures run the graph of the first name in the alphabet.
         signatures = [
-            make(model, unroll=unroll, name=key, batch=batch, length=length)
+            make(model, unroll=unroll, name=key, batch=options.batch, length=length)
             for key, length in shapes.items()
         ]
-        if host:
+        if options.host:
             signatures = [for_mediapipe(each, max_length) for each in signatures]
         if not ids_only:
             preprocessor = AlbertPreprocessor(
-                tokenizer, max_length, "max_length" if fixed or lengths else "longest"
+                tokenizer, max_length, "max_length" if options.fixed or lengths else "longest"
             )
             text = text_signature(
-                model, preprocessor, unroll=unroll, pairs=pairs, batch=batch, choices=choices
+                model,
+                preprocessor,
+                unroll=unroll,
+                pairs=pairs,
+                batch=options.batch,
+                choices=choices,
             )
             signatures.append(text)
-        content = convert(signatures, quantize)
-        metadata = (type(model).__name__, labels, *((tokenizer.model_bytes, NAMES) if host else ()))
+        content = convert(signatures, options.quantize)
+        metadata = (
+            type(model).__name__,
+            labels,
+            *((tokenizer.model_bytes, NAMES) if options.host else ()),
+        )
         file.write_bytes(with_metadata(content, *metadata))
         if labels:
-            others[LABELS].write_text(lines, encoding="utf-8")
+            companions[LABELS].write_text(lines, encoding="utf-8")
         differences: Mapping[str, checks.Difference] = {}
-        if check:
+        if options.check:
             if not ids_only:
                 checks.check_tokens(tokenizer)
             cases = {
@@ -176,7 +153,9 @@ def export_tflite(
                 for length in {max_length, *lengths}
             }
             samples = {
-                key: checks.numeric(cases[length or max_length][name], (OUTPUT,) if host else ())
+                key: checks.numeric(
+                    cases[length or max_length][name], (OUTPUT,) if options.host else ()
+                )
                 for key, length in shapes.items()
             }
             if not ids_only:
@@ -186,12 +165,12 @@ def export_tflite(
             is_right = tokenizer.truncation_side == "right"
             has_runner = is_right and isinstance(tokenizer, AlbertTokenizer)
             vocabulary = tokenizer.model_bytes if has_runner else None
-            differences = checks.compare("tflite.py", file, samples, quantize, vocabulary)
+            differences = checks.compare("tflite.py", file, samples, options.quantize, vocabulary)
         scores = (
             checks.scored(gate, model, tokenizer, "tflite.py", file, max_length) if gate else None
         )
         report = checks.report(Path(path), file, differences, scores)
-        report.write(others[REPORT])
+        report.write(companions[REPORT])
         return report
 
 
@@ -201,7 +180,7 @@ def beside(path: Path, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def written_with_others(
+def written_with_companions(
     path: Path, force: bool, has_labels: bool
 ) -> Iterator[tuple[Path, dict[str, Path]]]:
     """Yields temporary paths of the file, and of those beside it, which get their names first."""
@@ -224,10 +203,7 @@ def written_with_others(
 def check_mediapipe(
     model: PreTrainedModel,
     tokenizer: BaseTokenizer,
-    lengths: Sequence[int],
-    batch: int | None,
-    pairs: bool | None,
-    gated: bool,
+    options: TFLiteOptions,
 ) -> None:
     """Refuses models and options that MediaPipe's TextClassifier can't have.
 
@@ -247,7 +223,12 @@ def check_mediapipe(
             f"MediaPipe does before it. Received: {tokenizer!r}."
         )
     refuse_left(tokenizer, "MediaPipe")
-    given = {"lengths": lengths, "batch": batch != 1, "pairs": pairs, "gate": gated}
+    given = {
+        "lengths": options.lengths,
+        "batch": options.batch != 1,
+        "pairs": options.pairs,
+        "gate": options.gate,
+    }
     wrong = [name for name, value in given.items() if value]
     if wrong:
         raise UserError(

@@ -8,7 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, NamedTuple
 
 import tensorflow as tf
 
@@ -31,11 +31,9 @@ from albert_tf.text.encoding import special_count
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import UNASSIGNED, USER_DEFINED_PIECES
-from albert_tf_export.options import check_choice, refuse_left
+from albert_tf_export.options import Pooling, refuse_left
 from albert_tf_export.signatures import POSITIONS, Tensors, task_outputs
 
-Pooling = Literal["mean", "cls", "pooler"]
-POOLINGS: Final = get_args(Pooling)
 TOP_K: Final = 5
 # Models whose answers have no places in a text.
 _OF_WHOLE_ROWS: Final = (AlbertModel, AlbertForSequenceClassification, AlbertForMultipleChoice)
@@ -109,25 +107,22 @@ def answerer(
     return InWords(model, tokenizer, preprocessor, unroll, top_k or TOP_K, pooling, normalize)
 
 
-def check_words(
-    model: PreTrainedModel, top_k: int | None, pooling: str | None, normalize: bool
-) -> None:
+def check_words(model: PreTrainedModel, top_k: int | None, pooling: Pooling | None) -> None:
     """Refuses options of other tasks."""
     if top_k is not None and not model.task.takes_positions:
         raise UserError(
-            "top_k must be left out but for models of masked words. "
+            "top_k applies only to masked-LM models. "
             f"Received: top_k={top_k!r} with {type(model).__name__}."
         )
     if top_k is not None and not 1 <= top_k <= model.config.vocab_size:
         raise UserError(
-            f"top_k must lie between 1 and {model.config.vocab_size}, the size of the vocabulary. "
+            f"top_k must be between 1 and {model.config.vocab_size}, the size of the vocabulary. "
             f"Received: {top_k!r}."
         )
     if pooling is not None:
-        check_choice("pooling", pooling, POOLINGS)
         if not isinstance(model, AlbertModel):
             raise UserError(
-                "pooling must be left out but for an encoder. Received: "
+                "pooling applies only to encoders. Received: "
                 f"pooling={pooling!r} with {type(model).__name__}. Export its encoder, with "
                 "model.albert (--task encoder)."
             )
@@ -136,8 +131,6 @@ def check_words(
                 "pooling='pooler' needs a checkpoint with a pooler. Received: one without. "
                 "Use pooling='mean' or 'cls'."
             )
-    if normalize and pooling is None:
-        raise UserError("normalize needs a pooling. Received: none. Add pooling='mean' or 'cls'.")
 
 
 @functools.singledispatch

@@ -1,5 +1,6 @@
 import functools
 import json
+import re
 import shutil
 import sys
 
@@ -7,10 +8,11 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
+from albert_tf import cli
 from albert_tf.commands import export
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
 from albert_tf.models import CLASSES
+from albert_tf.options import declared
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 
@@ -116,7 +118,10 @@ def test_a_limit_on_the_bytes_of_a_text(run, folder, tmp_path):
         (("saved-model", "--name", "a/b"), "name must be letters, digits, dots, dashes and"),
         (("saved-model", "--name", "a", "--force"), "force must be left out with name"),
         (("saved-model", "--warmup", "none"), "warmup must be a file of requests. Received: none"),
-        (("tflite", "--max-bytes", 1024), "goes with saved-model. Received: export tflite --max"),
+        (
+            ("tflite", "--max-bytes", 1024),
+            "--max-bytes goes with saved-model. Received: albert",
+        ),
         (
             ("saved-model", "--max-bytes", 1024, "--max-length", 128),
             "at least 2048 for max_length=128. Received: 1024.",
@@ -135,8 +140,8 @@ def exported(monkeypatch):
     """Returns the options that the command gives to the exporter, which is not run."""
     given = {}
 
-    def export_tflite(model, tokenizer, path, **options):
-        given.update(options)
+    def export_tflite(model, tokenizer, path, options):
+        given.update(vars(options))
         return "a report"
 
     monkeypatch.setattr("albert_tf_export.export_tflite", export_tflite)
@@ -153,16 +158,17 @@ def test_shapes(run, folder, tmp_path, exported):
 
 def test_onnx(run, folder, tmp_path, monkeypatch):
     given = {}
-    monkeypatch.setattr("albert_tf.commands.export.check_extra", lambda *_: None)
+    monkeypatch.setattr("albert_tf_export.options.check_extra", lambda *_: None)
     monkeypatch.setattr(
-        "albert_tf_export.export_onnx", lambda *_, **options: given.update(options) or "a report"
+        "albert_tf_export.export_onnx", lambda *given_: given.update(vars(given_[-1])) or "a report"
     )
     arguments = ("onnx", "--model", folder("masked-lm"), "--output", tmp_path / "a.onnx")
     assert run(*arguments, "--quantize", "dynamic", "--predictions", 3)[:2] == (0, "a report\n")
-    assert given == {"quantize": "dynamic", "predictions": 3, "check": True, "force": False}
+    expected = {"quantize": "dynamic", "predictions": 3, "gate": None}
+    assert given == {**expected, "check": True, "force": False}
     status, _, errors = run(*arguments, "--fixed")
     assert (status, errors.count("\n")) == (2, 1)
-    assert "--fixed goes with tflite. Received: export onnx --fixed" in errors
+    assert "--fixed goes with tflite. Received: albert-tf export onnx --fixed" in errors
 
 
 @pytest.mark.parametrize(
@@ -205,9 +211,9 @@ def test_data_to_score_on(run, folder, tmp_path, exported):
     [
         (
             ("saved-model", "--lengths", 16),
-            "--lengths goes with tflite and web. Received: export saved",
+            "--lengths goes with tflite and web. Received: albert-tf export saved",
         ),
-        (("saved-model", "--eval-data", "d"), "--eval-data goes with tflite"),
+        (("saved-model", "--eval-data", "d"), "--eval-data goes with tflite and onnx"),
         (("tflite", "--max-drop", 0.1), "max_drop goes with eval_data. Received: 0.1. Give both."),
         (("tflite", "--batch", "some"), "batch must be a whole number or dynamic. Received: 'some"),
         (("tflite", "--lengths", "16,a"), "lengths must be a whole number. Received: 'a'"),
@@ -220,26 +226,48 @@ def test_options_that_are_refused(run, tmp_path, arguments, message):
     assert message in errors
 
 
-VALUES = {
-    **dict.fromkeys(("max_length", "top_k", "choices", "predictions"), (7,)),
-    **dict.fromkeys(("fixed", "ids_only", "pairs", "normalize"), (True, False)),
-    **{"max_bytes": (2048,), "max_batch": (3,), "lengths": ((16,),), "batch": ("1", "dynamic")},
-    **{"name": ("a",), "warmup": ("w.txt",), "eval_data": ("d",), "node_modules": ("n",)},
-    **{"pooling": ("cls",), "layers": ("loop",), "quantize": ("none",), "precision": ("float32",)},
-    **{"host": ("mediapipe",), "eval_task": ("sst2",), "max_drop": (0, 0.5)},
+FLAGS = {
+    form: {each.name: each for each in declared(options).values() if each.name != "format"}
+    for form, options in export.OPTIONS.items()
 }
 
 
-@pytest.mark.parametrize("name", export.FORMATS)
-def test_an_option_that_a_format_lacks(name):
-    """Also where its value is false or 0."""
-    formats = {"saved-model", "tflite", "onnx", "web"} - set(export.FORMATS[name])
-    assert formats or name == "quantize"
-    for kind in formats:
-        for value in VALUES[name]:
-            given = f"--{'no-' * (value is False)}{name.replace('_', '-')}"
-            with pytest.raises(UserError, match=f"{given} goes with .*Received: export {kind} --"):
-                export.OPTIONS(format=kind, model="small", output="out", **{name: value})
+@pytest.mark.parametrize("form", FLAGS)
+def test_the_help_has_the_flags_of_the_format(form, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["export", form, "--help"])
+    shown = re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(shown) == sorted([*(name.replace("_", "-") for name in FLAGS[form]), "config"])
+
+
+@pytest.mark.parametrize("form", FLAGS)
+def test_a_flag_of_another_format(run, form):
+    """Is refused in one line, in all its spellings, also where its value is false."""
+    others = {name: each for flags in FLAGS.values() for name, each in flags.items()}
+    foreign = [each for name, each in others.items() if name not in FLAGS[form]]
+    assert len(foreign) > 6
+    for each in foreign:
+        spelled = each.name.replace("_", "-")
+        lines = [(f"--{spelled}", "7"), (f"--{each.name}=7",), (f"--no-{spelled}",)]
+        for flag, *value in lines if each.kind is bool else lines[:2]:
+            status, _, errors = run(form, "--model", "small", "--output", "out", flag, *value)
+            assert (status, errors.count("\n")) == (2, 1)
+            formats = " and ".join(form for form, flags in FLAGS.items() if each.name in flags)
+            assert f"{flag.split('=')[0]} goes with {formats}. Received: albert-tf" in errors
+
+
+def test_a_saved_models_options_are_read_again(run, folder, tmp_path):
+    """`options.yaml` names its format, as the command line does."""
+    (tmp_path / "options.yaml").write_text("format: saved-model\nids_only: true\ncheck: false\n")
+    arguments = ("--config", tmp_path / "options.yaml", "--model", folder("encoder"))
+    assert run("saved-model", *arguments, "--output", tmp_path / "1")[0] == 0
+    assert list(tf.saved_model.load(tmp_path / "1").signatures) == [
+        "serving_default",
+        "ids",
+        "padded_ids",
+    ]
+    saved = (tmp_path / "1" / "options.yaml").read_text()
+    assert "format: saved-model" in saved and "ids_only: true" in saved
 
 
 @pytest.mark.parametrize("name", ["saved-model", "tflite"])

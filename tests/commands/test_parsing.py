@@ -140,7 +140,7 @@ def test_copies_of_copies_are_not_written_out(parse, tmp_path, name):
         parse("--config", tmp_path / "cake.yaml")
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", [name for name in cli.COMMANDS if name != "export"])
 def test_the_help_of_every_command_shows_each_option_once(name, capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.main([name, "--help"])

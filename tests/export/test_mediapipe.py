@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from albert_tf_export import Gate, export_tflite
+from albert_tf_export.options import TFLiteOptions
 from albert_tf_export.tflite import check_mediapipe
 
 from albert_tf.cli import main
@@ -103,7 +104,7 @@ def test_mediapipe_answers_as_keras(options, exported, script, classifier, token
         ("several-labels", {"pairs": True}, "one text at a time.* Received: pairs. Leave it out"),
         ("several-labels", {"lengths": (8,), "batch": 2}, "Received: lengths, batch. Leave them"),
         ("several-labels", {"gate": Gate("data")}, "probabilities alone. Received: gate"),
-        ("several-labels", {"host": "tasks"}, "host must be one of mediapipe. Received: 'tasks'"),
+        ("several-labels", {"host": "tasks"}, "host must be mediapipe. Received: 'tasks'"),
     ],
 )
 def test_refuses(task, options, message, make_model, tokenizer, tmp_path):
@@ -117,10 +118,12 @@ def test_refuses_a_vocabulary_with_capitals(classifier, tiny_vocabulary):
     cased = AlbertTokenizer(tiny_vocabulary)
     vars(cased)["do_lower_case"] = False  # an assignment is refused
     with pytest.raises(UserError, match="lower-case its texts.*do_lower_case=False"):
-        check_mediapipe(classifier, cased, (), 1, None, False)
+        check_mediapipe(classifier, cased, TFLiteOptions(host="mediapipe"))
 
 
 def test_the_flag_goes_with_tflite(capsys):
     command = ["export", "saved-model", "--model", "small", "--output", "a", "--for", "mediapipe"]
     assert main(command) == 2
-    assert "--host goes with tflite. Received: export saved-model" in capsys.readouterr().err
+    assert (
+        "--for goes with tflite. Received: albert-tf export saved-model" in capsys.readouterr().err
+    )

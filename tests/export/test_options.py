@@ -1,5 +1,10 @@
+import inspect
+import subprocess
+import sys
+
 import pytest
 from albert_tf_export import export_saved_model, export_tflite
+from albert_tf_export.options import TFLiteOptions
 
 from albert_tf.errors import UserError
 
@@ -8,7 +13,7 @@ from albert_tf.errors import UserError
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layers": "while"}, "layers must be one of unrolled, loop. Received: 'while'"),
+        ({"layers": "while"}, "layers must be loop or unrolled. Received: 'while'"),
         ({"max_length": 41}, "Received: max_length=41, max_position_embeddings=40"),
         ({"max_length": 2}, "at least 3, .* Received: max_length=2"),
     ],
@@ -20,7 +25,7 @@ def test_bad_options(export, options, message, classifier, tokenizer, tmp_path):
 
 
 def test_unknown_precision(classifier, tokenizer, tmp_path):
-    with pytest.raises(UserError, match="none, float16, dynamic. Received: 'int4'"):
+    with pytest.raises(UserError, match="none, float16 or dynamic. Received: 'int4'"):
         export_tflite(classifier, tokenizer, tmp_path / "a", quantize="int4")
 
 
@@ -42,13 +47,54 @@ def test_tasks_of_pairs(export, task, make_model, tokenizer, tmp_path):
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("masked-lm", {"choices": 3}, "AlbertForMultipleChoice. Received: choices=3 with Albert"),
-        ("multiple-choice", {"choices": 0}, "choices must be .* above 0. Received: 0"),
+        (
+            "masked-lm",
+            {"choices": 3},
+            "only to models such as AlbertForMultipleChoice. .* choices=3",
+        ),
+        ("multiple-choice", {"choices": 0}, "choices must be 1 or more. Received: 0"),
         ("encoder", {"predictions": 2}, "Received: predictions=2 with AlbertModel"),
-        ("masked-lm", {"predictions": 1.5}, "predictions must be .* Received: 1.5"),
+        ("masked-lm", {"predictions": 1.5}, "predictions must be a whole number. Received: 1.5"),
     ],
 )
 def test_counts(task, options, message, make_model, tokenizer, tmp_path):
     with pytest.raises(UserError, match=message):
         export_tflite(make_model(task), tokenizer, tmp_path / "a", **options)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pooling": "max"}, "pooling must be mean, cls or pooler. Received: 'max'"),
+        ({"normalize": True}, "normalize needs a pooling. Received: none. Add pooling='mean'"),
+        ({"max_batch": 0}, "max_batch must be 1 or more. Received: 0"),
+        ({"max_bytes": 2**10, "max_length": 65}, "at least 1040 for max_length=65. Received: 1024"),
+        ({"warmup": "requests", "ids_only": True}, "warmup must be left out with ids_only"),
+    ],
+)
+def test_options_of_saved_models(options, message, make_classifier, tokenizer, tmp_path):
+    model = make_classifier(max_position_embeddings=128)
+    with pytest.raises(UserError, match=message):
+        export_saved_model(model, tokenizer, tmp_path / "a", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_function_takes_options_or_their_values(classifier, tokenizer, tmp_path):
+    """Also the model, the tokenizer and the path by name; an unknown name is refused."""
+    options = TFLiteOptions(ids_only=True, check=False)
+    names = {"model": classifier, "tokenizer": tokenizer}
+    one = export_tflite(classifier, tokenizer, tmp_path / "one", options)
+    other = export_tflite(path=tmp_path / "other", ids_only=True, check=False, **names)
+    assert one.path.read_bytes() == other.path.read_bytes()
+    assert list(inspect.signature(export_tflite).parameters)[:3] == [*names, "path"]
+    assert inspect.signature(export_tflite).parameters["batch"].default == 1
+    with pytest.raises(TypeError, match="salt"):
+        export_tflite(classifier, tokenizer, tmp_path / "a", salt=1)
+
+
+def test_options_need_no_tensorflow():
+    code = (
+        "import sys, albert_tf_export.options; assert not {'keras', 'tensorflow'} & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

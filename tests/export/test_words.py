@@ -145,15 +145,13 @@ def test_embeddings(pooling, answer, long_tokenizer):
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("encoder", {"top_k": 3}, "top_k must be left out but for models of masked words"),
-        ("masked-lm", {"top_k": 0}, "top_k must lie between 1 and 124"),
-        ("masked-lm", {"pooling": "mean"}, "left out but for an encoder. Received: pooling='mean'"),
-        ("encoder", {"pooling": "max"}, "one of mean, cls, pooler. Received: 'max'"),
-        ("encoder", {"normalize": True}, "normalize needs a pooling"),
+        ("encoder", {"top_k": 3}, "top_k applies only to masked-LM models"),
+        ("masked-lm", {"top_k": 0}, "top_k must be between 1 and 124"),
+        ("masked-lm", {"pooling": "mean"}, "applies only to encoders. Received: pooling='mean'"),
     ],
 )
 def test_options(task, options, message, make_model):
-    given = {"top_k": None, "pooling": None, "normalize": False, **options}
+    given = {"top_k": None, "pooling": None, **options}
     with pytest.raises(UserError, match=message):
         check_words(make_model(task), **given)
 

@@ -34,8 +34,20 @@ NUMBERS = ["-1", "0", "1", "1.5", "nan", "-inf", "1e400", "9" * 30, "9" * 5000, 
 PATHS = ["", ".", "none", "folder", "corpus.txt", "utf-16.txt", "binary", "cut.gz", "data.csv"]
 PATHS += ["/dev/null", "corpus.txt/x", "*", "[", "~", "~nobody/x", "../../x", "-", "no-such://x"]
 WORDS = ["true", "small", "tiny", "os:system", "a" * 3000, "a\nb", "\x1b[31m", "\u202e", "\udce9"]
+
+
+def forms(command):
+    """Returns the dataclasses of a command's options, one for each of its forms."""
+    return command.OPTIONS.values() if isinstance(command.OPTIONS, dict) else [command.OPTIONS]
+
+
 FLAGS = sorted(
-    {f"--{name}" for each in cli.COMMANDS.values() for name in declared(each.OPTIONS)}
+    {
+        f"--{name}"
+        for each in cli.COMMANDS.values()
+        for form in forms(each)
+        for name in declared(form)
+    }
     | {"--config", "--no-check", "--nothing", "-x"}
 )
 ARGUMENTS = st.sampled_from([*NUMBERS, *PATHS, *WORDS, *FLAGS, *cli.COMMANDS])

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +16,13 @@ from albert_tf.errors import UserError
 from albert_tf.files import check_free, write_json, written_atomically
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.options import accepts_keywords
 from albert_tf.tasks import TASKS
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 from albert_tf_export.check import Report
-from albert_tf_export.graphs import Quantize
-from albert_tf_export.options import refuse_left
+from albert_tf_export.options import WebOptions, refuse_left
 from albert_tf_export.tflite import export_tflite
 
 PAGE: Final = Path(__file__).parent / "page"
@@ -77,37 +77,25 @@ EXAMPLES: Final = {
 }
 
 
+@accepts_keywords(WebOptions)
 def export_web(
     model: PreTrainedModel,
     tokenizer: BaseTokenizer,
     path: str | os.PathLike[str],
-    *,
-    name: str = "ALBERT",
-    lengths: Sequence[int] = (),
-    pairs: bool = False,
-    quantize: Quantize = "dynamic",
-    node_modules: str | os.PathLike[str] | None = None,
-    force: bool = False,
-    check: bool = True,
+    options: WebOptions,
 ) -> Report:
     """Writes a folder that any web server shows as a page with the model in it.
 
     The folder has all that the page needs; the browser asks no other server for anything. The page
-    classifies texts, fills masks or answers questions, as the model's task is.
+    classifies texts, fills masks or answers questions, as the model's task is. Texts longer than
+    all `lengths` are truncated, or read in windows for questions. `node_modules` is a folder where
+    `npm ci` installed the packages of `page/package-lock.json`.
 
     Args:
         model: a model for classification, masked words or question answering.
         tokenizer: the model's tokenizer, with a SentencePiece vocabulary.
         path: folder to write.
         name: the page's title.
-        lengths: numbers of pieces that rows are padded to; longer texts are truncated, or read in
-            windows for questions. Default: 16, 64, 128 and 384, or the model's limit.
-        pairs: the page of a classifier takes pairs of texts.
-        quantize: see `export_tflite`.
-        node_modules: folder where `npm ci` installed the packages of `page/package-lock.json`.
-            Default: npm installs them in a temporary folder.
-        force: replace an existing `path`.
-        check: run the .tflite file and compare it with Keras.
     Returns:
         The report of the .tflite file, with the folder as its path.
     Raises:
@@ -123,13 +111,13 @@ def export_web(
             f"Received: {type(tokenizer).__name__}. Serve this model from a SavedModel."
         )
     refuse_left(tokenizer, "The page")
-    check_free(Path(path), force)
+    check_free(Path(path), options.force)
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     longest = min(limit, LONGEST)
-    lengths = lengths or [*(each for each in LENGTHS if each < longest), longest]
+    lengths = options.lengths or [*(each for each in LENGTHS if each < longest), longest]
     with (
-        _installed(node_modules) as packages,
-        written_atomically(path, force=force, nowait=True) as folder,
+        _installed(options.node_modules) as packages,
+        written_atomically(path, force=options.force, nowait=True) as folder,
     ):
         shutil.copytree(PAGE, folder, ignore=shutil.ignore_patterns("package*.json"))
         _copy_packages(packages, folder / "vendor")
@@ -139,15 +127,15 @@ def export_web(
             tokenizer,
             folder / "model" / "model.tflite",
             lengths=lengths,
-            quantize=quantize,
+            quantize=options.quantize,
             ids_only=True,
             predictions=PREDICTIONS if task == "fill-mask" else None,
-            check=check,
+            check=options.check,
         )
         (folder / "model" / "spiece.model").write_bytes(tokenizer.model_bytes)
-        settings = {"name": name, "task": task, "megabytes": round(report.size / 1e6, 1)}
-        settings |= _settings(model, tokenizer, pairs)
-        settings["examples"] = [] if pairs else EXAMPLES[task]
+        settings = {"name": options.name, "task": task, "megabytes": round(report.size / 1e6, 1)}
+        settings |= _settings(model, tokenizer, options.pairs)
+        settings["examples"] = [] if options.pairs else EXAMPLES[task]
         write_json(folder / "model" / "settings.json", settings)
     return replace(report, path=Path(path))
 
@@ -190,10 +178,10 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
 
 
 @contextmanager
-def _installed(node_modules: str | os.PathLike[str] | None) -> Iterator[Path]:
+def _installed(node_modules: Path | None) -> Iterator[Path]:
     """Yields a folder with the packages, in the versions of the lock file."""
     if node_modules is not None:
-        yield Path(node_modules)
+        yield node_modules
         return
     search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     npm = shutil.which("npm", path=search)
