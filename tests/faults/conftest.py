@@ -20,6 +20,7 @@ PRELOADED = (
     child.__name__,
     "albert_tf.checkpoints.conversion",
     "albert_tf.data.jobs.local",
+    "albert_tf.data.jobs.run",
     "albert_tf.training.finetune",
     "albert_tf.training.pretrain",
     "albert_tf_export",
