@@ -74,7 +74,7 @@ def assign(
     """
     variables = names.weights(model)
     wanted = {name: _stored_shape(weight) for name, weight in variables.items()}
-    given = dict(tensors)
+    given = tensors
     parts = {part for name in _misshapen(wanted, given) if (part := names.part(name))}
     way_out = ""
     if heads := sorted(parts - {names.POOLER}):
@@ -87,20 +87,20 @@ def assign(
     for name, tensor in common.items():
         tensor = tensor.T if variables[name].transposed else tensor
         variables[name].variable.assign(tensor.astype("float32"))
-    fresh, ignored = _absent_parts(wanted, given), _absent_parts(given, wanted)
-    if fresh:
+    new_parts, ignored = _absent_parts(wanted, given), _absent_parts(given, wanted)
+    if new_parts:
         logger.warning(
-            "%s: not in the checkpoint, so newly initialized: %s.", source, ", ".join(fresh)
+            "%s: not in the checkpoint, so newly initialized: %s.", source, ", ".join(new_parts)
         )
     if ignored:
         logger.info(
             "%s: in the checkpoint, but no part of this model: %s.", source, ", ".join(ignored)
         )
-    return fresh
+    return new_parts
 
 
 def check_backbone(checkpoint: Checkpoint) -> None:
-    """Compares the encoder's and pooler's shapes with the configuration, which a model is made of.
+    """Compares the shapes of encoder and pooler with the configuration, before a model is built.
 
     Raises:
         UserError: lists every weight that is missing, unknown or of another shape, heads' too.
@@ -127,9 +127,9 @@ def misfits(
         wanted: the shape of each weight.
         given: anything with a `shape`, by name. Whole parts may be absent on either side.
     """
-    fresh, ignored = _absent_parts(wanted, given), _absent_parts(given, wanted)
+    new_parts, ignored = _absent_parts(wanted, given), _absent_parts(given, wanted)
     for name, shape in wanted.items():
-        if name not in given and names.part(name) not in fresh:
+        if name not in given and names.part(name) not in new_parts:
             yield f"missing from the checkpoint: {name} {_readable(shape)}"
     for name, tensor in given.items():
         if name not in wanted and names.part(name) not in ignored:
