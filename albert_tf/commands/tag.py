@@ -46,8 +46,8 @@ def check(options: OPTIONS) -> None:
     room = config.max_position_embeddings - 2 if config else math.inf
     if options.stride is not None and options.stride >= room:
         raise UserError(
-            "stride must be smaller than the pieces of a window. "
-            f"Received: stride={options.stride}, {room} pieces a window."
+            "stride must be smaller than the tokens of a window. "
+            f"Received: stride={options.stride}, {room} tokens a window."
         )
 
 

@@ -159,7 +159,7 @@ def test_a_vocabulary_of_another_size(run, classifier, tmp_path):
     AlbertForSequenceClassification(AlbertConfig.from_dict(config)).save_pretrained(tmp_path)
     status, _, errors = run("predict", "--model", tmp_path, "text")
     assert status == 2
-    assert f"{config['vocab_size'] - 1} pieces in the tokenizer" in errors
+    assert f"{config['vocab_size'] - 1} tokens in the tokenizer" in errors
 
 
 def test_a_damaged_file_is_found_on_the_way(run, classifier, tmp_path):

@@ -210,7 +210,7 @@ def test_forms_of_calls(pipe):
         (
             {"question": "a", "context": LONG, "doc_stride": 31},
             UserError,
-            "smaller than the pieces of a window",
+            "smaller than the number of tokens in a window",
         ),
     ],
 )
