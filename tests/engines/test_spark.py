@@ -87,5 +87,5 @@ def test_a_python_without_the_packages_is_an_error(fresh, spark_settings, monkey
     monkeypatch.setenv(
         "PYSPARK_PYTHON", os.path.realpath(sys.executable)
     )  # outside any environment
-    with pytest.raises(UserError, match=r"able to run .* No module named '\w+'. See docs"):
+    with pytest.raises(UserError, match=r"able to run .* No module named '[\w.]+'. See docs"):
         run_spark(fresh, "local[2]", spark_settings)
