@@ -47,9 +47,9 @@ class OPTIONS(AnswerOptions):
         None,
         help="possibility that there is no answer; by default if fine-tuning chose a threshold",
     )
-    max_answer_len: int = option(15, help="longest answer, in pieces", range=COUNT)
+    max_answer_len: int = option(15, help="longest answer, in tokens", range=COUNT)
     doc_stride: int | None = option(
-        None, help="pieces that the windows of a long text share", range=NOT_NEGATIVE
+        None, help="tokens that the windows of a long text share", range=NOT_NEGATIVE
     )
 
     def __post_init__(self) -> None:

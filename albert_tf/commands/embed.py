@@ -37,11 +37,11 @@ class OPTIONS(TextOptions):
     """The options of `albert-tf embed`."""
 
     pooling: Literal["mean", "cls", "pooler"] = option(
-        "mean", help="mean of all pieces' states, state of [CLS], or the pooler's output"
+        "mean", help="mean of all tokens' states, state of [CLS], or the pooler's output"
     )
     stride: int | None = option(
         None,
-        help="pieces that the windows of a long text share; default: 64, a quarter of a window at "
+        help="tokens that the windows of a long text share; default: 64, a quarter of a window at "
         "most",
         range=NOT_NEGATIVE,
     )

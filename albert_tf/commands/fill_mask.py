@@ -19,8 +19,8 @@ EXAMPLES = """examples:
   albert-tf fill-mask --model my-model "The [MASK] is open."
   albert-tf fill-mask --model my-model --targets ▁door ▁shop --input texts.txt --json
 
-Prints a line for each of a mask's most likely pieces: probability, piece, and the text with the
-piece. An empty line separates masks and texts.
+Prints a line for each of a mask's most likely tokens: probability, token, and the text with the
+token. An empty line separates masks and texts.
 """
 
 
@@ -28,9 +28,9 @@ piece. An empty line separates masks and texts.
 class OPTIONS(TextOptions):
     """The options of `albert-tf fill-mask`."""
 
-    top_k: int = option(5, help="pieces to show", range=COUNT)
+    top_k: int = option(5, help="tokens to show", range=COUNT)
     targets: tuple[str, ...] = option(
-        (), help="pieces to choose among; ▁ starts a word", metavar="PIECE"
+        (), help="tokens to choose among; ▁ starts a word", metavar="PIECE"
     )
 
 
@@ -40,7 +40,7 @@ def check(options: OPTIONS) -> None:
 
 
 def run(options: OPTIONS) -> int:
-    """Prints the most likely pieces of each mask."""
+    """Prints the most likely tokens of each mask."""
     given = texts(options)
     fill = load("fill-mask", options, top_k=options.top_k, targets=options.targets or None)
     results = (_result(text, found) for text, found in with_inputs(fill, given))
@@ -50,7 +50,7 @@ def run(options: OPTIONS) -> int:
 def _result(text: str, found: list[Any]) -> tuple[dict[str, Any], list[Block]]:
     masks = [found] if isinstance(found[0], dict) else found
     blocks: list[Block] = [
-        [(f"{each['score']:.4f}", each["token_str"], each["sequence"]) for each in pieces]
-        for pieces in masks
+        [(f"{each['score']:.4f}", each["token_str"], each["sequence"]) for each in tokens]
+        for tokens in masks
     ]
     return {"text": text, "masks": masks}, blocks

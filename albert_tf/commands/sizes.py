@@ -49,7 +49,7 @@ class OPTIONS:
     batch_size: int = option(32, help="number of rows in a training batch", range=COUNT)
     max_length: int | None = option(
         None,
-        help="number of pieces in a row; default: 128, or the model's limit if that is less",
+        help="number of tokens in a row; default: 128, or the model's limit if that is less",
         range=COUNT,
     )
     gradient_checkpointing: bool = option(
@@ -85,7 +85,8 @@ def run(options: OPTIONS) -> int:
     again = ", blocks computed again" if options.gradient_checkpointing else ""
     header = ["", *FIELDS.values(), "parameters", "compute"]
     print(aligned([header, *map(_size_row, models)], numbers=True))
-    print(f"\nMemory; training with batches of {options.batch_size} rows of {length} pieces{again}")
+    batch = f"{options.batch_size} sequences of {length} tokens"
+    print(f"\nMemory; training with batches of {batch}{again}")
     header = ["", *BYTES, *models[0]["training_bytes"]]
     print(aligned([header, *map(_memory_row, models)], numbers=True))
     print("\n" + NOTES)

@@ -31,12 +31,12 @@ class OPTIONS(TextOptions):
     """The options of `albert-tf tag`."""
 
     aggregation: Literal["none", "simple", "first", "average", "max"] = option(
-        "first",  # finetune trains on each word's first piece
-        help="pieces as they are, grouped, or grouped with one label for all pieces of a word: "
-        "its first piece's, their mean's, the surest one's",
+        "first",  # finetune trains on each word's first token
+        help="tokens as they are, grouped, or grouped with one label for all tokens of a word: "
+        "its first token's, their mean's, the surest one's",
     )
     stride: int | None = option(
-        None, help="pieces that the windows of a long text share", range=NOT_NEGATIVE
+        None, help="tokens that the windows of a long text share", range=NOT_NEGATIVE
     )
 
 

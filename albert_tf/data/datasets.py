@@ -39,7 +39,7 @@ def classification_dataset(
         tokenizer: the model's.
         labels: for each text a class (int), a score (float), or 0 or 1 for each of several labels.
         text_pairs: second texts of pairs.
-        max_length: most pieces of a row; the tokenizer's `model_max_length` if None.
+        max_length: maximum tokens of an example; the tokenizer's `model_max_length` if None.
         seed: of the order.
     Raises:
         UserError: the columns have other lengths than `texts`, or labels aren't numbers.
@@ -88,7 +88,7 @@ def question_answering_dataset(
         answers: for each question `{"text": […], "answer_start": […]}`, as in the data sets of
             Hugging Face; empty lists for a question without an answer.
         answerability: the model's, whose `start_positions` are then among the features, too.
-        max_length: most pieces of a window; the tokenizer's `model_max_length` if None.
+        max_length: maximum tokens of a window; the tokenizer's `model_max_length` if None.
         doc_stride, max_question_length: as the options of `finetune`.
         seed: of the order.
     Raises:
@@ -130,7 +130,7 @@ def token_classification_dataset(
 ) -> tf.data.Dataset:
     """Returns batches for `AlbertForTokenClassification`.
 
-    A word's first piece has its tag, and other positions have -100. A sentence of more pieces than
+    A word's first token has its tag, and other positions have -100. A sentence of more tokens than
     `max_length` is several rows. Order and batches are those of `classification_dataset`; without
     tags all rows have one length, because `predict` joins its batches.
 
@@ -138,7 +138,7 @@ def token_classification_dataset(
         tokenizer: the model's.
         words: the words of each sentence.
         tags: a class for each word of each sentence.
-        max_length: most pieces of a row; the tokenizer's `model_max_length` if None.
+        max_length: maximum tokens of an example; the tokenizer's `model_max_length` if None.
         seed: of the order.
     Raises:
         UserError: the columns have other lengths than `words`, or tags aren't numbers.
@@ -194,7 +194,7 @@ def multiple_choice_dataset(
         choices: for each example two texts or more.
         labels: for each example the number of the right choice.
         questions: texts before each choice.
-        max_length: most pieces of a sequence; the tokenizer's `model_max_length` if None.
+        max_length: maximum tokens of a sequence; the tokenizer's `model_max_length` if None.
         batch_size: examples of a batch.
         seed: of the order.
     Raises:

@@ -102,20 +102,20 @@ class LabelledData:
     )
     doc_stride: int | None = option(
         None,
-        help="pieces that the windows of a long context share; 128 unless windows are short",
+        help="tokens that the windows of a long context share; 128 unless windows are short",
         range=NOT_NEGATIVE,
         group=_ANSWERS,
         only={"task": (SQUAD,)},
     )
     max_question_length: int = option(
         64,
-        help="pieces to read of a question; at most half a window",
+        help="tokens to read of a question; at most half a window",
         range=COUNT,
         group=_ANSWERS,
         only={"task": (SQUAD,)},
     )
     max_answer_length: int = option(
-        30, help="most pieces of an answer", range=COUNT, group=_ANSWERS, only={"task": (SQUAD,)}
+        30, help="most tokens of an answer", range=COUNT, group=_ANSWERS, only={"task": (SQUAD,)}
     )
     n_best: int = option(
         20,

@@ -140,9 +140,9 @@ class Panel(NamedTuple):
 
 
 PRETRAINING: Final = (
-    Panel("masked_lm_loss", "loss (nats per masked piece)", "masked LM"),
+    Panel("masked_lm_loss", "loss (nats per masked token)", "masked LM"),
     Panel("sentence_order_loss", "loss (nats per pair)", "sentence order", chance=math.log(2)),
-    Panel("masked_lm_accuracy", "accuracy (% of masked pieces)", scale=100),
+    Panel("masked_lm_accuracy", "accuracy (% of masked tokens)", scale=100),
     Panel("sentence_order_accuracy", "accuracy (% of pairs)", scale=100, chance=50.0),
 )
 

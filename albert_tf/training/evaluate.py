@@ -76,7 +76,7 @@ def _predicted(
 
 
 def trained_model(task: Task[Any, Any], name: str) -> tuple[PreTrainedModel, BaseTokenizer, int]:
-    """Returns a task's model, its tokenizer, and the most pieces of a row."""
+    """Returns a task's model, its tokenizer, and the maximum tokens of an example."""
     model = getattr(models, task.model).from_pretrained(name)
     tokenizer = AlbertTokenizer.from_pretrained(name)
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)

@@ -110,7 +110,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         None, help="vocabulary (spiece.model or vocab.txt) for random weights"
     )
     vocab_size: int = option(
-        8000, help="pieces of the vocabulary trained on the training texts", range=VOCABULARY
+        8000, help="tokens of the vocabulary trained on the training texts", range=VOCABULARY
     )
     epochs: int | None = option(None, help="passes over the data", range=COUNT, group=_TRAINING)
     steps: int | None = option(

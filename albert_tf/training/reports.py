@@ -261,6 +261,6 @@ Versions: {versions}.
 ## Limits
 
 The model knows the labels above alone, and the language and the kind of text of its training data.
-A row of its input has at most {max_length} pieces. `mistakes.md` quotes dev: look at it before you
+A row of its input has at most {max_length} tokens. `mistakes.md` quotes dev: look at it before you
 publish it.
 """

@@ -44,9 +44,9 @@ def test_training_and_held_out_of_both_tasks(tmp_path, drawn):
     titles = [panel.get_title() for panel in figure.axes]
     assert titles == ["masked LM", "sentence order", "", ""]
     assert [panel.get_ylabel() for panel in figure.axes] == [
-        "loss (nats per masked piece)",
+        "loss (nats per masked token)",
         "loss (nats per pair)",
-        "accuracy (% of masked pieces)",
+        "accuracy (% of masked tokens)",
         "accuracy (% of pairs)",
     ]
     training, held_out = figure.axes[0].lines

@@ -195,7 +195,7 @@ def test_a_card_as_the_hub_reads_it(report, model):
         "| matthews | 0.2500 |",
         "5,000 for training, 400 in dev",
         "0123abcd",
-        "99 pieces",
+        "99 tokens",
     ):
         assert part in card.text
     assert "| seed | 7 |" in card.text and "patience" not in card.text

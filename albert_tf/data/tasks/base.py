@@ -102,7 +102,7 @@ class Task(ABC, Generic[Example, Prediction]):
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: Any, max_length: int
     ) -> Rows:
-        """Returns the rows of examples, at most `max_length` pieces each, with labels if any.
+        """Returns the rows of examples, at most `max_length` tokens each, with labels if any.
 
         Args:
             tokenizer: the model's.

@@ -24,7 +24,7 @@ SWAG: Final = "swag"
 PARTS: Final = ("middle", "high")  # of RACE
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 EVEN: Final = 0.01  # a choice must exceed an equal share by this much to count as preferred
-# Most pieces of a question with its choice: `max_qa_length` of google-research/albert, run_race.py.
+# Most tokens of a question with its choice: `max_qa_length` of google-research/albert, run_race.py.
 MAX_CHOICE_LENGTH: Final = 128
 # A blank in RACE's questions: the underscore, and the characters that the original makes one.
 _BLANK: Final = re.compile("[_\uff3f\ufe33\ufe34\ufe4d-\ufe4f]")
@@ -347,8 +347,8 @@ def choice_rows(
             arrays[name].append(values)
     if cut:
         logger.warning(
-            "%d of %d examples have a question with a choice of more than %d pieces, which lose "
-            "their beginnings%s. A larger max_length takes up to %d pieces.",
+            "%d of %d examples have a question with a choice of more than %d tokens, which lose "
+            "their beginnings%s. A larger max_length takes up to %d tokens.",
             *(len(cut), len(pairs), most),
             *(f"; the first: {places[cut[0]]}" if places else "", MAX_CHOICE_LENGTH),
         )

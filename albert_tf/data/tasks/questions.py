@@ -313,7 +313,7 @@ def _log_unmarked(questions: Sequence[Question], marks: Sequence[Any], max_lengt
     ]
     if lost:
         logger.warning(
-            "%d of %d questions have an answer that no window of %d pieces has whole; its position "
+            "%d of %d questions have an answer that no window of %d tokens has whole; its position "
             "doesn't count. The first is %s.",
             len(lost),
             len(questions),

@@ -32,7 +32,7 @@ class Rows:
         details: for each row, data that reading the model's outputs needs.
     Attributes:
         lengths: int `[N]`, T of each row.
-        cut: rows that had more pieces than fit.
+        cut: rows that had more tokens than fit.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Rows:
         """Says how many rows don't have all of their texts."""
         if self.cut:
             logger.warning(
-                "%d of %d texts have more than %d pieces and are cut; a larger max_length reads "
+                "%d of %d texts have more than %d tokens and are cut; a larger max_length reads "
                 "more, up to the model's positions.",
                 *(self.cut, len(self), max_length),
             )

@@ -46,7 +46,7 @@ def in_lines(found: Mapping[str, Any]) -> list[str]:
     """Returns a summary for people, one thing a line; nothing of what isn't there.
 
     Args:
-        found: the result of `summary`; with `cut`, the rows of train that have more pieces than
+        found: the result of `summary`; with `cut`, the rows of train that have more tokens than
             `max_length`, and `baseline`, scores.
     """
     rows, labels, cut = found["rows"], found["labels"], found["cut"]
@@ -70,7 +70,7 @@ def in_lines(found: Mapping[str, Any]) -> list[str]:
             "cut",
             cut,
             f"{cut:,} rows ({cut / rows['train']:.0%}) have more than {found['max_length']} "
-            "pieces; --max-length reads more",
+            "tokens; --max-length reads more",
         ),
         ("duplicates", found["duplicates"], f"{found['duplicates']:,} rows of train"),
         (

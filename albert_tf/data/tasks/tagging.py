@@ -41,7 +41,7 @@ class Tagged(NamedTuple):
 
 
 class Tagging(Task[Sentence, Tagged]):
-    """A tag for each word, which its first piece decides."""
+    """A tag for each word, which its first token decides."""
 
     model = "AlbertForTokenClassification"
     formats = (".jsonl", ".jsonl.gz", hub.PARQUET, *conll.ENDINGS)
@@ -103,7 +103,7 @@ class Tagging(Task[Sentence, Tagged]):
     def predictions(
         self, examples: Sequence[Sentence], rows: Rows, outputs: Sequence[Outputs], config: Any
     ) -> list[Tagged]:
-        """Returns the tags of each sentence; a word without pieces gets "O"."""
+        """Returns the tags of each sentence; a word without tokens gets "O"."""
         names = config.labels
         outside = OUTSIDE if OUTSIDE in names else names[0]
         found = [Tagged([outside] * len(each.words), [1.0] * len(each.words)) for each in examples]
@@ -265,14 +265,14 @@ def encode_words(
 ) -> Rows:
     """Returns the rows of sentences: a sentence that is too long is several windows.
 
-    A word's first piece has its label; all others have -100. Where windows overlap, the one in
-    which the piece is farthest from the edges has the label. `Rows.details` has for each position
+    A word's first token has its label; all others have -100. Where windows overlap, the one in
+    which the token is farthest from the edges has the label. `Rows.details` has for each position
     the word whose label it has, or `NO_WORD`.
 
     Args:
         words: the words of each sentence.
         labels: the number of each word's tag, or None.
-        max_length: maximum number of pieces in a row.
+        max_length: maximum number of tokens in a row.
     """
     whole = tokenizer(
         [list(each) for each in words],
@@ -285,16 +285,16 @@ def encode_words(
     size = max_length - special_count(False)
     stride = default_stride(max_length)
     ids, details, samples = [], [], []
-    for sample, pieces in enumerate(whole["input_ids"]):
-        spans = list(windows(len(pieces), size, stride))
-        firsts = _first_pieces(np.array(whole.word_ids(sample), int))
-        best = _best_window(spans, len(pieces))
+    for sample, tokens in enumerate(whole["input_ids"]):
+        spans = list(windows(len(tokens), size, stride))
+        firsts = _first_tokens(np.array(whole.word_ids(sample), int))
+        best = _best_window(spans, len(tokens))
         for number, (start, end) in enumerate(spans):
             decided = np.where(best[start:end] == number, firsts[start:end], NO_WORD)
             details.append(np.pad(decided, 1, constant_values=NO_WORD))
-            ids.append([tokenizer.cls_token_id, *pieces[start:end], tokenizer.sep_token_id])
+            ids.append([tokenizer.cls_token_id, *tokens[start:end], tokenizer.sep_token_id])
             samples.append(sample)
-    _count_words_without_pieces(words, details)
+    _count_words_without_tokens(words, details)
     targets = {}
     if labels is not None:
         known = [np.array([*labels[sample], IGNORED]) for sample in samples]  # at NO_WORD: the last
@@ -303,29 +303,29 @@ def encode_words(
     return Rows(arrays, targets, tokenizer.pad_token_id, samples, tags=True, details=details)
 
 
-def _first_pieces(words: np.ndarray) -> np.ndarray:
-    """Returns for each piece its word, or `NO_WORD` if it isn't the word's first."""
+def _first_tokens(words: np.ndarray) -> np.ndarray:
+    """Returns for each token its word, or `NO_WORD` if it isn't the word's first."""
     return np.where(np.diff(words, prepend=NO_WORD) != 0, words, NO_WORD)
 
 
 def _best_window(spans: Sequence[tuple[int, int]], length: int) -> np.ndarray:
-    """Returns for each piece the window in which its shorter context is the longest."""
+    """Returns for each token the window in which its shorter context is the longest."""
     context = np.full((len(spans), length), -1)
     for number, (start, end) in enumerate(spans):
-        pieces = np.arange(start, end)
-        before = pieces - start if start else length  # nothing is cut off at the text's ends
-        after = end - 1 - pieces if end < length else length
+        tokens = np.arange(start, end)
+        before = tokens - start if start else length  # nothing is cut off at the text's ends
+        after = end - 1 - tokens if end < length else length
         context[number, start:end] = np.minimum(before, after)
     return context.argmax(axis=0)
 
 
-def _count_words_without_pieces(
+def _count_words_without_tokens(
     words: Sequence[Sequence[str]], details: Sequence[np.ndarray]
 ) -> None:
     count = sum(map(len, words)) - sum(int((row != NO_WORD).sum()) for row in details)
     if count:
         logger.warning(
-            "%d words have no pieces (control characters, for example): they don't train, and are "
+            "%d words have no tokens (control characters, for example): they don't train, and are "
             "tagged %s.",
             count,
             OUTSIDE,

@@ -53,7 +53,7 @@ def test_labels_are_the_first_and_last_piece_of_the_answer(tiny_tokenizer, answe
 
 
 def test_pieces_that_an_answer_shares_are_its_own(tiny_tokenizer):
-    """An answer that ends within a piece is labelled with the whole piece."""
+    """An answer that ends within a token is labelled with the whole token."""
     questions = [question("ibrar"), question("0,00")]
     rows = encoded(questions, tiny_tokenizer, length=256)
     for row, answer in enumerate(("ibrar", "0,00")):
@@ -83,7 +83,7 @@ def test_an_answer_longer_than_a_window_does_not_count(tiny_tokenizer, caplog):
     starts = [int(label) for label in rows.labels["start_positions"]]
     assert set(np.array(starts)[rows.examples == 0]) == {-100}
     assert max(np.array(starts)[rows.examples == 1]) > 0
-    assert "1 of 2 questions have an answer that no window of 32 pieces has whole" in caplog.text
+    assert "1 of 2 questions have an answer that no window of 32 tokens has whole" in caplog.text
 
 
 def test_a_long_question_is_named_by_its_place(tiny_tokenizer, caplog):
@@ -99,7 +99,7 @@ def test_questions_without_labels(tiny_tokenizer):
 
 
 def outputs(rows, config, peaks):
-    """Returns logits that are high at an answer's first and last piece."""
+    """Returns logits that are high at an answer's first and last token."""
     found = []
     for row in range(len(rows)):
         length = len(rows.details[row].input_ids)

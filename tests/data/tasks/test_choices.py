@@ -185,7 +185,7 @@ def test_long_texts(tiny_tokenizer, length, caplog):
     assert rows.arrays["token_type_ids"][0].sum(axis=1)[1] == most + 1
     assert decoded(rows, tiny_tokenizer, 0)[1].endswith("square lights[SEP]")
     assert (
-        f"1 of 2 examples have a question with a choice of more than {most} pieces" in caplog.text
+        f"1 of 2 examples have a question with a choice of more than {most} tokens" in caplog.text
     )
     assert "the first: line 1" in caplog.text
 

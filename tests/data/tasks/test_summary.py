@@ -49,7 +49,7 @@ def test_a_summary(folder):
         *("contradictions", "in", "baseline"),
     ]
     assert "'bad' = 'Bad '" in lines[3]
-    assert "11 rows (25%) have more than 16 pieces" in lines[6]
+    assert "11 rows (25%) have more than 16 tokens" in lines[6]
     assert is_unbalanced(found["labels"]) and shares(found["labels"]) == "bad 95.5%, Bad  2.3%"
 
 

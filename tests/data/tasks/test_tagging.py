@@ -229,7 +229,7 @@ def test_windows_decide_each_word_once(tokenizer, length):
 def test_the_window_with_the_most_context_decides(tokenizer):
     words = ["a"] * 14
     assert len(tokenizer.encode("a", add_special_tokens=False)) == 1
-    rows = encode_words([words], None, tokenizer, 10)  # windows of 8 pieces that share 2
+    rows = encode_words([words], None, tokenizer, 10)  # windows of 8 tokens that share 2
     decided = [row[row != NO_WORD].tolist() for row in rows.details]
     assert decided == [[0, 1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12, 13]]
 
@@ -240,7 +240,7 @@ def test_predictions_and_scores(tokenizer, caplog):
     config = AlbertConfig(**task.config_fields(examples))
     rows = task.encode(examples, tokenizer, config, 6)
     assert "1 tags continue no entity" in caplog.text
-    assert "1 words have no pieces" in caplog.text
+    assert "1 words have no tokens" in caplog.text
     assert len(rows) > 1
     logits = [np.eye(3)[np.where(row == IGNORED, 1, row)] * 9 for row in rows.labels["labels"]]
     (found,) = task.predictions(examples, rows, [{"logits": each} for each in logits], config)
