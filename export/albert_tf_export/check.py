@@ -228,7 +228,7 @@ class Case(NamedTuple):
         expected: each row's outputs of Keras, computed in float32, without the batch's axis.
         pieces: each row's number of pieces.
         texts: the rows of texts that the inputs were made of.
-        ties: names of outputs that a near tie may change, in a low precision.
+        ties: outputs that may differ at reduced precision because of near ties.
     """
 
     inputs: Sequence[Row]

@@ -40,7 +40,7 @@ from albert_tf_export.signatures import (
     padded_ids_signature,
     text_signature,
 )
-from albert_tf_export.words import answerer, check_words
+from albert_tf_export.words import check_words, text_function
 
 BATCH: Final = 8  # rows of a batch in the check
 TFLITE: Final = "model.tflite"  # TensorFlow Serving looks for this name
@@ -63,7 +63,7 @@ def export_saved_model(
         `classify` or `regress`: takes tf.Examples with strings; for models that classify texts.
         `ids`: takes ids; `serving_default` if there is no `text`.
         `padded_ids`: takes `input_ids` alone, for servers that pad requests.
-        `masked`: takes ids and the positions to score; for models that predict masked pieces.
+        `masked`: takes ids and the positions to score; for models that predict masked tokens.
 
     Strangers can send huge texts: 10 MB of English take 317 MB of memory, whatever `max_length` is.
     `max_bytes` and `max_batch` limit that; more examples are an error before they take memory.
@@ -124,7 +124,7 @@ def export_saved_model(
         model, in_words, text = in_precision(model, options.precision), None, None
         if not options.ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
-            in_words = answerer(
+            in_words = text_function(
                 model,
                 tokenizer,
                 preprocessor,

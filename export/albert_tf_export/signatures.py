@@ -63,7 +63,8 @@ def ids_signature(
 ) -> Signature:
     """Takes `input_ids`, `attention_mask` and `token_type_ids`, int32 `[B, T]`.
 
-    For multiple choice they are `[B, C, T]`. Leaves out the names of classes without `strings`.
+    For multiple choice they are `[B, C, T]`. `strings=False` leaves string outputs (the names of
+    classes) out.
     """
     shape = [batch, choices, length] if model.task.has_choices else [batch, length]
     specs = [tf.TensorSpec(shape, each.dtype, each.name) for each in schema.INPUTS]

@@ -43,15 +43,15 @@ CANDIDATES: Final = 12  # spans whose scores are added if they have the same tex
 
 
 @dataclass(frozen=True)
-class InWords:
+class TextFunction:
     """Answers strings `[B]`, one or two of them, with a task's outputs in words.
 
     Attributes:
         preprocessor: makes the rows.
         unroll: see `task_outputs`.
-        top_k: number of pieces for a mask.
+        top_k: number of tokens for a mask.
         pooling: the vector of a text, as in `FeatureExtractionPipeline`.
-        normalize: give vectors the length 1.
+        normalize: scale vectors to unit length.
     """
 
     model: PreTrainedModel
@@ -63,7 +63,7 @@ class InWords:
     normalize: bool = False
 
     def __call__(self, *texts: tf.Tensor) -> Tensors:
-        return in_words(self.model, self, texts)
+        return answers_in_words(self.model, self, texts)
 
     def run(self, features: Tensors) -> Tensors:
         return task_outputs(self.model, features, self.unroll)
@@ -77,7 +77,7 @@ class InWords:
         return last, features, self.run(features)
 
 
-def answerer(
+def text_function(
     model: PreTrainedModel,
     tokenizer: BaseTokenizer,
     preprocessor: AlbertPreprocessor,
@@ -87,7 +87,7 @@ def answerer(
     top_k: int | None = None,
     pooling: Pooling | None = None,
     normalize: bool = False,
-) -> InWords | None:
+) -> TextFunction | None:
     """Returns the function from texts to answers in words; None if a task or vocabulary has none.
 
     A WordPiece vocabulary has no offsets in the graph. An encoder answers with pooling alone, a
@@ -98,13 +98,13 @@ def answerer(
     elif isinstance(model, AlbertForTokenClassification) and pairs:
         has_words = False
     else:
-        is_known = in_words.dispatch(type(model)) is not in_words.dispatch(object)
+        is_known = answers_in_words.dispatch(type(model)) is not answers_in_words.dispatch(object)
         has_words = is_known and isinstance(tokenizer, AlbertTokenizer)
     if not has_words:
         return None
     if not isinstance(model, _OF_WHOLE_ROWS):
         refuse_left(tokenizer, "An answer with places in a text")
-    return InWords(model, tokenizer, preprocessor, unroll, top_k or TOP_K, pooling, normalize)
+    return TextFunction(model, tokenizer, preprocessor, unroll, top_k or TOP_K, pooling, normalize)
 
 
 def check_words(model: PreTrainedModel, top_k: int | None, pooling: Pooling | None) -> None:
@@ -134,29 +134,35 @@ def check_words(model: PreTrainedModel, top_k: int | None, pooling: Pooling | No
 
 
 @functools.singledispatch
-def in_words(model: PreTrainedModel, to: InWords, texts: Sequence[tf.Tensor]) -> Tensors:
+def answers_in_words(
+    model: PreTrainedModel, function: TextFunction, texts: Sequence[tf.Tensor]
+) -> Tensors:
     """Returns a task's answers in words; each task that has some registers its function."""
     raise TypeError(f"There must be answers in words. Received: {type(model).__name__}.")
 
 
-@in_words.register
-def _(model: AlbertForQuestionAnswering, to: InWords, texts: Sequence[tf.Tensor]) -> Tensors:
-    return answers(model, *to.read(texts))
+@answers_in_words.register
+def _(
+    model: AlbertForQuestionAnswering, function: TextFunction, texts: Sequence[tf.Tensor]
+) -> Tensors:
+    return answers(model, *function.read(texts))
 
 
-@in_words.register
-def _(model: AlbertForTokenClassification, to: InWords, texts: Sequence[tf.Tensor]) -> Tensors:
+@answers_in_words.register
+def _(
+    model: AlbertForTokenClassification, function: TextFunction, texts: Sequence[tf.Tensor]
+) -> Tensors:
     """`words` and `labels`, string, `scores`, `starts`, `ends`, `start_bytes`, `end_bytes`.
 
     All are `[B, W]`, "" and 0 after a row's last word. A word's label and score are those of its
     first piece.
     """
-    pieces, features, outputs = to.read(texts)
+    pieces, features, outputs = function.read(texts)
     number = tf.zeros_like(pieces.ids) + tf.range(tf.shape(pieces.ids)[1])
     length = tf.reduce_sum(features["attention_mask"], axis=1, keepdims=True)
     inside = number < length - special_count(False)
     is_same_character = tf.pad(pieces.starts[:, 1:] < pieces.ends[:, :-1], [[0, 0], [1, 0]])
-    begins = pieces.begin_words | (number == 0) | (pieces.ids == to.tokenizer.unk_token_id)
+    begins = pieces.begin_words | (number == 0) | (pieces.ids == function.tokenizer.unk_token_id)
     begins &= ~is_same_character  # as in "½": a pipeline's entities share no character
     is_next_same = tf.pad((inside & ~begins)[:, 1:], [[0, 0], [0, 1]])
     firsts = tf.ragged.boolean_mask(number, inside & begins)
@@ -176,21 +182,23 @@ def _(model: AlbertForTokenClassification, to: InWords, texts: Sequence[tf.Tenso
     }
 
 
-@in_words.register(AlbertForMaskedLM)
-@in_words.register(AlbertForPreTraining)
-def _(model: PreTrainedModel, to: InWords, texts: Sequence[tf.Tensor]) -> Tensors:
-    """`token` (int32), `token_str` and `score` `[B, P, K]`: the K best pieces of each `[MASK]`.
+@answers_in_words.register(AlbertForMaskedLM)
+@answers_in_words.register(AlbertForPreTraining)
+def _(model: PreTrainedModel, function: TextFunction, texts: Sequence[tf.Tensor]) -> Tensors:
+    """`token` (int32), `token_str` and `score` `[B, P, K]`: the K best tokens of each `[MASK]`.
 
     They replace the logits; 0 and "" after a row's last mask. `[MASK]` is the only special token
     that is read in a text.
     """
-    tokenizer = to.tokenizer
-    features = to.preprocessor.rows([_with_masks(to, text) for text in texts])
+    tokenizer = function.tokenizer
+    features = function.preprocessor.rows([_with_masks(function, text) for text in texts])
     is_mask = features["input_ids"] == tokenizer.mask_token_id
     position = tf.zeros_like(features["input_ids"]) + tf.range(tf.shape(is_mask)[1])
     masks = tf.ragged.boolean_mask(position, is_mask)
-    outputs = to.run({**features, POSITIONS: masks.to_tensor()})
-    score, token = tf.math.top_k(tf.nn.softmax(outputs.pop(model.targets["labels"])), to.top_k)
+    outputs = function.run({**features, POSITIONS: masks.to_tensor()})
+    score, token = tf.math.top_k(
+        tf.nn.softmax(outputs.pop(model.targets["labels"])), function.top_k
+    )
     text = tf.constant([tokenizer.decode([each]) for each in range(tokenizer.vocab_size)])
     found = {"token": token, "token_str": tf.gather(text, token), "score": score}
     is_filled = tf.sequence_mask(masks.row_lengths(), tf.shape(score)[1])[:, :, None]
@@ -199,29 +207,29 @@ def _(model: PreTrainedModel, to: InWords, texts: Sequence[tf.Tensor]) -> Tensor
     }
 
 
-@in_words.register
-def _(model: AlbertModel, to: InWords, texts: Sequence[tf.Tensor]) -> Tensors:
+@answers_in_words.register
+def _(model: AlbertModel, function: TextFunction, texts: Sequence[tf.Tensor]) -> Tensors:
     """`embedding` `[B, H]`."""
-    features = to.preprocessor(tuple(texts))
-    outputs = to.run(features)
+    features = function.preprocessor(tuple(texts))
+    outputs = function.run(features)
     states = outputs["last_hidden_state"]
-    if to.pooling == "mean":
+    if function.pooling == "mean":
         mask = tf.cast(features["attention_mask"], tf.float32)[:, :, None]
         vectors = tf.reduce_sum(states * mask, axis=1) / tf.reduce_sum(mask, axis=1)
     else:
-        vectors = states[:, 0] if to.pooling == "cls" else outputs["pooler_output"]
-    return {"embedding": tf.math.l2_normalize(vectors, axis=-1) if to.normalize else vectors}
+        vectors = states[:, 0] if function.pooling == "cls" else outputs["pooler_output"]
+    return {"embedding": tf.math.l2_normalize(vectors, axis=-1) if function.normalize else vectors}
 
 
-def _with_masks(to: InWords, texts: tf.Tensor) -> tf.RaggedTensor:
+def _with_masks(function: TextFunction, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the pieces of texts in which `[MASK]` is a mask, ragged int32 `[B, T]`.
 
     Drops the lone "▁" between a mask and a full stop, bracket or dash, as `FillMaskPipeline` does.
     """
-    tokenizer = to.tokenizer
+    tokenizer = function.tokenizer
     mask = tokenizer.mask_token_id
     parts = tf.strings.split(texts, tokenizer.mask_token)
-    pieces = to.preprocessor.tokenize(parts.values).with_row_splits_dtype(tf.int64)
+    pieces = function.preprocessor.tokenize(parts.values).with_row_splits_dtype(tf.int64)
     count = tf.size(parts.values, tf.int64)
     after_mask = tf.range(count) != tf.gather(parts.row_starts(), parts.value_rowids())
     masks = tf.ragged.boolean_mask(tf.fill([count, 1], mask), after_mask[:, None])
@@ -272,10 +280,10 @@ def answers(
     inside = number < after_question - 1  # without [SEP]
     if "cls_logits" in outputs:
         spans, none = _of_beam(outputs, first, inside), tf.sigmoid(outputs["cls_logits"])
-        odds = outputs["cls_logits"]
+        null_score = outputs["cls_logits"]
     else:
         positions = tf.minimum(first + number, tf.shape(outputs["start_logits"])[1] - 1)
-        spans, none, odds = _of_logits(outputs, positions, inside)
+        spans, none, null_score = _of_logits(outputs, positions, inside)
 
     starts, ends = _whole_words(spans, pieces, inside)
     found = pieces.read(at(pieces.starts, starts), at(pieces.ends, ends))
@@ -285,7 +293,7 @@ def answers(
     is_none = ~tf.reduce_any(is_answer, axis=1)
     score = tf.where(is_none, 0.0, at(scores, best)[:, 0])
     if model.config.thresholds:
-        is_none |= odds > model.config.thresholds[0]
+        is_none |= null_score > model.config.thresholds[0]
         score = tf.where(is_none, none, score)
     chosen = {name: at(value, best)[:, 0] for name, value in found.items()}
     answer = {
@@ -297,13 +305,15 @@ def answers(
 def _of_logits(
     outputs: Tensors, positions: tf.Tensor, inside: tf.Tensor
 ) -> tuple[Spans, tf.Tensor, tf.Tensor]:
-    """Returns the best spans, the probability of no answer, and how far that is ahead."""
+    """Returns the best spans, the probability of no answer, and its score minus the best span's."""
     logits = [outputs[name] for name in ("start_logits", "end_logits")]
     none_logits = [each[:, CLS : CLS + 1] for each in logits]
     inner = [tf.where(inside, at(each, positions), NOWHERE) for each in logits]
-    odds = [tf.nn.softmax(tf.concat(each, axis=1)) for each in zip(none_logits, inner, strict=True)]
-    none = odds[0][:, 0] * odds[1][:, 0]
-    first, last = (tf.where(inside, each[:, 1:], 0.0) for each in odds)
+    probabilities = [
+        tf.nn.softmax(tf.concat(each, axis=1)) for each in zip(none_logits, inner, strict=True)
+    ]
+    none = probabilities[0][:, 0] * probabilities[1][:, 0]
+    first, last = (tf.where(inside, each[:, 1:], 0.0) for each in probabilities)
 
     count = tf.shape(inside)[1]
     followers = tf.pad(last, [[0, 0], [0, LONGEST - 1]])

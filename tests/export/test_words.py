@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from albert_tf_export import words
-from albert_tf_export.words import answerer, check_words
+from albert_tf_export.words import check_words, text_function
 
 from albert_tf.errors import UserError
 from albert_tf.pipelines import pipeline
@@ -35,7 +35,7 @@ def answer(make_model, long_tokenizer):
     def call(task, *texts, fields=None, **options):
         model = make_model(task, max_position_embeddings=LENGTH, **(fields or {}))
         preprocessor = AlbertPreprocessor(long_tokenizer, LENGTH, padding="longest")
-        to_words = answerer(model, long_tokenizer, preprocessor, unroll=True, **options)
+        to_words = text_function(model, long_tokenizer, preprocessor, unroll=True, **options)
         found = to_words(*(tf.constant(each, tf.string) for each in texts))
         return {name: value.numpy() for name, value in found.items()}, model
 

@@ -1,4 +1,4 @@
-"""Shared by `saved_model.py`, `tflite.py` and `onnx_runtime.py`; copy it along with any of them.
+"""What the scripts here share: copy this file together with the script that you use.
 
 Reads inputs, one a line, in batches; writes answers as JSON lines, or as arrays.
 """
@@ -215,5 +215,5 @@ def _readable(outputs: Row) -> Row:
     answer = {name: _plain(np.asarray(value).tolist()) for name, value in outputs.items()}
     if "label" not in answer:
         return answer
-    odds = dict(zip(answer["classes"], answer["probabilities"], strict=True))
-    return {"logits": answer["logits"], "label": answer["label"], "probabilities": odds}
+    probabilities = dict(zip(answer["classes"], answer["probabilities"], strict=True))
+    return {"logits": answer["logits"], "label": answer["label"], "probabilities": probabilities}

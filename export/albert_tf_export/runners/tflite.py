@@ -87,13 +87,13 @@ def labels(path: str) -> list[str]:
         return []
 
 
-def in_words(outputs: Row, names: list[str], batch: int) -> Row:
+def with_labels(outputs: Row, names: list[str], batch: int) -> Row:
     """Adds the names of the classes, and of the highest-scoring one of each text or piece."""
     classes = np.array(names, object)
-    odds = outputs["probabilities"]
-    best = "label" if odds.ndim == 2 else "labels"
+    probabilities = outputs["probabilities"]
+    best = "label" if probabilities.ndim == 2 else "labels"
     every = np.tile(classes, (batch, 1))
-    return {**outputs, "classes": every, best: classes[odds.argmax(axis=-1)]}
+    return {**outputs, "classes": every, best: classes[probabilities.argmax(axis=-1)]}
 
 
 class FromIds:
@@ -167,7 +167,7 @@ class FromIds:
                 f"(--max-length). Received: {str(error)[:200]!r}."
             )
         if self.labels:
-            outputs = in_words(outputs, self.labels, len(arguments["input_ids"]))
+            outputs = with_labels(outputs, self.labels, len(arguments["input_ids"]))
         if not outputs.keys() & {"label", "value"}:
             for row, each in zip(rows, given, strict=True):
                 row["input_ids"] = each["input_ids"]

@@ -123,7 +123,7 @@ function showSpan({ answers, none }, context) {
     passage.append(letters.slice(0, start).join(""), mark, letters.slice(end).join(""));
   }
   return [element("h2", none ? "No answer in this text" : "Answer"), passage,
-    element("h2", none ? "Nearest" : "Scores"), ...bars(answers)];
+    element("h2", none ? "Closest candidates" : "Scores"), ...bars(answers)];
 }
 
 function bars(answers, describe = (each) => each.text) {
@@ -152,7 +152,7 @@ function timeLine(runs, milliseconds) {
 function hostLine({ threads }, { megabytes }, milliseconds) {
   const speed = threads > 1
     ? `${threads} threads`
-    : "1 thread: more need a page that the browser isolates (headers COOP and COEP)";
+    : "1 thread (several need the headers COOP and COEP)";
   return `${megabytes} MB, loaded in ${(milliseconds / 1000).toFixed(1)} s · LiteRT.js on WebAssembly, ` +
     `${speed} · texts stay in this browser`;
 }

@@ -100,8 +100,8 @@ export async function answer(page, question, context) {
     if (!known || each.score > known.score) byText.set(each.text.toLowerCase(), each);
   }
   const isBeam = "cls_logits" in runs[0].outputs;
-  const odds = Math.min(...nulls) - (isBeam ? 0 : Math.max(...tops));
-  const none = settings.threshold !== null && odds > settings.threshold;
+  const nullScore = Math.min(...nulls) - (isBeam ? 0 : Math.max(...tops));
+  const none = settings.threshold !== null && nullScore > settings.threshold;
   return { answers: best([...byText.values()]), runs, none };
 }
 
