@@ -32,7 +32,7 @@ def test_unknown_precision(classifier, tokenizer, tmp_path):
 @pytest.mark.parametrize("export", [export_saved_model, export_tflite])
 def test_vocabularies_that_differ(export, make_classifier, tokenizer, tmp_path):
     model = make_classifier(vocab_size=tokenizer.vocab_size + 7)
-    sizes = f"{tokenizer.vocab_size} pieces .* vocab_size={tokenizer.vocab_size + 7}"
+    sizes = f"{tokenizer.vocab_size} tokens .* vocab_size={tokenizer.vocab_size + 7}"
     with pytest.raises(UserError, match=f"the same vocabulary. Received: {sizes}"):
         export(model, tokenizer, tmp_path / "a", max_length=24)
 
