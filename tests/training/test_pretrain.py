@@ -143,7 +143,7 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
     """The average of weights changes scores and saved weights, not training."""
     given = options(tmp_path / "model")
     # Stands in for a kill at this moment.
-    monkeypatch.setattr(training, "_publish", lambda *_: None)
+    monkeypatch.setattr(training.Checkpoints, "publish", lambda *_: None)
     training.pretrain(given)
     for changes, message in (
         ({"learning_rate": 0.02}, "learning_rate was 0.01, is 0.02"),
@@ -231,7 +231,7 @@ def test_records_of_two_lengths(options, records, tmp_path, monkeypatch):
     report = training.pretrain(options(tmp_path / "whole", **both))
     assert report["tokens"] == BATCH * (8 * T + 4 * 40)
     assert [each["weight"] for each in report["settings"]["data"]] == [2, 1]
-    monkeypatch.setattr(training, "_publish", lambda *_: None)
+    monkeypatch.setattr(training.Checkpoints, "publish", lambda *_: None)
     given = options(tmp_path / "resumed", **both)
     training.pretrain(given)
     with pytest.raises(UserError, match="data: "):
