@@ -234,7 +234,7 @@ def test_records_of_two_lengths(options, records, tmp_path, monkeypatch):
     monkeypatch.setattr(training.Checkpoints, "publish", lambda *_: None)
     given = options(tmp_path / "resumed", **both)
     training.pretrain(given)
-    with pytest.raises(UserError, match="data: "):
+    with pytest.raises(UserError, match="data was "):
         training.pretrain(dataclasses.replace(given, weights=(1, 1)))
     (newest,) = (tmp_path / "resumed/checkpoints").glob(f"step-*{STEPS}")
     shutil.rmtree(newest)
