@@ -6,6 +6,7 @@ page is the README with the index of docs/; `api.md` lists the public names.
 """
 
 import importlib
+import inspect
 import json
 import os
 import re
@@ -126,22 +127,23 @@ def add_options(func, name):
     from albert_tf.options import declared
 
     module, _, name = func.module.resolve(name).rpartition(".")
-    options = declared(getattr(importlib.import_module(module), name))
+    options_class = getattr(importlib.import_module(module), name)
+    options = declared(options_class)
     func.parameters = griffe.Parameters(
         *list(func.parameters)[:-1],
         *(
             griffe.Parameter(
-                name,
+                parameter.name,
                 kind=griffe.ParameterKind.keyword_only,
-                annotation=option.kind.__name__,
-                default=None if option.is_required else repr(option.default),
+                annotation=getattr(parameter.annotation, "__name__", str(parameter.annotation)),
+                default=None if parameter.default is parameter.empty else repr(parameter.default),
             )
-            for name, option in options.items()
+            for parameter in inspect.signature(options_class).parameters.values()
         ),
     )
     lines = "".join(f"    {name}: {option.help}\n" for name, option in options.items())
     text, arguments = re.subn(
-        r"(?m)^Args:\n(?: {4}.*\n)+", lambda found: found[0] + lines, func.docstring.value
+        r"(?m)^Args:\n(?: {4}.*\n)+", lambda match: match[0] + lines, func.docstring.value
     )
     func.docstring.value = text if arguments else f"{text}\n\nArgs:\n{lines}"
 
