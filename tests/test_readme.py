@@ -157,7 +157,7 @@ def commands(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name + "/" + page.stem)
 def test_commands_parse(page, monkeypatch):
     """Checks options and their values; the card has variables instead of values."""
-    monkeypatch.setattr("albert_tf.commands.export.check_extra", lambda *_: None)
+    monkeypatch.setattr("albert_tf_export.options.check_extra", lambda *_: None)
     found = list(commands(page))
     assert page != README or len(found) >= 6
     for command in found:
@@ -170,7 +170,10 @@ def test_commands_parse(page, monkeypatch):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name + "/" + page.stem)
 def test_options_in_the_text_exist(page):
     """Checks those with dashes: the original's have underscores (test_migration.py)."""
-    subparsers = cli._parser()._subparsers._group_actions[0].choices.values()
+    subparsers = list(cli._parser()._subparsers._group_actions[0].choices.values())
+    for subparser in subparsers:  # a format of `export` has a parser of its own
+        for action in subparser._subparsers._group_actions if subparser._subparsers else ():
+            subparsers += action.choices.values()
     known = {flag for each in subparsers for flag in each._option_string_actions}
     folders = (ROOT / "benchmarks", ROOT / "export" / "albert_tf_export" / "runners")
     programs = [ROOT / "Makefile", *(path for folder in folders for path in folder.rglob("*.py"))]
