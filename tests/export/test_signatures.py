@@ -172,7 +172,7 @@ def test_a_limit_on_bytes(classifier, tokenizer, tmp_path):
     # White space takes bytes and no pieces.
     np.testing.assert_array_equal(logits(" " * 1022 + "a boat"), logits("a "))
     np.testing.assert_array_equal(logits(" " * 1018 + "a boat"), logits("a boat"))
-    with pytest.raises(UserError, match="at least 1024 for max_length=24. Received: 1023"):
+    with pytest.raises(UserError, match="max_bytes must be 1024 or more. Received: 1023"):
         export_saved_model(classifier, tokenizer, tmp_path / "2", max_bytes=1023, max_length=24)
 
 
