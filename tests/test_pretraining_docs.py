@@ -13,8 +13,7 @@ from albert_tf import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.sources import find_records
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.training import pretrain as pretraining
-from albert_tf.training.loop import Interrupted
+from albert_tf.training.loop import Interrupted, Loop
 from albert_tf.training.pretraining_options import PretrainingOptions
 from tests.conftest import SENTENCES
 
@@ -90,12 +89,12 @@ def stopped(loop, *_):
 @pytest.mark.tensorflow
 def test_the_commands_of_the_page(folder, capsys, monkeypatch):
     """Runs two commands whole and the others up to their first step, to save time."""
-    train, trained = pretraining.train, []
+    train, trained = Loop.train, []
     for arguments in commands():
         if "--input_file" in arguments:
             prepare_the_original(folder)
         trains = arguments[0] != "pretrain" or folder_of(arguments) in ("my-model", "mail-model")
-        monkeypatch.setattr(pretraining, "train", train if trains else stopped)
+        monkeypatch.setattr(Loop, "train", train if trains else stopped)
         status = cli.main(reduced(arguments))
         assert status == (0 if trains else 130), capsys.readouterr().err
         if not trains:  # a run without a checkpoint may start again
@@ -114,7 +113,7 @@ def test_the_commands_of_the_page(folder, capsys, monkeypatch):
     classifier = AlbertForSequenceClassification.from_pretrained(folder / "mail-classifier")
     assert classifier.config.id2label == {0: "0", 1: "1"}
     (code,) = blocks("python")
-    monkeypatch.setattr(pretraining, "train", stopped)
+    monkeypatch.setattr(Loop, "train", stopped)
     with pytest.raises(Interrupted):
         exec(code.replace('"base"', '"tiny", batch_size=16').replace("my-model-2", "another"), {})
 
