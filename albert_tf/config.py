@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_json, write_json
-from albert_tf.options import Range
+from albert_tf.options import RATE, Range
 
 logger = logging.getLogger(__name__)
 Config = TypeVar("Config", bound=type)
@@ -35,7 +35,6 @@ _CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
 _LABELS: Final = Range(1, 1_000_000)  # whose names alone take 150 MB
 _LAYERS: Final = Range(1, 1024)  # the deepest published, DeepNet, has 1,000
 _WIDTH: Final = Range(1, 65_536)  # three times that of the largest published models
-_DROPOUT: Final = Range(minimum=0, below=1)
 _SCALE: Final = Range(above=0, maximum=1)  # above 1 nothing but noise is left
 
 
@@ -236,9 +235,9 @@ class AlbertConfig:
     num_attention_heads: int = _number(64, _WIDTH)  # it divides H
     intermediate_size: int = _number(16384, Range(1, 262_144))  # 4·H, as published
     hidden_act: str = "gelu_new"
-    hidden_dropout_prob: float = _number(0.0, _DROPOUT)
-    attention_probs_dropout_prob: float = _number(0.0, _DROPOUT)
-    classifier_dropout_prob: float = _number(0.1, _DROPOUT)
+    hidden_dropout_prob: float = _number(0.0, RATE)
+    attention_probs_dropout_prob: float = _number(0.0, RATE)
+    classifier_dropout_prob: float = _number(0.1, RATE)
     max_position_embeddings: int = _number(512, Range(1, 2**20))  # whose scores take terabytes
     type_vocab_size: int = _number(2, Range(1, 65_536))  # TAPAS has 256, for columns
     initializer_range: float = _number(0.02, _SCALE)

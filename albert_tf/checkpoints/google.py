@@ -216,8 +216,8 @@ def from_albert_zh(
 ) -> tuple[AlbertConfig, dict[str, np.ndarray]]:
     """Returns the same model with the embedding of ALBERT's paper, E = H, and Google's names.
 
-    That code projects the words alone, without bias, then adds positions and types and normalises,
-    in H. ALBERT adds and normalises in E, before the projection. With E = H there is no projection,
+    That code projects the words alone, without bias, then adds positions and types and normalizes,
+    in H. ALBERT adds and normalizes in E, before the projection. With E = H there is no projection,
     so a word table of the products, `[V, H]`, gives the same outputs; the masked-language head,
     which that code projects back to E, is tied to the same products.
     Source: brightmart/albert_zh, modeling.py and run_pretraining.py.

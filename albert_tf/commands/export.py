@@ -23,7 +23,6 @@ from albert_tf.files import check_apart, check_free, written_atomically
 from albert_tf.options import (
     FILE,
     NOT_NEGATIVE,
-    check_options,
     declared,
     option,
     part,
@@ -67,9 +66,6 @@ class Options:
     )
     json: bool = option(False, help="print the report as JSON")
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     @property
     def target(self) -> Path:
         """The folder or file of the export."""
@@ -102,8 +98,8 @@ class Scored(Options):
         range=NOT_NEGATIVE,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check_evaluation(self) -> None:
+        """Refuses options of the data without the data."""
         for name in ("eval_task", "max_drop"):
             if self.eval_data is None and getattr(self, name) is not None:
                 raise UserError(
@@ -179,7 +175,7 @@ class TFLite(TFLiteOptions, Scored):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        Scored.__post_init__(self)
+        self.check_evaluation()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +186,7 @@ class Onnx(OnnxOptions, Scored):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        Scored.__post_init__(self)
+        self.check_evaluation()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -162,9 +162,7 @@ class LabelledData:
 
     @property
     def columns(self) -> Columns:
-        """The columns of the task's files."""
-        if self.task in GLUE:
-            return GLUE[self.task].columns
+        """The columns of files of one's own; GLUE's table has those of GLUE."""
         return Columns(self.text_column, self.label_column, self.text_pair_column)
 
 

@@ -177,7 +177,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         return super().predict_on_batch(x)
 
     def predict_step(self, *args: Any) -> Any:
-        """As Keras' own, but the layers may run as a graph loop."""
+        """Calls Keras' `predict_step`; without gradients the layers may run as a graph loop."""
         token = in_predict.set(True)
         try:
             return super().predict_step(*args)

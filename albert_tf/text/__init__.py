@@ -1,1 +1,1 @@
-"""Raw text to ids: vocabularies that normalise themselves, in Python and in the graph."""
+"""Raw text to ids: vocabularies that normalize themselves, in Python and in the graph."""

@@ -81,7 +81,12 @@ class BaseTokenizer(ABC):
     all_special_tokens: list[str]
     all_special_ids: list[int]
     # The constructor's arguments that tokenizer_config.json stores, and their types.
-    SETTINGS: ClassVar[Mapping[str, type]]
+    SETTINGS: ClassVar[Mapping[str, type]] = {
+        "model_max_length": int,
+        "split_special_tokens": bool,
+        "padding_side": str,
+        "truncation_side": str,
+    }
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """ALBERT's tokenizer in Python, with the calls and results of Hugging Face's."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -55,15 +55,12 @@ class AlbertTokenizer(BaseTokenizer):
     vocab_name = "spiece.model"
     hub_class = "AlbertTokenizer"
     special_names = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-    SETTINGS: ClassVar = {
+    SETTINGS: ClassVar[Mapping[str, type]] = {
         "do_lower_case": bool,
         "keep_accents": bool,
         "digit_comma": str,
         "quotes": str,
-        "model_max_length": int,
-        "split_special_tokens": bool,
-        "padding_side": str,
-        "truncation_side": str,
+        **BaseTokenizer.SETTINGS,
     }
 
     def __init__(

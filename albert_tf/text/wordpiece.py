@@ -308,14 +308,11 @@ class WordPieceTokenizer(BaseTokenizer):
     vocab_name = "vocab.txt"
     hub_class = "BertTokenizer"
     continuation = CONTINUATION
-    SETTINGS: ClassVar = {
+    SETTINGS: ClassVar[Mapping[str, type]] = {
         "do_lower_case": bool,
         "strip_accents": bool,
         "tokenize_chinese_chars": bool,
-        "model_max_length": int,
-        "split_special_tokens": bool,
-        "padding_side": str,
-        "truncation_side": str,
+        **BaseTokenizer.SETTINGS,
         **dict.fromkeys(SPECIAL_NAMES, str),
     }
 
@@ -407,7 +404,7 @@ class WordPieceTokenizer(BaseTokenizer):
 
 
 class WordPiece(tf.Module):
-    """WordPiece by two operators of tensorflow-text, in Python and in graphs alike.
+    """Splits texts into WordPiece tokens with two operators of tensorflow-text, eagerly or not.
 
     Args:
         vocabulary: the tokens.

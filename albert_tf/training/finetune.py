@@ -86,14 +86,15 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
             config = AlbertConfig(**task.config_fields(training))
             data["baseline"] = task.baseline(training, dev, config)
         train = partial(_train, task=task, training=training, dev=dev, data=data, strategy=strategy)
-        run = partial(_train_or_restart, train, strategy)
+        run = partial(_train_or_restart, train, options.recipe(), strategy)
         if options.seeds == 1:
             return run(options, options.seed)
         return train_seeds(options, run, distribution.is_chief(strategy))
 
 
 def _train_or_restart(
-    train: Callable[[FinetuningOptions, int], dict[str, Any]],
+    train: Callable[[FinetuningOptions, Recipe, int], dict[str, Any]],
+    recipe: Recipe,
     strategy: Any,
     options: FinetuningOptions,
     seed: int,
@@ -104,30 +105,31 @@ def _train_or_restart(
     counts where several seeds each have a folder.
     """
     if options.learning_rate is not None:
-        return train(options, seed)
-    rate = options.recipe().learning_rate
-    slower = dataclasses.replace(options, learning_rate=rate / _SLOWER)
+        return train(options, recipe, seed)
+    rate = recipe.learning_rate / _SLOWER
+    slower = dataclasses.replace(options, learning_rate=rate), recipe._replace(learning_rate=rate)
     is_interrupted = options.seeds > 1 or bool(list_checkpoints(options.output))
     so_far = settings_so_far(options.output) if is_interrupted else {}
-    if so_far.get("learning_rate") == slower.learning_rate:
-        return train(slower, seed)
-    report = train(options, seed)
+    if so_far.get("learning_rate") == rate:
+        return train(*slower, seed)
+    report = train(options, recipe, seed)
     if not report["best"].get(ONE_CLASS):
         return report
     logger.warning(
         "At a rate of %g the model has not learned: nearly all its predictions on dev are alike. "
         "It is trained once more, at %g.",
-        *(rate, slower.learning_rate),
+        *(recipe.learning_rate, rate),
     )
     if distribution.is_chief(strategy):
         shutil.rmtree(options.output / LOGS, ignore_errors=True)
         if options.seeds > 1:
             (options.output / REPORT).unlink(missing_ok=True)  # It would end the second run.
-    return train(slower, seed)
+    return train(*slower, seed)
 
 
 def _train(
     options: FinetuningOptions,
+    recipe: Recipe,
     seed: int,
     task: Task[Any, Any],
     training: Sequence[Any],
@@ -141,7 +143,6 @@ def _train(
         data: the summary of the examples.
         seed: of weights, order and dropout; `options.seed` splits a single file.
     """
-    recipe = options.recipe()
     keras.utils.set_random_seed(seed)
     with distribution.scope(strategy):
         model, tokenizer = _model(options, recipe, task, training)

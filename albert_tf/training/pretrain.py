@@ -179,7 +179,7 @@ def pretraining_model(
 
 
 def _check_same_vocabulary(data: str, checkpoint: str, tokenizer: BaseTokenizer) -> None:
-    """Refuses records whose ids stand for other tokens than the weights were trained with."""
+    """Refuses records whose ids mean other tokens than the checkpoint's."""
     try:
         own = AlbertTokenizer.from_pretrained(checkpoint)
     except UserError:  # weights without a vocabulary, such as the original's checkpoints

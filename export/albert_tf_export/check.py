@@ -88,7 +88,7 @@ class ParityError(UserError):
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What an export took in its process.
+    """Time and memory of an export, measured in a process of its own.
 
     Attributes:
         milliseconds: median time of a sample text or an example.
@@ -724,11 +724,10 @@ def scored(
 
 def _inputs(rows: Rows) -> Sequence[dict[str, Any]]:
     """Returns rows as the runners read them, without padding."""
-    names = ("input_ids", "token_type_ids")
     masks = rows.arrays.get("attention_mask")
     if masks is None:
         return [
-            {name: rows.arrays[name][row].tolist() for name in names} for row in range(len(rows))
+            {name: rows.arrays[name][row].tolist() for name in NAMES} for row in range(len(rows))
         ]
     return [
         {
@@ -736,7 +735,7 @@ def _inputs(rows: Rows) -> Sequence[dict[str, Any]]:
                 values[mask == 1].tolist()
                 for values, mask in zip(rows.arrays[name][row], masks[row], strict=True)
             ]
-            for name in names
+            for name in NAMES
         }
         for row in range(len(rows))
     ]

@@ -75,6 +75,18 @@ class TextOptions(ExportOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FileOptions(ExportOptions):
+    """The options of exports to one file."""
+
+    predictions: int | None = option(
+        None,
+        help="number of positions to score, for masked-LM models; they become an input",
+        range=COUNT,
+    )
+    gate: Gate | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class SavedModelOptions(TextOptions):
     """The options of `export_saved_model`."""
 
@@ -122,7 +134,7 @@ class SavedModelOptions(TextOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TFLiteOptions(TextOptions):
+class TFLiteOptions(TextOptions, FileOptions):
     """The options of `export_tflite`."""
 
     fixed: bool = option(
@@ -152,12 +164,6 @@ class TFLiteOptions(TextOptions):
     choices: int | None = option(
         None, help="number of texts that multiple choice chooses from; default: 4", range=COUNT
     )
-    predictions: int | None = option(
-        None,
-        help="number of positions to score, for masked-LM models; they become an input",
-        range=COUNT,
-    )
-    gate: Gate | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -176,7 +182,7 @@ class TFLiteOptions(TextOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnnxOptions(ExportOptions):
+class OnnxOptions(FileOptions):
     """The options of `export_onnx`."""
 
     quantize: Literal["none", "dynamic"] = option(
@@ -184,12 +190,6 @@ class OnnxOptions(ExportOptions):
         help="storage of the weights: float32 (none), or 8 bits, which also multiplies in 8 bits "
         "(dynamic)",
     )
-    predictions: int | None = option(
-        None,
-        help="number of positions to score, for masked-LM models; they become an input",
-        range=COUNT,
-    )
-    gate: Gate | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -153,7 +153,7 @@ TEXT = "ada love😀 in rome"
 
 
 def piece(token, start, end, place, continues, **odds):
-    """A piece whose odds are given for some labels, by their number: `_1=0.6`."""
+    """Returns a token with the probabilities of some labels, by their number: `_1=0.6`."""
     scores = np.zeros(4)
     for name, value in odds.items():
         scores[int(name[1:])] = value

@@ -1,7 +1,7 @@
 """Random numbers that are pure functions of their names: the same on every machine and version.
 
-A key stands for the purpose of a number (a seed, a document, a copy, a row); its numbers are the
-stream of splitmix64 from there (Steele, Lea and Flood, Fast splittable pseudorandom number
+A key names what its numbers are for (a seed, a document, a copy, a row); the numbers are the stream
+of splitmix64 that starts at the key (Steele, Lea and Flood, Fast splittable pseudorandom number
 generators, OOPSLA 2014). NumPy's generators don't promise the same numbers in every version (NEP
 19), and both they and TensorFlow's stateless ones would need a loop over the rows of a batch.
 

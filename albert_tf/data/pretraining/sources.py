@@ -127,7 +127,7 @@ def _of_directory(folder: str) -> RecordFiles:
 
 
 def _check_first(path: str, files: RecordFiles) -> None:
-    """Checks the first record of a file: all are alike, unless the file was made elsewhere."""
+    """Checks the first record of a file; `build_data` writes the others in the same form."""
     record = next(_records(path), None)
     if record is not None:
         example = _decoded(record, path)

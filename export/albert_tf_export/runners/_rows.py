@@ -1,4 +1,4 @@
-"""What the scripts here share: copy this file together with the script that you use.
+"""Code that the runners share: copy this file together with the runner that you use.
 
 Reads inputs, one a line, in batches; writes answers as JSON lines, or as arrays.
 """

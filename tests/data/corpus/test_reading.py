@@ -1,4 +1,4 @@
-"""A line has a longest length, for any reader: a kilobyte of gzip may stand for a megabyte.
+"""Every reader bounds its lines: a kilobyte of gzip may unpack to a megabyte.
 
 Plain text is divided at blank lines, and where a document is too long.
 """
