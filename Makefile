@@ -152,7 +152,7 @@ test-servers: $(SERVERS_STAMP)
 bench: $(PEERS_STAMP)
 	$(RUN) benchmarks/peers.py
 	$(RUN) benchmarks/pretraining_step.py
-	$(RUN) benchmarks/startup.py
+	$(RUN) -m benchmarks.startup
 
 bench-runtimes: $(PEERS_STAMP) $(BROWSER_STAMP)
 	$(RUN) benchmarks/runtimes.py

@@ -1,28 +1,27 @@
-"""Measures what a person waits for at the start: help, imports, one answer from the shell.
+"""Measures the wait at the start: help, imports, one answer from the shell.
 
-    python benchmarks/startup.py [--model DIR] [--rounds 7]
+    python -m benchmarks.startup [--model DIR] [--rounds 7]
 
-Each row is a fresh process, and the rows take turns. `predict` and transformers' pipeline read the
-same directory, a classifier of texts, and must give the same answer; without --model it is `small`
-with a random head. Rows of transformers need the extra `peers`; without it they are left out.
-Prints a table in Markdown: medians of processor and wall-clock seconds, and the largest peak of
-memory.
+Each row is a process of its own, and the rows take turns; a first round, which reads the packages
+from the disk, isn't counted. `predict` and transformers' pipeline read the same directory, a
+classifier of texts, and must give the same answer; without --model it is `small` with a random
+head. Rows of transformers need the extra `peers`; without it they are left out. Seconds and MB are
+medians.
 """
 
-import argparse
 import importlib.util
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
-from runtimes import versions
+from benchmarks import harness
 
 TEXT = "A quiet delight."
-PACKAGES = ("albert_tf", "tensorflow", "keras", "transformers", "torch")
+PACKAGES = ("tensorflow", "keras", "transformers", "torch")
 OURS = "albert-tf predict, one text"
 THEIRS = "transformers' pipeline, one text"
 PIPELINE = """
@@ -31,17 +30,11 @@ from transformers import pipeline
 (answer,) = pipeline("text-classification", sys.argv[1])(sys.argv[2])
 print(answer["label"], round(answer["score"], 4), sep="\\t")
 """
-MODEL = """
-import sys
-from albert_tf import AlbertForSequenceClassification, AlbertTokenizer
-for each in (AlbertForSequenceClassification, AlbertTokenizer):
-    each.from_pretrained("small").save_pretrained(sys.argv[1])
-"""
 
 
 def commands(model):
     """Returns the arguments of Python for each row."""
-    rows = {
+    ours = {
         "Python alone": ["-c", "pass"],
         "import albert_tf": ["-c", "import albert_tf"],
         "albert-tf --help": ["-m", "albert_tf.cli", "--help"],
@@ -49,17 +42,15 @@ def commands(model):
         "from albert_tf import AlbertModel": ["-c", "from albert_tf import AlbertModel"],
         OURS: ["-m", "albert_tf.cli", "predict", "--model", model, TEXT],
     }
-    if importlib.util.find_spec("transformers"):
-        rows["from transformers import AlbertModel"] = [
-            "-c",
-            "from transformers import AlbertModel",
-        ]
-        rows[THEIRS] = ["-c", PIPELINE, model, TEXT]
-    return rows
+    theirs = {
+        "from transformers import AlbertModel": ["-c", "from transformers import AlbertModel"],
+        THEIRS: ["-c", PIPELINE, model, TEXT],
+    }
+    return ours | theirs if importlib.util.find_spec("transformers") else ours
 
 
-def measure(arguments):
-    """Runs Python; returns processor seconds, wall-clock seconds, peak MB and the output."""
+def run(arguments):
+    """Runs Python; returns processor and wall-clock seconds, the peak in MB and the output."""
     # Without compiled modules each process would compile them again.
     hidden = ("PYTHONDONTWRITEBYTECODE",)
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
@@ -73,50 +64,51 @@ def measure(arguments):
     )
     output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.monotonic() - start
     process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, arguments
-    return usage.ru_utime + usage.ru_stime, seconds, usage.ru_maxrss / 1024, output
+    if process.returncode:
+        raise harness.Failure(f"status {process.returncode}: {arguments}")
+    return {
+        "processor": usage.ru_utime + usage.ru_stime,
+        "wall": time.monotonic() - start,
+        "peak": usage.ru_maxrss / 1024,
+        "output": output,
+    }
 
 
 def check_answers(ours, theirs):
     """Compares the label and the probability of both."""
-    (label, odds), (other, others_odds) = (each.split() for each in (ours, theirs))
-    assert label == other, (ours, theirs)
-    assert abs(float(odds) - float(others_odds)) < 2e-4, (ours, theirs)
+    (label, probability), (other, others) = (each["output"].split() for each in (ours, theirs))
+    if label != other or abs(float(probability) - float(others)) > 2e-4:
+        sys.exit(f"The answers differ: {ours['output']!r}, {theirs['output']!r}")
 
 
-def table(model, rounds):
-    rows = commands(model)
-    found = {name: [] for name in rows}
-    for number in range(rounds + 1):
-        for name, arguments in rows.items():
-            result = measure(arguments)
-            if number:  # The first round reads the packages from the disk.
-                found[name].append(result)
-    if THEIRS in found:
-        check_answers(found[OURS][0][-1], found[THEIRS][0][-1])
-    print("| | processor s | wall-clock s | MB peak |")
-    print("|---|---:|---:|---:|")
-    for name, results in found.items():
-        processor, wall, memory, _ = zip(*results, strict=True)
-        medians = f"{statistics.median(processor):.2f} | {statistics.median(wall):.2f}"
-        print(f"| `{name}` | {medians} | {max(memory):,.0f} |")
+def write_model(folder):
+    from albert_tf import AlbertForSequenceClassification, AlbertTokenizer
+
+    for each in (AlbertForSequenceClassification, AlbertTokenizer):
+        each.from_pretrained("small").save_pretrained(folder)
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser(__doc__, rounds=7)
     parser.add_argument("--model", help="directory of a classifier of texts")
-    parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    print(versions(filter(importlib.util.find_spec, PACKAGES)), end="\n\n")
     with tempfile.TemporaryDirectory() as folder:
         model = options.model or str(Path(folder) / "model")
         if options.model is None:
-            measure(["-c", MODEL, model])
-        table(model, options.rounds)
+            harness.fresh(write_model, model)
+        cases = {name: partial(run, arguments) for name, arguments in commands(model).items()}
+        harness.take_turns(cases, 1)
+        rounds = harness.take_turns(cases, options.rounds)
+    if not isinstance(rounds.get(THEIRS, ""), str):
+        check_answers(rounds[OURS][0], rounds[THEIRS][0])
+
+    def cells(found):
+        return [f"{found['processor']:.2f}", f"{found['wall']:.2f}", f"{found['peak']:,.0f}"]
+
+    heads = ["", "processor s", "wall-clock s", "MB peak"]
+    tables = [harness.table(heads, harness.rows(rounds, cells))]
+    harness.report(options, PACKAGES, tables, rounds)
 
 
 if __name__ == "__main__":
