@@ -131,13 +131,13 @@ def run(options: OPTIONS) -> int:
         ):
             print(path)
         return 0
-    from albert_tf.data.tasks.multi_label import TYPE, chosen_labels
+    from albert_tf.data.tasks.labels import MULTI_LABEL, chosen_labels
 
     given = texts(options)
     if _is_tagger(options.model):
         return print_results(_tagged(options, given), options.json)
     label = load("text-classification", options, top_k=None)  # warns of texts that are cut
-    config, has_several = label.model.config, label.model.problem_type == TYPE
+    config, has_several = label.model.config, label.model.problem_type == MULTI_LABEL
     # A model with one label returns a score, unless its configuration says otherwise.
     function = "none" if label.model.problem_type == "regression" else None
 

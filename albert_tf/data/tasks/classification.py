@@ -1,30 +1,24 @@
 """Classes or a number for a text or a pair of texts: GLUE, and files of your own."""
 
-import csv
-import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import softmax
 
 from albert_tf.data import hub
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example, Row, read_examples
-from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, find_file
+from albert_tf.data.tasks.base import ByThreshold, GradedPrediction, Outputs, Task, find_file
 from albert_tf.data.tasks.glue import GLUE, GlueTask, Part
+from albert_tf.data.tasks.labels import MULTI_LABEL, LabelType, MultiLabel, Regression, SingleLabel
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.errors import UserError
 
 # A key of scores: NEARLY_ALL of the predictions are one class, while the labels are not.
 ONE_CLASS: Final = "one_class"
 NEARLY_ALL: Final = 0.99
-SCORE: Final = "score"  # the label of a regressor
-_CLASS_METRICS: Final = ("accuracy", "macro_f1")
-_REGRESSION_METRICS: Final = ("pearson", "spearman")
 
 
 def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> dict[str, float]:
@@ -32,16 +26,17 @@ def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> di
 
     Returns `{}` for other models, and where as many labels are alike.
     """
-    found, expected = (max(Counter(each).values()) / len(each) for each in (predictions, labels))
-    return {ONE_CLASS: 1.0} if found >= NEARLY_ALL and found > expected else {}
+    predicted, expected = (
+        max(Counter(values).values()) / len(values) for values in (predictions, labels)
+    )
+    return {ONE_CLASS: 1.0} if predicted >= NEARLY_ALL and predicted > expected else {}
 
 
 class Classification(Task[Example, Any]):
-    """One of several classes, or a number.
-
-    A prediction is float `[C]`: the classes' probabilities, or the number.
+    """One or several classes, or a number, for a text or a pair.
 
     Attributes:
+        label_type: what labels and predictions are.
         table: the task's row of GLUE's table, or one for data of one's own, without known labels.
         is_glue: whether it is GLUE's.
     """
@@ -51,10 +46,14 @@ class Classification(Task[Example, Any]):
     def __init__(self, options: LabelledData):
         super().__init__(options)
         self.is_glue = options.task in GLUE
-        metrics = _REGRESSION_METRICS if options.regression else _CLASS_METRICS
-        own = GlueTask(options.columns, (), metrics, (Part("predictions"),))
+        label_type: type[LabelType] = SingleLabel
+        if options.multi_label:
+            label_type = MultiLabel
+        elif options.regression or (self.is_glue and not GLUE[options.task].labels):
+            label_type = Regression
+        own = GlueTask(options.columns, (), label_type.metrics, (Part("predictions"),))
         self.table = GLUE.get(options.task, own)
-        self.is_regression = options.regression or (self.is_glue and not self.table.labels)
+        self.label_type = label_type(options, self.table.labels)
 
     def files(self, part: str) -> list[Path]:
         data = self.options.data
@@ -62,22 +61,18 @@ class Classification(Task[Example, Any]):
             return super().files(part)
         if hub.is_hub(data):
             return [hub.split(data, name) for name in self.table.splits(part)]
-        places = [each.dev if part == "dev" else each.test for each in self.table.parts]
-        if part == "train":
-            places = [("train.tsv",)]
-        found = [_glue_file(data, each) for each in places]
-        return [found[0] or find_file(data, places[0][0]), *filter(None, found[1:])]
+        names: list[Sequence[str]] = [("train.tsv",)]
+        if part != "train":
+            names = [glue.dev if part == "dev" else glue.test for glue in self.table.parts]
+        paths = [_glue_file(data, alternatives) for alternatives in names]
+        return [paths[0] or find_file(data, names[0][0]), *filter(None, paths[1:])]
 
     def read(self, path: Path, labelled: bool = True) -> list[Example]:
         part, on_hub = self.table.part(path), hub.is_hub(path) or path.suffix == hub.PARQUET
         columns = self.table.columns_of(part, labelled, on_hub)
-        read_label = self._hub_label if self.is_glue and on_hub else self.read_label
+        read_label = self._hub_label if self.table.labels and on_hub else self.label_type.read
         skip = labelled and self.options.skip_bad_rows
         return read_examples(path, columns, skip, part.name, read_label, self.options.dialect)
-
-    def read_label(self, row: Row, name: str | int) -> Any:
-        """Returns the label in a row."""
-        return row.text(name)
 
     def _hub_label(self, row: Row, name: str | int) -> str:
         """Returns a label as GLUE's files spell it; the hub has its name, or its number."""
@@ -86,33 +81,39 @@ class Classification(Task[Example, Any]):
         return {**spelled, **{named: written for written, named in labels}}.get(label, label)
 
     def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
-        """Returns GLUE's labels in GLUE's order; for other data the labels of `train`, sorted."""
-        if self.is_regression:
-            return {"id2label": {0: SCORE}, "problem_type": "regression", "thresholds": None}
-        names = [name for _, name in self.table.labels]
-        names = names or sorted_labels({example.label or "" for example in train})
-        if len(names) < 2:
-            raise UserError(
-                "Classification needs at least two labels. "
-                f"Received: {len(train)} examples, all with the label {short_repr(names[0])}."
-            )
         return {
-            "id2label": dict(enumerate(names)),
-            "problem_type": "single_label_classification",
+            "id2label": dict(enumerate(self.label_type.model_labels(train))),
+            "problem_type": self.label_type.problem_type,
             "thresholds": None,  # a model of another task may have some
         }
 
     def check(self, examples: Sequence[Example], config: Any) -> None:
-        self._labels(examples, config)
+        self.targets(examples, config)
+
+    def targets(self, examples: Sequence[Example], config: Any) -> list[Any]:
+        """Returns the targets of labelled examples; errors are those of `check`."""
+        has_several = config.problem_type == MULTI_LABEL
+        if has_several and not self.options.multi_label:
+            raise UserError(
+                f"The model must give one label for --task {self.options.task}. Received: a model "
+                "for several. Add --multi-label to --task classify."
+            )
+        if self.options.multi_label and not has_several:
+            raise UserError(
+                "With --multi-label the model must have been trained with it. Received: a model "
+                f"for {config.problem_type or 'one label'}. Leave --multi-label out."
+            )
+        labelled = [example for example in examples if example.label is not None]
+        return self.label_type.targets(labelled, config)
 
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: Any, max_length: int
     ) -> Rows:
-        labels = self._labels(examples, config)  # first, since it also compares the model's
+        targets = self.targets(examples, config)  # first, since it also compares the model's labels
         return encode_texts(
             [example.text for example in examples],
             None if examples[0].text_pair is None else [each.text_pair or "" for each in examples],
-            labels if examples[0].label is not None else None,
+            targets if examples[0].label is not None else None,
             tokenizer,
             max_length,
         )
@@ -120,72 +121,70 @@ class Classification(Task[Example, Any]):
     def predictions(
         self, examples: Sequence[Example], rows: Rows, outputs: Sequence[Outputs], config: Any
     ) -> list[Any]:
-        logits = [row["logits"] for row in outputs]
-        return logits if self.is_regression else [softmax(row) for row in logits]
+        return [self.label_type.decode(row["logits"], config) for row in outputs]
 
     def scores(
-        self, examples: Sequence[Example], predictions: Sequence[np.ndarray], config: Any
+        self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
     ) -> dict[str, float]:
         """Returns each metric, and what `one_class` does."""
-        from albert_tf.evaluation import metrics  # Imports scikit-learn, which takes seconds.
-
-        labels, found = np.array(self._labels(examples, config)), np.stack(predictions)
-        chosen = found[:, 0] if self.is_regression else found.argmax(axis=-1)
+        targets = np.array(self.targets(examples, config))
+        decisions = self.label_type.decide(predictions, config)
         own_metrics = {part.name: part.metrics for part in self.table.parts}
         scores: dict[str, float] = {}
         for part, rows in _parts(examples).items():
             names = own_metrics.get(part) or self.table.metrics
+            chosen = [predictions[row] for row in rows]
+            values = self.label_type.score(names, targets[rows], decisions[rows], chosen)
             prefix = f"{part}_" if part else ""
-            values = metrics.evaluate(names, labels[rows], chosen[rows])
             scores |= {f"{prefix}{name}": value for name, value in values.items()}
-        if self.is_regression:
+        if isinstance(self.label_type, Regression):
             return scores
-        return scores | one_class(chosen.tolist(), labels.tolist())
+        classes = ([tuple(np.ravel(row)) for row in rows] for rows in (decisions, targets))
+        return scores | one_class(*classes)
+
+    def fit_thresholds(
+        self, examples: Sequence[Example], predictions: Sequence[Any]
+    ) -> dict[str, Any]:
+        return self.label_type.fit_thresholds(examples, predictions)
+
+    def by_threshold(
+        self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
+    ) -> list[ByThreshold]:
+        return self.label_type.by_threshold(examples, predictions, config)
 
     def grade(
-        self, examples: Sequence[Example], predictions: Sequence[np.ndarray], config: Any
+        self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
     ) -> list[GradedPrediction]:
-        labels = self._labels(examples, config)
-        texts = ["\n".join(self.texts(example)) for example in examples]
-        judge = _grade_number if self.is_regression else partial(_grade_class, config.labels)
-        return list(map(judge, texts, labels, predictions))
+        targets = self.targets(examples, config)
+        return [
+            self.label_type.grade("\n".join(self.texts(example)), target, prediction, config)
+            for example, target, prediction in zip(examples, targets, predictions, strict=True)
+        ]
 
     def classes(self, config: Any) -> Sequence[str]:
-        return () if self.is_regression else config.labels
+        return config.labels if self.label_type.is_single_class else ()
 
     def write(
         self,
         folder: Path,
         examples: Sequence[Example],
-        predictions: Sequence[np.ndarray],
+        predictions: Sequence[Any],
         config: Any,
     ) -> None:
-        """Writes a TSV of index and prediction; for GLUE those that its site takes."""
-        numbers = self._numbers(config.labels)
-        labels = {number: label for label, number in (numbers or {}).items()}
+        """Writes a file for each part; for GLUE those that its site takes."""
         names = {part.name: part.submission for part in self.table.parts}
         for part, rows in _parts(examples).items():
-            path = folder / f"{names.get(part, 'predictions')}.tsv"
-            with path.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-                writer.writerow(("index", "prediction"))
-                for index, row in enumerate(rows):
-                    predicted = predictions[row]
-                    if labels:
-                        label = labels[int(predicted.argmax())]
-                    else:  # STS-B's site refuses scores beyond 0 and 5
-                        score = np.clip(predicted[0], 0, 5) if self.is_glue else predicted[0]
-                        label = f"{score:.4f}"
-                    writer.writerow((index, label))
+            stem = folder / names.get(part, "predictions")
+            self.label_type.write(stem, [predictions[row] for row in rows], config)
 
     def texts(self, example: Example) -> Iterable[str]:
         return (text for text in (example.text, example.text_pair) if text)
 
     def has_accuracy(self, config: Any) -> bool:
-        return not self.is_regression
+        return self.label_type.is_single_class
 
     def labels(self, example: Example) -> Sequence[str]:
-        return () if self.is_regression or example.label is None else (example.label,)
+        return () if example.label is None else self.label_type.learned_names(example.label)
 
     def columns(self) -> dict[str, str]:
         if self.is_glue:
@@ -196,76 +195,28 @@ class Classification(Task[Example, Any]):
     def baseline(
         self, train: Sequence[Example], dev: Sequence[Example], config: Any
     ) -> dict[str, float]:
-        if self.is_regression:
+        if not self.label_type.is_single_class:
             return super().baseline(train, dev, config)
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
 
         words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-        learned, asked = (["\n".join(self.texts(each)) for each in part] for part in (train, dev))
+        train_texts, dev_texts = (
+            ["\n".join(self.texts(example)) for example in examples] for examples in (train, dev)
+        )
         try:
-            known = words.fit_transform(learned)
+            vectors = words.fit_transform(train_texts)
         except ValueError as error:  # no words
             raise UserError(f"A baseline needs words. Received: {error}.") from error
-        model = LogisticRegression(C=10, max_iter=1000).fit(known, self._labels(train, config))
+        model = LogisticRegression(C=10, max_iter=1000).fit(vectors, self.targets(train, config))
         probabilities = np.zeros((len(dev), len(config.labels)))
-        probabilities[:, model.classes_] = model.predict_proba(words.transform(asked))
+        probabilities[:, model.classes_] = model.predict_proba(words.transform(dev_texts))
         return self.scores(dev, list(probabilities), config)
 
     def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
         labels = [example.label for example in examples]
         is_rare = min(Counter(labels).values()) < 2
-        return None if self.is_regression or is_rare else labels
-
-    def _labels(self, examples: Sequence[Example], config: Any) -> list[Any]:
-        """Returns the classes or scores of labelled examples; errors are those of `check`."""
-        if config.problem_type == "multi_label_classification":
-            raise UserError(
-                f"The model must give one label for --task {self.options.task}. Received: a model "
-                "for several. Add --multi-label to --task classify."
-            )
-        numbers = self._numbers(config.labels)
-        return [_number(example, numbers) for example in examples if example.label is not None]
-
-    def _numbers(self, names: tuple[str, ...]) -> Mapping[str, int] | None:
-        """Returns the class of each label in the files, for a model's labels; None for scores.
-
-        A model of a GLUE task may name them as GLUE's files do, or LABEL_0, LABEL_1, … in GLUE's
-        order.
-        """
-        if self.is_regression:
-            known: list[tuple[str, ...]] = [names[:1]]
-            written: tuple[str, ...] = ()
-        elif self.table.labels:
-            written, named = zip(*self.table.labels, strict=True)
-            known = [named, written, tuple(f"LABEL_{number}" for number in range(len(written)))]
-        else:
-            written, known = names, [names]
-        lowered = [name.lower() for name in names]
-        for spelled in known:
-            expected = [name.lower() for name in spelled]
-            if sorted(expected) == sorted(lowered):
-                pairs = zip(written, expected, strict=bool(written))
-                return {label: lowered.index(name) for label, name in pairs} or None
-        wanted = SCORE if self.is_regression else listed(known[0])
-        raise UserError(
-            f"The model's labels must be those of the task {self.options.task}: {wanted}. "
-            f"Received: {listed(names)}. Give the task that the model was trained on, or for data "
-            "of your own --task classify."
-        )
-
-
-def _grade_class(
-    names: Sequence[str], text: str, label: float, probabilities: np.ndarray
-) -> GradedPrediction:
-    best = int(probabilities.argmax())
-    confidence = float(probabilities[best])
-    return GradedPrediction(text, names[int(label)], names[best], confidence, best == label)
-
-
-def _grade_number(text: str, label: float, prediction: np.ndarray) -> GradedPrediction:
-    distance = abs(float(prediction[0]) - label)
-    return GradedPrediction(text, f"{label:g}", f"{prediction[0]:.3g}", distance, distance == 0)
+        return None if isinstance(self.label_type, Regression) or is_rare else labels
 
 
 def encode_texts(
@@ -283,17 +234,18 @@ def encode_texts(
     rows = Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
     full = [row for row, ids in enumerate(encoded["input_ids"]) if len(ids) == max_length]
     if full:
-        given = [[each[row] for row in full] for each in (texts, text_pairs) if each is not None]
+        columns = [column for column in (texts, text_pairs) if column is not None]
+        given = [[column[row] for row in full] for column in columns]
         whole = tokenizer(*given, split_special_tokens=True, verbose=False)
         rows.cut = sum(len(ids) > max_length for ids in whole["input_ids"])
     return rows
 
 
-def _glue_file(data: Path, places: Sequence[str]) -> Path | None:
+def _glue_file(data: Path, names: Sequence[str]) -> Path | None:
     """Returns the first file that there is; each may be compressed, or be Parquet."""
-    stems = [place.removesuffix(".tsv") for place in places]
-    found = (data / f"{stem}{end}" for stem in stems for end in (".tsv", ".tsv.gz", hub.PARQUET))
-    return next(filter(Path.is_file, found), None)
+    stems = [name.removesuffix(".tsv") for name in names]
+    paths = (data / f"{stem}{end}" for stem in stems for end in (".tsv", ".tsv.gz", hub.PARQUET))
+    return next(filter(Path.is_file, paths), None)
 
 
 def _parts(examples: Sequence[Example]) -> dict[str, list[int]]:
@@ -302,29 +254,3 @@ def _parts(examples: Sequence[Example]) -> dict[str, list[int]]:
     for row, example in enumerate(examples):
         rows.setdefault(example.part, []).append(row)
     return rows
-
-
-def sorted_labels(labels: set[str]) -> list[str]:
-    """Sorts by value if all are numbers: "2" before "10"."""
-    try:
-        return sorted(labels, key=float)
-    except ValueError:
-        return sorted(labels)
-
-
-def _number(example: Example, numbers: Mapping[str, int] | None) -> float:
-    """Returns an example's class, or its score if there are no classes."""
-    label, place = example.label or "", example.place or f"for the text {example.text[:60]!r}"
-    if numbers is not None:
-        if label not in numbers:
-            raise UserError(
-                f"A label must be one of {listed(numbers)}. Received: {short_repr(label)}, {place}."
-            )
-        return numbers[label]
-    try:
-        score = float(label)
-    except ValueError:
-        score = math.nan
-    if not math.isfinite(score):
-        raise UserError(f"A score must be a number. Received: {short_repr(label)}, {place}.")
-    return score

@@ -7,7 +7,6 @@ from albert_tf.data.tasks.answers import QuestionAnswering
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.choices import Choices
 from albert_tf.data.tasks.classification import Classification
-from albert_tf.data.tasks.multi_label import MultiLabel
 from albert_tf.data.tasks.tagging import Tagging
 
 _TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
@@ -19,8 +18,7 @@ _TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
 
 def task_of(options: LabelledData) -> Task[Any, Any]:
     """Returns the task that the options name."""
-    usual = MultiLabel if options.multi_label else Classification
-    return _TASKS.get(options.task, usual)(options)
+    return _TASKS.get(options.task, Classification)(options)
 
 
 def check_training_data(options: LabelledData) -> tuple[Task[Any, Any], Any]:

@@ -36,7 +36,7 @@ def task(name, data=".", **others):
 def numbers(task, examples, **fields):
     """Returns the examples' labels as numbers, for a model with these fields, or a new one."""
     config = AlbertConfig(**(fields or task.config_fields(examples)))
-    return task._labels(examples, config)
+    return task.targets(examples, config)
 
 
 @pytest.mark.parametrize("name", GLUE)
@@ -159,7 +159,7 @@ def test_files_of_many_rows():
         train, dev = given.train_and_dev(0.1, 1)
         assert [len(train), len(dev)] == expected
         config = AlbertConfig(**given.config_fields(train))
-        assert set(given._labels(dev, config)) == {0, 1}
+        assert set(given.targets(dev, config)) == {0, 1}
 
 
 def test_a_single_file_is_split_by_label(tmp_path):

@@ -22,7 +22,7 @@ def examples(*labels):
     return [Example(f"text {number}", None, names) for number, names in enumerate(labels)]
 
 
-def odds(*rows):
+def probabilities(*rows):
     return [dict(zip(NAMES, row, strict=True)) for row in rows]
 
 
@@ -75,7 +75,7 @@ def test_a_label_may_have_the_separator_in_a_list(tmp_path):
 def test_labels_of_the_model():
     assert config().labels == NAMES
     assert config().problem_type == "multi_label_classification"
-    found = task()._labels(examples(("sad",), (), ("warm", "long")), config())
+    found = task().targets(examples(("sad",), (), ("warm", "long")), config())
     np.testing.assert_array_equal(found, [[0, 1, 0], [0, 0, 0], [1, 0, 1]])
     with pytest.raises(UserError, match="one of long, sad, warm. Received: 'new', for the text"):
         task().check(examples(("new",)), config())
@@ -107,7 +107,7 @@ def test_an_unseen_label_in_dev_is_named(tmp_path):
 
 def test_scores_by_hand():
     given = examples(("long",), ("sad",), ("long", "sad"), ())
-    found = odds((0.9, 0.2, 0.1), (0.6, 0.4, 0.1), (0.7, 0.8, 0.1), (0.1, 0.3, 0.1))
+    found = probabilities((0.9, 0.2, 0.1), (0.6, 0.4, 0.1), (0.7, 0.8, 0.1), (0.1, 0.3, 0.1))
     scores = task().scores(given, found, config())
     # long: 2 right, 1 false; sad: 1 right, 1 missed; warm: never
     assert scores["micro_f1"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 1))
@@ -128,7 +128,7 @@ def test_scores_by_hand():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("probability", [0.1, 0.9])
 def test_the_same_labels_for_all_texts_are_said(probability):
-    found = odds(*[[probability] * 3] * 2)
+    found = probabilities(*[[probability] * 3] * 2)
     assert task().scores(examples(("long",), ()), found, config())[ONE_CLASS] == 1
     scores = task().scores(examples((), ()), found, config())  # no label at all
     assert scores == {"micro_f1": 0, "macro_f1": 0, "mean_average_precision": 0}
@@ -143,7 +143,7 @@ def test_rows_have_a_float_for_each_label(tiny_tokenizer):
 
 
 def test_written_predictions(tmp_path):
-    task().write(tmp_path, examples((), ()), odds((0.9, 0.8, 0.1), (0, 0, 0)), config())
+    task().write(tmp_path, examples((), ()), probabilities((0.9, 0.8, 0.1), (0, 0, 0)), config())
     lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
     assert [json.loads(line)["labels"] for line in lines] == [["long", "sad"], []]
     assert json.loads(lines[0])["probabilities"] == {"long": 0.9, "sad": 0.8, "warm": 0.1}

@@ -1,0 +1,399 @@
+"""Types of labels: one of several classes, any number of them, or a number."""
+
+import csv
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from albert_tf.data.options import LabelledData
+from albert_tf.data.readers import Example, Row
+from albert_tf.data.tasks.base import ByThreshold, GradedPrediction
+from albert_tf.data.tasks.glue import GLUE
+from albert_tf.errors import UserError, listed, short_repr
+
+SCORE: Final = "score"  # the label of a regressor
+MULTI_LABEL: Final = "multi_label_classification"
+
+
+class LabelType(ABC):
+    """A type of labels: how they are read, learned, predicted, scored and written.
+
+    Args:
+        options: the task's data and their columns.
+        labels: GLUE's labels, as in its table; () for data of your own.
+    Attributes:
+        problem_type: the configuration's.
+        metrics: names of the metrics for data of your own.
+        is_single_class: whether an example has one of several classes.
+    """
+
+    problem_type: ClassVar[str]
+    metrics: ClassVar[Sequence[str]] = ()
+    is_single_class: ClassVar[bool] = False
+
+    def __init__(self, options: LabelledData, labels: Sequence[tuple[str, str]]):
+        self.options, self.glue_labels = options, labels
+
+    def read(self, row: Row, column: str | int) -> Any:
+        """Returns the label in a row."""
+        return row.text(column)
+
+    @abstractmethod
+    def learned_names(self, label: Any) -> Sequence[str]:
+        """Returns the names that a model learns from an example's label."""
+
+    @abstractmethod
+    def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
+        """Returns the labels of a new model.
+
+        Raises:
+            UserError: nothing can be learned from the examples.
+        """
+
+    @abstractmethod
+    def targets(self, examples: Sequence[Example], config: Any) -> list[Any]:
+        """Returns for each example what the model is trained to give: a number, or an array.
+
+        Raises:
+            UserError: the model has other labels, or an example's label isn't among them.
+        """
+
+    @abstractmethod
+    def decode(self, logits: np.ndarray, config: Any) -> Any:
+        """Returns an example's prediction."""
+
+    @abstractmethod
+    def decide(self, predictions: Sequence[Any], config: Any) -> np.ndarray:
+        """Returns `[N]` or `[N, C]`: predictions that can be compared with targets."""
+
+    def score(
+        self,
+        metrics: Sequence[str],
+        targets: np.ndarray,
+        decisions: np.ndarray,
+        predictions: Sequence[Any],
+    ) -> dict[str, float]:
+        """Returns the named metrics."""
+        from albert_tf.evaluation.metrics import evaluate  # Imports scikit-learn: seconds.
+
+        return evaluate(metrics, targets, decisions)
+
+    @abstractmethod
+    def grade(self, text: str, target: Any, prediction: Any, config: Any) -> GradedPrediction:
+        """Compares a prediction with its target, for people to read."""
+
+    @abstractmethod
+    def write(self, stem: Path, predictions: Sequence[Any], config: Any) -> None:
+        """Writes predictions to a file whose path begins with `stem`."""
+
+    def fit_thresholds(
+        self, examples: Sequence[Example], predictions: Sequence[Any]
+    ) -> dict[str, Any]:
+        """Returns fields of the configuration that dev decides."""
+        return {}
+
+    def by_threshold(
+        self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
+    ) -> list[ByThreshold]:
+        """Returns scores by threshold, one for each line of a chart."""
+        return []
+
+    def _other_labels(self, expected: str, names: Sequence[str]) -> UserError:
+        return UserError(
+            f"The model's labels must be those of the task {self.options.task}: {expected}. "
+            f"Received: {listed(names)}. Give the task that the model was trained on, or for data "
+            "of your own --task classify."
+        )
+
+
+class SingleLabel(LabelType):
+    """One of several classes. A prediction is float `[C]`, their probabilities."""
+
+    problem_type = "single_label_classification"
+    metrics = ("accuracy", "macro_f1")
+    is_single_class = True
+
+    def learned_names(self, label: str) -> Sequence[str]:
+        return (label,)
+
+    def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
+        """Returns GLUE's labels in GLUE's order; for other data the labels of `train`, sorted."""
+        names = [name for _, name in self.glue_labels]
+        names = names or _sorted_labels({example.label or "" for example in train})
+        if len(names) < 2:
+            raise UserError(
+                "Classification needs at least two labels. "
+                f"Received: {len(train)} examples, all with the label {short_repr(names[0])}."
+            )
+        return names
+
+    def targets(self, examples: Sequence[Example], config: Any) -> list[int]:
+        numbers = self._numbers(config.labels)
+        for example in examples:
+            _check_label(example.label or "", example, numbers)
+        return [numbers[example.label or ""] for example in examples]
+
+    def decode(self, logits: np.ndarray, config: Any) -> np.ndarray:
+        return softmax(logits)
+
+    def decide(self, predictions: Sequence[np.ndarray], config: Any) -> np.ndarray:
+        return np.stack(predictions).argmax(axis=-1)
+
+    def grade(
+        self, text: str, target: int, prediction: np.ndarray, config: Any
+    ) -> GradedPrediction:
+        names, best = config.labels, int(prediction.argmax())
+        confidence = float(prediction[best])
+        return GradedPrediction(text, names[target], names[best], confidence, best == target)
+
+    def write(self, stem: Path, predictions: Sequence[np.ndarray], config: Any) -> None:
+        """Writes a TSV of index and label, as the files spell it."""
+        labels = {number: label for label, number in self._numbers(config.labels).items()}
+        _write_tsv(stem, [labels[int(prediction.argmax())] for prediction in predictions])
+
+    def _numbers(self, names: tuple[str, ...]) -> Mapping[str, int]:
+        """Returns the class of each label in the files, for a model's labels.
+
+        A model of a GLUE task may name them as GLUE's files do, or LABEL_0, LABEL_1, … in GLUE's
+        order.
+        """
+        written, known = names, [names]
+        if self.glue_labels:
+            written, named = zip(*self.glue_labels, strict=True)
+            known = [named, written, tuple(f"LABEL_{number}" for number in range(len(written)))]
+        lowered = [name.lower() for name in names]
+        for spelled in known:
+            expected = [name.lower() for name in spelled]
+            if sorted(expected) == sorted(lowered):
+                pairs = zip(written, expected, strict=True)
+                return {label: lowered.index(name) for label, name in pairs}
+        raise self._other_labels(listed(known[0]), names)
+
+
+class Regression(LabelType):
+    """A number. A prediction is float `[1]`."""
+
+    problem_type = "regression"
+    metrics = ("pearson", "spearman")
+
+    def learned_names(self, label: str) -> Sequence[str]:
+        return ()
+
+    def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
+        return (SCORE,)
+
+    def targets(self, examples: Sequence[Example], config: Any) -> list[float]:
+        if len(config.labels) != 1:
+            raise self._other_labels(SCORE, config.labels)
+        return list(map(_number, examples))
+
+    def decode(self, logits: np.ndarray, config: Any) -> np.ndarray:
+        return logits
+
+    def decide(self, predictions: Sequence[np.ndarray], config: Any) -> np.ndarray:
+        return np.stack(predictions)[:, 0]
+
+    def grade(
+        self, text: str, target: float, prediction: np.ndarray, config: Any
+    ) -> GradedPrediction:
+        distance = abs(float(prediction[0]) - target)
+        return GradedPrediction(
+            text, f"{target:g}", f"{prediction[0]:.3g}", distance, distance == 0
+        )
+
+    def write(self, stem: Path, predictions: Sequence[np.ndarray], config: Any) -> None:
+        """Writes a TSV of index and number."""
+        numbers = [prediction[0] for prediction in predictions]
+        if self.options.task in GLUE:  # STS-B's site refuses scores beyond 0 and 5
+            numbers = list(np.clip(numbers, 0, 5))
+        _write_tsv(stem, [f"{number:.4f}" for number in numbers])
+
+
+class MultiLabel(LabelType):
+    """Any number of several labels.
+
+    An example's label is a tuple of names. A prediction is the probability of each label by name,
+    in the model's order; dev chooses the thresholds above which labels hold.
+    """
+
+    problem_type = MULTI_LABEL
+
+    def read(self, row: Row, column: str | int) -> tuple[str, ...]:
+        """Returns the labels in a list of JSON, or those that the separator parts in a text."""
+        value = row.get(column)
+        if isinstance(value, list) and all(isinstance(label, str) for label in value):
+            labels = value
+        elif isinstance(value, str) or (value is None and column not in row.fields):
+            text = row.text(column, may_be_empty=True)
+            labels = text.split(self.options.label_separator) if text.strip() else []
+        else:
+            labels = [""]
+        labels = [label.strip() for label in labels]
+        if not all(labels):
+            raise UserError(
+                "Labels must be a list of texts, or one text with "
+                f"{self.options.label_separator!r} between labels; an empty one for no label. "
+                f"Received: {short_repr(value)}, {row.place}."
+            )
+        return tuple(dict.fromkeys(labels))
+
+    def learned_names(self, label: tuple[str, ...]) -> Sequence[str]:
+        return label
+
+    def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
+        names = _sorted_labels({label for example in train for label in example.label or ()})
+        if not names:
+            raise UserError(
+                "Several labels need a row with a label. "
+                f"Received: {len(train)} examples, all without one."
+            )
+        return names
+
+    def targets(self, examples: Sequence[Example], config: Any) -> list[np.ndarray]:
+        """Returns float32 `[C]` for each example: 1 for its labels."""
+        targets = np.zeros((len(examples), len(config.label2id)), "float32")
+        for row, example in enumerate(examples):
+            for label in example.label or ():
+                _check_label(label, example, config.label2id)
+                targets[row, config.label2id[label]] = 1
+        return list(targets)
+
+    def decode(self, logits: np.ndarray, config: Any) -> dict[str, float]:
+        return dict(zip(config.labels, expit(logits).tolist(), strict=True))
+
+    def decide(self, predictions: Sequence[Mapping[str, float]], config: Any) -> np.ndarray:
+        return _probabilities(predictions) >= np.array(config.label_thresholds)
+
+    def score(
+        self,
+        metrics: Sequence[str],
+        targets: np.ndarray,
+        decisions: np.ndarray,
+        predictions: Sequence[Mapping[str, float]],
+    ) -> dict[str, float]:
+        """Returns F1 of all decisions, its mean over labels, and the mean average precision."""
+        from albert_tf.evaluation.metrics import evaluate_labels
+
+        return evaluate_labels(targets, _probabilities(predictions), decisions)
+
+    def grade(
+        self, text: str, target: np.ndarray, prediction: Mapping[str, float], config: Any
+    ) -> GradedPrediction:
+        expected = sorted(name for name, holds in zip(config.labels, target, strict=True) if holds)
+        chosen = chosen_labels(prediction, config)
+        confidence = min(
+            value if name in chosen else 1 - value for name, value in prediction.items()
+        )
+        names = [", ".join(labels) or "no label" for labels in (expected, chosen)]
+        is_right = set(expected) == set(chosen)
+        return GradedPrediction(text, names[0], names[1], confidence, is_right)
+
+    def write(self, stem: Path, predictions: Sequence[Mapping[str, float]], config: Any) -> None:
+        """Writes a line of JSON for each example, since a label may have any character."""
+        with Path(f"{stem}.jsonl").open("w", encoding="utf-8") as file:
+            for index, probabilities in enumerate(predictions):
+                labels = chosen_labels(probabilities, config)
+                row = {"index": index, "labels": labels, "probabilities": probabilities}
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+    def fit_thresholds(
+        self, examples: Sequence[Example], predictions: Sequence[Any]
+    ) -> dict[str, Any]:
+        """Returns the threshold of each label with the best F1; 0.5 for labels not in dev."""
+        curves = _f1_curves(examples, predictions).values()
+        return {
+            "thresholds": tuple(
+                float(thresholds[scores.argmax()]) if len(thresholds) else 0.5
+                for thresholds, scores in curves
+            )
+        }
+
+    def by_threshold(
+        self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
+    ) -> list[ByThreshold]:
+        curves = _f1_curves(examples, predictions)
+        return [
+            ByThreshold(f"F1 of {name}", thresholds.tolist(), scores.tolist(), chosen)
+            for (name, (thresholds, scores)), chosen in zip(
+                curves.items(), config.label_thresholds, strict=True
+            )
+            if len(thresholds)
+        ]
+
+
+def chosen_labels(probabilities: Mapping[str, float], config: Any) -> list[str]:
+    """Returns the labels whose probability reaches their threshold, in the model's order."""
+    pairs = zip(probabilities.items(), config.label_thresholds, strict=True)
+    return [name for (name, value), threshold in pairs if value >= threshold]
+
+
+def _sorted_labels(labels: set[str]) -> list[str]:
+    """Sorts by value if all are numbers: "2" before "10"."""
+    try:
+        return sorted(labels, key=float)
+    except ValueError:
+        return sorted(labels)
+
+
+def _check_label(label: str, example: Example, known: Mapping[str, int]) -> None:
+    if label not in known:
+        raise UserError(
+            f"A label must be one of {listed(known)}. Received: {short_repr(label)}, "
+            f"{_location(example)}."
+        )
+
+
+def _number(example: Example) -> float:
+    label = example.label or ""
+    try:
+        number = float(label)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(
+            f"A score must be a number. Received: {short_repr(label)}, {_location(example)}."
+        )
+    return number
+
+
+def _location(example: Example) -> str:
+    return example.place or f"for the text {example.text[:60]!r}"
+
+
+def _write_tsv(stem: Path, predictions: Sequence[str]) -> None:
+    with Path(f"{stem}.tsv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(("index", "prediction"))
+        writer.writerows(enumerate(predictions))
+
+
+def _probabilities(predictions: Sequence[Mapping[str, float]]) -> np.ndarray:
+    return np.array([list(probabilities.values()) for probabilities in predictions])
+
+
+def _f1_curves(
+    examples: Sequence[Example], predictions: Sequence[Mapping[str, float]]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Returns for each label the thresholds that part its probabilities, and F1 at each.
+
+    Labels that no example has are left with no thresholds.
+    """
+    from sklearn import metrics
+
+    curves = {}
+    for name, probabilities in zip(predictions[0], _probabilities(predictions).T, strict=True):
+        truths = np.array([name in (example.label or ()) for example in examples])
+        if not truths.any():
+            curves[name] = (np.array([]), np.array([]))
+            continue
+        precision, recall, values = metrics.precision_recall_curve(truths, probabilities)
+        total = np.maximum(precision + recall, 1e-12)
+        between = (values + np.concatenate(([0.0], values[:-1]))) / 2
+        curves[name] = (between, (2 * precision * recall / total)[:-1])
+    return curves
