@@ -29,17 +29,15 @@ import numpy
 import sentencepiece
 from original_pretraining_data import Original, features, tokenized
 
-from albert_tf.data.corpus.documents import documents, splits
+from albert_tf.data.corpus.documents import SENTENCEX, CorpusOptions, documents, splits
 from albert_tf.data.corpus.files import find_inputs
-from albert_tf.data.corpus.options import SENTENCEX, CorpusOptions
 from albert_tf.data.corpus.sentences import sentence_splitter, sentences
 from albert_tf.data.jobs.job import SHARD_BYTES, make_job
 from albert_tf.data.jobs.local import map_in_processes
-from albert_tf.data.jobs.options import BuildDataOptions
 from albert_tf.data.jobs.run import run_job
 from albert_tf.data.pretraining import examples
 from albert_tf.data.pretraining.masking import as_rows, mask
-from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
+from albert_tf.data.pretraining.options import SPECIAL_COUNT, BuildDataOptions, ExampleOptions
 from albert_tf.data.pretraining.pairs import make_pairs, swapped
 from albert_tf.data.pretraining.records import encode, encode_rows, frame
 from albert_tf.text.tokenizer import AlbertTokenizer

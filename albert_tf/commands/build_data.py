@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Final
 
-from albert_tf.data.jobs.options import BuildDataOptions
+from albert_tf.data.pretraining.options import BuildDataOptions
 
 SUMMARY = "turn text into examples for pretraining"
 EXAMPLES = """examples:

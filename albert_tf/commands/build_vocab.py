@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from albert_tf.data.corpus.options import CorpusInput, CorpusOptions
+from albert_tf.data.corpus.documents import CorpusInput, CorpusOptions
 from albert_tf.errors import UserError
 from albert_tf.options import CHARACTER_COVERAGE, SEED, THREADS, VOCABULARY, Range, option, part
 

@@ -70,7 +70,7 @@ def corpus(tmp_path_factory):
 def job(corpus, gate, tiny_vocabulary, tmp_path_factory):
     """Returns a job on 160 documents and one bad line; its output does not exist yet."""
     from albert_tf.data.jobs.job import make_job
-    from albert_tf.data.jobs.options import BuildDataOptions
+    from albert_tf.data.pretraining.options import BuildDataOptions
 
     vocabulary = tmp_path_factory.mktemp("vocabulary") / "spiece.model"
     vocabulary.write_bytes(tiny_vocabulary)

@@ -9,8 +9,7 @@ import functools
 import importlib
 from collections.abc import Callable
 
-from albert_tf.data.corpus.documents import Document
-from albert_tf.data.corpus.options import SENTENCEX, CorpusOptions
+from albert_tf.data.corpus.documents import SENTENCEX, CorpusOptions, Document
 from albert_tf.errors import UserError
 
 SplitSentences = Callable[[str], list[str]]

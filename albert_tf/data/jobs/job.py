@@ -17,14 +17,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from albert_tf.data.corpus.documents import Document, Split, documents, splits
+from albert_tf.data.corpus.documents import CorpusOptions, Document, Split, documents, splits
 from albert_tf.data.corpus.files import InputFile, find_inputs, is_remote, text_bytes
-from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.data.corpus.sentences import sentence_splitter, sentences
-from albert_tf.data.jobs.options import BuildDataOptions
 from albert_tf.data.jobs.output import WORK, Output, output_of
 from albert_tf.data.pretraining.examples import ExampleMaker
-from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.data.pretraining.options import BuildDataOptions, ExampleOptions
 from albert_tf.data.pretraining.records import WORDS, frame
 from albert_tf.data.pretraining.words import word_table
 from albert_tf.errors import UserError

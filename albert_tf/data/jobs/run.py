@@ -21,8 +21,8 @@ from albert_tf.data.jobs.job import (
     ShardReport,
     make_job,
 )
-from albert_tf.data.jobs.options import BuildDataOptions
 from albert_tf.data.jobs.output import WORK, Output
+from albert_tf.data.pretraining.options import BuildDataOptions
 from albert_tf.data.pretraining.records import MANIFEST
 from albert_tf.errors import UserError
 from albert_tf.files import require_same

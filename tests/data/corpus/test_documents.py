@@ -6,6 +6,7 @@ The sample is bounded, seeded, fair, and independent of the order of reading.
 import gzip
 import json
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from albert_tf.data.corpus import reading
 from albert_tf.data.corpus.documents import (
     PASSAGE,
     SMALLEST,
+    CorpusOptions,
     Document,
     Split,
     documents,
@@ -26,7 +28,6 @@ from albert_tf.data.corpus.documents import (
     splits,
 )
 from albert_tf.data.corpus.files import InputFile, find_inputs
-from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.errors import UserError
 
 WHITE = " \t\r\u00a0\u3000\u2028\x1c"
@@ -340,7 +341,7 @@ BIG = """
 import collections, json, os, pathlib, re, sys
 from albert_tf.data.corpus.documents import documents, splits
 from albert_tf.data.corpus.files import find_inputs
-from albert_tf.data.corpus.options import CorpusOptions
+from albert_tf.data.corpus.documents import CorpusOptions
 assert not {"tensorflow", "sentencepiece", "numpy"} & sys.modules.keys()
 options, counts = CorpusOptions(bad_lines="skip"), collections.Counter()
 for file in find_inputs(sys.argv[1:]):
@@ -469,3 +470,28 @@ def test_bad_lines_of_a_sample(corpus):
     counts = Counter()
     drawn(corpus, 100, bad_lines="skip", counts=counts)
     assert counts["bad_lines"] == 1
+
+
+def test_options_can_be_sent_to_a_process():
+    options = CorpusOptions(lines="sentences", bad_lines="skip", language="de")
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"lines": "words"}, "lines must be paragraphs or sentences. Received: 'words'"),
+        ({"text_field": ""}, "text_field must be text .*not empty. Received: ''"),
+        ({"max_document_bytes": 3}, "max_document_bytes must be 4 or more. Received: 3"),
+    ],
+)
+def test_wrong_options(wrong, message):
+    with pytest.raises(UserError, match=message):
+        CorpusOptions(**wrong)
+
+
+@pytest.mark.parametrize("language", ["../../x", "", "en\n", "e" * 99, "en us"])
+def test_a_language_is_a_code(language):
+    with pytest.raises(UserError, match="^language must be"):
+        CorpusOptions(language=language)
+    assert CorpusOptions(language="be-tarask").language == "be-tarask"

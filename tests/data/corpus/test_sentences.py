@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from albert_tf.data.corpus.documents import Document
-from albert_tf.data.corpus.options import CorpusOptions
+from albert_tf.data.corpus.documents import CorpusOptions, Document
 from albert_tf.data.corpus.sentences import sentence_splitter, sentences
 from albert_tf.errors import UserError
 

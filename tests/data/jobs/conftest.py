@@ -47,7 +47,7 @@ def vocabulary(tiny_vocabulary, tmp_path_factory):
 def make(corpus, vocabulary):
     """Returns a function that makes a job in static mode."""
     from albert_tf.data.jobs.job import make_job
-    from albert_tf.data.jobs.options import BuildDataOptions
+    from albert_tf.data.pretraining.options import BuildDataOptions
 
     def job(output, inputs=(corpus,), mode="static", **options):
         given = {"max_seq_length": 40, "shard_bytes": SHARD_BYTES, "mode": mode, **options}
