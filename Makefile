@@ -197,6 +197,7 @@ lint: $(DEV_STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --platform win32 --cache-dir .mypy_cache/win32
 
 # The theme's makers warn of MkDocs 2, which the range of the extra excludes.
 docs: export NO_MKDOCS_2_WARNING = 1
@@ -255,7 +256,7 @@ $(ENGINES_STAMP): $(BASE_STAMP)
 	$(RUN) -m venv --clear $(ENGINES)
 	$(UV) pip install --quiet --python $(ENGINES) \
 	  $(shell sed -nE "s/^(spark|beam|s3) = \[\"(.*)\"\]/'\2'/p; s/^ *\"((pytest|moto.*)>.*)\",/'\1'/p" pyproject.toml) \
-	  $(shell sed -nE "s/^((sentencepiece|sentencex|protobuf|google-crc32c|numpy|fsspec|PyYAML|tqdm)[^ ]*) .*/'\1'/p" requirements.txt)
+	  $(shell sed -nE "s/^((sentencepiece|sentencex|protobuf|google-crc32c|numpy|filelock|fsspec|PyYAML|tqdm)[^ ]*) .*/'\1'/p" requirements.txt)
 	$(UV) pip install --quiet --python $(ENGINES) --no-deps --editable .
 	@touch $@
 

@@ -5,7 +5,6 @@ Keras nor TensorFlow. After `import keras` it registers the models with Keras.
 """
 
 import importlib
-import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -97,8 +96,7 @@ def _register_with_keras() -> None:
         return
     for name in _REGISTERED:
         importlib.import_module(f"{__name__}.{name}")
-    on_tensorflow = sys.modules["keras"].backend.backend() == "tensorflow"
-    if on_tensorflow and importlib.util.find_spec("tensorflow_text"):
+    if sys.modules["keras"].backend.backend() == "tensorflow":
         importlib.import_module(f"{__name__}.text.preprocessing")
 
 

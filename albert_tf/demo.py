@@ -106,7 +106,11 @@ def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> Answers:
             command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
         )
         found = [json.loads(line) for line in process.stdout or ()]
-        _, status, usage = os.wait4(process.pid, 0)
+        if sys.platform == "win32":  # names no peak of a process that ended
+            status, peak = process.wait(), 0
+        else:
+            _, status, usage = os.wait4(process.pid, 0)
+            peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         seconds = time.monotonic() - started
         if status:
             errors.seek(0)
@@ -114,8 +118,7 @@ def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> Answers:
     rows = [(row["label"], row["probabilities"][row["label"]]) for row in found]
     files = [file for path in loaded for file in (path.rglob("*") if path.is_dir() else [path])]
     size = sum(file.stat().st_size for file in files if file.is_file())
-    kilobytes = usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1)  # macOS gives bytes
-    return Answers(rows, size / 1e6, kilobytes * 1024 / 1e6, seconds)
+    return Answers(rows, size / 1e6, peak / 1e6, seconds)
 
 
 def _table(texts: Sequence[str], answers: dict[str, Answers]) -> str:

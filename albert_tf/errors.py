@@ -36,6 +36,19 @@ def check_extra(extra: str, purpose: str) -> None:
         )
 
 
+def check_tensorflow_text(
+    purpose: str = "Text in a graph",
+    way_out: str = "Make the ids outside the graph, with AlbertTokenizer, and export with "
+    "ids_only=True (--ids-only); or use Linux or macOS.",
+) -> None:
+    """Raises UserError where tensorflow-text isn't installed, as on Windows; loads nothing."""
+    if importlib.util.find_spec("tensorflow_text") is None:
+        raise UserError(
+            f"{purpose} needs the package tensorflow-text, which has no wheel for Windows. "
+            f"Received: a Python without it. {way_out}"
+        )
+
+
 def listed(names: Iterable[object]) -> str:
     """Joins names with commas; counts those after the first `MOST`, or `LONGEST / 2` characters."""
     texts = [str(name) for name in names]

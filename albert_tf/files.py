@@ -74,7 +74,9 @@ def write_json(
         **options: arguments of `json.dumps`.
     """
     with written_atomically(path, force=True) as target:
-        target.write_text(as_json(content, indent=indent, **options), encoding="utf-8")
+        target.write_text(
+            as_json(content, indent=indent, **options), encoding="utf-8", newline="\n"
+        )
 
 
 def as_json(content: Any, *, indent: int = 2, **options: Any) -> str:
@@ -218,7 +220,7 @@ def _read_checksums(folder: Path) -> list[dict[str, str]]:
     path = folder / CHECKSUMS
     lists: list[dict[str, str]] = []
     content = read_bytes(path).decode("utf-8", "replace") if path.exists() else ""
-    for block in filter(None, content.split("\n\n")):
+    for block in filter(None, content.replace("\r\n", "\n").split("\n\n")):
         lists.append({})
         for line in block.splitlines():
             match = re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line)
@@ -237,7 +239,9 @@ def _write_checksums(folder: Path, lists: Iterable[Mapping[str, str]]) -> None:
         "".join(f"{total}  {name}\n" for name, total in sorted(listed.items())) for listed in lists
     )
     with written_atomically(folder / CHECKSUMS, force=True) as path:
-        path.write_text("\n".join(dict.fromkeys(filter(None, blocks))), encoding="utf-8")
+        path.write_text(
+            "\n".join(dict.fromkeys(filter(None, blocks))), encoding="utf-8", newline="\n"
+        )
 
 
 def sha256(path: Path) -> str:
@@ -247,6 +251,17 @@ def sha256(path: Path) -> str:
         while content := file.read(2**20):
             total.update(content)
     return total.hexdigest()
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Links a file or a folder; copies it where links aren't allowed, as on most Windows."""
+    try:
+        target.symlink_to(source, target_is_directory=source.is_dir())
+    except OSError:
+        if source.is_dir():
+            shutil.copytree(source, target)
+        else:
+            shutil.copyfile(source, target)
 
 
 def check_apart(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:

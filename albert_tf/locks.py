@@ -12,6 +12,7 @@ from albert_tf.errors import UserError
 LOCK: Final = ".lock"  # name of the file within the locked folder
 _MOST: Final = 300  # bytes that name the owner
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+_OWNER_START: Final = 1  # Windows locks the first byte, which no other process can read
 
 
 @contextlib.contextmanager
@@ -22,10 +23,10 @@ def locked(
 ) -> Iterator[None]:
     """Makes a folder and locks it; the lock ends with the process, even by `kill -9`.
 
-    It is `flock`'s, of a file in the folder that names its owner. Whoever finds the file of a
-    killed process takes it over. A network's file system extends the lock to its other hosts;
-    where a file system has no locks, this does nothing. A folder that is empty at the end is
-    removed.
+    It is the system's lock (`flock`, on Windows `LockFileEx`) of a file in the folder that names
+    its owner. Whoever finds the file of a killed process takes it over. A network's file system
+    extends the lock to its other hosts; where a file system has no locks, this does nothing. A
+    folder that is empty at the end is removed.
 
     Args:
         output: name of the folder in errors, if another one.
@@ -39,9 +40,10 @@ def locked(
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):
-            (folder / LOCK).unlink()  # before the lock ends, so that nobody else's is removed
+        is_removed = _remove(folder / LOCK)  # before the lock ends: afterwards it may be another's
         os.close(descriptor)
+        if not is_removed:  # Windows removes no open file, another's neither.
+            _remove(folder / LOCK)
         with contextlib.suppress(OSError):
             folder.rmdir()
 
@@ -60,17 +62,16 @@ def _acquired(folder: Path, output: Path, wait: bool) -> int:
             error.filename = str(output)
             raise
         try:
-            _flock(descriptor, wait)
+            if not _lock(descriptor, wait):
+                os.lseek(descriptor, _OWNER_START, os.SEEK_SET)
+                owner = os.read(descriptor, _MOST).decode(errors="replace") or "another run"
+                raise UserError(
+                    "Only one run at a time may write to an output. Received: "
+                    f"{output}, locked by {owner}. Wait for it, or choose another output."
+                )
             if os.path.samestat(os.fstat(descriptor), os.stat(folder / LOCK)):
                 _write_owner(descriptor)
                 return descriptor
-        except BlockingIOError:
-            owner = os.read(descriptor, _MOST).decode(errors="replace") or "another run"
-            os.close(descriptor)
-            raise UserError(
-                "Only one run at a time may write to an output. Received: "
-                f"{output}, locked by {owner}. Wait for it, or choose another output."
-            ) from None
         except FileNotFoundError:  # The owner removed the file at this moment.
             pass
         except BaseException:
@@ -79,17 +80,14 @@ def _acquired(folder: Path, output: Path, wait: bool) -> int:
         os.close(descriptor)
 
 
-def _flock(descriptor: int, wait: bool) -> None:
+def _lock(descriptor: int, wait: bool) -> bool:
+    """Returns whether the file is locked now; True where a file system has no locks."""
+    from filelock import lock_descriptor  # on demand: its import takes as long as a short command
+
     try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        raise
+        return lock_descriptor(descriptor, blocking=wait)
     except OSError:
-        pass  # a file system without locks
+        return True
 
 
 def _write_owner(descriptor: int) -> None:
@@ -97,4 +95,13 @@ def _write_owner(descriptor: int) -> None:
     owner = f"process {os.getpid()} on {socket.gethostname()}"
     with contextlib.suppress(OSError):  # A full disk doesn't matter.
         os.ftruncate(descriptor, 0)
-        os.write(descriptor, owner.encode())
+        os.write(descriptor, (" " * _OWNER_START + owner).encode())
+
+
+def _remove(path: Path) -> bool:
+    """Returns whether there is no such file any more."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True

@@ -216,7 +216,7 @@ def as_yaml(options: Any) -> str:
 def save_options(options: Any, folder: Path) -> None:
     """Writes `options.yaml`, which `--config` reads."""
     with written_atomically(folder / FILE, force=True) as path:
-        path.write_text(as_yaml(options), encoding="utf-8")
+        path.write_text(as_yaml(options), encoding="utf-8", newline="\n")
 
 
 def accepts_keywords(

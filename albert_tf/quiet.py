@@ -6,6 +6,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from albert_tf.errors import check_tensorflow_text
 
 
 def import_tensorflow() -> None:
@@ -23,6 +26,20 @@ def import_tensorflow() -> None:
         import tensorflow as tf
 
         tf.config.list_physical_devices()  # Loads the GPU libraries, which print too.
+
+
+def import_tensorflow_text(*purpose: str) -> Any:
+    """Returns tensorflow-text, whose import registers the operators that read text in a graph.
+
+    Args:
+        *purpose: arguments of `check_tensorflow_text`.
+    Raises:
+        UserError: it isn't installed, as on Windows.
+    """
+    check_tensorflow_text(*purpose)
+    import tensorflow_text
+
+    return tensorflow_text
 
 
 @contextlib.contextmanager

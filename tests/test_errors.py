@@ -1,4 +1,18 @@
-from albert_tf.errors import LONGEST, MOST, SHORT, escaped, listed, one_line, short_repr
+import sys
+
+import pytest
+
+from albert_tf.errors import (
+    LONGEST,
+    MOST,
+    SHORT,
+    UserError,
+    check_tensorflow_text,
+    escaped,
+    listed,
+    one_line,
+    short_repr,
+)
 
 
 def test_names_are_listed_up_to_a_number():
@@ -44,3 +58,11 @@ def test_a_label_stays_in_its_place():
     assert escaped("one\ttwo\n\x1b[2J\u2028\u202eeno") == r"one\ttwo\n\x1b[2J\u2028\u202eeno"
     assert escaped(0.5) == "0.5"
     assert escaped("naïve 漢 שלום") == "naïve 漢 שלום"
+
+
+def test_a_python_without_tensorflow_text(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    with pytest.raises(UserError, match=r"no wheel for Windows. Received: .*--ids-only"):
+        check_tensorflow_text()
+    with pytest.raises(UserError, match="^A vocab.txt needs .* without it. Use another.$"):
+        check_tensorflow_text("A vocab.txt", "Use another.")

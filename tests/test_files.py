@@ -1,3 +1,4 @@
+import ast
 import contextlib
 import errno
 import os
@@ -10,6 +11,7 @@ import pytest
 from albert_tf.errors import UserError
 from albert_tf.files import (
     check_apart,
+    link_or_copy,
     read_bytes,
     read_json,
     read_text,
@@ -312,3 +314,47 @@ def test_a_folder_in_the_place_of_a_file(tmp_path):
         read_bytes(tmp_path)
     with pytest.raises(FileNotFoundError, match="none.json"):
         read_json(tmp_path / "none.json")
+
+
+def test_a_copy_where_links_are_not_allowed(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise OSError("A required privilege is not held by the client")
+
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text("a")
+    link_or_copy(tmp_path / "folder", tmp_path / "link")
+    monkeypatch.setattr(Path, "symlink_to", refused)
+    link_or_copy(tmp_path / "folder", tmp_path / "copy")
+    link_or_copy(tmp_path / "folder" / "a.txt", tmp_path / "b.txt")
+    assert (tmp_path / "link").is_symlink() and not (tmp_path / "copy").is_symlink()
+    for path in ("link/a.txt", "copy/a.txt", "b.txt"):
+        assert (tmp_path / path).read_text() == "a"
+
+
+def test_sums_with_the_line_ends_of_windows(tmp_path):
+    replace_files(tmp_path, {"a.bin": lambda path: path.write_bytes(b"1")})
+    sums = (tmp_path / "SHA256SUMS").read_bytes()
+    (tmp_path / "SHA256SUMS").write_bytes(f"{'0' * 64}  a.bin\r\n\r\n".encode() + sums)
+    verify_checksums(tmp_path)
+    (tmp_path / "a.bin").write_bytes(b"2")
+    with pytest.raises(UserError, match="must be the file that"):
+        verify_checksums(tmp_path)
+
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize("package", ["albert_tf", "export"])
+def test_texts_are_written_alike_on_every_system(package):
+    """In UTF-8, with line ends of one character; a mode of `open` says whether it is text."""
+    for path in sorted((ROOT / package).rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(call, ast.Call):
+                continue
+            name = getattr(call.func, "attr", getattr(call.func, "id", None))
+            modes = [each.value for each in call.args if isinstance(each, ast.Constant)]
+            if name == "write_text" or (name == "open" and "w" in modes):
+                given = {keyword.arg for keyword in call.keywords}
+                is_null = "devnull" in ast.unparse(call)
+                assert is_null or "newline" in given, f"{path}:{call.lineno}"
+                assert "encoding" in given or len(call.args) > 1, f"{path}:{call.lineno}"

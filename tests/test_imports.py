@@ -17,7 +17,7 @@ ALLOWED = {
     "files": {"errors", "locks"},
     "options": {"errors", "files"},
     "progress": {"errors"},
-    "quiet": set(),
+    "quiet": {"errors"},
     "tasks": set(),
     "config": {"errors", "files", "options"},
     "counting": {"config"},

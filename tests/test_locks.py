@@ -1,7 +1,9 @@
+import errno
 import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +80,38 @@ def test_a_waiting_run_is_next(tmp_path, owner):
     owner.communicate("")  # ends the owner, who removes the folder
     thread.join()
     assert entered.is_set() and not (tmp_path / "out").exists()
+
+
+def test_a_system_that_removes_no_open_file(tmp_path, monkeypatch):
+    """As Windows, where the file goes after the lock."""
+    unlink, tried = Path.unlink, []
+
+    def refused(path, missing_ok=False):
+        tried.append(path.name)
+        if len(tried) == 1:
+            raise PermissionError(13, "The process cannot access the file", str(path))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    with locked(tmp_path / "out"):
+        pass
+    assert tried == [LOCK, LOCK]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("filelock.lock_descriptor", refused)
+    with locked(tmp_path / "out"), locked(tmp_path / "out"):
+        (tmp_path / "out" / "a.txt").write_text("a")
+    assert os.listdir(tmp_path / "out") == ["a.txt"]
+
+
+def test_the_owner_is_named_behind_the_byte_that_windows_locks(tmp_path):
+    with locked(tmp_path):
+        assert (tmp_path / LOCK).read_bytes().startswith(b" process ")
 
 
 def test_what_was_written_stays_and_the_lock_goes(tmp_path):

@@ -450,6 +450,7 @@ def write(folder: Path, config: AlbertConfig, tensors: Mapping[str, np.ndarray])
     (folder / tf_checkpoint.STATE).write_text(
         f'model_checkpoint_path: "{PREFIX}"\nall_model_checkpoint_paths: "{PREFIX}"\n',
         encoding="utf-8",
+        newline="\n",
     )
 
 

@@ -64,7 +64,7 @@ def upload(
         try:
             repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
             if card and not api.file_exists(repo_id, "README.md", revision=revision):
-                (folder / "README.md").write_text(card(repo_id), encoding="utf-8")
+                (folder / "README.md").write_text(card(repo_id), encoding="utf-8", newline="\n")
             return str(
                 api.upload_folder(
                     repo_id=repo_id,

@@ -99,7 +99,7 @@ def write(
     replace_files(
         folder,
         {
-            CONFIG: lambda path: path.write_text(text, encoding="utf-8"),
+            CONFIG: lambda path: path.write_text(text, encoding="utf-8", newline="\n"),
             WEIGHTS: lambda path: weight_files.write_tensors(path, content, {"format": "pt"}),
         },
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from albert_tf.checkpoints.weight_files import no_number, require_stored
 from albert_tf.errors import UserError, short_repr
-from albert_tf.files import WILDCARDS, read_bytes
+from albert_tf.files import WILDCARDS, link_or_copy, read_bytes
 
 _OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 STATE: Final = "checkpoint"  # the file that names a folder's latest checkpoint
@@ -99,14 +99,14 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
 @contextlib.contextmanager
 def _without_wildcards(prefix: Path) -> Iterator[Path]:
     """Yields another path of a checkpoint's files, if TensorFlow would read theirs as a pattern."""
-    if not WILDCARDS & set(str(prefix)):
+    if not WILDCARDS & set(prefix.as_posix()):
         yield prefix
         return
     with tempfile.TemporaryDirectory() as folder:
         other = Path(folder, "model")
         for file in prefix.parent.glob(f"{glob.escape(prefix.name)}.*"):
             ending = file.name.removeprefix(prefix.name)
-            other.with_name(f"{other.name}{ending}").symlink_to(file.resolve())
+            link_or_copy(file.resolve(), other.with_name(f"{other.name}{ending}"))
         yield other
 
 

@@ -96,7 +96,7 @@ def _write(path: Path, found: Iterator[tuple[str, Any]]) -> int:
         np.save(path, np.asarray(vectors, "float32"))
         return len(vectors)
     count = 0
-    with path.open("w", encoding="utf-8") as file:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
         for row in _rows(found):
             file.write(printable(json.dumps(row, ensure_ascii=False)) + "\n")
             count += 1

@@ -11,7 +11,7 @@ import sentencepiece
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.quiet import import_tensorflow
+from albert_tf.quiet import import_tensorflow, import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer, trim
 from albert_tf.text.encoding import Side, SpecialTokens, Tokens
@@ -104,8 +104,8 @@ class AlbertTokenizer(BaseTokenizer):
 
     def in_graph(self) -> Any:
         import tensorflow as tf
-        import tensorflow_text  # This import registers its operators.
 
+        tensorflow_text = import_tensorflow_text()
         with tf.init_scope():
             return tensorflow_text.FastSentencepieceTokenizer(self._model)
 

@@ -33,6 +33,7 @@ import tensorflow as tf
 
 from albert_tf.errors import UserError
 from albert_tf.files import read_json
+from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.base_tokenizer import BaseTokenizer, trim
 from albert_tf.text.encoding import Side, SpecialTokens, Tokens
 from albert_tf.text.model_file import LEAF, NormalizerSpec, Source, read_file, split_rules
@@ -413,8 +414,10 @@ class WordPiece(tf.Module):
 
     def __init__(self, vocabulary: Vocabulary, rules: Rules):
         super().__init__()
-        import tensorflow_text  # This import registers its operators.
-
+        tensorflow_text = import_tensorflow_text(
+            "A WordPiece vocabulary (vocab.txt)",
+            "Choose a model with a SentencePiece vocabulary (spiece.model), or use Linux or macOS.",
+        )
         table, tokens = compile_tables(vocabulary, rules)
         with tf.init_scope():
             model = tf.constant(np.frombuffer(table, np.uint8))

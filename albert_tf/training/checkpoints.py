@@ -163,7 +163,7 @@ def _flush(folder: Path) -> None:
     """Writes files through to the disk, so that a power failure can't cut them short later."""
     for path in folder.rglob("*"):
         if path.is_file():
-            with path.open("rb") as file:
+            with path.open("r+b") as file:  # Windows flushes no file that was opened to read
                 os.fsync(file.fileno())
 
 

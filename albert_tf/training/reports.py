@@ -56,7 +56,7 @@ def write_predictions(
     elif is_regression:
         charts.plot_numbers(graded, folder / SCORES)
     with written_atomically(folder / MISTAKES, force=True) as path:
-        path.write_text(mistakes(graded, is_regression), encoding="utf-8")
+        path.write_text(mistakes(graded, is_regression), encoding="utf-8", newline="\n")
 
 
 def _clear(folder: Path) -> None:
@@ -126,7 +126,7 @@ def write_finetuning(
     charts.plot_finetuning(history, evaluation, shown, best, folder / charts.CURVES)
     text = card(output.resolve().name, report, model)
     with written_atomically(folder / CARD, force=True) as path:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", newline="\n")
     report["card_sha256"] = sha256(folder / CARD)
     remove_old_reports(output, report)
 

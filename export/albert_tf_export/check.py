@@ -15,7 +15,7 @@ import tempfile
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +25,7 @@ import tensorflow as tf
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
-from albert_tf.files import WILDCARDS
+from albert_tf.files import WILDCARDS, link_or_copy
 from albert_tf.layers.heads import BEAM
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
@@ -196,8 +196,12 @@ class Report:
 
     def write(self, path: Path, packages: Sequence[str] = PACKAGES) -> None:
         """Writes the report as JSON, with the export's later name and versions of packages."""
-        content = {**self.to_dict(), "packages": {name: version(name) for name in packages}}
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        versions = {}
+        for name in packages:
+            with contextlib.suppress(PackageNotFoundError):  # tensorflow-text on Windows
+                versions[name] = version(name)
+        content = {**self.to_dict(), "packages": versions}
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8", newline="\n")
 
 
 def report(
@@ -290,7 +294,7 @@ def run(
         folder = Path(workshop)
         if WILDCARDS & set(path.resolve().as_posix()):
             link = folder / f"export{path.suffix}"
-            link.symlink_to(path.resolve())
+            link_or_copy(path.resolve(), link)
             path = link
         commands = []
         for name, case in samples.items():
@@ -301,7 +305,8 @@ def run(
                 command += ["--vocabulary", folder / "spiece.model"]
                 command += ["--max-length", str(max(case.pieces))]
                 inputs = case.texts
-            (folder / name).write_text("".join(json.dumps(row) + "\n" for row in inputs))
+            lines = "".join(json.dumps(row) + "\n" for row in inputs)
+            (folder / name).write_text(lines, encoding="utf-8", newline="\n")
             command += ["--input", folder / name, "--save", folder / f"{name}.npz"]
             commands.append([*command, "--report", folder / f"{name}.json"])
         _run_scripts(commands)
@@ -313,7 +318,7 @@ def run(
                     index, _, output = key.partition("/")
                     outputs += [{} for _ in range(len(outputs), int(index) + 1)]
                     outputs[int(index)][output] = arrays[key]
-            cost = json.loads((folder / f"{name}.json").read_text())
+            cost = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
             runs[name] = Run(
                 outputs, milliseconds=cost["milliseconds"], megabytes=cost["peak_memory_mb"]
             )

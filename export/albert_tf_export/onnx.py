@@ -76,7 +76,7 @@ def export_onnx(
         axes = ("batch", "choices", "length") if model.task.has_choices else ("batch", "length")
         convert(signature, axes, options.quantize, {"labels": lines} if labels else {}, file)
         if labels:
-            companions[LABELS].write_text(lines, encoding="utf-8")
+            companions[LABELS].write_text(lines, encoding="utf-8", newline="\n")
         differences: Mapping[str, checks.Difference] = {}
         if options.check:
             name = MASKED if predictions else IDS

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from albert_tf.data.options import LabelledData
-from albert_tf.errors import UserError, check_extra
+from albert_tf.errors import UserError, check_extra, check_tensorflow_text
 from albert_tf.options import COUNT, Range, check_options, option
 
 if TYPE_CHECKING:
@@ -122,6 +122,8 @@ class SavedModelOptions(TextOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.ids_only:
+            check_tensorflow_text()
         if self.normalize and self.pooling is None:
             raise UserError(
                 "normalize needs a pooling. Received: none. Add pooling='mean' or 'cls' "
@@ -167,6 +169,8 @@ class TFLiteOptions(TextOptions, FileOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not (self.ids_only or self.host):
+            check_tensorflow_text()
         given = [f"max_length={self.max_length!r}"] if self.max_length else []
         given += ["fixed=True"] * self.fixed
         if self.lengths and given:

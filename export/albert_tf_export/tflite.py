@@ -143,7 +143,7 @@ def export_tflite(
         )
         file.write_bytes(with_metadata(content, *metadata))
         if labels:
-            companions[LABELS].write_text(lines, encoding="utf-8")
+            companions[LABELS].write_text(lines, encoding="utf-8", newline="\n")
         differences: Mapping[str, checks.Difference] = {}
         if options.check:
             if not ids_only:

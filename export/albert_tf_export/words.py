@@ -24,6 +24,7 @@ from albert_tf.models import (
     AlbertModel,
 )
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.answers import BRACKETS, CLS, MARKS, NOWHERE
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -451,10 +452,8 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
             ways to cut it are equally likely; then a piece has the characters of the piece of the
             same number in its word.
     """
-    import tensorflow_text  # This import registers its operators.
-
     # Made in the graph, where the operator owns the vocabulary, which nothing else has to save.
-    operator = tensorflow_text.SentencepieceTokenizer(tokenizer.model_bytes)
+    operator = import_tensorflow_text().SentencepieceTokenizer(tokenizer.model_bytes)
     most = tf.shape(ids)[1]
     others, starts, ends = (
         tf.pad(tf.cast(each[:, :most].to_tensor(), tf.int32), [[0, 0], [0, 1]])

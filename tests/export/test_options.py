@@ -24,6 +24,15 @@ def test_bad_options(export, options, message, classifier, tokenizer, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("export", [export_saved_model, export_tflite])
+def test_text_needs_tensorflow_text(export, classifier, tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    with pytest.raises(UserError, match=r"needs the package tensorflow-text.* ids_only=True"):
+        export(classifier, tokenizer, tmp_path / "a")
+    TFLiteOptions(host="mediapipe")
+    assert not list(tmp_path.iterdir())
+
+
 def test_unknown_precision(classifier, tokenizer, tmp_path):
     with pytest.raises(UserError, match="none, float16 or dynamic. Received: 'int4'"):
         export_tflite(classifier, tokenizer, tmp_path / "a", quantize="int4")

@@ -5,6 +5,7 @@ import functools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -84,18 +85,21 @@ def _sigint_deferred() -> Iterator[None]:
     """Defers SIGINT here until the end, and blocks it for good in processes started within.
 
     A terminal sends Ctrl-C to all of them. The parent ends its workers, which would otherwise print
-    tracebacks, even before `_begin` runs in them. Another thread of the parent may receive the
-    signal, and its handler then runs here all the same: so the handler is replaced too.
+    tracebacks, even before `_begin` runs in them (Windows can't block it there). Another thread of
+    the parent may receive the signal, and its handler then runs here all the same: so the handler
+    is replaced too.
     """
     received: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # no other has handlers
     if is_main:
         handler = signal.signal(signal.SIGINT, lambda number, _: received.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    if sys.platform != "win32":
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if sys.platform != "win32":
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if is_main:
             signal.signal(signal.SIGINT, handler)
         if received:

@@ -114,7 +114,7 @@ def _started(make: Any, conf: Any) -> Any:
     """Returns a SparkContext, whose JVM logs little if it starts now."""
     with tempfile.TemporaryDirectory() as folder:
         log4j = Path(folder, "log4j2.properties")
-        log4j.write_text(_LOG4J)
+        log4j.write_text(_LOG4J, encoding="utf-8", newline="\n")
         given = os.environ.get("SPARK_SUBMIT_OPTS")
         if given is None:
             os.environ["SPARK_SUBMIT_OPTS"] = f"-Dlog4j2.configurationFile={log4j}"

@@ -231,7 +231,7 @@ def read_manifest(content: bytes | str, path: str) -> dict[str, Any]:
         shards = [(shard["file"], shard["records"], shard["bytes"]) for shard in found["shards"]]
         is_ours = isinstance(found["settings"]["examples"], dict) and all(
             isinstance(name, str)
-            and "/" not in name
+            and not {"/", "\\", ":"} & set(name)
             and all(type(count) is int and 0 <= count < 2**63 for count in counts)
             for name, *counts in shards
         )

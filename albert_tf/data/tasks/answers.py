@@ -224,7 +224,7 @@ class QuestionAnswering(Task[Question, Answers]):
         }
         for name, content in files.items():
             text = json.dumps(content, ensure_ascii=False, indent=1)
-            (folder / f"{name}.json").write_text(text, encoding="utf-8")
+            (folder / f"{name}.json").write_text(text, encoding="utf-8", newline="\n")
 
     def has_accuracy(self, config: Any) -> bool:
         return False

@@ -281,7 +281,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         config: Any,
     ) -> None:
         """Writes an object a line: the id, or the place of a row without, choice, probabilities."""
-        with (folder / "predictions.jsonl").open("w", encoding="utf-8") as file:
+        with (folder / "predictions.jsonl").open("w", encoding="utf-8", newline="\n") as file:
             for example, found in zip(examples, predictions, strict=True):
                 key = {"id": example.id} if example.id else {"place": example.place}
                 probabilities = [round(float(each), 6) for each in found]

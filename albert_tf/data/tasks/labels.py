@@ -296,7 +296,7 @@ class MultiLabel(LabelType):
 
     def write(self, stem: Path, predictions: Sequence[Mapping[str, float]], config: Any) -> None:
         """Writes a line of JSON for each example, since a label may have any character."""
-        with Path(f"{stem}.jsonl").open("w", encoding="utf-8") as file:
+        with Path(f"{stem}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
             for index, probabilities in enumerate(predictions):
                 labels = chosen_labels(probabilities, config)
                 row = {"index": index, "labels": labels, "probabilities": probabilities}

@@ -134,7 +134,7 @@ class Tagging(Task[Sentence, Tagged]):
         config: Any,
     ) -> None:
         """Writes words, their labels if there are any, and predicted tags, as conlleval reads."""
-        with (folder / PREDICTIONS).open("w", encoding="utf-8") as file:
+        with (folder / PREDICTIONS).open("w", encoding="utf-8", newline="\n") as file:
             for example, found in zip(examples, predictions, strict=True):
                 words = [" ".join(word.split()) for word in example.words]
                 names = [] if example.tags is None else self._names([example], config)

@@ -102,7 +102,7 @@ def serve(
             # Without the first batch, which also traces, compiles or allocates.
             "milliseconds": 1000 * statistics.median(times[1:] or times or [0.0]),
         }
-        with open(options.report, "w", encoding="utf-8") as file:
+        with open(options.report, "w", encoding="utf-8", newline="\n") as file:
             json.dump(report, file)
 
 

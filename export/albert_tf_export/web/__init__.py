@@ -220,13 +220,13 @@ def _copy_packages(packages: Path, vendor: Path) -> None:
     module = AS_MODULE.format(
         name=SENTENCEPIECE, version=versions[SENTENCEPIECE]["version"], source=source
     )
-    (vendor / "sentencepiece.js").write_text(module, "utf-8")
+    (vendor / "sentencepiece.js").write_text(module, "utf-8", newline="\n")
     lines = [
         f"- {name} {each['version']}, {each['license']}: {each['repository']['url']}\n"
         for name, each in versions.items()
     ]
     notice = "Files of these packages, with their license in LICENSE:\n\n" + "".join(lines)
-    (vendor / "README.md").write_text(notice, "utf-8")
+    (vendor / "README.md").write_text(notice, "utf-8", newline="\n")
 
 
 def _versions(packages: Path) -> Mapping[str, dict[str, Any]]:
