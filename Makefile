@@ -150,12 +150,12 @@ test-servers: $(SERVERS_STAMP)
 	$(RUN) -m pytest -n 0 -m servers --packages-required tests/export/test_mlserver.py
 
 bench: $(PEERS_STAMP)
-	$(RUN) benchmarks/peers.py
+	$(RUN) -m benchmarks.peers
 	$(RUN) benchmarks/pretraining_step.py
 	$(RUN) -m benchmarks.startup
 
 bench-runtimes: $(PEERS_STAMP) $(BROWSER_STAMP)
-	$(RUN) benchmarks/runtimes.py
+	$(RUN) -m benchmarks.runtimes
 
 small-model: $(BASE_STAMP)
 	$(RUN) benchmarks/small_model.py --books $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books)) --steps $(STEPS) --dtype-policy $(DTYPE_POLICY)

@@ -1,42 +1,35 @@
 """Runs one model in the runtimes of other people: does each work, how far is it from Keras?
 
     make bench-runtimes                                     # base with random weights
-    python benchmarks/runtimes.py [--model small] [--size base] [--length 128] [--rows 8]
+    python -m benchmarks.runtimes [--model small] [--size base] [--length 128] [--rows 8]
                                   [--calls 5] [--rounds 3] [--only LiteRT]
 
-Prints a Markdown table. Each line is a file, or a form of one, in one runtime. In each of --rounds
-turns a fresh process loads each file, runs --rows rows of --length pieces, of which one is padded,
-and compares the logits with Keras' (MediaPipe's probabilities); it uses one core, or all with
---threads 0. LiteRT.js and MediaPipe run rows one by one. Time is the median over the processes of
-their median over --calls calls, memory the peak over the process' size before the runtime loads the
-file. LiteRT.js needs npm and Chromium, the programs in C a compiler.
+Each line is a file, or a form of one, in one runtime. In each of --rounds turns a fresh process
+loads each file, runs --rows rows of --length tokens, of which one is half padding, and compares the
+logits with Keras' (MediaPipe's probabilities); it uses one core, or all with --threads 0. LiteRT.js
+and MediaPipe run rows one by one. ms and MB are medians over the processes: of the median call, and
+of the peak above the memory before the file was loaded. LiteRT.js needs npm and Chromium, the
+programs in C a compiler.
 """
 
-import argparse
-import importlib.metadata
-import json
-import os
-import platform
-import statistics
-import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
-import runtime_runners
+from benchmarks import harness, runners
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "onnx", "onnxruntime", "tf2onnx", "openvino")
 PACKAGES = (*PACKAGES, "mediapipe")
-# Runtime, precision and form of a line, its file, and the runner with its setting.
+# A line's runtime, precision and form, its file, the runner, and the precision that it asks for.
 CASES = (
-    ("TensorFlow", "float32", "SavedModel, loop", "saved", "tensorflow", ""),
+    ("TensorFlow", "float32", "SavedModel, loop", "saved", "tensorflow", None),
     ("TensorFlow in C", "float32", "SavedModel, loop", "saved", "tensorflow_c", ""),
-    ("LiteRT", "float32", "loop, any length", "loop-none.tflite", "litert", ""),
-    ("LiteRT", "float16", "loop, any length", "loop-float16.tflite", "litert", ""),
-    ("LiteRT", "int8 dynamic", "loop, any length", "loop-dynamic.tflite", "litert", ""),
-    ("LiteRT", "float32", "loop, fixed", "fixed-none.tflite", "litert", ""),
-    ("LiteRT", "int8 dynamic", "loop, fixed", "fixed-dynamic.tflite", "litert", ""),
+    ("LiteRT", "float32", "loop, any length", "loop-none.tflite", "litert", None),
+    ("LiteRT", "float16", "loop, any length", "loop-float16.tflite", "litert", None),
+    ("LiteRT", "int8 dynamic", "loop, any length", "loop-dynamic.tflite", "litert", None),
+    ("LiteRT", "float32", "loop, fixed", "fixed-none.tflite", "litert", None),
+    ("LiteRT", "int8 dynamic", "loop, fixed", "fixed-dynamic.tflite", "litert", None),
     ("LiteRT in C", "float32", "loop, any length", "loop-none.tflite", "litert_c", ""),
     ("LiteRT in C", "int8 dynamic", "loop, any length", "loop-dynamic.tflite", "litert_c", ""),
     ("LiteRT.js", "float32", "loop, fixed", "none/model/model.tflite", "litert_js", ""),
@@ -56,31 +49,12 @@ CASES = (
 )
 
 
-def measured(case, folder, options):
-    """Runs a case in a fresh process; returns its figures, or the reason why it doesn't work."""
-    _, _, _, file, runner, setting = case
-    command = [sys.executable, runtime_runners.__file__, runner, str(folder / file), setting]
-    command += [str(folder / "rows.npz"), str(options.calls), str(options.threads)]
-    return json_or_reason(command)
-
-
-def json_or_reason(command):
-    """Runs a command; returns the JSON in its last line, or the last line of its error."""
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
-        return lines[-1][:90].replace("|", "/")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def make_model(options):
-    """Returns a classifier, and a tokenizer of as many pieces: small's and pieces of no text."""
+    """Returns a classifier, and a tokenizer of as many tokens: small's and tokens of no text."""
     import keras
     from sentencepiece import sentencepiece_model_pb2
 
-    from albert_tf.config import AlbertConfig
-    from albert_tf.models import AlbertForSequenceClassification
-    from albert_tf.text.tokenizer import AlbertTokenizer
+    from albert_tf import AlbertConfig, AlbertForSequenceClassification, AlbertTokenizer
 
     keras.utils.set_random_seed(1)
     if options.model:
@@ -100,54 +74,51 @@ def make_rows(tokenizer, options):
     """Returns texts of words drawn at random, the first of half the length, and their ids."""
     import numpy as np
 
-    pieces = tokenizer.convert_ids_to_tokens(list(range(5, 5000)))
-    words = [piece[1:] for piece in pieces if piece[1:].isalpha() and piece[0] == "▁"]
+    tokens = tokenizer.convert_ids_to_tokens(list(range(5, 5000)))
+    words = [token[1:] for token in tokens if token[1:].isalpha() and token[0] == "▁"]
     drawn = np.random.default_rng(1).choice(words, (options.rows, 2 * options.length))
     texts = [" ".join(row) for row in drawn]
     texts[0] = " ".join(drawn[0, : options.length // 2 - 2])
     encoded = tokenizer(
         texts, padding="max_length", truncation=True, max_length=options.length, return_tensors="np"
     )
-    return texts, {name: encoded[name] for name in runtime_runners.NAMES}
+    return texts, {name: encoded[name] for name in runners.NAMES}
 
 
 def write_files(folder, options, files):
-    """Writes the files, the rows, and Keras' logits."""
-    import numpy as np
-    from albert_tf_export import export_tflite, saved_model
+    """Writes the files of all forms that `files` names, and a batch; returns the largest logit."""
+    from albert_tf_export import export_tflite, graphs
     from albert_tf_export import onnx as onnx_export
     from albert_tf_export.signatures import ids_signature
-    from albert_tf_export.tflite import convert
 
     model, tokenizer = make_model(options)
     texts, rows = make_rows(tokenizer, options)
-    expected = np.asarray(model(dict(rows), training=False)["logits"])
-    np.savez(folder / "rows.npz", **rows, texts=texts, expected=expected)
-    anything = ids_signature(model, unroll="last", strings=False)
-    if "saved" in files:
-        saved_model.write([anything], folder / "saved")
-    for precision in ("none", "dynamic"):
-        if f"{precision}.onnx" in files:
-            path = folder / f"{precision}.onnx"
-            onnx_export.convert(anything, ("batch", "length"), precision, {}, path)
-    for name, unroll, batch, length in (
-        ("loop", False, None, None),
-        ("fixed", False, options.rows, options.length),
-        ("unrolled", True, None, None),
-    ):
-        signature = ids_signature(model, unroll=unroll, strings=False, batch=batch, length=length)
-        for precision in ("none", "float16", "dynamic"):
-            file = f"{name}-{precision}.tflite"
-            if file in files:
-                (folder / file).write_bytes(convert([signature], precision))
-    for precision in ("none", "dynamic"):
-        if f"texts-{precision}.tflite" in files:
-            path = folder / f"texts-{precision}.tflite"
-            form = {"host": "mediapipe", "max_length": options.length, "check": False}
-            export_tflite(model, tokenizer, path, quantize=precision, **form)
+    expected = runners.write_batch(folder / "rows.npz", rows, model, texts)
+    served = ids_signature(model, unroll="last", strings=False)
+    signatures = {
+        name: ids_signature(model, unroll=unroll, strings=False, batch=batch, length=length)
+        for name, unroll, batch, length in (
+            ("loop", False, None, None),
+            ("fixed", False, options.rows, options.length),
+            ("unrolled", True, None, None),
+        )
+    }
+    for file in sorted(files):
+        path = folder / file
+        form, _, precision = path.stem.rpartition("-")
+        if file == "saved":
+            graphs.write([served], path)
+        elif path.suffix == ".onnx":
+            onnx_export.convert(served, ("batch", "length"), path.stem, {}, path)
+        elif form == "texts":
+            length = options.length
+            shape = {"host": "mediapipe", "max_length": length, "check": False}
+            export_tflite(model, tokenizer, path, quantize=precision, **shape)
+        elif form in signatures:
+            path.write_bytes(graphs.convert([signatures[form]], precision))
     if any("/model/" in file for file in files):
         write_sites(model, tokenizer, folder, options)
-    return float(np.abs(expected).max())
+    return abs(expected).max()
 
 
 def write_sites(model, tokenizer, folder, options):
@@ -176,75 +147,46 @@ def write_programs(folder):
             print(error, file=sys.stderr)
 
 
-def size(path):
-    files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
-    return sum(each.stat().st_size for each in files) / 1e6
-
-
-def versions(packages):
-    found = [f"{name} {importlib.metadata.version(name)}" for name in packages]
-    return ", ".join([*found, f"Python {platform.python_version()}"])
-
-
-def processor():
-    """Returns the processor's name, its instructions for few bits, and the number of cores."""
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        info = [line.split(":", 1) for line in lines if ":" in line]
-    details = {name.strip(): value.strip() for name, value in reversed(info)}
-    known = [
-        each for each in ("avx512_vnni", "avx512_bf16", "amx_tile") if each in details["flags"]
-    ]
-    return f"{details['model name']} ({', '.join(known)}), {os.cpu_count()} cores"
-
-
-def compare(options):
-    """Prints the table."""
-    cases = [case for case in CASES if case[0].startswith(options.only)]
-    print(f"{versions(PACKAGES)}  \n{processor()}  ")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        largest = write_files(folder, options, {case[3] for case in cases})
-        write_programs(folder)
-        cores = f"{options.threads} core" if options.threads else "all cores"
-        print(
-            f"{options.model or options.size + ', random weights'}, {options.rows} rows of "
-            f"{options.length} pieces, {cores}; largest logit {largest:.2f}\n"
-        )
-        rounds = [
-            [measured(case, folder, options) for case in cases] for _ in range(options.rounds)
-        ]
-        heads = ("runtime", "precision", "form", "works", "difference", "ms", "MB of file", "MB")
-        print("| " + " | ".join(heads) + " |\n" + "|---" * 4 + "|---:" * 4 + "|")
-        for place, case in enumerate(cases):
-            cells = [*case[:3], *results([each[place] for each in rounds], largest)]
-            cells.insert(6, f"{size(folder / case[3]):.0f}" if len(cells) > 4 else "")
-            print("| " + " | ".join([*cells, *[""] * (8 - len(cells))]) + " |")
-
-
-def results(runs, largest):
-    """Returns the cells of a case's runs: works, difference, ms, MB; or why it doesn't."""
-    failed = [each for each in runs if isinstance(each, str)]
-    if failed:
-        return failed[:1]
-    differences, times, peaks = zip(*runs, strict=True)
-    works = "wrong" if max(differences) > 0.05 * largest else "yes"
-    memory = "" if None in peaks else f"{statistics.median(peaks):.0f}"
-    return [works, f"{max(differences):.1e}", f"{statistics.median(times):.0f}", memory]
-
-
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser(__doc__)
     parser.add_argument("--model", help="name or folder of a checkpoint; default: random weights")
     parser.add_argument("--size", default="base", help="name of a size (AlbertConfig.from_size)")
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--rows", type=int, default=8)
     parser.add_argument("--calls", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="", help="runtime of the lines; default: all")
-    compare(parser.parse_args())
+    options = parser.parse_args()
+    cases = {case[:3]: case[3:] for case in CASES if case[0].startswith(options.only)}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        largest = write_files(folder, options, {file for file, _, _ in cases.values()})
+        write_programs(folder)
+        how = {"threads": options.threads, "calls": options.calls}
+        measured = {
+            case: partial(
+                harness.fresh,
+                runners.measure,
+                *(runner, folder / file, [folder / "rows.npz"]),
+                **how if setting is None else {**how, "setting": setting},
+            )
+            for case, (file, runner, setting) in cases.items()
+        }
+        rounds = harness.take_turns(measured, options.rounds)
+
+    def cells(found):
+        (figures,) = found
+        works = "wrong" if figures["difference"] > 0.05 * largest else "yes"
+        memory = "" if figures["added"] is None else f"{figures['added']:.0f}"
+        numbers = [f"{figures['difference']:.1e}", f"{figures['ms']:.0f}", f"{figures['file']:.0f}"]
+        return [works, *numbers, memory]
+
+    heads = ["runtime", "precision", "form", "works", "difference", "ms", "MB of file", "MB"]
+    tables = [
+        f"The largest logit is {largest:.2f}.\n",
+        harness.table(heads, harness.rows(rounds, cells), 4),
+    ]
+    harness.report(options, PACKAGES, tables, rounds)
 
 
 if __name__ == "__main__":
