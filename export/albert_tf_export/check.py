@@ -557,12 +557,18 @@ def _in_words(texts: Sequence[Row], answer: Callable[..., Mapping[str, tf.Tensor
         values = {name: np.asarray(np.asarray(value)[0]) for name, value in found.items()}
         rows.append(
             {  # NumPy saves strings without NULs at their ends.
-                name: np.array(value.tolist(), "S") if value.dtype == object else value
+                name: np.array(value.tolist(), "S").reshape(value.shape)
+                if value.dtype == object
+                else value
                 for name, value in values.items()
             }
         )
     ties = [name for name, value in rows[0].items() if value.dtype.kind != "f"]
-    counts = [next((len(each) for each in row.values() if each.ndim), -1) for row in rows]
+    lengths = {
+        name: [len(row[name]) for row in rows] for name, value in rows[0].items() if value.ndim
+    }
+    # Without an output whose length varies there is no padding.
+    counts = next((each for each in lengths.values() if len(set(each)) > 1), [-1] * len(rows))
     return Case(texts, rows, counts, ties=ties)
 
 

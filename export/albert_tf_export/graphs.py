@@ -31,13 +31,13 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
     Raises:
         OSError: it can't be written.
     """
-    root, graphs = tf.Module(), {}
-    for signature in signatures:
-        function = tf.function(
+    graphs = {
+        signature.name: tf.function(
             signature.function, input_signature=list(signature.inputs), autograph=False
-        )
-        setattr(root, signature.name, function)
-        graphs[signature.name] = function.get_concrete_function()
+        ).get_concrete_function()
+        for signature in signatures
+    }
+    root = tf.Module()  # without the functions: to save them, TensorFlow would trace them again
     root.weights = _in_order_of_use(graphs.values())
     served = {"serving_default": graphs[signatures[0].name], **graphs}
     try:

@@ -316,6 +316,21 @@ def test_masked_samples_select_rows_of_all_logits(task, name, make_model, tokeni
     np.testing.assert_allclose(model(row)[name][0], masked.expected[0][name], rtol=0, atol=1e-5)
 
 
+def test_padding_in_words_belongs_to_the_output_whose_length_varies():
+    """Pretraining models have `sop_logits` `[B, 2]` before the tokens `[B, P, K]`."""
+
+    def answer(text):
+        masks = text[0].numpy().count(b"[MASK]")
+        words = np.full((1, masks, 5), b"word", object)
+        return {"sop_logits": np.ones((1, 2)), "token_str": words}
+
+    texts = ["A film.", "[MASK] or [MASK]", "A [MASK].", "[MASK] [MASK] [MASK]"]
+    case = check._in_words([{"text": text} for text in texts], answer)
+    assert case.pieces == [0, 2, 1, 3]
+    assert [row["token_str"].shape for row in case.expected] == [(0, 5), (2, 5), (1, 5), (3, 5)]
+    assert check._in_words([{"text": text} for text in texts[1:2]], answer).pieces == [-1]
+
+
 def test_the_width_of_a_beam_does_not_depend_on_the_text(make_model, tokenizer):
     """Keeps the width for two empty texts, which are three pieces."""
     samples = sample(make_model("answerability"), tokenizer, 24, pairs=True)

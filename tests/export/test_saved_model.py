@@ -6,7 +6,9 @@ from albert_tf_export import ParityError, check, export_saved_model
 from albert_tf_export.options import in_precision
 
 from albert_tf.errors import UserError
+from albert_tf.models import load_pretrained
 from albert_tf.tasks import TASKS
+from albert_tf.text.tokenizer import AlbertTokenizer
 
 LABELS = ["bad", "naïve", "good"]
 
@@ -163,6 +165,16 @@ def test_is_checked_in_fresh_processes(reports):
     assert first == f"{report.path}: {report.size / 1e6:.1f} MB, SHA-256 {digest}"
     assert second.startswith("text: max abs")
     assert len(others) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["masked-lm", "pretraining"])
+def test_small_passes_its_check_on_all_texts(task, tmp_path):
+    """Some have no mask, others several."""
+    model, tokenizer = load_pretrained("small", task), AlbertTokenizer.from_pretrained("small")
+    report = export_saved_model(model, tokenizer, tmp_path / "1")
+    assert set(report.differences) == {"text", "ids", "padded_ids", "masked"}
+    assert all(each.share < 0.1 for each in report.differences.values())
 
 
 def test_variables_have_the_same_order_wherever_they_are_in_memory(

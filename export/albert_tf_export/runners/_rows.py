@@ -201,7 +201,7 @@ def batch_of_ids(rows: list[Row], wanted: Iterable[str]) -> dict[str, np.ndarray
 def _array(value: Any) -> np.ndarray:
     """An array that NumPy can save: bytes in its own dtype for them."""
     value = np.asarray(value)
-    return np.array(value.tolist(), "S") if value.dtype == object else value
+    return np.array(value.tolist(), "S").reshape(value.shape) if value.dtype == object else value
 
 
 def _plain(value: Any) -> Any:
