@@ -24,7 +24,7 @@ ALLOWED = {
     "layers": {"config"},
     "checkpoints": {"assets", "config", *BASE},
     "models": {"config", "layers", "checkpoints", *BASE},
-    "text": {"checkpoints", "config", *BASE},
+    "text": {"assets", "checkpoints", "config", *BASE},
     "data": {"config", "evaluation", "text", *BASE},
     "pipelines": {"evaluation", "models", "text", "checkpoints", *BASE},
     "evaluation": set(),

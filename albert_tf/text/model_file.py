@@ -5,7 +5,7 @@ import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 import sentencepiece
@@ -51,11 +51,19 @@ class Baked:
     """
 
     sha256: str
-    lower_case: bool
-    keep_accents: bool
-    digit_comma: DigitComma
-    quotes: Quotes
+    lower_case: bool = True
+    keep_accents: bool = False
+    digit_comma: DigitComma = "original"
+    quotes: Quotes = "original"
     turkish_i: bool = False
+
+    def __post_init__(self) -> None:
+        for name, choices in (("digit_comma", DigitComma), ("quotes", Quotes)):
+            known, value = get_args(choices), getattr(self, name)
+            if value not in known:
+                raise UserError(
+                    f"{name} must be {' or '.join(map(repr, known))}. Received: {value!r}."
+                )
 
     def __str__(self) -> str:
         flags = f"lower_case={int(self.lower_case)};keep_accents={int(self.keep_accents)}"

@@ -13,8 +13,6 @@ import sentencepiece
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import bake
 
-SURROGATES = range(0xD800, 0xE000)
-
 
 @pytest.fixture(params=[20_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def count(request):
@@ -131,9 +129,10 @@ def test_golden_pairs(golden, published_tokenizer, runtime):
         }
 
 
-def every_code_point_between_letters():
-    """Each code point as `aXb`, 64 of them a text."""
-    points = [point for point in range(sys.maxunicode + 1) if point not in SURROGATES]
+def every_code_point_between_letters(without=("Cs",)):
+    """Each code point as `aXb`, 64 of them a text, but for those of some categories."""
+    points = range(sys.maxunicode + 1)
+    points = [point for point in points if unicodedata.category(chr(point)) not in without]
     texts = [f"a{chr(point)}b" for point in points]
     return [" ".join(texts[start : start + 64]) for start in range(0, len(texts), 64)]
 
@@ -148,7 +147,8 @@ def test_every_code_point_small_vocabulary(unbaked, tokenizer, original_ids, gra
 def test_every_code_point_published(
     published, published_tokenizer, original_ids, graph_ids, tflite_ids
 ):
-    texts = every_code_point_between_letters()
+    # The rules that ship know characters that this Python may not know.
+    texts = every_code_point_between_letters(without=("Cs", "Cn"))
     wanted = original_ids(published, texts)
     model = published_tokenizer.model_bytes
     assert differing(texts, python_ids(published_tokenizer, texts), wanted) == []

@@ -3,18 +3,22 @@
 import hashlib
 import random
 import struct
+import unicodedata
 
 import pytest
 import sentencepiece
 
+from albert_tf import assets
 from albert_tf.errors import UserError
 from albert_tf.text.model_file import LEAF, Baked, ModelProto, describe, split_rules
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import (
+    PUBLISHED_RULES,
     Normalization,
     bake,
     bake_file,
     best_score,
+    compile_rules,
     ends_in_digit_comma,
     ensure_baked,
     train_vocabulary,
@@ -40,6 +44,42 @@ def test_baking_is_reproducible_and_keeps_the_pieces(unbaked):
     assert [after.id_to_piece(i) for i in range(size)] == [
         before.id_to_piece(i) for i in range(size)
     ]
+
+
+def decompiled(charsmap):
+    """Returns the rules of a `precompiled_charsmap`, as a dict of strings."""
+    proto = ModelProto()
+    proto.normalizer_spec.precompiled_charsmap = charsmap
+    normalizer = sentencepiece.SentencePieceNormalizer(model_proto=proto.SerializeToString())
+    return dict(normalizer.Decompile())
+
+
+def differing_rules(charsmap, unicode=unicodedata):
+    """Returns the rules that differ from the ones that ship, for characters that both know."""
+    shipped, remade = decompiled(assets.published_rules().read_bytes()), decompiled(charsmap)
+    different = [rule[0] for rule in shipped.items() ^ remade.items()]
+    return {key for key in different if all(unicode.category(c) != "Cn" for c in key)}
+
+
+def test_the_rules_that_ship_are_those_of_the_published_vocabulary(published):
+    own = ModelProto.FromString(published).normalizer_spec.precompiled_charsmap
+    if hashlib.sha256(own).hexdigest() != PUBLISHED_RULES:
+        pytest.skip("the published vocabulary isn't beside the checkout")
+    remade = compile_rules(own, Normalization())
+    assert differing_rules(remade) == set()
+    if unicodedata.unidata_version == "15.1.0":
+        assert remade == assets.published_rules().read_bytes()
+    shipped = ModelProto.FromString(bake(published)).normalizer_spec.precompiled_charsmap
+    assert shipped == assets.published_rules().read_bytes()
+    cased = ModelProto.FromString(bake(published, lower_case=False)).normalizer_spec
+    assert decompiled(cased.precompiled_charsmap)["É"] == "E"
+
+
+def test_the_rules_that_ship_are_sentencepieces_own_after_the_cleaning(unbaked):
+    """SentencePiece's rules of today know more characters, and make a joiner a space."""
+    own = ModelProto.FromString(unbaked).normalizer_spec.precompiled_charsmap
+    remade = compile_rules(own, Normalization())
+    assert differing_rules(remade, unicodedata.ucd_3_2_0) == {"\u200d"}
 
 
 def test_refuses_to_bake_twice(unbaked, tmp_path):
