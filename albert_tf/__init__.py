@@ -104,7 +104,12 @@ def __getattr__(name: str) -> Any:
     ours = name if name in _HOMES else _of_transformers(name)
     if ours not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[ours]), ours)
+    if "tensorflow" in sys.modules:
+        return getattr(importlib.import_module(_HOMES[ours]), ours)
+    from albert_tf.quiet import hidden_stderr
+
+    with hidden_stderr():  # TensorFlow prints when it is imported.
+        return getattr(importlib.import_module(_HOMES[ours]), ours)
 
 
 def _of_transformers(name: str) -> str:

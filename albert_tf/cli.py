@@ -2,7 +2,6 @@
 
 import argparse
 import errno
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
@@ -27,9 +26,10 @@ from albert_tf.commands import (
 from albert_tf.commands.parsing import add_options, parsed_options
 from albert_tf.commands.streams import can_flush, drop, streams
 from albert_tf.errors import UserError, one_line
+from albert_tf.files import is_exported
 from albert_tf.options import declared
 from albert_tf.progress import heartbeat
-from albert_tf.quiet import import_tensorflow, without_home_files
+from albert_tf.quiet import import_tensorflow, set_level, without_home_files
 
 # By what a person wants to do, in the order of `albert-tf --help`.
 GROUPS: Final[dict[str, dict[str, Any]]] = {
@@ -53,6 +53,8 @@ COMMANDS: Final = {name: command for group in GROUPS.values() for name, command 
 # Commands without TensorFlow: `sizes` only counts, the others leave memory to their processes, and
 # import it for a vocab.txt alone.
 LIGHT: Final = (sizes, build_vocab, build_data, inspect_data)
+# Commands that an exported file answers, without TensorFlow.
+WITH_FILES: Final = (predict, tag, answer, fill_mask, embed)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,10 +75,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     options = None
     try:
         command, options = _parsed(arguments)
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        set_level()  # For child processes too.
         if command not in LIGHT:
             command.check(options)  # Before TensorFlow loads, which takes seconds.
-            import_tensorflow()
+            if not (command in WITH_FILES and is_exported(options.model)):
+                import_tensorflow()
         with heartbeat(command):
             return int(command.run(options))
     except UserError as error:

@@ -17,6 +17,7 @@ from albert_tf.locks import LOCK, locked
 CHECKSUMS: Final = "SHA256SUMS"
 # Bytes. In memory JSON takes some ten times as much; the largest tokenizer.json have 40 MB.
 LONGEST: Final = 2**26
+EXPORTED: Final = (".tflite", ".onnx")  # endings of exported files that pipelines read
 WILDCARDS: Final = frozenset("*?[\\")  # in the paths of checkpoints, which TensorFlow globs
 # Endings of files that people edit, and whose content is checked when they are read.
 _EDITED: Final = (".json", ".yaml", ".md", "checkpoint")
@@ -82,6 +83,11 @@ def write_json(
 def as_json(content: Any, *, indent: int = 2, **options: Any) -> str:
     """Returns the text of a JSON file."""
     return json.dumps(content, indent=indent, **options) + "\n"
+
+
+def is_exported(model: str | os.PathLike[str]) -> bool:
+    """Returns whether a model's name is that of an exported file."""
+    return Path(model).suffix in EXPORTED and not Path(model).is_dir()
 
 
 def read_bytes(path: str | os.PathLike[str], *, most: int = LONGEST, pipes: bool = False) -> bytes:

@@ -1,4 +1,4 @@
-"""Imports TensorFlow without the lines that its libraries print, or the files that they write."""
+"""Hides the lines that TensorFlow's libraries print, and keeps them from writing files."""
 
 import contextlib
 import os
@@ -6,20 +6,30 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from albert_tf.errors import check_tensorflow_text
 
+# TensorFlow's own variable: it prints lines of this level and above, of 0 to 3.
+LEVEL: Final = "TF_CPP_MIN_LOG_LEVEL"
+DEBUG: Final = "ALBERT_TF_LOG"  # "debug" shows all lines
+
+
+def set_level() -> bool:
+    """Hides TensorFlow's lines of every level by its variable, unless the user wants them.
+
+    Returns:
+        Whether the user wants none: `TF_CPP_MIN_LOG_LEVEL` isn't 0 or 1, nor `ALBERT_TF_LOG` debug.
+    """
+    if os.environ.get(DEBUG) == "debug":
+        return False
+    return os.environ.setdefault(LEVEL, "3") not in ("0", "1")
+
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and Keras, without matplotlib, which Keras imports for pictures of data.
-
-    Hides their lines if `TF_CPP_MIN_LOG_LEVEL`, which commands set, is 2 or 3. The level alone
-    doesn't: absl prints lines of level 0 before it knows of one.
-    """
+    """Imports TensorFlow and Keras, but not matplotlib, which Keras imports for pictures."""
     with contextlib.ExitStack() as stack:
-        if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0") not in ("0", "1"):
-            stack.enter_context(_without_lines())
+        stack.enter_context(hidden_stderr())
         if "matplotlib" not in sys.modules:  # Keras imports it, which lists all fonts in a file.
             sys.modules["matplotlib"] = None  # type: ignore[assignment]
             stack.callback(sys.modules.pop, "matplotlib")
@@ -40,6 +50,45 @@ def import_tensorflow_text(*purpose: str) -> Any:
     import tensorflow_text
 
     return tensorflow_text
+
+
+@contextlib.contextmanager
+def hidden_stderr() -> Iterator[None]:
+    """Hides what libraries in C++ print; an exception prints it after all.
+
+    What Python prints to `sys.stderr` is shown. `set_level` isn't enough: absl prints before it
+    knows the level, and LiteRT doesn't read it.
+    """
+    had_level = LEVEL in os.environ
+    with contextlib.ExitStack() as stack:
+        if set_level():
+            with contextlib.suppress(OSError):  # The caller closed it.
+                stack.enter_context(_redirected())
+        yield
+    if not had_level and "tensorflow" not in sys.modules:
+        os.environ.pop(LEVEL, None)  # Whoever imports TensorFlow later chooses.
+
+
+@contextlib.contextmanager
+def _redirected() -> Iterator[None]:
+    real = os.dup(2)
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, real)
+        lines = stack.enter_context(tempfile.TemporaryFile())
+        if sys.stderr is sys.__stderr__ and sys.stderr is not None:
+            sys.stderr.flush()
+            ours = stack.enter_context(
+                os.fdopen(os.dup(real), "w", 1, sys.stderr.encoding, "backslashreplace")
+            )
+            stack.enter_context(contextlib.redirect_stderr(ours))
+        os.dup2(lines.fileno(), 2)
+        stack.callback(os.dup2, real, 2)
+        try:
+            yield
+        except BaseException:
+            lines.seek(0)
+            os.write(real, lines.read())
+            raise
 
 
 @contextlib.contextmanager
@@ -72,16 +121,3 @@ def without_home_files() -> Iterator[None]:
                     del os.environ[name]
                 else:
                     os.environ[name] = value
-
-
-@contextlib.contextmanager
-def _without_lines() -> Iterator[None]:
-    stderr = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(nowhere)

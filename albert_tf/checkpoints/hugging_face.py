@@ -91,11 +91,7 @@ def write(
     """
     stored = stored_names(tensors)
     content = {stored[name]: np.ascontiguousarray(tensors[name]) for name in tensors}
-    values = {
-        **config.to_dict(),
-        "architectures": [class_name or architecture(config, tensors)],
-    }
-    text = as_json(values, sort_keys=True, ensure_ascii=False)
+    text = config_json(config, class_name or architecture(config, tensors))
     replace_files(
         folder,
         {
@@ -103,6 +99,12 @@ def write(
             WEIGHTS: lambda path: weight_files.write_tensors(path, content, {"format": "pt"}),
         },
     )
+
+
+def config_json(config: AlbertConfig, class_name: str) -> str:
+    """Returns the content of `config.json` for a model of a class."""
+    values = {**config.to_dict(), "architectures": [class_name]}
+    return as_json(values, sort_keys=True, ensure_ascii=False)
 
 
 def stored_names(tensors: Iterable[str]) -> dict[str, str]:

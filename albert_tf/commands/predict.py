@@ -23,6 +23,7 @@ from albert_tf.commands.text_options import (
 )
 from albert_tf.data.options import TAG, TASKS, EvaluationOptions, LabelledData
 from albert_tf.errors import UserError
+from albert_tf.files import is_exported
 from albert_tf.options import declared, option, part
 
 if TYPE_CHECKING:
@@ -137,9 +138,9 @@ def run(options: OPTIONS) -> int:
     if _is_tagger(options.model):
         return print_results(_tagged(options, given), options.json)
     label = load("text-classification", options, top_k=None)  # warns of texts that are cut
-    config, has_several = label.model.config, label.model.problem_type == MULTI_LABEL
+    config, has_several = label.model.config, label.model.config.problem_type == MULTI_LABEL
     # A model with one label returns a score, unless its configuration says otherwise.
-    function = "none" if label.model.problem_type == "regression" else None
+    function = "none" if config.problem_type == "regression" else None
 
     def labelled(stream: Iterator[str]) -> Any:
         given = _pairs(stream, options.source) if options.has_pairs else stream
@@ -158,6 +159,10 @@ def run(options: OPTIONS) -> int:
 
 
 def _is_tagger(model: str) -> bool:
+    if is_exported(model):
+        from albert_tf.exported import read_facts
+
+        return read_facts(model)[0].model == _TAGGER
     from albert_tf.checkpoints import finder
 
     return _TAGGER in finder.find(model).architectures()

@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from albert_tf.data.readers import FORMATS, Dialect, check_width, rows_of
 from albert_tf.errors import UserError, escaped
+from albert_tf.files import is_exported
 from albert_tf.options import COUNT, check_options, option
 from albert_tf.progress import count
+from albert_tf.tasks import BY_MODEL
 
 Given = TypeVar("Given")
 Block = Sequence[Sequence[object]]
@@ -24,7 +26,11 @@ Block = Sequence[Sequence[object]]
 class AnswerOptions:
     """The options of commands that answer one text, or question, after another."""
 
-    model: str = option(help="model directory, name on the hub, or small", metavar="NAME")
+    model: str = option(
+        help="model directory, name on the hub, small, or an exported .tflite or .onnx file, which "
+        "starts without TensorFlow",
+        metavar="NAME",
+    )
     input: str | None = option(
         None, help="file with a text a line; - for standard input", metavar="FILE"
     )
@@ -240,6 +246,16 @@ def check_model(name: str, wanted: str = "AlbertModel") -> Any:
     from albert_tf.checkpoints.hugging_face import CONFIG
     from albert_tf.config import AlbertConfig
 
+    if is_exported(name):
+        from albert_tf.exported import read_facts
+
+        task, config = read_facts(name)
+        if task.pipeline_tag != BY_MODEL[wanted].pipeline_tag:
+            raise UserError(
+                f"The exported file for this command must have an {wanted}. Received: {name}, "
+                f"which has an {task.model}."
+            )
+        return config
     found = finder.find(name)
     found.check_head(wanted)
     if found.format != "hf":

@@ -2,12 +2,12 @@
 
 import os
 import warnings
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from albert_tf.checkpoints.finder import find, split_hub_options
 from albert_tf.errors import UserError
-from albert_tf.models import CLASSES
-from albert_tf.models.base import PreTrainedModel
+from albert_tf.exported import ExportedModel
+from albert_tf.files import is_exported
 from albert_tf.pipelines.base import Pipeline
 from albert_tf.pipelines.feature_extraction import FeatureExtractionPipeline
 from albert_tf.pipelines.fill_mask import FillMaskPipeline
@@ -20,6 +20,9 @@ from albert_tf.pipelines.token_classification import TokenClassificationPipeline
 from albert_tf.tasks import BY_PIPELINE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
+
+if TYPE_CHECKING:
+    from albert_tf.models.base import PreTrainedModel
 
 __all__ = [
     "FeatureExtractionPipeline",
@@ -47,7 +50,7 @@ ALIASES: Final = {"sentiment-analysis": "text-classification", "ner": "token-cla
 
 def pipeline(
     task: str,
-    model: str | os.PathLike[str] | PreTrainedModel,
+    model: "str | os.PathLike[str] | PreTrainedModel | ExportedModel",
     tokenizer: str | os.PathLike[str] | BaseTokenizer | None = None,
     *,
     batch_size: int = 8,
@@ -65,9 +68,10 @@ def pipeline(
     Args:
         task: "fill-mask", "text-classification" ("sentiment-analysis"), "token-classification"
             ("ner"), "question-answering", "feature-extraction" or "sentence-order".
-        model: a model, or a directory, a name on the hub, or any other name that
-            `from_pretrained` takes.
-        tokenizer: a tokenizer or a directory. Default: the tokenizer beside the model.
+        model: a model; a directory, a name on the hub, or any other name that `from_pretrained`
+            takes; or an exported .tflite or .onnx file, which answers without TensorFlow.
+        tokenizer: a tokenizer or a directory. Default: the tokenizer beside the model, or in the
+            exported file.
         batch_size: number of sequences in a batch.
         **options: options of the task, see its class in `albert_tf.pipelines`; and `revision`,
             `token`, `cache_dir`, `local_files_only` for the hub. Old names of transformers'
@@ -85,7 +89,13 @@ def pipeline(
         )
     hub_options, options = split_hub_options(options)
     is_read = isinstance(model, str | os.PathLike)
-    if isinstance(model, str | os.PathLike):
+    if isinstance(model, str | os.PathLike) and is_exported(model):
+        model = ExportedModel(model)
+    if isinstance(model, ExportedModel):
+        tokenizer = model.tokenizer if tokenizer is None else tokenizer
+    elif isinstance(model, str | os.PathLike):
+        from albert_tf.models import CLASSES
+
         tokenizer = model if tokenizer is None else tokenizer
         found = find(model, **hub_options)
         task_of_model = BY_PIPELINE[name]
@@ -103,7 +113,7 @@ def pipeline(
     return made
 
 
-def _check_head(task: str, model: PreTrainedModel, is_read: bool) -> None:
+def _check_head(task: str, model: "PreTrainedModel | ExportedModel", is_read: bool) -> None:
     """Refuses a model whose files lack its head; warns of one that no optimizer has trained."""
     if task == "feature-extraction" or not (fresh := model.untrained_parts()):
         return

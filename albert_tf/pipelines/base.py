@@ -1,16 +1,17 @@
 """The base of all pipelines: texts to windows, batches through the model, outputs to results."""
 
 import dataclasses
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice
 from typing import Any, ClassVar, Final, NamedTuple
 
-import keras
 import numpy as np
 
 from albert_tf.errors import UserError, short_repr
+from albert_tf.exported import POSITIONS as POSITIONS
 from albert_tf.options import without_foreign
 from albert_tf.text.encoding import pad, padded_length, special_count
 from albert_tf.text.tokenizer import check_fit
@@ -18,7 +19,6 @@ from albert_tf.text.tokenizer import check_fit
 Outputs = Mapping[str, np.ndarray]
 SORTED: Final = 16  # Number of batches of a list whose sequences are sorted by length together.
 FEATURES: Final = ("input_ids", "token_type_ids")
-POSITIONS: Final = "masked_lm_positions"
 _NESTED: Final = ("tokenizer_kwargs", "tokenize_kwargs")  # Hugging Face's dicts of options
 _ALIASES: Final = {"topk": "top_k"}
 _WITHOUT_EFFECT: Final = ("use_fast", "num_workers")  # Results are the same with any value.
@@ -28,10 +28,6 @@ _OF_MODEL: Final = "Give a model instead of a name: {}."
 _FOREIGN: Final = {
     "device": (None, _ON_DEVICE),
     "device_map": (None, _ON_DEVICE),
-    "framework": (
-        {"tensorflow": "tf", "torch": "pt", "jax": "flax"}.get(keras.backend.backend()),
-        "Set KERAS_BACKEND before the first import.",
-    ),
     "dtype": (None, _OF_MODEL.format("from_pretrained(name, dtype='mixed_float16')")),
     "torch_dtype": (None, _OF_MODEL.format("from_pretrained(name, dtype='mixed_float16')")),
     "model_kwargs": (None, _OF_MODEL.format("from_pretrained(name, **options)")),
@@ -42,6 +38,7 @@ _FOREIGN: Final = {
     "image_processor": (None, "A pipeline reads texts alone."),
     "processor": (None, "A pipeline reads texts alone."),
 }
+_FRAMEWORKS: Final = {"tensorflow": "tf", "torch": "pt", "jax": "flax"}
 
 
 class Texts(NamedTuple):
@@ -115,7 +112,7 @@ class Pipeline(ABC):
     special token that is written out in a text is plain text, except in "fill-mask".
 
     Args:
-        model: one of `models`.
+        model: one of `models`, or an `ExportedModel` of one.
         tokenizer: the tokenizer that the model was trained with.
         batch_size: number of sequences in a batch; a long text may be several sequences.
         **options: fields of the class's `Options`; a call may override each.
@@ -128,15 +125,16 @@ class Pipeline(ABC):
     """
 
     task: ClassVar[str]
-    models: ClassVar[Any]
+    models: ClassVar[tuple[str, ...]]  # names of classes in `albert_tf.models`
     Options: ClassVar[Any]  # a frozen dataclass
     ahead: int = 1
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
-        if not isinstance(model, self.models):
-            names = " or ".join(each.__name__ for each in self.models)
+        task = getattr(model, "task", None)
+        name = type(model).__name__ if task is None else task.model
+        if name not in self.models:
             raise UserError(
-                f"The model of {self.task!r} must be {names}. Received: {type(model).__name__}."
+                f"The model of {self.task!r} must be {' or '.join(self.models)}. Received: {name}."
             )
         self.model = model
         self.tokenizer = tokenizer
@@ -232,9 +230,15 @@ class Pipeline(ABC):
 
     def _chosen(self, options: Mapping[str, Any]) -> Any:
         """Returns the pipeline's options, overridden by those of a call."""
+        keras = sys.modules.get("keras")  # An exported model needs none.
+        framework = _FRAMEWORKS.get(keras.backend.backend()) if keras else None
+        foreign = {
+            **_FOREIGN,
+            "framework": (framework, "Set KERAS_BACKEND before the first import."),
+        }
         given = {
             _ALIASES.get(name, name): value
-            for name, value in without_foreign(options, _FOREIGN).items()
+            for name, value in without_foreign(options, foreign).items()
             if name not in _WITHOUT_EFFECT
         }
         for name in _NESTED:

@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.models.base import PreTrainedModel
 from albert_tf.pipelines.base import Outputs, Pipeline, TextOptions, Texts, Window, as_text
+from albert_tf.tasks import ENCODER
 
 POOLINGS: Final = (None, "mean", "cls", "pooler")
 EDGE: Final = 1  # number of special tokens at each end of a row
@@ -32,7 +32,7 @@ class FeatureExtractionPipeline(Pipeline):
     """
 
     task = "feature-extraction"
-    models = (PreTrainedModel,)
+    models = (ENCODER.model,)
 
     @dataclasses.dataclass(frozen=True)
     class Options(TextOptions):

@@ -7,10 +7,8 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
 from albert_tf.pipelines.base import (
     FEATURES,
     POSITIONS,
@@ -21,6 +19,8 @@ from albert_tf.pipelines.base import (
     as_text,
     checked_length,
 )
+from albert_tf.probabilities import softmax
+from albert_tf.tasks import MASKED_LM, PRETRAINING
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.encoding import special_count
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
@@ -47,7 +47,7 @@ class FillMaskPipeline(Pipeline):
     """
 
     task = "fill-mask"
-    models = (AlbertForMaskedLM, AlbertForPreTraining)
+    models = (MASKED_LM.model, PRETRAINING.model)
 
     @dataclasses.dataclass(frozen=True)
     class Options(TextOptions):
@@ -105,7 +105,7 @@ class FillMaskPipeline(Pipeline):
         options: Options,
     ) -> Any:
         targets = None if options.targets is None else np.array(options.targets)
-        output = self.model.targets["labels"]
+        output = "prediction_logits" if self.model.task == PRETRAINING else "logits"
         results = []
         for window, each in zip(windows, found, strict=True):
             for mask, logits in zip(window.details, each[output], strict=False):  # [P, V], padded

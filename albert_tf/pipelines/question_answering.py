@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 
-from scipy.special import expit
-
 from albert_tf.errors import UserError, short_repr
-from albert_tf.models import AlbertForQuestionAnswering
 from albert_tf.pipelines.base import FEATURES, Outputs, Pipeline, Window, as_text, checked_length
+from albert_tf.probabilities import sigmoid
+from albert_tf.tasks import QUESTION_ANSWERING
 from albert_tf.text.answers import (
     CLS,
     MAX_QUESTION,
@@ -63,7 +62,7 @@ class QuestionAnsweringPipeline(Pipeline):
     """
 
     task = "question-answering"
-    models = (AlbertForQuestionAnswering,)
+    models = (QUESTION_ANSWERING.model,)
 
     @dataclasses.dataclass(frozen=True)
     class Options:
@@ -183,7 +182,7 @@ class QuestionAnsweringPipeline(Pipeline):
         count, longest = 2 * options.top_k + SPARE, options.max_answer_len
         possible = window.details.possible
         if self.model.config.answerability:
-            null = float(expit(outputs["cls_logits"]))
+            null = float(sigmoid(outputs["cls_logits"]))
             return beam_spans(outputs, possible, longest)[:count], null
         starts, ends = (outputs[name][: window.length] for name in ("start_logits", "end_logits"))
         return best_spans(starts, ends, possible, count, longest)

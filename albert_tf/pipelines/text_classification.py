@@ -1,20 +1,20 @@
 """Labels with their scores for texts and pairs of texts, and for the order of a pair."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.pipelines.base import Outputs, Pipeline, TextOptions, Texts, Window, as_texts
+from albert_tf.probabilities import sigmoid, softmax
+from albert_tf.tasks import PRETRAINING, SEQUENCE_CLASSIFICATION
 
 BEST: Final = "best"
 ORDERS: Final = ("in_order", "swapped")  # by `sentence_order_label`
-_FUNCTIONS: Final = {
-    "sigmoid": expit,
+_FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {
+    "sigmoid": sigmoid,
     "softmax": softmax,
     "none": lambda logits: logits,
 }
@@ -41,7 +41,7 @@ class TextClassificationPipeline(Pipeline):
     """
 
     task = "text-classification"
-    models = (AlbertForSequenceClassification,)
+    models = (SEQUENCE_CLASSIFICATION.model,)
 
     @dataclasses.dataclass(frozen=True)
     class Options(TextOptions):
@@ -104,7 +104,7 @@ class TextClassificationPipeline(Pipeline):
         if options.function_to_apply not in (None, "default"):
             return str(options.function_to_apply)
         functions = {"regression": "none", "multi_label_classification": "sigmoid"}
-        return functions.get(self.model.problem_type, "softmax")
+        return functions.get(self.model.config.problem_type, "softmax")
 
 
 class SentenceOrderPipeline(Pipeline):
@@ -122,7 +122,7 @@ class SentenceOrderPipeline(Pipeline):
     """
 
     task = "sentence-order"
-    models = (AlbertForPreTraining,)
+    models = (PRETRAINING.model,)
     Options = TextOptions
 
     def preprocess(self, given: Any, options: TextOptions) -> Texts:

@@ -6,11 +6,9 @@ from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.evaluation.entities import parsed
-from albert_tf.models import AlbertForTokenClassification
 from albert_tf.pipelines.base import (
     Outputs,
     Pipeline,
@@ -21,6 +19,8 @@ from albert_tf.pipelines.base import (
     encode_windows,
     window,
 )
+from albert_tf.probabilities import softmax
+from albert_tf.tasks import TOKEN_CLASSIFICATION
 from albert_tf.text.encoding import default_stride, special_count
 
 STRATEGIES: Final = ("none", "simple", "first", "average", "max")
@@ -84,7 +84,7 @@ class TokenClassificationPipeline(Pipeline):
     """
 
     task = "token-classification"
-    models = (AlbertForTokenClassification,)
+    models = (TOKEN_CLASSIFICATION.model,)
 
     @dataclasses.dataclass(frozen=True)
     class Options(WindowOptions):

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import softmax
 
 from albert_tf.errors import UserError
+from albert_tf.probabilities import softmax
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.encoding import EncodedSequence, Tokens, make_sequences, special_count
 

@@ -604,11 +604,15 @@ class BaseTokenizer(ABC):
 
     def save_pretrained(self, save_directory: str | os.PathLike[str]) -> tuple[str, ...]:
         """Writes the vocabulary, `tokenizer_config.json` and `special_tokens_map.json`."""
+        return write_tokenizer(save_directory, self.files())
+
+    def files(self) -> dict[str, bytes]:
+        """Returns the content of the files that `save_pretrained` writes, by name."""
         # Without the names transformers 5 leaves token_type_ids out, and pairs lose their segments.
         names = list(self.model_input_names)
         settings = {"tokenizer_class": self.hub_class, "model_input_names": names, **self.settings}
         files = json_files(settings, self.special_tokens_map)
-        return write_tokenizer(save_directory, {self.vocab_name: self.model_bytes, **files})
+        return {self.vocab_name: self.model_bytes, **files}
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Uploads the tokenizer's files to the Hugging Face hub; returns the commit's URL.

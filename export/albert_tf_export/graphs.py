@@ -14,6 +14,7 @@ import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 from tensorflow.core.protobuf import fingerprint_pb2
 
+from albert_tf.quiet import hidden_stderr
 from albert_tf_export.metadata import packed
 from albert_tf_export.options import Quantize
 from albert_tf_export.signatures import Signature
@@ -84,7 +85,8 @@ def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
         if quantize == "float16":
             converter.target_spec.supported_types = [tf.float16]
-        return share_loops(converter.convert())
+        with hidden_stderr():
+            return share_loops(converter.convert())
 
 
 def convert_for_serving(signature: Signature, quantize: Quantize) -> bytes:

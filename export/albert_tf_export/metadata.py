@@ -56,13 +56,21 @@ def with_metadata(
     )
     unpacked.metadata.append(schema.MetadataT())
     unpacked.metadata[-1].name, unpacked.metadata[-1].buffer = NAME, len(unpacked.buffers) - 1
-    content = io.BytesIO(packed(unpacked))
-    files = {LABELS: label_lines(labels)} if labels else {}
-    for file, data in (files | ({VOCABULARY: vocabulary} if vocabulary else {})).items():
-        with zipfile.ZipFile(content, "a") as archive:
-            # ZipInfo's default date: the same bytes each time.
-            archive.writestr(zipfile.ZipInfo(file), data)
-    return content.getvalue()
+    files = {LABELS: label_lines(labels).encode()} if labels else {}
+    files |= {VOCABULARY: vocabulary} if vocabulary else {}
+    return with_files(packed(unpacked), files)
+
+
+def with_files(content: bytes, files: Mapping[str, bytes]) -> bytes:
+    """Returns a file with a ZIP archive behind it, or with more files in the one that it has.
+
+    They aren't compressed: MediaPipe refuses others.
+    """
+    made = io.BytesIO(content)
+    with zipfile.ZipFile(made, "a") as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name), data)  # ZipInfo's default date is fixed.
+    return made.getvalue()
 
 
 def packed(model: schema.ModelT) -> bytes:

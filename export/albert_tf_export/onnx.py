@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.exported import model_files
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf_export import check as checks
-from albert_tf_export.metadata import LABELS, label_lines
+from albert_tf_export.metadata import LABELS, label_lines, with_files
 from albert_tf_export.options import OnnxOptions, check_counts, check_model, in_precision
 from albert_tf_export.signatures import (
     IDS,
@@ -28,6 +29,8 @@ from albert_tf_export.tflite import REPORT, written_with_companions
 
 OPSET: Final = 18  # the newest that tf2onnx 1.17 writes
 RUNNER: Final = "onnx_runtime.py"
+ARCHIVE: Final = 2000  # number of a field that ONNX's ModelProto doesn't have
+BYTES: Final = 2  # wire type of protocol buffers
 PACKAGES: Final = ("keras", "tensorflow", "onnx", "onnxruntime", "tf2onnx")
 
 
@@ -42,7 +45,8 @@ def export_onnx(
 
     It takes `input_ids`, `attention_mask` and `token_type_ids`, int32 `[batch, length]`, or
     `[batch, choices, length]` for multiple choice, of any size, and returns numbers alone
-    (`signatures.py` lists them). The names of classes are in `my-model.labels.txt` beside
+    (`signatures.py` lists them). It carries `config.json` and the tokenizer's files, so that
+    `albert_tf.pipeline` reads it. The names of classes are in `my-model.labels.txt` beside
     `my-model.onnx`, and in the file's metadata as `labels`, a class a line; the report is in
     `my-model.export.json`. With `predictions` it also takes the positions to score,
     `masked_lm_positions`, int32 `[batch, predictions]`.
@@ -75,6 +79,8 @@ def export_onnx(
         )
         axes = ("batch", "choices", "length") if model.task.has_choices else ("batch", "length")
         convert(signature, axes, options.quantize, {"labels": lines} if labels else {}, file)
+        files = model_files(model.config, model.task.model, tokenizer)
+        file.write_bytes(with_archive(file.read_bytes(), files))
         if labels:
             companions[LABELS].write_text(lines, encoding="utf-8", newline="\n")
         differences: Mapping[str, checks.Difference] = {}
@@ -138,6 +144,21 @@ def convert(
                 size.dim_param = name
     onnx.helper.set_model_props(made, dict(metadata))
     path.write_bytes(made.SerializeToString(deterministic=True))
+
+
+def with_archive(content: bytes, files: Mapping[str, bytes]) -> bytes:
+    """Returns an ONNX file that is also a ZIP archive of files: its last field is their archive.
+
+    Its number is none of ONNX's, and readers of protocol buffers skip fields that they don't know.
+    """
+    size = len(with_files(b"", files))
+    return with_files(content + _varint(ARCHIVE << 3 | BYTES) + _varint(size), files)
+
+
+def _varint(number: int) -> bytes:
+    """Returns a number as protocol buffers write it: 7 bits a byte, the lowest first."""
+    high, low = divmod(number, 128)
+    return bytes([low | 128]) + _varint(high) if high else bytes([low])
 
 
 def _refusing_negative(signature: Signature) -> Any:

@@ -11,6 +11,7 @@ from typing import Final
 import tensorflow as tf
 
 from albert_tf.errors import UserError
+from albert_tf.exported import model_files
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
@@ -20,7 +21,7 @@ from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf_export import check as checks
 from albert_tf_export.graphs import convert
-from albert_tf_export.metadata import LABELS, label_lines, with_metadata
+from albert_tf_export.metadata import LABELS, label_lines, with_files, with_metadata
 from albert_tf_export.options import (
     TFLiteOptions,
     check_counts,
@@ -65,8 +66,9 @@ def export_tflite(
     signature `ids`, unrolled, that returns `probabilities` alone, and the vocabulary in its
     metadata. With `predictions` the signature `masked` replaces `ids`: the positions are an input.
 
-    The names of classes are in the file's metadata (`unzip -p my-model.tflite labels.txt`), and
-    beside it in `my-model.labels.txt` for `my-model.tflite`; the report is in
+    Behind the graph the file carries `config.json`, the tokenizer's files and the names of classes
+    (`unzip -p my-model.tflite labels.txt`), so that `albert_tf.pipeline` reads it; the names are
+    also beside `my-model.tflite` in `my-model.labels.txt`, and the report in
     `my-model.export.json`.
 
     Args:
@@ -141,7 +143,10 @@ def export_tflite(
             labels,
             *((tokenizer.model_bytes, NAMES) if options.host else ()),
         )
-        file.write_bytes(with_metadata(content, *metadata))
+        content = with_metadata(content, *metadata)
+        if not options.host:
+            content = with_files(content, model_files(model.config, model.task.model, tokenizer))
+        file.write_bytes(content)
         if labels:
             companions[LABELS].write_text(lines, encoding="utf-8", newline="\n")
         differences: Mapping[str, checks.Difference] = {}

@@ -73,7 +73,7 @@ def test_tensors_are_named_in_the_order_of_the_graph(content, written):
 
 def test_labels_are_in_the_file_and_beside_it(content, written):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        assert archive.namelist() == ["labels.txt"]
+        assert archive.namelist()[0] == "labels.txt"
         assert archive.read("labels.txt").decode() == NAMES
     assert beside(written(export_tflite), LABELS).read_text(encoding="utf-8") == NAMES
 
@@ -105,7 +105,8 @@ def test_a_file_without_classes_replaces_one_with_labels(
     assert again.sha256 == first.sha256
     export_tflite(make_model("encoder"), tokenizer, path, force=True, **options)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.export.json", "a.tflite"]
-    assert not zipfile.is_zipfile(path)
+    with zipfile.ZipFile(path) as archive:
+        assert "labels.txt" not in archive.namelist()
     assert [string(each, 0) for each in tables(described(path.read_bytes()), 3)] == ["ids"]
 
 

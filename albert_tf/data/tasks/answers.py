@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from albert_tf.data import hub
 from albert_tf.data.tasks.base import ByThreshold, GradedPrediction, Outputs, Task, names_of
@@ -15,6 +14,7 @@ from albert_tf.data.tasks.questions import Question, encode_questions, read_ques
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 from albert_tf.evaluation import squad
+from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.text.answers import context_positions, merge_windows, read_span, scored_spans
 from albert_tf.text.encoding import EncodedSequence
 
@@ -44,7 +44,7 @@ class Answers(NamedTuple):
         return (
             self.ranked()[0]["probability"]
             if self.text(threshold)
-            else float(expit(self.null_score))
+            else float(sigmoid(self.null_score))
         )
 
     def ranked(self) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
 from albert_tf.data import features
 from albert_tf.data.options import LabelledData
@@ -18,6 +17,7 @@ from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.probabilities import softmax
 
 RACE: Final = "race"
 SWAG: Final = "swag"

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example, Row
 from albert_tf.data.tasks.base import ByThreshold, GradedPrediction
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.probabilities import sigmoid, softmax
 
 SCORE: Final = "score"  # the label of a regressor
 MULTI_LABEL: Final = "multi_label_classification"
@@ -265,7 +265,7 @@ class MultiLabel(LabelType):
         return list(targets)
 
     def decode(self, logits: np.ndarray, config: Any) -> dict[str, float]:
-        return dict(zip(config.labels, expit(logits).tolist(), strict=True))
+        return dict(zip(config.labels, sigmoid(logits).tolist(), strict=True))
 
     def decide(self, predictions: Sequence[Mapping[str, float]], config: Any) -> np.ndarray:
         return _probabilities(predictions) >= np.array(config.label_thresholds)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
 from albert_tf.data import conll, hub
 from albert_tf.data.readers import Row, read_rows
@@ -16,6 +15,7 @@ from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.evaluation.entities import OUTSIDE, broken, entities, entity_scores, parsed
+from albert_tf.probabilities import softmax
 from albert_tf.text.encoding import default_stride, special_count, windows
 
 PREDICTIONS: Final = "predictions.conll"

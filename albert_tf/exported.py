@@ -1,0 +1,235 @@
+"""A model in a .tflite or .onnx file, which answers without Keras and TensorFlow.
+
+Behind the graph, an export carries the other files of a model's directory, `config.json` and the
+tokenizer's, as a ZIP archive: `unzip -p my-model.tflite config.json` prints one.
+"""
+
+import contextlib
+import importlib.util
+import math
+import os
+import re
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from albert_tf.checkpoints.finder import (
+    SENTENCEPIECE,
+    SPECIAL_TOKENS_MAP,
+    TOKENIZER_CONFIG,
+    WORDPIECE,
+    CheckpointLocation,
+)
+from albert_tf.checkpoints.hugging_face import CONFIG, config_json
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
+from albert_tf.options import cores
+from albert_tf.quiet import hidden_stderr
+from albert_tf.tasks import BY_MODEL, Task
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer
+
+FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], WORDPIECE[0])
+POSITIONS: Final = "masked_lm_positions"
+LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # of models that take positions
+_SIGNATURE: Final = re.compile(r"(ids|masked)(_\d+)?")  # ids_16 takes 16 ids
+Arrays = Mapping[str, np.ndarray]
+
+
+class Signature(NamedTuple):
+    """A function of a file that takes ids.
+
+    Attributes:
+        inputs: the shape of each input; -1 is any size.
+        run: takes an array for each input; returns outputs by name.
+    """
+
+    inputs: Mapping[str, list[int]]
+    run: Callable[..., Arrays]
+
+    @property
+    def longest(self) -> float:
+        """Maximum number of tokens in a sequence."""
+        length = self.inputs["input_ids"][-1]
+        return length if length > 0 else math.inf
+
+
+class ExportedModel:
+    """A file's model, which pipelines call as they call a Keras model.
+
+    Args:
+        path: a .tflite or .onnx file that this package exported.
+    Attributes:
+        task: the facts of the model's task.
+        config: the model's; `max_position_embeddings` is at most what the file takes.
+        tokenizer: the model's.
+    Raises:
+        UserError: there is no such file, it carries no model's files, or its runtime isn't
+            installed.
+    """
+
+    jit_compile = False
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+        with _directory(self.path) as folder:
+            self.task, self.config = _facts(folder)
+            self.tokenizer: BaseTokenizer = AlbertTokenizer.from_pretrained(folder)
+        with hidden_stderr():
+            self._signatures = sorted(
+                _OPENED[self.path.suffix](self.path), key=lambda each: each.longest
+            )
+        longest = min(self.config.max_position_embeddings, self._signatures[-1].longest)
+        self.config = self.config.replace(max_position_embeddings=int(longest))
+
+    def untrained_parts(self) -> list[str]:
+        """Returns none: a file doesn't say what was trained."""
+        return []
+
+    def predict_on_batch(self, features: Arrays) -> dict[str, np.ndarray]:
+        """Returns the outputs of a batch by name, `[B, …]`, padded to the file's length.
+
+        Args:
+            features: int32 `[B, T]`; with `masked_lm_positions` `[B, P]` logits are `[B, P, V]`.
+        Raises:
+            UserError: the file takes fewer positions, or can't compute a batch.
+        """
+        count, length = features["input_ids"].shape
+        signature = next(each for each in self._signatures if each.longest >= length)
+        size = signature.inputs["input_ids"][0]
+        size = size if size > 0 else count
+        given = {
+            name: self._padded(name, features, -(-count // size) * size, shape)
+            for name, shape in signature.inputs.items()
+        }
+        try:
+            batches = [
+                signature.run(**{name: rows[start : start + size] for name, rows in given.items()})
+                for start in range(0, count, size)
+            ]
+        except Exception as error:  # ONNX Runtime's classes have no common base but this.
+            raise UserError(
+                f"{self.path} must compute a batch. Received: {str(error)[:200]!r}. Export the "
+                "model again."
+            ) from error
+        outputs = {
+            name: np.concatenate([batch[name] for batch in batches])[:count] for name in batches[0]
+        }
+        if POSITIONS in features and POSITIONS not in given:
+            positions = features[POSITIONS][..., np.newaxis]
+            for name in outputs.keys() & set(LOGITS_OF_TOKENS):
+                outputs[name] = np.take_along_axis(outputs[name], positions, axis=1)
+        return outputs
+
+    def _padded(self, name: str, features: Arrays, count: int, shape: list[int]) -> np.ndarray:
+        """Returns an input `[count, …]`, padded with 0 to the size that the file demands."""
+        values = features.get(name, np.zeros((0, 0), "int32"))
+        width = shape[1] if shape[1] > 0 else max(values.shape[1], 1)
+        if values.shape[1] > width:
+            raise UserError(
+                f"A text must have at most {width} masks, for which {self.path} was exported. "
+                f"Received: {values.shape[1]}. Export it with more predictions."
+            )
+        padded = np.zeros((count, width), "int32")
+        padded[: len(values), : values.shape[1]] = values
+        return padded
+
+
+def model_files(
+    config: AlbertConfig, class_name: str, tokenizer: BaseTokenizer
+) -> dict[str, bytes]:
+    """Returns the files that an export carries, by name."""
+    return {CONFIG: config_json(config, class_name).encode(), **tokenizer.files()}
+
+
+def read_facts(path: str | os.PathLike[str]) -> tuple[Task, AlbertConfig]:
+    """Returns the task and the configuration of a file's model, without its runtime.
+
+    Raises:
+        UserError: there is no such file, or it carries no model's files.
+    """
+    with _directory(Path(path)) as folder:
+        return _facts(folder)
+
+
+def _facts(folder: Path) -> tuple[Task, AlbertConfig]:
+    (architecture,) = CheckpointLocation(folder).architectures()
+    return BY_MODEL[architecture], AlbertConfig.from_json_file(folder / CONFIG)
+
+
+@contextlib.contextmanager
+def _directory(path: Path) -> Iterator[Path]:
+    """Yields a temporary directory with the files that an export carries."""
+    if not path.is_file():
+        raise UserError(f"The model must be a file. Received: {path}, which isn't there.")
+    with tempfile.TemporaryDirectory(prefix="albert_tf-") as name:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                members = {each.filename: each for each in archive.infolist()}
+                for file in FILES:
+                    # Only stored files: a packed one may be a bomb.
+                    if file in members and members[file].compress_type == zipfile.ZIP_STORED:
+                        (Path(name) / file).write_bytes(archive.read(file))
+        except zipfile.BadZipFile:
+            pass
+        if not (Path(name) / CONFIG).is_file():
+            raise UserError(
+                f"An exported file must carry the model's {CONFIG} and tokenizer. Received: "
+                f"{path}, which has none: another program's file, an older export, or one for "
+                "MediaPipe. Export the model again, for no host."
+            )
+        yield Path(name)
+
+
+def _open_tflite(path: Path) -> list[Signature]:
+    from ai_edge_litert.interpreter import Interpreter
+
+    try:
+        interpreter = Interpreter(str(path), num_threads=cores())
+        interpreter.allocate_tensors()  # Prints a line, here where it is hidden.
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"{path} must be a .tflite file. Received: {error}.") from error
+    found = []
+    for name in interpreter.get_signature_list():
+        if _SIGNATURE.fullmatch(name):
+            runner = interpreter.get_signature_runner(name)
+            details = runner.get_input_details()
+            inputs = {key: each["shape_signature"].tolist() for key, each in details.items()}
+            found.append(Signature(inputs, runner))
+    return found
+
+
+def _open_onnx(path: Path) -> list[Signature]:
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise UserError(
+            f"{path} needs ONNX Runtime. Received: no package onnxruntime. Run pip install "
+            "onnxruntime."
+        )
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads, settings.log_severity_level = cores(), 4
+    try:
+        session = onnxruntime.InferenceSession(str(path), settings)
+    except Exception as error:  # Its classes have no common base but this.
+        raise UserError(f"{path} must be an .onnx file. Received: {str(error)[:200]}.") from error
+    inputs = {
+        each.name: [size if isinstance(size, int) else -1 for size in each.shape]
+        for each in session.get_inputs()
+    }
+    names = [each.name for each in session.get_outputs()]
+
+    def run(**arrays: np.ndarray) -> Arrays:
+        return dict(zip(names, session.run(names, arrays), strict=True))
+
+    return [Signature(inputs, run)]
+
+
+_OPENED: Final[dict[str, Callable[[Path], list[Signature]]]] = {
+    ".tflite": _open_tflite,
+    ".onnx": _open_onnx,
+}
