@@ -16,7 +16,9 @@
 # make test-pythons   the same with the newest versions, on each installed Python
 # make coverage       branches that test and test-slow cover, in the processes that they start too
 # make lint           ruff and mypy
-# make docs           the site of the documents, in build/docs; a broken link is an error
+# make docs           the site of the documents, in build/docs; runs the notebooks when they or the
+#                     package have changed; a broken link or a failing cell is an error
+# make pictures       draws docs/pictures anew from their sources; needs npm
 # make dist           the wheel and the sdist, in dist
 # make clean          removes .venv, builds and caches
 #
@@ -33,7 +35,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-web test-servers \
-  test-oldest test-pythons bench bench-runtimes small-model fuzz coverage lint docs dist clean
+  test-oldest test-pythons bench bench-runtimes small-model fuzz coverage lint docs pictures dist clean
 
 WORKERS ?= 2
 TRIALS ?= 200
@@ -203,6 +205,9 @@ lint: $(DEV_STAMP)
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(DOCS_STAMP)
 	$(RUN) -m mkdocs build
+
+pictures: $(BASE_STAMP)
+	$(RUN) .ci/pictures.py
 
 dist: $(DEV_STAMP)
 	rm -rf dist

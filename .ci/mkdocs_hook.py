@@ -1,28 +1,36 @@
 """Builds the site from the files where they are: nothing is copied into docs/ or edited for it.
 
 Pages link to each other as in the repository. Files outside docs/ that a page links to join the
-site under their own paths, notebooks become pages, links to folders become plain text. The front
-page is the README with the index of docs/; `api.md` lists the public names.
+site under their own paths, notebooks become pages with their outputs, links to folders become plain
+text. Comments before tables become charts, and drawings become elements of the page, in the colors
+of its text. The front page is the README with the index of docs/; `api.md` lists the public names.
 """
 
 import importlib
 import inspect
-import json
 import os
 import re
 import textwrap
 from pathlib import Path
 
 import griffe
+import pictures
+import yaml
 from mkdocs.structure.files import File
+
+import notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\[(?P<text>[^][]*)\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+DRAWING = re.compile(r"!\[(?P<label>[^]]*)\]\((?P<path>[^):]+\.svg)\)")
+CHART = re.compile(r"<!-- chart (?P<options>\{.*?\}) -->", re.DOTALL)
 FRONT = ("README.md", "docs/README.md")
 
 
 def on_files(files, config):
-    """Adds the API's page, and every file outside docs/ that a page links to."""
+    """Adds the API's page, the style, and every file outside docs/ that a page links to."""
+    notebooks.run_all()
+    files.append(File.generated(config, "site.css", abs_src_path=str(ROOT / ".ci" / "site.css")))
     files.append(File.generated(config, "api.md", content=api()))
     waiting = [
         "README.md",
@@ -75,7 +83,20 @@ def rewritten(markdown, origin):
         path = os.path.relpath(site_path(target), start)
         return f"[{match['text']}]({path}{match['anchor'] or ''})"
 
-    return LINK.sub(replace, markdown)
+    def draw(match):
+        svg = (ROOT / joined(origin, match["path"])).read_text(encoding="utf-8")
+        return pictures.inlined(svg, match["label"])
+
+    def draw_chart(match):
+        options = yaml.safe_load(match["options"])
+        if "of" in options:
+            path, heading = options.pop("of").split("#")
+            table = pictures.first_table(ROOT / joined(origin, path), heading)
+        else:
+            table = pictures.TABLE.search(markdown, match.end())[0]
+        return pictures.inlined(pictures.chart(table, **options), options["title"])
+
+    return LINK.sub(replace, DRAWING.sub(draw, CHART.sub(draw_chart, markdown)))
 
 
 def added(config, target):
@@ -87,15 +108,11 @@ def added(config, target):
 
 
 def text_of(name):
-    """Returns a page's Markdown; a notebook's cells become text and blocks of code."""
-    text = (ROOT / name).read_text(encoding="utf-8") if (ROOT / name).exists() else ""
-    if not name.endswith(".ipynb"):
-        return text
-    text = re.sub(r"!\[[^]]*\]\([^)]*\)", "", text)  # pictures that running it draws
-    cells = (("".join(cell["source"]), cell["cell_type"]) for cell in json.loads(text)["cells"])
-    return "\n\n".join(
-        f"```python\n{code}\n```" if kind == "code" else code for code, kind in cells
-    )
+    """Returns a page's Markdown."""
+    path = ROOT / name
+    if name.endswith(".ipynb"):
+        return notebooks.markdown(path)
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 class Docstrings(griffe.Extension):

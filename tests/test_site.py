@@ -1,4 +1,7 @@
-"""The front page of the documents in Chromium, at the widths of a phone and of a desktop."""
+"""Every page of the documents in Chromium: on a phone and a desktop, light and dark.
+
+The screenshots are in build/screenshots, to look at.
+"""
 
 import os
 import subprocess
@@ -10,6 +13,9 @@ import pytest
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).resolve().parents[1]
+SCREENSHOTS = ROOT / "build" / "screenshots"
+SCHEMES = {"light": "default", "dark": "slate"}  # the theme's names
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
@@ -22,48 +28,85 @@ def site(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def open_front_page(browser, serve_folder, site):
-    """Returns a function from a width and a height to the page, which lists what went wrong."""
-    address = serve_folder(site, {})
-
-    def open_page(width, height):
-        page = browser.new_page(viewport={"width": width, "height": height})
-        page.faults = []
-        page.on("console", lambda message: page.faults.append(message.text))
-        page.on("pageerror", lambda error: page.faults.append(str(error)))
-        page.on("requestfailed", lambda request: page.faults.append(request.url))
-        page.on("response", lambda answer: answer.status < 400 or page.faults.append(answer.url))
-        page.on(
-            "request",
-            lambda request: (
-                request.url.startswith((address, "data:")) or page.faults.append(request.url)
-            ),
-        )
-        page.goto(address, wait_until="networkidle")
-        return page
-
-    return open_page
+@pytest.fixture(scope="module")
+def page(browser, serve_folder, site):
+    """Returns a page with the address of the site and a list of what went wrong in it."""
+    page = browser.new_page()
+    page.home = serve_folder(site, {})
+    page.faults = []
+    page.on("console", lambda message: page.faults.append(message.text))
+    page.on("pageerror", lambda error: page.faults.append(str(error)))
+    page.on("requestfailed", lambda request: page.faults.append(request.url))
+    page.on("response", lambda answer: answer.status < 400 or page.faults.append(answer.url))
+    page.on(
+        "request",
+        lambda request: (
+            request.url.startswith((page.home, "data:")) or page.faults.append(request.url)
+        ),
+    )
+    return page
 
 
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (1280, 800)], ids=["phone", "desktop"])
-def test_front_page(open_front_page, width, height, tmp_path):
-    page = open_front_page(width, height)
-    page.screenshot(path=tmp_path / "front.png")
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+# Missing pictures, small drawings, code wider than its block, a page wider than the screen.
+HIDDEN = """(code) => [
+    ...[...document.images].filter((each) => !each.naturalWidth).map((each) => each.src),
+    ...[...document.querySelectorAll(".picture svg")]
+        .filter((each) => each.getBoundingClientRect().width < 200).map(() => "a small drawing"),
+    ...[...document.querySelectorAll("article pre, article pre code")]
+        .filter((each) => code && each.scrollWidth > each.clientWidth)
+        .map((each) => `wide code: ${each.innerText.slice(0, 200)}`),
+    ...(document.documentElement.scrollWidth > innerWidth ? ["the page scrolls sideways"] : []),
+]"""
+
+
+def test_every_page(page, site):
+    """Tables and, on a phone, code may scroll within themselves."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    faults = []
+    for path in sorted(site.rglob("*.html")):
+        name = str(path.relative_to(site))
+        page.set_viewport_size(DESKTOP)
+        page.goto(page.home + name, wait_until="load")
+        for size in (DESKTOP, PHONE):
+            page.set_viewport_size(size)
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
+                page.evaluate(
+                    "(name) => document.body.dataset.mdColorScheme = name", SCHEMES[scheme]
+                )
+                shot = f"{name.replace('/', '-')[:-5]}-{size['width']}-{scheme}.jpeg"
+                page.screenshot(path=SCREENSHOTS / shot, full_page=True, quality=60)
+            page.faults += page.evaluate(HIDDEN, size == DESKTOP)
+        faults += [f"{name}: {each}" for each in page.faults]
+        page.faults.clear()
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in ROOT.glob("notebooks/*.ipynb")))
+def test_notebooks_show_their_outputs(page, name):
+    page.set_viewport_size(DESKTOP)
+    page.goto(f"{page.home}notebooks/{name}.html")
+    assert page.locator(".output").count() > 0
+    assert name == "finetune" or page.locator("article .picture svg, article img").count() > 0
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_front_page(page, size):
+    page.set_viewport_size(size)
+    page.goto(page.home, wait_until="networkidle")
     title, code = (page.locator(f"article {tag}").first for tag in ("h1", "pre"))
     assert title.inner_text().startswith("albert_tf")
     assert "pip install" in code.inner_text()
     for part in (title, code):
         box = part.bounding_box()
-        assert box["x"] >= 0 and box["x"] + box["width"] <= width
-        assert box["y"] + box["height"] <= height  # seen without scrolling
+        assert box["x"] >= 0 and box["x"] + box["width"] <= size["width"]
+        assert box["y"] + box["height"] <= size["height"]  # seen without scrolling
     # Text that is wider than a line scrolls within its table or block.
     wider = """(width) => [...document.querySelectorAll("article p, article li, article h2")]
         .filter((each) => each.getBoundingClientRect().right > width)
         .map((each) => each.innerText)"""
-    assert page.evaluate(wider, width) == []
-    if width < 1220:  # the theme's menu opens at the side
+    assert page.evaluate(wider, size["width"]) == []
+    if size == PHONE:
         page.click("label.md-header__button[for=__drawer]")
     page.locator("nav.md-nav--primary").get_by_role("link", name="Migration").click()
     page.wait_for_url("**/migration.html")

@@ -1,0 +1,108 @@
+"""Runs the notebooks, and writes them as Markdown with what they print and draw.
+
+Executed notebooks are kept in build/notebooks by a digest of everything that they depend on: a
+second build of the site runs none of them.
+"""
+
+import base64
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from pictures import inlined
+
+ROOT = Path(__file__).resolve().parents[1]
+STYLE = ROOT / ".ci" / "matplotlibrc"
+CACHE = ROOT / "build" / "notebooks"
+PACKAGES = ("albert_tf", "export")
+LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "sentencepiece", "matplotlib")
+# Plots become SVG in the site's style, which pictures.py puts into a page.
+ENVIRONMENT = {"MATPLOTLIBRC": str(STYLE), "TF_CPP_MIN_LOG_LEVEL": "3"}
+IMAGE = re.compile(r"!\[(?P<label>[^]]*)\]\((?P<path>[^)]*\.png)\)")
+SVG = "image/svg+xml"
+ARGUMENTS = ["--InlineBackend.figure_formats=svg"]
+
+
+def run_all():
+    """Executes every notebook whose outputs aren't in the cache, two at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(executed, sorted(ROOT.glob("notebooks/*.ipynb"))))
+
+
+def executed(path):
+    """Returns the notebook with its outputs. A cell that fails raises `CellExecutionError`."""
+    cached = CACHE / f"{path.stem}-{digest(path)}.ipynb"
+    if not cached.exists():
+        notebook = nbformat.read(path, as_version=4)
+        with tempfile.TemporaryDirectory() as folder:
+            NotebookClient(
+                notebook,
+                timeout=600,
+                coalesce_streams=True,
+                kernel_name="python3",
+                extra_arguments=ARGUMENTS,
+                resources={"metadata": {"path": folder}},
+            ).execute(env={**os.environ, **ENVIRONMENT}, stderr=subprocess.DEVNULL)
+            for cell in notebook.cells:
+                if cell.cell_type == "markdown":
+                    cell.source = IMAGE.sub(partial(with_content, Path(folder)), cell.source)
+        CACHE.mkdir(parents=True, exist_ok=True)
+        for old in CACHE.glob(f"{path.stem}-*"):
+            old.unlink()
+        nbformat.write(notebook, cached)
+    return nbformat.read(cached, as_version=4)
+
+
+def with_content(folder, match):
+    """Puts the PNG that a run has written into the text that shows it."""
+    content = base64.b64encode((folder / match["path"]).read_bytes()).decode()
+    return f"![{match['label']}](data:image/png;base64,{content})"
+
+
+def digest(path):
+    files = [path, STYLE, Path(__file__)]
+    for package in PACKAGES:
+        files += sorted(
+            file
+            for file in (ROOT / package).rglob("*")
+            if file.is_file() and "__pycache__" not in file.parts
+        )
+    result = hashlib.sha256(" ".join(map(version, LIBRARIES)).encode())
+    for file in files:
+        result.update(hashlib.sha256(file.read_bytes()).digest())
+    return result.hexdigest()[:16]
+
+
+def markdown(path):
+    """Returns cells and outputs as Markdown."""
+    blocks = []
+    for cell in executed(path).cells:
+        if cell.cell_type == "code":
+            blocks += [f"```python\n{cell.source}\n```", *outputs(cell)]
+        else:
+            blocks.append(cell.source)
+    return "\n\n".join(blocks)
+
+
+def outputs(cell):
+    """Yields what a cell prints, draws and returns; logs, and the names of plots, are left out."""
+    drawings = [each for each in cell.outputs if SVG in each.get("data", {})]
+    for each in cell.outputs:
+        if each in drawings:
+            yield inlined(each.data[SVG], "plot by the code above")
+        elif each.output_type == "stream" and each.name == "stdout":
+            yield printed(re.sub(r"(?m)^INFO:.*\n", "", each.text))
+        elif each.output_type == "execute_result" and not drawings:
+            yield printed(each.data["text/plain"])
+
+
+def printed(text):
+    return f"``` {{.text .output .no-copy}}\n{text.rstrip()}\n```" if text.strip() else ""

@@ -1,0 +1,218 @@
+"""Pictures of the documents as SVG, in the colors of the page that shows them, light or dark.
+
+A chart is drawn while the site is built, from the table after its comment, such as
+`<!-- chart {form: bars, columns: ["1 × 16", "8 × 128"], title: milliseconds} -->`. Run as a
+program (`make pictures`), this file draws what is committed in docs/pictures: graphs, and the
+comparison with other libraries.
+"""
+
+import io
+import re
+import subprocess
+from pathlib import Path
+
+import matplotlib.style
+from matplotlib.figure import Figure
+
+STYLE = Path(__file__).with_name("matplotlibrc")
+PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+GRAPHVIZ = "@viz-js/viz@3.31.0"
+# The text's colors on GitHub.
+SCHEMES = (
+    ":root { color: #1f2328 } @media (prefers-color-scheme: dark) { :root { color: #e6edf3 } }"
+)
+INK = "#010203"  # of text and lines, in matplotlibrc and in the sources of the drawings
+TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
+PEERS_TABLE = (PICTURES.parents[1] / "benchmarks" / "RESULTS.md", "Beside other libraries")
+PEERS_CHART = {
+    "form": "bars",
+    "columns": ["1 × 128", "8 × 128", "MB (above imports)"],
+    "labels": ["1 text of 128 tokens, ms", "8 texts, ms", "memory of the process, MB"],
+    "rows": ["albert_tf, SavedModel", "albert_tf, LiteRT", "KerasHub", "transformers, compiled"],
+    "title": "ALBERT base beside other libraries: less is better",
+}
+PEERS = ("transformers", "KerasHub")  # begin the rows that get the other color
+OURS, THEIRS = "#0f8f83", "#8a8a8a"
+NUMBER = re.compile(r"\d[\d,]*\.?\d*|\.\d+")
+WIDTH, LINE = 8.5, 0.24  # inches
+
+
+def inlined(svg, label):
+    """Returns the SVG as a figure for a page of Markdown, its ink in the color of the text."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"(?s)<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg)
+    used = set(re.findall(r"#(\w+)[\")]", svg))
+    svg = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", svg)
+    svg = re.sub(r"'DejaVu Sans'[^;\"]*", "inherit", svg).replace(INK, "currentColor")
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+    return f'<figure class="picture" data-search-exclude>{" ".join(svg.split())}</figure>'
+
+
+def first_table(path, heading):
+    """Returns the first table below a heading of a page."""
+    return TABLE.search(path.read_text(encoding="utf-8").split(f"# {heading}\n", 1)[1])[0]
+
+
+def chart(table, form, columns, title, rows=None, x=None, labels=None):
+    """Draws columns of a Markdown table.
+
+    Args:
+        table: the lines of the table.
+        form: "bars", a panel for each column; "grouped", bars of the columns below each other;
+            "stacked", behind each other; "ranges", of cells such as "0.79 (0.78 to 0.81)", a dot
+            and a line; "lines", of cells such as "22 / 29 / 38", a panel for each column.
+        columns: heads of the columns.
+        title: what the numbers are; for lines, what `x` is.
+        rows: how the names of the rows begin; default: all rows.
+        x: positions of the values of a cell, for lines.
+        labels: names of the columns in the chart; default: their heads.
+
+    Returns:
+        The chart as SVG.
+    """
+    heads, *lines = (
+        [re.sub(r"[`*]", "", cell).strip() for cell in line.strip()[1:-1].split("|")]
+        for line in table.strip().splitlines()
+        if not re.fullmatch(r"[|:\- ]+", line)
+    )
+    lines = [line for line in lines if rows is None or line[0].startswith(tuple(rows))]
+    values = [
+        [
+            [float(number.replace(",", "")) for number in NUMBER.findall(line[heads.index(column)])]
+            for column in columns
+        ]
+        for line in lines
+    ]
+    names, output = [line[0] for line in lines], io.StringIO()
+    with matplotlib.style.context(STYLE):
+        figure = FORMS[form](names, values, labels or columns, title, x)
+        figure.savefig(output, format="svg", metadata={"Date": None, "Creator": None})
+    return output.getvalue()
+
+
+def bars(names, values, columns, title, _=None):
+    """Draws a panel for each column."""
+    size = (WIDTH, LINE * len(names) + 0.7)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(1, len(columns), squeeze=False, sharey=True)
+    colors = [THEIRS if name.startswith(PEERS) else OURS for name in names]
+    for axes, column, numbers in zip(panels[0], columns, zip(*values, strict=True), strict=True):
+        firsts = [each[0] if each else 0 for each in numbers]
+        drawn = axes.barh(range(len(names)), firsts, color=colors)
+        axes.bar_label(
+            drawn, [f"{each:,.4g}" if each else "" for each in firsts], padding=2, size=9
+        )
+        axes.set(xlim=(0, 1.3 * max(firsts)), xticks=[])
+        axes.set_title(column, size=10)
+        axes.spines.bottom.set_visible(False)
+        axes.tick_params(left=False)
+    panels[0, 0].set_yticks(range(len(names)), names)
+    panels[0, 0].invert_yaxis()  # of all panels, which share it
+    figure.suptitle(title, size=11)
+    return figure
+
+
+def grouped(names, values, columns, title, _):
+    figure, axes = with_rows(names, LINE * 0.8 * len(columns))
+    for at, column in enumerate(columns):
+        firsts = [row[at][0] if row[at] else 0 for row in values]
+        drawn = axes.barh(beside(at, columns, names, 0.8), firsts, 0.8 / len(columns), label=column)
+        axes.bar_label(drawn, [f"{each:,.4g}" for each in firsts], padding=2, size=8)
+    axes.set_xlabel(title)
+    axes.legend()
+    return figure
+
+
+def stacked(names, values, columns, title, _):
+    figure, axes = with_rows(names, LINE)
+    left = [0.0] * len(names)
+    for at, column in enumerate(columns):
+        firsts = [row[at][0] for row in values]
+        axes.barh(range(len(names)), firsts, 0.7, left=left, label=column)
+        left = [sum(pair) for pair in zip(left, firsts, strict=True)]
+    axes.set_xlabel(title)
+    axes.legend()
+    return figure
+
+
+def ranges(names, values, columns, title, _):
+    """Draws a dot for the first number of each cell, and a line between the last two."""
+    figure, axes = with_rows(names, 0.42)
+    for at, column in enumerate(columns):
+        height = beside(at, columns, names, 0.44)
+        cells = [row[at] for row in values]
+        axes.hlines(
+            height, [each[-2:][0] for each in cells], [each[-1] for each in cells], f"C{at}"
+        )
+        axes.plot([each[0] for each in cells], height, "o", color=f"C{at}", label=column)
+    axes.set_xlabel(title)
+    axes.legend(bbox_to_anchor=(1, 1))
+    return figure
+
+
+def lines(names, values, columns, title, x):
+    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+    panels = figure.subplots(1, len(columns), squeeze=False)
+    for at, (axes, column) in enumerate(zip(panels[0], columns, strict=True)):
+        for name, row in zip(names, values, strict=True):
+            axes.plot(x, row[at][: len(x)], marker="o", markersize=4, label=name)
+        axes.set(xlabel=title, xscale="log", ylim=(0, None))
+        axes.set_title(column, size=10)
+        axes.set_xticks(x, map(str, x))
+        axes.minorticks_off()
+    panels[0, -1].legend(fontsize=8, bbox_to_anchor=(1, 1))
+    return figure
+
+
+def with_rows(names, height):
+    """Returns a figure and its axes, which have the rows' names from top to bottom."""
+    figure = Figure(figsize=(WIDTH, height * len(names) + 0.9), layout="constrained")
+    axes = figure.subplots()
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    return figure, axes
+
+
+def beside(at, columns, names, thick):
+    """Returns the height of a column's bar or dot in each row, which is `thick` in all."""
+    shift = (at - (len(columns) - 1) / 2) * thick / len(columns)
+    return [row + shift for row in range(len(names))]
+
+
+FORMS = {"bars": bars, "grouped": grouped, "stacked": stacked, "ranges": ranges, "lines": lines}
+
+
+def graphviz(source):
+    """Returns the drawing of a graph in Graphviz' language, laid out by its build for Node.js."""
+    folder = PICTURES.parents[1] / "build" / "graphviz"
+    install = ["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, GRAPHVIZ]
+    subprocess.run(install, check=True)
+    program = """
+        import { instance } from "@viz-js/viz";
+        import { readFileSync } from "fs";
+        const graphviz = await instance();
+        console.log(graphviz.renderString(readFileSync(0, "utf8"), { format: "svg" }));
+    """
+    command = ["node", "--input-type=module", "--eval", program]
+    done = subprocess.run(command, cwd=folder, input=source, check=True, stdout=-1, text=True)
+    return done.stdout
+
+
+def standalone(svg):
+    """Returns the SVG for a file: its ink follows the scheme of the reader's system."""
+    start, rest = svg[svg.index("<svg") :].split(">", 1)
+    rest = re.sub(r"(?s)<metadata>.*?</metadata>|<!--.*?-->\n?", "", rest)
+    return f"{start}>\n<style>{SCHEMES}</style>{rest}".replace(INK, "currentColor")
+
+
+def remade():
+    """Yields path and content of each SVG in docs/pictures."""
+    for source in sorted(PICTURES.glob("*.dot")):
+        yield source.with_suffix(".svg"), standalone(graphviz(source.read_text("utf-8")))
+    yield PICTURES / "peers.svg", standalone(chart(first_table(*PEERS_TABLE), **PEERS_CHART))
+
+
+if __name__ == "__main__":
+    for path, svg in remade():
+        path.write_text(svg, encoding="utf-8")
+        print(path)
