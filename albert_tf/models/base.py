@@ -95,7 +95,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     def _check_labels(self, labels: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
         """Refuses labels outside the classes, where their values are known."""
         for name, count in self._class_counts(inputs).items():
-            losses.check_classes(name, labels.get(name), count)
+            by_token = self.task.outputs_by_token and name == "labels"
+            losses.check_classes(name, labels.get(name), count, rank=2 if by_token else 1)
 
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         """For each label that is the number of a class, the number of classes."""

@@ -138,7 +138,8 @@ class LogitsAccuracy(keras.metrics.Mean):
         name: as in `keras.metrics.Metric`.
         dtype: as in `keras.metrics.Metric`.
     Call arguments:
-        y_true: numbers of classes `[B, …]`, or one-hot `[B, …, C]`; with `is_binary` 0 or 1.
+        y_true: numbers of classes `[B, …]`, or one-hot or probabilities `[B, …, C]`, of which the
+            highest counts as the label; with `is_binary` 0 or 1.
         y_pred: logits `[B, …, C]`.
     """
 
@@ -152,7 +153,10 @@ class LogitsAccuracy(keras.metrics.Mean):
             labels, found = ops.reshape(labels, ops.shape(y_pred)), y_pred > 0
         else:
             if len(labels.shape) == len(y_pred.shape):
-                labels = labels[..., 0] if labels.shape[-1] == 1 else ops.argmax(labels, axis=-1)
+                first = labels[..., 0]
+                best = ops.cast(ops.argmax(labels, axis=-1), labels.dtype)
+                ignored = ops.equal(first, IGNORED)
+                labels = first if labels.shape[-1] == 1 else ops.where(ignored, first, best)
             found = ops.argmax(y_pred, axis=-1)
         labels = ops.cast(labels, "int32")
         right = ops.cast(ops.equal(labels, ops.cast(found, "int32")), self.dtype)

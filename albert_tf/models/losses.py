@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
 from albert_tf.layers.embedding import known_values
 
 IGNORED: Final = -100  # label of a position that doesn't count, as in transformers
+SUM_TOLERANCE: Final = 1e-2  # of probabilities, which half precision and rounded files meet
 
 
 class Term(NamedTuple):
@@ -66,24 +68,33 @@ def is_class(labels: Any) -> bool:
 def count(labels: Any, weights: Any = None) -> Any:
     """Returns how many of a batch's labels count: the sum of their term's weights.
 
-    Not for positions of spans outside `[0, T)`, a range that depends on the logits.
+    Not for positions of spans outside `[0, T)`, a range that depends on the logits. Probabilities
+    at positions, `[B, T, C]`, count where they aren't `IGNORED`.
 
     Args:
         weights: of the examples, `[B]`; None for 1.
     """
-    if is_class(labels):
-        known = ops.cast(ops.not_equal(labels, IGNORED), "float32")
+    if is_class(labels) or len(labels.shape) == 3:
+        classes = labels if is_class(labels) else labels[..., 0]
+        known = ops.cast(ops.not_equal(classes, IGNORED), "float32")
         return ops.sum(known if weights is None else known * per_example(weights, known))
     return ops.cast(ops.shape(labels)[0], "float32") if weights is None else ops.sum(weights)
 
 
-def check_classes(name: str, labels: Any, count: int) -> None:
-    """Refuses labels that aren't numbers of `count` classes, if their values are known.
+def check_classes(name: str, labels: Any, count: int, rank: int) -> None:
+    """Refuses labels that aren't numbers or probabilities of `count` classes, if they are known.
 
-    In a graph, such a label gives an error on TensorFlow's CPU kernel, and otherwise a loss of NaN.
+    In a graph, such a number gives an error on TensorFlow's CPU kernel, and otherwise a loss of
+    NaN.
+
+    Args:
+        rank: axes of numbers; probabilities have one more.
     """
     known = known_values(labels)
     if known is None:
+        return
+    if known.dtype.kind == "f" and known.ndim == rank + 1 and known.shape[-1] == count:
+        _check_probabilities(name, known)
         return
     outside = known[(known != IGNORED) & ((known < 0) | (known >= count))]
     if outside.size:
@@ -94,14 +105,61 @@ def check_classes(name: str, labels: Any, count: int) -> None:
         )
 
 
+def _check_probabilities(name: str, known: np.ndarray) -> None:
+    rows = known.reshape(-1, known.shape[-1]).astype("float64")
+    if known.ndim == 3:
+        rows = rows[rows[:, 0] != IGNORED]
+    wrong = (np.abs(rows.sum(axis=-1) - 1) > SUM_TOLERANCE) | (rows < 0).any(axis=-1)
+    if wrong.any():
+        raise ValueError(
+            f"{name} that are probabilities must be 0 or more and sum to 1 over the classes. "
+            f"Received: {rows[wrong][0].round(4).tolist()}, the first of {wrong.sum()} that don't. "
+            "Give the softmax of logits, or numbers of classes (int)."
+        )
+
+
+def _are_probabilities(labels: Any, logits: Any) -> bool:
+    """Whether labels are probabilities, float `[B, …, C]`, and not numbers with an axis of 1."""
+    same_rank = len(labels.shape) == len(logits.shape)
+    return same_rank and not is_class(labels) and labels.shape[-1] != 1
+
+
+def soft_cross_entropy(probabilities: Any, logits: Any, weight: float = 1.0) -> Term:
+    """Returns the term of `probabilities` and `logits`, both `[B, …, C]`.
+
+    Positions `[B, T]` of `[B, T, C]` whose values are `IGNORED` don't count.
+
+    Source: Hinton et al., arXiv 1503.02531.
+    """
+    sizes = {values.shape[-1] for values in (probabilities, logits)} - {None}
+    if len(sizes) > 1:
+        raise ValueError(
+            "Probabilities must have a value for each of the logits. Received: labels of shape "
+            f"{tuple(probabilities.shape)} for logits of shape {tuple(logits.shape)}."
+        )
+    target = ops.cast(probabilities, logits.dtype)
+    counts = ops.ones_like(target[..., 0])
+    if len(target.shape) == 3:
+        counts = ops.cast(ops.not_equal(probabilities[..., 0], IGNORED), target.dtype)
+        target = target * ops.expand_dims(counts, -1)
+    return Term(-ops.sum(target * ops.log_softmax(logits), axis=-1), counts, weight)
+
+
 def cross_entropy(labels: Any, logits: Any, weight: float = 1.0) -> Term:
-    """Returns the term of int `labels` `[B, …]`, except `IGNORED`, and `logits` `[B, …, C]`."""
+    """Returns the term of `labels` and `logits` `[B, …, C]`.
+
+    Args:
+        labels: int `[B, …]`, except `IGNORED`; or probabilities, float `[B, …, C]`.
+    """
+    if _are_probabilities(labels, logits):
+        return soft_cross_entropy(labels, logits, weight)
     if len(labels.shape) == len(logits.shape):  # with an axis of 1 at the end
         if labels.shape[-1] not in (1, None):
             raise ValueError(
                 "labels must be the numbers of classes, without an axis of classes. "
                 f"Received: labels of shape {tuple(labels.shape)} for logits of shape "
-                f"{tuple(logits.shape)}. Give labels.argmax(axis=-1) for one-hot labels."
+                f"{tuple(logits.shape)}. Give labels.argmax(axis=-1) for one-hot labels, or "
+                "probabilities as floats."
             )
         labels = labels[..., 0]
     labels = ops.cast(labels, "int32")
@@ -109,7 +167,13 @@ def cross_entropy(labels: Any, logits: Any, weight: float = 1.0) -> Term:
 
 
 def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
-    """Returns the term of int `positions` `[B]`, except outside `[0, T)`, and `logits` `[B, T]`."""
+    """Returns the term of `positions` and `logits` `[B, T]`.
+
+    Args:
+        positions: int `[B]`, except outside `[0, T)`; or probabilities, float `[B, T]`.
+    """
+    if _are_probabilities(positions, logits):
+        return soft_cross_entropy(positions, logits, weight)
     positions = ops.reshape(ops.cast(positions, "int32"), (-1,))
     inside = ops.logical_and(positions >= 0, positions < ops.shape(logits)[-1])
     return _counted(positions, logits, inside, weight)

@@ -112,29 +112,51 @@ def predictions(
     at: Callable[[int], None] = lambda done: None,
 ) -> list[Any]:
     """Returns a model's prediction for each example; calls `at` with the number of rows done."""
+    return task.predictions(
+        examples, rows, model_outputs(rows, model, batch_size, at), model.config
+    )
+
+
+def model_outputs(
+    rows: Rows,
+    model: PreTrainedModel,
+    batch_size: int = 64,
+    at: Callable[[int], None] = lambda done: None,
+    with_label_inputs: bool = False,
+) -> list[Outputs]:
+    """Returns a model's outputs for each row, some with padding; calls `at` with the rows done.
+
+    TensorFlow computes several batches side by side.
+
+    Args:
+        with_label_inputs: give the model the labels that it takes in training.
+    Raises:
+        UserError: an output isn't a number.
+    """
+
+    def predict(batch: np.ndarray) -> dict[str, np.ndarray]:
+        if with_label_inputs:
+            return model.predict_on_batch(rows.batch(batch, model.jit_compile)[0])
+        return model.predict_on_batch(rows.inputs(batch, model.jit_compile))
+
     outputs: list[Outputs] = [{}] * len(rows)
     done, order = 0, evaluation_order(rows.lengths, batch_size)
-    for batch, found in zip(order, _outputs(model, rows, order), strict=True):
+    for batch, found in zip(order, _predicted_batches(predict, order), strict=True):
         if any(np.isnan(values).any() for values in found.values()):
             raise UserError(
                 "A model's outputs must be numbers. Received: NaN. Its weights are damaged or its "
                 "training diverged; use another checkpoint, or train with a smaller rate."
             )
         for place, row in enumerate(batch):
-            outputs[row] = {name: values[place] for name, values in found.items()}
+            outputs[row] = {name: values[place] for name, values in found.items() if values.ndim}
         done += len(batch)
         at(done)
-    return task.predictions(examples, rows, outputs, model.config)
+    return outputs
 
 
-def _outputs(
-    model: PreTrainedModel, rows: Rows, order: Sequence[np.ndarray]
+def _predicted_batches(
+    predict: Callable[[np.ndarray], dict[str, np.ndarray]], order: Sequence[np.ndarray]
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the outputs of each batch; TensorFlow computes several batches side by side."""
-
-    def predict(batch: np.ndarray) -> dict[str, np.ndarray]:
-        return model.predict_on_batch(rows.inputs(batch, model.jit_compile))
-
     if keras.backend.backend() != "tensorflow":
         yield from map(predict, order)
         return

@@ -38,6 +38,7 @@ from albert_tf.training.checkpoints import (
     silent_about_new_weights,
     versions,
 )
+from albert_tf.training.distillation import Teacher
 from albert_tf.training.evaluate import predictions
 from albert_tf.training.layerwise import freeze, learning_rate_multipliers
 from albert_tf.training.loop import Loop, Plan
@@ -50,7 +51,7 @@ from albert_tf.training.seeds import finished_report, train_seeds
 
 FEW: Final = 10  # examples on dev
 # Settings that are paths; the content behind them is compared when a run is resumed.
-_PATHS: Final = ("data", "vocab")
+_PATHS: Final = ("data", "vocab", "teacher")
 _SLOWER: Final = 3  # the learning rate of a second try is divided by this
 logger = logging.getLogger(__name__)
 
@@ -85,8 +86,21 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
         if options.baseline:
             config = AlbertConfig(**task.config_fields(training))
             data["baseline"] = task.baseline(training, dev, config)
-        train = partial(_train, task=task, training=training, dev=dev, data=data, strategy=strategy)
-        run = partial(_train_or_restart, train, options.recipe(), strategy)
+        recipe = options.recipe()
+        teacher = None
+        if options.teacher is not None:
+            teacher = Teacher(options, recipe, task, training)
+            data["unlabelled"] = len(teacher.unlabelled)
+        train = partial(
+            _train,
+            task=task,
+            training=training,
+            dev=dev,
+            data=data,
+            strategy=strategy,
+            teacher=teacher,
+        )
+        run = partial(_train_or_restart, train, recipe, strategy)
         if options.seeds == 1:
             return run(options, options.seed)
         return train_seeds(options, run, distribution.is_chief(strategy))
@@ -136,6 +150,7 @@ def _train(
     dev: Sequence[Any],
     data: dict[str, Any],
     strategy: Any,
+    teacher: Teacher | None,
 ) -> dict[str, Any]:
     """Resumes or begins a run on this host, and returns its report.
 
@@ -146,7 +161,16 @@ def _train(
     keras.utils.set_random_seed(seed)
     with distribution.scope(strategy):
         model, tokenizer = _model(options, recipe, task, training)
-        rows = task.encode(training, tokenizer, model.config, tokenizer.model_max_length)
+        encode = partial(
+            task.encode,
+            tokenizer=tokenizer,
+            config=model.config,
+            max_length=tokenizer.model_max_length,
+        )
+        rows = encode(training)
+        if teacher is not None:
+            unlabelled = encode(teacher.unlabelled) if teacher.unlabelled else None
+            teacher.add_soft_labels(rows, unlabelled, options.soft_temperature)
         loss = loss_options(options, task, model.config, rows)
         baseline = baseline_loss(rows, model.config, loss)
         epoch = steps_per_epoch(len(rows), recipe.batch_size)
@@ -164,6 +188,7 @@ def _train(
         model.compile(AlbertAdamW(schedule, bias_correction=True, rate_factors=multipliers))
 
     settings = _settings(options, recipe, seed, steps, model, [*training, *dev])
+    settings["teacher_sha256"] = None if teacher is None else teacher.digest
     settings["vocab_sha256"] = hashlib.sha256(tokenizer.model_bytes).hexdigest()
     decisive = {name: value for name, value in settings.items() if name not in _PATHS}
     done = finished_report(options.output, decisive, _PATHS) if options.seeds > 1 else None
@@ -171,7 +196,7 @@ def _train(
         return done
 
     checkpoints = Checkpoints(options.output, tokenizer, decisive, keep=1)
-    dev_rows = task.encode(dev, tokenizer, model.config, tokenizer.model_max_length)
+    dev_rows = encode(dev)
     replicas, is_chief = distribution.replicas(strategy), distribution.is_chief(strategy)
     # Each host predicts all of dev on one device; a model on several has a copy for it.
     on_one = model if replicas == 1 else type(model)(model.config, dtype=model.dtype_policy)
@@ -334,6 +359,9 @@ def _settings(
         "layer_decay": options.layer_decay,
         "class_weights": list(options.class_weights),
         "label_smoothing": options.label_smoothing,
+        "teacher": options.teacher,
+        "distill_weight": options.distill_weight,
+        "temperature": options.soft_temperature,
         "patience": options.patience,
         **recipe._asdict(),
         "steps": steps,

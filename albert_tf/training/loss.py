@@ -2,21 +2,22 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.tasks.rows import IGNORED, SAMPLE_WEIGHT, Rows
+from albert_tf.data.tasks.rows import IGNORED, SAMPLE_WEIGHT, SOFT, Rows
 from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.training.options import BALANCED, FinetuningOptions, check_loss, weights_by_label
 
-# Float32 `[K, 3]`: loss, correct predictions and count of each of the model's K targets. They add
-# up over micro-batches, replicas and steps, and are divided last.
+# Float32 `[K, 3]`: loss, correct predictions and count of each of the model's targets, then of
+# their soft labels, if there are any. They add up over micro-batches, replicas and steps, and are
+# divided last.
 Totals: TypeAlias = Any
 LOSS, CORRECT, COUNT = range(3)
 Labels: TypeAlias = Mapping[str, Tensor]
@@ -27,16 +28,20 @@ _LARGEST: Final = 700.0  # its exponential is still a float
 
 
 class LossOptions(NamedTuple):
-    """Class weights and label smoothing of the cross-entropy; only for integer class labels.
+    """Class weights and label smoothing, for integer class labels; the weight of soft labels.
 
     Attributes:
         class_weights: weight of each class's loss; the mean divides by the example count, not by
             the sum of weights, as Keras does.
         label_smoothing: probability mass spread evenly over all classes.
+        distill_weight: share of the soft labels' loss; None without soft labels.
+        temperature: divides the model's outputs before they are compared with soft labels.
     """
 
     class_weights: tuple[float, ...] | None = None
     label_smoothing: float = 0.0
+    distill_weight: float | None = None
+    temperature: float = 1.0
 
 
 PLAIN: Final = LossOptions()
@@ -58,31 +63,52 @@ class Loss:
         """Returns the totals of a batch; a target without a label has zeros.
 
         Args:
-            labels: by the names of `model.targets`; integers of -100 don't count, nor do examples
-                whose `SAMPLE_WEIGHT` is 0.
+            labels: by the names of `model.targets`, soft ones with the prefix `SOFT`; integers of
+                -100 don't count, nor do examples whose `SAMPLE_WEIGHT` is 0.
             outputs: what the model returned for the batch's features.
         """
-        targets = self.model.targets
-        given = {name: labels[name] for name in targets if name in labels}
-        terms = dict(zip(given, self.model.loss_terms(given, outputs), strict=True))
         weight = labels.get(SAMPLE_WEIGHT)
-        return ops.stack(
-            [
-                self._target(terms[name], given[name], outputs[output], weight)
-                if name in given
-                else ops.zeros((3,), "float32")
-                for name, output in targets.items()
-            ]
-        )
+        share = self.options.distill_weight
+        if share is None:
+            return ops.stack(self._totals(labels, outputs, weight))
+        # The square keeps the gradients of soft labels as large at any temperature.
+        temperature = self.options.temperature
+        cooled = {name: outputs[name] / temperature for name in self.model.targets.values()}
+        soft = {name: labels[SOFT + name] for name in self.model.targets if SOFT + name in labels}
+        hard_rows = self._totals(labels, outputs, weight, 1 - share)
+        return ops.stack(hard_rows + self._totals(soft, cooled, weight, share * temperature**2))
 
     def counts(self, labels: Labels) -> Tensor:
         """Returns the column `COUNT` of `totals`, which needs no outputs."""
         weight = labels.get(SAMPLE_WEIGHT)
-        counts = [
-            losses.count(labels[name], weight) if name in labels else 0.0
-            for name in self.model.targets
-        ]
+        names = list(self.model.targets)
+        if self.options.distill_weight is not None:
+            names += [SOFT + name for name in names]
+        counts = [losses.count(labels[name], weight) if name in labels else 0.0 for name in names]
         return ops.stack([ops.cast(count, "float32") for count in counts])
+
+    def _totals(
+        self,
+        labels: Labels,
+        outputs: Mapping[str, Tensor],
+        weight: Tensor | None,
+        factor: float = 1.0,
+    ) -> list[Tensor]:
+        targets = self.model.targets
+        given = {name: labels[name] for name in targets if name in labels}
+        found = self.model.loss_terms(given, outputs) if given else []
+        terms = dict(zip(given, found, strict=True))
+        return [
+            self._target(
+                terms[name]._replace(weight=terms[name].weight * factor),
+                given[name],
+                outputs[output],
+                weight,
+            )
+            if name in given
+            else ops.zeros((3,), "float32")
+            for name, output in targets.items()
+        ]
 
     def _target(
         self, term: losses.Term, labels: Tensor, logits: Tensor, weight: Tensor | None
@@ -91,11 +117,11 @@ class Loss:
         if weight is not None:
             weights = weights * losses.per_example(weight, weights)
         values = ops.cast(term.values, "float32")
-        class_weights, smoothing = self.options
-        if smoothing:
+        class_weights, smoothing = self.options[:2]
+        if losses.is_class(labels) and smoothing:
             others = -ops.mean(ops.log_softmax(ops.cast(logits, "float32")), axis=-1)
             values = values + smoothing * (others - values)
-        if class_weights is not None:
+        if losses.is_class(labels) and class_weights is not None:
             classes = ops.maximum(ops.reshape(ops.cast(labels, "int32"), ops.shape(values)), 0)
             values = values * ops.take(ops.array(class_weights, "float32"), classes)
         loss = term.weight * ops.sum(values * weights)
@@ -136,11 +162,11 @@ def pretraining_means(totals: Totals) -> dict[str, float]:
 
 
 def finetuning_means(totals: Totals, has_accuracy: bool) -> dict[str, float]:
-    """Returns `loss`, the sum of the targets' means, and `accuracy` of a model with one target."""
+    """Returns `loss`, the sum of the targets' means, and the first target's `accuracy`."""
     rows = np.asarray(totals, "float64")
     means = {"loss": float(sum(row[LOSS] / max(row[COUNT], 1.0) for row in rows))}
     if has_accuracy:
-        ((_, correct, count),) = rows
+        _, correct, count = rows[0]
         means["accuracy"] = float(correct / max(count, 1.0))
     return means
 
@@ -159,10 +185,13 @@ def loss_options(
     check_loss(options, task, config)
     weights = weights_by_label(options.class_weights, config.labels)
     if tuple(options.class_weights) == (BALANCED,):
-        counts = np.bincount(_classes(rows), minlength=config.num_labels)
+        counts = np.bincount(_known(rows.labels["labels"]), minlength=config.num_labels)
         present = np.count_nonzero(counts)
         weights = np.where(counts, counts.sum() / (present * np.maximum(counts, 1)), 1.0).tolist()
-    return LossOptions(None if weights is None else tuple(weights), options.label_smoothing)
+    soft: dict[str, float] = {}
+    if options.teacher is not None:
+        soft = {"distill_weight": options.distill_weight, "temperature": options.soft_temperature}
+    return LossOptions(None if weights is None else tuple(weights), options.label_smoothing, **soft)
 
 
 def baseline_loss(rows: Rows, config: AlbertConfig, options: LossOptions) -> float | None:
@@ -170,31 +199,47 @@ def baseline_loss(rows: Rows, config: AlbertConfig, options: LossOptions) -> flo
 
     Returns:
         the entropy of the labels, or their variance in regression; None if it is 0, or if rows
-        have several targets, such as a span's two ends.
+        have several targets, such as a span's two ends. With soft labels, their entropy at the
+        temperature has its share.
     """
-    if len(rows.labels) != 1:
+    hard, soft = (
+        [name for name in rows.labels if name.startswith(SOFT) == is_soft]
+        for is_soft in (False, True)
+    )
+    if len(hard) != 1:
         return None
-    (labels,) = rows.labels.values()
+    loss = _constant_loss(rows.labels[hard[0]], config, options)
+    if options.distill_weight is not None:
+        taught = _constant_loss(rows.labels[soft[0]], config, PLAIN) * options.temperature**2
+        loss += options.distill_weight * (taught - loss)
+    return float(loss) or None
+
+
+def _constant_loss(
+    labels: Sequence[np.ndarray], config: AlbertConfig, options: LossOptions
+) -> float:
     if labels[0].dtype.kind == "f":
-        values = np.stack(labels).astype("float64")
+        rows = [np.atleast_2d(each) for each in labels]
+        width = max(row.shape[-1] for row in rows)  # examples may have unlike numbers of choices
+        filled = [np.pad(row, ((0, 0), (0, width - row.shape[-1]))) for row in rows]
+        values = np.concatenate(filled).astype("float64")
+        if config.problem_type == "regression":
+            return values.var()
         if config.problem_type == "multi_label_classification":
             share = np.clip(values.mean(axis=0), 1e-12, 1 - 1e-12)
-            loss = -(share * np.log(share) + (1 - share) * np.log(1 - share)).mean()
-        else:
-            loss = values.var()
+            return -(share * np.log(share) + (1 - share) * np.log(1 - share)).mean()
+        shares = values[values[:, 0] != IGNORED].mean(axis=0)
     else:
-        counts = np.bincount(_classes(rows), minlength=config.num_labels)
+        counts = np.bincount(_known(labels), minlength=config.num_labels)
         shares = counts / counts.sum()
         if options.class_weights is not None:
             shares = shares * np.array(options.class_weights)
         shares = shares + options.label_smoothing * (shares.mean() - shares)
-        known = shares[shares > 0]
-        loss = -(known * np.log(known / known.sum())).sum()
-    return float(loss) or None
+    known = shares[shares > 0]
+    return -(known * np.log(known / known.sum())).sum()
 
 
-def _classes(rows: Rows) -> np.ndarray:
+def _known(labels: Sequence[np.ndarray]) -> np.ndarray:
     """Returns the class of each label that counts."""
-    (labels,) = rows.labels.values()
     classes = np.concatenate([np.ravel(label) for label in labels])
     return classes[classes != IGNORED]

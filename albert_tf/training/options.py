@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from albert_tf.config import SIZES, AlbertConfig
 from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.locks import LOCK
 from albert_tf.options import (
@@ -15,9 +16,11 @@ from albert_tf.options import (
     POSITIVE,
     RATE,
     SEED,
+    SHARE,
     VOCABULARY,
     Range,
     check_options,
+    declared,
     option,
 )
 
@@ -33,6 +36,9 @@ Form = Literal["original", "usual"]  # of a schedule's decay
 _TRAINING: Final = "training (defaults by task and model: docs/finetuning.md)"
 DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 _DEVICES: Final = "precision, memory and devices"
+_DISTILLATION: Final = "distillation: learn from a teacher (docs/less-compute.md)"
+TEMPERATURE: Final = 2.0  # of soft labels
+_OF_TEACHER: Final = ("teacher_dtype_policy", "distill_weight", "temperature", "unlabelled")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +190,33 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         group=_TRAINING,
         metavar="SHARE",
     )
+    teacher: str | None = option(
+        None,
+        help="model of the same task, whose predictions for the training set are learned, too",
+        group=_DISTILLATION,
+        metavar="MODEL",
+    )
+    distill_weight: float = option(
+        0.5,
+        help="share of the loss that compares with the teacher; the labels' loss has the rest",
+        range=SHARE,
+        group=_DISTILLATION,
+    )
+    temperature: float | None = option(
+        None,
+        help="divisor of the logits of both models before they are compared; default: 2",
+        range=POSITIVE,
+        group=_DISTILLATION,
+    )
+    unlabelled: Path | None = option(
+        None,
+        help="file of more examples, which the teacher alone labels",
+        group=_DISTILLATION,
+        metavar="FILE",
+    )
+    teacher_dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
+        "float32", help="precision of the teacher", group=_DISTILLATION, metavar="POLICY"
+    )
     patience: int | None = option(
         None,
         help="epochs without a better score on dev before the run ends",
@@ -208,6 +241,27 @@ class FinetuningOptions(DeviceOptions, LabelledData):
                 "The last seed must be below 2**32. "
                 f"Received: seed={self.seed}, seeds={self.seeds}."
             )
+        defaults = declared(FinetuningOptions)
+        for name in _OF_TEACHER:
+            if self.teacher is None and getattr(self, name) != defaults[name].default:
+                raise UserError(
+                    f"{name} is an option of distillation. Received: {getattr(self, name)} without "
+                    "a teacher. Give --teacher, or leave it out."
+                )
+        if self.temperature is not None and self._has_numbers:
+            raise UserError(
+                "temperature is for probabilities: numbers are compared as they are. Received: "
+                f"{self.temperature:g} for labels that are numbers. Leave it out."
+            )
+
+    @property
+    def _has_numbers(self) -> bool:
+        return self.regression or (self.task in GLUE and not GLUE[self.task].labels)
+
+    @property
+    def soft_temperature(self) -> float:
+        """The temperature of soft labels: 1 for numbers."""
+        return 1.0 if self._has_numbers else self.temperature or TEMPERATURE
 
     @property
     def frozen_layers(self) -> int:

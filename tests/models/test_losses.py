@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from keras import ops
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from albert_tf.models import losses
 
@@ -29,6 +29,37 @@ def test_positions_outside_do_not_count():
     expected = -log_softmax(logits[0])[4]
     assert value(losses.span_cross_entropy(positions, logits, 1.0)) == pytest.approx(expected)
     assert value(losses.span_cross_entropy(np.array([-1, 7]), logits, 1.0)) == 0.0
+
+
+def test_probabilities_of_one_class_are_its_number():
+    labels = np.array([[0, -100, 2, -100, 1], [-100, -100, -100, -100, 2]])
+    soft = np.where(labels[..., None] == -100, -100, np.eye(3)[np.maximum(labels, 0)]).astype(
+        "float32"
+    )
+    expected = value(losses.cross_entropy(labels, LOGITS))
+    assert value(losses.cross_entropy(soft, LOGITS)) == pytest.approx(expected, rel=1e-6)
+    assert float(losses.count(soft)) == float(losses.count(labels)) == 4
+    positions = np.array([4, 1])
+    soft = np.eye(5)[positions].astype("float32")
+    found = value(losses.span_cross_entropy(soft, LOGITS[:, :, 0], 1.0))
+    expected = value(losses.span_cross_entropy(positions, LOGITS[:, :, 0], 1.0))
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_probabilities_spread_over_classes():
+    soft = softmax(GENERATOR.standard_normal((2, 3)), axis=-1).astype("float32")
+    expected = -(soft * log_softmax(LOGITS[:, 0], axis=-1)).sum(axis=-1).mean()
+    assert value(losses.cross_entropy(soft, LOGITS[:, 0])) == pytest.approx(expected, rel=1e-5)
+
+
+def test_labels_that_are_no_probabilities():
+    soft = np.array([[0.5, 0.5, 0.0], [0.9, 0.4, 0.0]], "float32")
+    with pytest.raises(ValueError, match=r"sum to 1 over the classes. Received: \[0.9, 0.4, 0.0\]"):
+        losses.check_classes("labels", soft, 3, rank=1)
+    with pytest.raises(ValueError, match="a value for each of the logits"):
+        losses.cross_entropy(soft[:, :2], LOGITS[:, 0])
+    losses.check_classes("labels", soft[:1], 3, rank=1)
+    losses.check_classes("labels", np.full((1, 5, 3), -100.0), 3, rank=2)
 
 
 def test_shares_add_up():

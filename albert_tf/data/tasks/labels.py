@@ -64,6 +64,10 @@ class LabelType(ABC):
             UserError: the model has other labels, or an example's label isn't among them.
         """
 
+    def numbers(self, config: Any) -> Mapping[str, int]:
+        """Returns a model's number of each label."""
+        return dict(config.label2id)
+
     @abstractmethod
     def decode(self, logits: np.ndarray, config: Any) -> Any:
         """Returns an example's prediction."""
@@ -134,7 +138,7 @@ class SingleLabel(LabelType):
         return names
 
     def targets(self, examples: Sequence[Example], config: Any) -> list[int]:
-        numbers = self._numbers(config.labels)
+        numbers = self.numbers(config)
         for example in examples:
             _check_label(example.label or "", example, numbers)
         return [numbers[example.label or ""] for example in examples]
@@ -154,15 +158,16 @@ class SingleLabel(LabelType):
 
     def write(self, stem: Path, predictions: Sequence[np.ndarray], config: Any) -> None:
         """Writes a TSV of index and label, as the files spell it."""
-        labels = {number: label for label, number in self._numbers(config.labels).items()}
+        labels = {number: label for label, number in self.numbers(config).items()}
         _write_tsv(stem, [labels[int(prediction.argmax())] for prediction in predictions])
 
-    def _numbers(self, names: tuple[str, ...]) -> Mapping[str, int]:
-        """Returns the class of each label in the files, for a model's labels.
+    def numbers(self, config: Any) -> Mapping[str, int]:
+        """Returns the class of each label in the files.
 
         A model of a GLUE task may name them as GLUE's files do, or LABEL_0, LABEL_1, … in GLUE's
         order.
         """
+        names = config.labels
         written, known = names, [names]
         if self.glue_labels:
             written, named = zip(*self.glue_labels, strict=True)

@@ -11,6 +11,7 @@ from albert_tf.text.encoding import padded_length
 
 IGNORED: Final = -100  # label of a position that doesn't count
 SAMPLE_WEIGHT: Final = "sample_weight"  # name among labels: 0 for a row that doesn't count
+SOFT: Final = "soft_"  # before a target's name: a teacher's probabilities, or its number
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class Rows:
         self._ids = self.arrays[features.INPUT_IDS.name]
         self.lengths = np.array([row.shape[-1] for row in self._ids])
         self.examples = np.arange(len(self)) if examples is None else np.asarray(examples)
-        self.label_inputs, self.tags = tuple(label_inputs), tags
+        self.label_inputs, self._by_token = tuple(label_inputs), set(self.labels) if tags else set()
         self.details, self.cut = details, 0
         self._fills = {features.INPUT_IDS.name: pad_id}
 
@@ -74,11 +75,14 @@ class Rows:
         """Returns features `[B, T]` or `[B, C, T]` padded to the longest row, and labels.
 
         With `jit_compile` T is rounded up (`padded_length`), at most to the longest of all rows:
-        the model may have no position beyond it. Padding has the mask 0, and the label -100.
+        the model may have no position beyond it. Padding has the mask 0, and the label -100; where
+        positions or choices have probabilities, it has 0.
         """
-        length = self._length(rows, jit_compile) if self.tags else None
+        length = self._length(rows, jit_compile)
         labels = {
-            name: _padded([values[row] for row in rows], IGNORED, length)
+            name: _padded_labels(
+                [values[row] for row in rows], length if name in self._by_token else None
+            )
             for name, values in self.labels.items()
         }
         inputs = self.inputs(rows, jit_compile)
@@ -95,6 +99,27 @@ class Rows:
             name: _padded(values, self._fills.get(name, 0), length)
             for name, values in arrays.items()
         }
+
+    def add_soft_labels(self, name: str, values: Sequence[np.ndarray], by_token: bool) -> None:
+        """Adds the soft labels of a target.
+
+        Args:
+            name: of the target.
+            values: for each row, float `[C]`, `[T, C]`, `[T]` or a number.
+            by_token: whether the first axis is T.
+        """
+        self.labels[SOFT + name] = list(map(_label, values))
+        if by_token:
+            self._by_token.add(SOFT + name)
+
+    def append(self, others: "Rows") -> None:
+        """Appends rows with the same names of arrays and labels."""
+        for own, more in ((self.arrays, others.arrays), (self.labels, others.labels)):
+            for name, values in own.items():
+                values.extend(more[name])
+        self.lengths = np.concatenate([self.lengths, others.lengths])
+        self.examples = np.concatenate([self.examples, others.examples + self.examples.max() + 1])
+        self.details, self.cut = [*self.details, *others.details], self.cut + others.cut
 
     def _length(self, rows: np.ndarray, jit_compile: bool) -> int:
         length = padded_length(int(self.lengths[rows].max()), jit_compile)
@@ -116,3 +141,12 @@ def _padded(values: Sequence[np.ndarray], fill: int, length: int | None) -> np.n
         place: Any = (row, *map(slice, value.shape))
         stacked[place] = value
     return stacked
+
+
+def _padded_labels(values: Sequence[np.ndarray], length: int | None) -> np.ndarray:
+    """Stacks the labels of a batch; `length` is that of the first axis where it is T."""
+    fill = 0 if values[0].ndim == 1 and values[0].dtype.kind == "f" else IGNORED
+    if length is None:
+        return _padded(values, fill, None)
+    # `_padded` fills the last axis.
+    return np.moveaxis(_padded([np.moveaxis(each, 0, -1) for each in values], fill, length), -1, 1)
