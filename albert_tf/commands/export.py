@@ -23,6 +23,7 @@ from albert_tf.files import check_apart, check_free, written_atomically
 from albert_tf.options import (
     FILE,
     NOT_NEGATIVE,
+    check_options,
     declared,
     option,
     part,
@@ -65,6 +66,9 @@ class Options:
         metavar="TASK",
     )
     json: bool = option(False, help="print the report as JSON")
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     @property
     def target(self) -> Path:
