@@ -153,14 +153,14 @@ test-servers: $(SERVERS_STAMP)
 
 bench: $(PEERS_STAMP)
 	$(RUN) -m benchmarks.peers
-	$(RUN) benchmarks/pretraining_step.py
+	$(RUN) -m benchmarks.pretraining_step
 	$(RUN) -m benchmarks.startup
 
 bench-runtimes: $(PEERS_STAMP) $(BROWSER_STAMP)
 	$(RUN) -m benchmarks.runtimes
 
 small-model: $(BASE_STAMP)
-	$(RUN) benchmarks/small_model.py --books $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books)) --steps $(STEPS) --dtype-policy $(DTYPE_POLICY)
+	$(RUN) -m benchmarks.small_model --books $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books)) --steps $(STEPS) --dtype-policy $(DTYPE_POLICY)
 
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
 fuzz: $(DEV_STAMP)

@@ -1,70 +1,58 @@
-"""Compares forms of self-attention: prints interleaved medians with versions.
+"""Compares forms of self-attention; the result decides the form in albert_tf/layers/encoder.py.
 
-    python benchmarks/attention.py [--hidden 768] [--heads 12] [--rounds 15]
+    python -m benchmarks.attention [--hidden 768] [--heads 12] [--calls 15]
 
 Compares explicit products with `keras.ops.dot_product_attention`, and three products for query, key
 and value with one joint product, whose weight is concatenated at each use (checkpoints have three).
-The numbers are milliseconds for one layer; read the ratios. The result decides the form in
-albert_tf/layers/encoder.py.
+The numbers are milliseconds for one layer; read the ratios.
 """
 
-import argparse
-import os
-import platform
-import statistics
-import time
+from functools import partial
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from benchmarks import harness
 
-import keras
-import numpy as np
-import tensorflow as tf
-from keras import ops
-
+PACKAGES = ("tensorflow", "keras")
 SHAPES = ((1, 128), (8, 128), (8, 512))
 LAYERS = 4  # in a row, so that the call's own cost doesn't count
+FORMS = (
+    "three products, written out",
+    "joint product, written out",
+    "three products, dot_product_attention",
+)
 
 
-def three_products(x, kernels):
-    return [ops.matmul(x, kernel) for kernel in kernels]
+def attention(form, x, kernels, heads):
+    from keras import ops
 
-
-def joint_product(x, kernels):
-    return ops.split(ops.matmul(x, ops.concatenate(kernels, axis=1)), 3, axis=-1)
-
-
-def written_out(query, key, value, heads):
-    batch, length, hidden = query.shape
-    query, key, value = (
-        ops.transpose(ops.reshape(part, (batch, length, heads, hidden // heads)), (0, 2, 1, 3))
-        for part in (query, key, value)
-    )
+    batch, length, hidden = x.shape
+    if form.startswith("joint"):
+        parts = ops.split(ops.matmul(x, ops.concatenate(kernels, axis=1)), 3, axis=-1)
+    else:
+        parts = [ops.matmul(x, kernel) for kernel in kernels]
+    parts = [ops.reshape(part, (batch, length, heads, hidden // heads)) for part in parts]
+    if form.endswith("dot_product_attention"):
+        return ops.reshape(ops.dot_product_attention(*parts), x.shape)
+    query, key, value = (ops.transpose(part, (0, 2, 1, 3)) for part in parts)
     scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2))) * (hidden // heads) ** -0.5
     attended = ops.matmul(ops.softmax(scores), value)
-    return ops.reshape(ops.transpose(attended, (0, 2, 1, 3)), (batch, length, hidden))
+    return ops.reshape(ops.transpose(attended, (0, 2, 1, 3)), x.shape)
 
 
-def dot_product_attention(query, key, value, heads):
-    batch, length, hidden = query.shape
-    parts = (
-        ops.reshape(part, (batch, length, heads, hidden // heads)) for part in (query, key, value)
-    )
-    return ops.reshape(ops.dot_product_attention(*parts), (batch, length, hidden))
+def measure(form, shape, hidden, heads, calls):
+    """Returns ms of a layer: the forward pass, and with the backward pass."""
+    import numpy as np
+    import tensorflow as tf
 
+    generator = np.random.default_rng(0)
+    kernels = [
+        tf.Variable(0.02 * generator.standard_normal((hidden, hidden), "float32")) for _ in range(3)
+    ]
+    x = tf.constant(generator.standard_normal((*shape, hidden), "float32"))
 
-FORMS = {
-    "three products, written out": (three_products, written_out),
-    "joint product, written out": (joint_product, written_out),
-    "three products, dot_product_attention": (three_products, dot_product_attention),
-}
-
-
-def functions(projection, attention, kernels, heads):
-    """Forward, and forward with backward, each compiled."""
-
+    @tf.function
     def forward(x):
         for _ in range(LAYERS):
-            x = x + attention(*projection(x, kernels), heads)
+            x = x + attention(form, x, kernels, heads)
         return x
 
     @tf.function
@@ -73,45 +61,28 @@ def functions(projection, attention, kernels, heads):
             loss = tf.reduce_sum(forward(x))
         return tape.gradient(loss, kernels)
 
-    return tf.function(forward), backward
+    def wait(run):
+        tf.nest.map_structure(lambda tensor: tensor.numpy(), run(x))
 
-
-def milliseconds(function, x):
-    start = time.perf_counter()
-    tf.nest.map_structure(lambda tensor: tensor.numpy(), function(x))
-    return 1000 * (time.perf_counter() - start) / LAYERS
+    return [harness.timed(partial(wait, run), calls) / LAYERS for run in (forward, backward)]
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser(__doc__)
     parser.add_argument("--hidden", type=int, default=768)
     parser.add_argument("--heads", type=int, default=12)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--calls", type=int, default=15)
     options = parser.parse_args()
-    python = platform.python_version()
-    versions = f"TensorFlow {tf.__version__}, Keras {keras.__version__}, Python {python}"
-    print(f"{versions}, {os.cpu_count()} cores, H={options.hidden}, A={options.heads}")
-    generator = np.random.default_rng(0)
-    kernels = [
-        tf.Variable(0.02 * generator.standard_normal((options.hidden, options.hidden), "float32"))
-        for _ in range(3)
-    ]
-    print(f"{'shape':>10} {'form':40} {'forward ms':>11} {'with backward ms':>17}")
-    for shape in SHAPES:
-        x = tf.constant(generator.standard_normal((*shape, options.hidden), "float32"))
-        compiled = {name: functions(*form, kernels, options.heads) for name, form in FORMS.items()}
-        times = {name: ([], []) for name in FORMS}
-        for _ in range(options.rounds + 1):
-            for name, pair in compiled.items():
-                for function, measured in zip(pair, times[name], strict=True):
-                    measured.append(milliseconds(function, x))
-        for name, measured in times.items():
-            forward, backward = (
-                statistics.median(values[1:]) for values in measured
-            )  # the first one traces
-            print(f"{shape!s:>10} {name:40} {forward:11.2f} {backward:17.2f}")
+    sizes = (options.hidden, options.heads, options.calls)
+    cases = {
+        (form, f"{shape[0]} × {shape[1]}"): partial(harness.fresh, measure, form, shape, *sizes)
+        for shape in SHAPES
+        for form in FORMS
+    }
+    rounds = harness.take_turns(cases, options.rounds)
+    rows = harness.rows(rounds, lambda found: [f"{ms:.2f}" for ms in found])
+    table = harness.table(["form", "shape", "forward ms", "with backward ms"], rows, 2)
+    harness.report(options, PACKAGES, [table], rounds)
 
 
 if __name__ == "__main__":

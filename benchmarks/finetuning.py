@@ -1,30 +1,26 @@
 """Fine-tuning beside transformers on torch: scores, and examples per second end to end.
 
-    python benchmarks/finetuning.py --task rte --data RTE --model small
+    python -m benchmarks.finetuning --task rte --data RTE --model small [--rounds 3]
 
-Both sides start with the same weights and see the same pieces, batch size, learning rates and
+Both sides start with the same weights and see the same tokens, batch size, learning rates and
 epochs, and both put examples of similar length into a batch. Each run is a process of its own; the
-sides take turns, once for each seed. The time is a run's without imports: reading, tokenizing,
-training, an evaluation after each epoch. albert_tf's tokenizer and metrics serve both sides;
-checkpoints are counted for albert_tf alone. Takes the options of `albert-tf finetune`, too; with
-`--dtype-policy mixed_bfloat16` both sides train in it. Needs `pip install 'albert_tf[peers]'`.
+sides take turns, once for each of --rounds seeds. The time is a run's without imports: reading,
+tokenizing, training, an evaluation after each epoch. albert_tf's tokenizer and metrics serve both
+sides; checkpoints are counted for albert_tf alone. Takes the options of `albert-tf finetune`, too;
+with `--dtype-policy mixed_bfloat16` both sides train in it. Needs `pip install 'albert_tf[peers]'`.
 """
 
-import argparse
-import json
-import os
+import itertools
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 from albert_tf.commands.parsing import add_options, parsed_options
 from albert_tf.training.options import FinetuningOptions
+from benchmarks import harness
 
-SIDES = ("albert_tf", "transformers")
 PACKAGES = ("tensorflow", "keras", "torch", "transformers", "accelerate")
 
 
@@ -129,53 +125,50 @@ def theirs(options):
     return max(scores), len(train) * len(scores), time.perf_counter() - start
 
 
-def run(side, options):
-    """Returns score, examples and seconds of one run in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "result.json"
-        command = [sys.executable, __file__, *options, "--side", side, "--result", result]
-        command += ["--output", Path(folder) / "model"]
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
-        subprocess.run(
-            list(map(str, command)), check=True, env=environment, stdout=subprocess.DEVNULL
-        )
-        return json.loads(result.read_text())
-
-
-def arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def parsed(arguments):
+    """Returns the script's options, and those of fine-tuning."""
+    parser = harness.parser(__doc__)
     add_options(parser, FinetuningOptions)
-    parser.add_argument("--runs", type=int, default=3, help="seeds, each with a turn of both sides")
-    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
-    parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     given.output = getattr(given, "output", Path("unused"))
     return given, parsed_options(parser, FinetuningOptions, given)
 
 
+def measure(side, arguments, seed):
+    """Returns score, and examples per second, of one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = [*arguments, "--seed", str(seed), "--output", f"{folder}/model"]
+        _, options = parsed(given)
+        score, examples, seconds = {"albert_tf": ours, "transformers": theirs}[side](options)
+    return {"score": score, "rate": examples / seconds}
+
+
 def main():
-    given, options = arguments()
-    if given.side:
-        measured = {"albert_tf": ours, "transformers": theirs}[given.side](options)
-        given.result.write_text(json.dumps(measured))
-        return
-    found = {side: [] for side in SIDES}
-    for number in range(given.runs):
-        for side in SIDES:
-            seed = ["--seed", options.seed + number]
-            score, examples, seconds = run(side, [*sys.argv[1:], *seed])
-            found[side].append((score, examples / seconds))
-            print(f"{side} seed {seed[1]}: {score:.4f}, {found[side][-1][1]:.1f}/s", flush=True)
-    print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
-    speeds = {side: statistics.median(speed for _, speed in found[side]) for side in SIDES}
-    for side in SIDES:
-        scores = sorted(score for score, _ in found[side])
-        print(
-            f"| {side} | {statistics.median(scores):.4f} ({scores[0]:.4f} to {scores[-1]:.4f}) | "
-            f"{speeds[side]:.1f} | {speeds[side] / speeds['transformers']:.2f}× |"
+    given, options = parsed(sys.argv[1:])
+    cases = {}
+    for side in ("albert_tf", "transformers"):
+        seeds = itertools.count(options.seed)
+        cases[side] = lambda side=side, seeds=seeds: harness.fresh(
+            measure, side, sys.argv[1:], next(seeds)
         )
+    rounds = harness.take_turns(cases, given.rounds)
+    rates = {
+        side: statistics.median(result["rate"] for result in results)
+        for side, results in rounds.items()
+        if not isinstance(results, str)
+    }
+
+    def row(side, results):
+        if isinstance(results, str):
+            return [side, results]
+        scores = sorted(result["score"] for result in results)
+        spread = f"{statistics.median(scores):.4f} ({scores[0]:.4f} to {scores[-1]:.4f})"
+        ratio = rates[side] / rates.get("transformers", float("nan"))
+        return [side, spread, f"{rates[side]:.1f}", f"{ratio:.2f}×"]
+
+    heads = ["", "score", "examples/s", "ratio"]
+    table = harness.table(heads, [row(*each) for each in rounds.items()])
+    harness.report(given, PACKAGES, [table], rounds)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,13 @@
     for language in de el en-us fr hi ja km ko ru tr vi zh-cn; do
       apt-get download libreoffice-help-$language && dpkg -x libreoffice-help-${language}_*.deb help
     done
-    python benchmarks/languages.py help/usr/share/libreoffice/help --output /tmp/languages
+    python -m benchmarks.languages help/usr/share/libreoffice/help --output /tmp/languages
 
 Writes the text of each language to a file, runs the two commands on it with their defaults but for
-the language, and prints a table in Markdown: what dropping accents would merge, what became of
-them, words by spaces or not, and the masked runs. Ten minutes on two cores.
+the language, and shows what dropping accents would merge, what became of them, words by spaces or
+not, and the masked runs. Ten minutes on two cores.
 """
 
-import argparse
 import json
 import re
 import subprocess
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from albert_tf.text.scripts import is_unspaced
 from albert_tf.text.tokenizer import AlbertTokenizer
+from benchmarks import harness
 
 ACCENTS = re.compile("accents  (kept|dropped).*? changes (.*%) of the words and merges (.*%.*)")
 TEXT = {"p", "h1", "h2", "h3", "h4"}
@@ -72,26 +72,27 @@ def row(language, output, vocab_size):
     tokens = tokenizer.convert_ids_to_tokens(range(tokenizer.vocab_size))
     unspaced = sum(is_unspaced((token.lstrip("▁") or "_")[0]) for token in tokens) / len(tokens)
     runs = shown["words_per_run"]
-    cells = [
-        *(language, f"{text.stat().st_size / 1e6:.1f}", changes, merges, accents),
-        *(f"{unspaced:.0%}", " · ".join(f"{runs.get(str(n), 0):.0%}" for n in (1, 2, 3))),
-    ]
-    return f"| {' | '.join(cells)} |"
+    shares = " · ".join(f"{runs.get(str(n), 0):.0%}" for n in (1, 2, 3))
+    size = f"{text.stat().st_size / 1e6:.1f}"
+    return [language, size, changes, merges, accents, f"{unspaced:.0%}", shares]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = harness.parser(__doc__, rounds=1)
     parser.add_argument("help", type=Path, help="folder with a folder for each language")
     parser.add_argument("--output", type=Path, default=Path("build/languages"))
     parser.add_argument("--vocab-size", type=int, default=8000)
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    columns = ["language", "MB", "words with an accent", "merged without", "accents by default"]
-    columns += ["tokens of scripts without spaces", "masked runs of 1, 2, 3 words"]
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
+    heads = ["language", "MB", "words with an accent", "merged without", "accents by default"]
+    heads += ["tokens of scripts without spaces", "masked runs of 1, 2, 3 words"]
+    rows = []
     for folder in sorted(path for path in options.help.iterdir() if (path / "text").is_dir()):
         corpus(folder, options.output / f"{folder.name}.txt")
-        print(row(folder.name, options.output, options.vocab_size), flush=True)
+        rows.append(row(folder.name, options.output, options.vocab_size))
+        print(*rows[-1], file=sys.stderr, flush=True)
+    table = harness.table(heads, rows, len(heads))
+    harness.report(options, ("sentencepiece",), [table], rows)
 
 
 if __name__ == "__main__":

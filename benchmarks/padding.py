@@ -1,140 +1,149 @@
-"""Speed of training with three ways of padding: interleaved medians, with versions.
+"""Speed of training with rows that are padded to the maximum, or share a batch by their lengths.
 
-    python benchmarks/padding.py --data SST-2/train.tsv --vocab spiece.model [--size mini] \\
-        [--task sst2] [--batch-size 64] [--max-length 128] [--steps 20] [--rounds 5]
+    python -m benchmarks.padding finetuning --data SST-2/train.tsv --vocab spiece.model \\
+        [--task sst2] [--size mini] [--batch-size 64] [--max-length 128] [--steps 20] [--rounds 3]
+    python -m benchmarks.padding pretraining --data examples [--size mini] [--batch-size 32]
 
-Trains on the same number of random batches with each way of padding, in turns: "maximum" pads every
-row to --max-length, "longest" to the longest row of a random batch, "buckets" to the longest row of
-a batch of similar lengths, as `albert-tf finetune` does. On SST-2, with --steps 12, on two busy
-cores: 0.60, 2.33 and 4.49 steps a second.
+Trains by `fit` on the same number of random batches with each way of padding, each in a fresh
+process, in turns. "maximum" pads every row to the maximum, "longest" to the longest row of a random
+batch, "buckets" to the longest of a batch of similar lengths, as `albert-tf finetune` does, and
+`pretraining_batches` with `length_buckets=True`. For pretraining, --data is a folder of
+`build-data`; the rate of reading is of its batches alone.
 """
 
-import argparse
-import os
-import platform
-import statistics
 import time
+from functools import partial
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from benchmarks import harness
 
-import keras
-import numpy as np
-import tensorflow as tf
-
-from albert_tf.config import AlbertConfig
-from albert_tf.data.options import LabelledData
-from albert_tf.data.pipeline import batch_order
-from albert_tf.data.tasks.glue import GLUE
-from albert_tf.data.tasks.registry import task_of
-from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training.optimizers import AlbertAdamW
-
+PACKAGES = ("tensorflow", "keras")
 WARM_UP = 3  # batches that trace the graph and fill caches
+WAYS = {"finetuning": ("maximum", "longest", "buckets"), "pretraining": ("maximum", "buckets")}
 
 
-def maximum(data, rows, max_length):
-    """A batch whose rows are all as long as rows may be."""
-    batch, labels = data.batch(rows)
-    missing = max_length - batch["input_ids"].shape[1]
-    return {name: np.pad(ids, ((0, 0), (0, missing))) for name, ids in batch.items()}, labels
+def batches_per_second(model, dataset, steps):
+    """Returns the speed of `fit`, without the first batches."""
+    import keras
+
+    times = []
+    note = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: times.append(time.perf_counter())
+    )
+    model.fit(dataset, steps_per_epoch=steps + WARM_UP, shuffle=False, verbose=0, callbacks=[note])
+    return steps / (times[-1] - times[WARM_UP - 1])
 
 
-def drawn(data, options, seed):
-    """The batches of each way of padding: equally many, from the same examples."""
-    generator = np.random.default_rng(seed)
-    count = options.steps + WARM_UP
-    shuffled = np.array_split(generator.permutation(len(data))[: count * options.batch_size], count)
-    return {
-        "maximum": [maximum(data, rows, options.max_length) for rows in shuffled],
-        "longest": [data.batch(rows) for rows in shuffled],
-        "buckets": [
-            data.batch(rows)
-            for rows in batch_order(data.lengths, options.batch_size, seed, epoch=0)[:count]
-        ],
-    }
+def padding_share(masks):
+    """Returns the share of padding in all positions of attention masks."""
+    masks = list(masks)
+    return 1 - float(sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks))
 
 
-class Clock(keras.callbacks.Callback):
-    """Notes when each batch ended."""
+def finetuning(way, seed, *, data, task, vocab, size, batch_size, max_length, steps):
+    """Returns the speed on examples of GLUE, and the share of padding."""
+    import numpy as np
+    import tensorflow as tf
 
-    def __init__(self):
-        super().__init__()
-        self.times = []
+    from albert_tf import AlbertConfig, AlbertForSequenceClassification, AlbertTokenizer
+    from albert_tf.data.options import LabelledData
+    from albert_tf.data.pipeline import batch_order
+    from albert_tf.data.tasks.registry import task_of
+    from albert_tf.training.optimizers import AlbertAdamW
 
-    def on_train_batch_end(self, batch, logs=None):
-        self.times.append(time.perf_counter())
-
-
-def batches_per_second(model, batches):
-    """Speed of `fit` on batches, the first ones not counted."""
+    task = task_of(LabelledData(task=task, data=Path(data)))
+    examples, tokenizer = task.read(Path(data)), AlbertTokenizer(vocab)
+    config = AlbertConfig.from_size(
+        size,
+        vocab_size=tokenizer.vocab_size,
+        max_position_embeddings=max(512, max_length),
+        **task.config_fields(examples),
+    )
+    encoded = task.encode(examples, tokenizer, config, max_length)
+    count = steps + WARM_UP
+    if way == "buckets":
+        order = batch_order(encoded.lengths, batch_size, seed, epoch=0)[:count]
+    else:
+        shuffled = np.random.default_rng(seed).permutation(len(encoded))
+        order = np.array_split(shuffled[: count * batch_size], count)
+    batches = [encoded.batch(rows) for rows in order]
+    if way == "maximum":
+        batches = [
+            (
+                {
+                    name: np.pad(ids, ((0, 0), (0, max_length - ids.shape[1])))
+                    for name, ids in inputs.items()
+                },
+                labels,
+            )
+            for inputs, labels in batches
+        ]
     specs = tf.nest.map_structure(
         lambda array: tf.TensorSpec([None] * array.ndim, array.dtype), batches[0]
     )
     dataset = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=specs)
-    dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(batches)))
-    clock = Clock()
-    model.fit(dataset.prefetch(8), verbose=0, callbacks=[clock])
-    return (len(batches) - WARM_UP) / (clock.times[-1] - clock.times[WARM_UP - 1])
-
-
-def padding_share(batches):
-    """The part of all places that holds nothing."""
-    masks = [batch["attention_mask"] for batch, _ in batches]
-    return 1 - sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks)
-
-
-def prepared(options):
-    """The encoded examples, and a model that is compiled as in fine-tuning."""
-    task = task_of(LabelledData(task=options.task, data=options.data))
-    examples = task.read(options.data)
-    tokenizer = AlbertTokenizer(options.vocab)
-    config = AlbertConfig.from_size(
-        options.size,
-        vocab_size=tokenizer.vocab_size,
-        max_position_embeddings=max(512, options.max_length),
-        **task.config_fields(examples),
-    )
-    data = task.encode(examples, tokenizer, config, options.max_length)
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(8)
     model = AlbertForSequenceClassification(config)
     model.compile(AlbertAdamW(1e-4))
-    return data, model
+    rate = batches_per_second(model, dataset, steps)
+    return {"rate": rate, "padding": padding_share(x["attention_mask"] for x, _ in batches)}
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="a file of GLUE")
-    parser.add_argument("--task", default="sst2", choices=GLUE)
-    parser.add_argument("--vocab", type=Path, required=True, help="spiece.model")
+def pretraining(way, seed, *, data, size, batch_size, steps, **_):
+    """Returns the speed on records, that of reading alone, and the share of padding."""
+    from albert_tf import AlbertConfig, AlbertForPreTraining
+    from albert_tf.data.pretraining.batches import pretraining_batches
+    from albert_tf.data.pretraining.sources import find_records
+    from albert_tf.training.optimizers import AlbertAdamW
+
+    files = find_records(data)
+    dataset = pretraining_batches(files, batch_size, seed=seed, length_buckets=way == "buckets")
+    iterator = iter(dataset)
+    masks = [next(iterator)[0]["attention_mask"].numpy() for _ in range(10 * steps)]
+    start = time.perf_counter()
+    for _ in range(10 * steps):  # those that were read ahead have been consumed
+        next(iterator)
+    reading = 10 * steps / (time.perf_counter() - start)
+    model = AlbertForPreTraining(
+        AlbertConfig.from_size(
+            size,
+            vocab_size=len(files.table.starts),
+            max_position_embeddings=max(512, files.max_seq_length),
+        )
+    )
+    model.compile(AlbertAdamW(1e-4))
+    rate = batches_per_second(model, dataset, steps)
+    return {"rate": rate, "padding": padding_share(masks), "reading": reading}
+
+
+def main():
+    parser = harness.parser(__doc__)
+    parser.add_argument("training", choices=WAYS)
+    parser.add_argument("--data", required=True, help="a file of GLUE, or a folder of build-data")
+    parser.add_argument("--task", default="sst2", help="of GLUE")
+    parser.add_argument("--vocab", help="spiece.model; fine-tuning needs it")
     parser.add_argument("--size", default="mini")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=5)
-    return parser.parse_args()
+    options = parser.parse_args()
+    measure = globals()[options.training]
+    names = ("data", "task", "vocab", "size", "batch_size", "max_length", "steps")
+    given = {name: getattr(options, name) for name in names}
+    ways = WAYS[options.training]
+    cases = {way: partial(harness.fresh, measure, way, 1, **given) for way in ways}
+    rounds = harness.take_turns(cases, options.rounds)
 
+    def cells(found):
+        rates = [found["rate"], options.batch_size * found["rate"]]
+        if "reading" in found:
+            rates.append(options.batch_size * found["reading"])
+        return [*(f"{rate:,.2f}" for rate in rates), f"{found['padding']:.1%}"]
 
-def main():
-    options = arguments()
-    data, model = prepared(options)
-    speeds, shares = {}, {}
-    for number in range(options.rounds):
-        for name, batches in drawn(data, options, seed=number).items():
-            speeds.setdefault(name, []).append(batches_per_second(model, batches))
-            shares.setdefault(name, []).append(padding_share(batches))
-    print(
-        f"TensorFlow {tf.__version__}, Keras {keras.__version__}, Python "
-        f"{platform.python_version()}, {os.cpu_count()} cores; {options.size}, batches of "
-        f"{options.batch_size}, at most {options.max_length} pieces"
-    )
-    slowest = statistics.median(speeds["maximum"])
-    for name, values in speeds.items():
-        median = statistics.median(values)
-        print(
-            f"{name:8} {median:6.2f} steps/s ({min(values):.2f} to {max(values):.2f}), "
-            f"{median / slowest:.1f} times; padding {statistics.mean(shares[name]):.0%}"
-        )
+    reading = ["examples/s, reading alone"] * (options.training == "pretraining")
+    heads = ["", "steps/s", "examples/s", *reading, "padding"]
+    table = harness.table(heads, harness.rows(rounds, cells))
+    harness.report(options, PACKAGES, [table], rounds)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Compares the speed of `albert-tf build-data` with the original's algorithm: interleaved medians.
+"""Compares the speed of `albert-tf build-data` with the original's algorithm.
 
-    python benchmarks/pretraining_data.py --input books/ --vocab spiece.model \\
+    python -m benchmarks.pretraining_data --input books/ --vocab spiece.model \\
         [--max-seq-length 512] [--copies 10] [--original-mb 1] [--mb 100] [--rounds 3]
 
 The original's algorithm is original_pretraining_data.py, written from create_pretraining_data.py:
@@ -10,24 +10,15 @@ line, a blank line between documents. A speed is text per second for one masked 
 --copies; the original makes 40 by default. The last table divides the time of one process by step.
 """
 
-import argparse
 import collections
-import contextlib
-import dataclasses
-import functools
 import itertools
 import os
-import platform
-import shutil
-import statistics
-import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
-import numpy
 import sentencepiece
-from original_pretraining_data import Original, features, tokenized
 
 from albert_tf.data.corpus.documents import SENTENCEX, CorpusOptions, documents, splits
 from albert_tf.data.corpus.files import find_inputs
@@ -42,55 +33,53 @@ from albert_tf.data.pretraining.pairs import make_pairs, swapped
 from albert_tf.data.pretraining.records import encode, encode_rows, frame
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import Normalization, bake_file
+from benchmarks import harness
+from benchmarks.original_pretraining_data import Original, features, tokenized
 
+PACKAGES = ("numpy", "sentencepiece")
 MEGABYTE = 10**6
 
 
 def write_sentences(inputs, path, size):
-    """Writes `size` bytes of documents, a sentence a line; returns the bytes written."""
+    """Writes `size` bytes of documents, a sentence a line."""
     options, split = CorpusOptions(), sentence_splitter(SENTENCEX, "en")
     parts = itertools.cycle(splits(find_inputs(inputs), SHARD_BYTES))
     found = (one for part in parts for one in documents(part, options, collections.Counter()))
-    with path.open("w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8") as file:
         while file.tell() < size:
             file.write("\n".join(sentences(next(found), options, split)) + "\n\n")
-    return path.stat().st_size
 
 
-def original(text, output, vocab, flags):
-    """Returns the seconds of the original's algorithm."""
+def original(text, vocab, flags):
+    """Returns the MB/s of the original's algorithm."""
     start = time.perf_counter()
     processor = sentencepiece.SentencePieceProcessor(model_file=vocab)
     ids = {processor.id_to_piece(number): number for number in range(processor.get_piece_size())}
     normalization = Normalization(lower_case=True, keep_accents=False, quotes="original")
-    with text.open(encoding="utf-8") as lines:
+    with open(text, encoding="utf-8") as lines:
         read = tokenized(lines, processor, normalization)
     made = Original(list(ids), **flags).examples(read)
     unknown = collections.defaultdict(lambda: 1, ids)
-    with output.open("wb") as file:
+    with tempfile.TemporaryFile() as file:
         for example in made:
             file.write(frame(encode(features(example, unknown, flags))))
-    return time.perf_counter() - start
+    return os.path.getsize(text) / MEGABYTE / (time.perf_counter() - start)
 
 
-def ours(text, folder, vocab, options, workers):
-    """Returns the seconds of a job, from starting processes to the manifest."""
+def ours(text, vocab, flags, mode, workers):
+    """Returns the MB/s of a job, from starting processes to the manifest."""
     start = time.perf_counter()
-    asked = BuildDataOptions(
-        input=(str(text),),
-        output=str(folder),
-        vocab=vocab,
-        lines="sentences",
-        **dataclasses.asdict(options),
-    )
-    job = make_job(asked)
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
-        run_job(job, functools.partial(map_in_processes, workers=workers))
-    return time.perf_counter() - start
+    with tempfile.TemporaryDirectory() as folder:
+        options = BuildDataOptions(
+            input=(text,), output=folder, vocab=vocab, lines="sentences", mode=mode, **flags
+        )
+        run_job(make_job(options), partial(map_in_processes, workers=workers))
+        return os.path.getsize(text) / MEGABYTE / (time.perf_counter() - start)
 
 
-def stages(text, vocab, options):
+def stages(text, vocab, flags):
     """Returns the seconds of each step for all documents, in one process."""
+    options = ExampleOptions(mode="static", **flags)
     corpus, counts = CorpusOptions(lines="sentences"), collections.Counter()
     times = {}
 
@@ -103,15 +92,13 @@ def stages(text, vocab, options):
     def read():
         return [
             document
-            for part in splits(find_inputs([str(text)]), SHARD_BYTES)
+            for part in splits(find_inputs([text]), SHARD_BYTES)
             for document in documents(part, corpus, counts)
         ]
 
     tokenizer = AlbertTokenizer.from_pretrained(vocab)
     maker = examples.ExampleMaker(tokenizer, options, None)
-    split = functools.partial(
-        sentences, options=corpus, split=sentence_splitter(SENTENCEX, corpus.language)
-    )
+    split = partial(sentences, options=corpus, split=sentence_splitter(SENTENCEX, corpus.language))
     found = timed("documents", read)
     cut = timed("sentences", lambda: [split(document) for document in found])
     flat = [sentence for one in cut for sentence in one]
@@ -135,24 +122,18 @@ def stages(text, vocab, options):
     return times
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def main():
+    parser = harness.parser(__doc__)
     parser.add_argument("--input", nargs="+", required=True, help="text: files or folders")
     parser.add_argument("--vocab", required=True, help="spiece.model as published")
     parser.add_argument("--max-seq-length", type=int, default=512)
     parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--original-mb", type=float, default=1.0)
     parser.add_argument("--mb", type=float, default=100.0)
-    parser.add_argument("--rounds", type=int, default=3)
-    return parser.parse_args()
-
-
-def main():
-    options = arguments()
-    length = options.max_seq_length
+    options = parser.parse_args()
     flags = {
-        "max_seq_length": length,
-        "max_predictions_per_seq": round(0.15 * length),
+        "max_seq_length": options.max_seq_length,
+        "max_predictions_per_seq": round(0.15 * options.max_seq_length),
         "masked_lm_prob": 0.15,
         "short_seq_prob": 0.1,
         "ngram": 3,
@@ -161,54 +142,45 @@ def main():
         "random_seed": 12345,
         "dupe_factor": 1,
     }
-    one = ExampleOptions(mode="static", **flags)
-    several = dataclasses.replace(one, dupe_factor=options.copies)
-    dynamic = dataclasses.replace(one, mode="dynamic")
-    print(
-        f"Python {platform.python_version()}, NumPy {numpy.__version__}, sentencepiece "
-        f"{sentencepiece.__version__}, {os.cpu_count()} cores; sequences of {length}",
-        flush=True,
-    )
-    speeds = collections.defaultdict(list)
+    several, copies = {**flags, "dupe_factor": options.copies}, f"{options.copies} copies"
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        few, many, fewer = folder / "few.txt", folder / "many.txt", folder / "fewer.txt"
-        vocab = folder / "spiece.model"
-        bake_file(options.vocab, vocab)
-        few_bytes = write_sentences(options.input, few, options.original_mb * MEGABYTE)
-        many_bytes = write_sentences(options.input, many, options.mb * MEGABYTE)
-        fewer_bytes = write_sentences(options.input, fewer, options.mb / options.copies * MEGABYTE)
-        copies = f"{options.copies} copies"
-        for number in range(options.rounds):
-            for name, count in (("1 copy", 1), (copies, options.copies)):
-                given = {**flags, "dupe_factor": count}
-                seconds = original(few, folder / "original.tfrecord", options.vocab, given)
-                speeds["the original's algorithm", name].append(few_bytes / seconds)
-            for name, chosen, text, size, workers in (
-                ("static, 1 process", one, many, many_bytes, 1),
-                ("static, 2 processes", one, many, many_bytes, 2),
-                ("static, 1 process", several, fewer, fewer_bytes, 1),
-                ("dynamic, 1 process", dynamic, many, many_bytes, 1),
-            ):
-                count = copies if chosen is several else "1 copy"
-                place = folder / f"{name}-{count}-{number}"
-                seconds = ours(text, place, str(vocab), chosen, workers)
-                speeds[name, count].append(size / seconds)
-                shutil.rmtree(place)
-            print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
-        for (name, count), values in speeds.items():
-            median = statistics.median(values)
-            base = statistics.median(speeds["the original's algorithm", count])
-            spread = f"{min(values) / MEGABYTE:.2f} to {max(values) / MEGABYTE:.2f}"
-            print(
-                f"{name:26} {count:10} {median / MEGABYTE:6.2f} MB/s ({spread}), "
-                f"{median / base:5.1f} times the original's"
-            )
-        times = stages(fewer, options.vocab, one)
-        print("where the time of one process goes:")
-        for name, seconds in times.items():
-            speed = fewer_bytes / seconds / MEGABYTE
-            print(f"{name:12} {seconds / sum(times.values()):4.0%}  {speed:7.1f} MB/s")
+        few, many, fewer = (f"{scratch}/{name}.txt" for name in ("few", "many", "fewer"))
+        vocab = f"{scratch}/spiece.model"
+        bake_file(options.vocab, Path(vocab))
+        write_sentences(options.input, few, options.original_mb * MEGABYTE)
+        write_sentences(options.input, many, options.mb * MEGABYTE)
+        write_sentences(options.input, fewer, options.mb / options.copies * MEGABYTE)
+        theirs = "the original's algorithm"
+        cases = {
+            (theirs, "1 copy"): (original, few, options.vocab, flags),
+            (theirs, copies): (original, few, options.vocab, several),
+            ("static, 1 process", "1 copy"): (ours, many, vocab, flags, "static", 1),
+            ("static, 2 processes", "1 copy"): (ours, many, vocab, flags, "static", 2),
+            ("dynamic, 1 process", "1 copy"): (ours, many, vocab, flags, "dynamic", 1),
+            ("static, 1 process", copies): (ours, fewer, vocab, several, "static", 1),
+        }
+        cases = {name: partial(harness.fresh, *case) for name, case in cases.items()}
+        rounds = harness.take_turns(cases, options.rounds)
+        times = harness.fresh(stages, fewer, options.vocab, flags)
+        size = os.path.getsize(fewer) / MEGABYTE
+
+    def row(name, count, speeds):
+        if isinstance(speeds, str):
+            return [name, count, speeds]
+        speed, base = harness.medians(speeds), rounds[theirs, count]
+        ratio = "" if isinstance(base, str) else f"{speed / harness.medians(base):.1f}"
+        return [name, count, f"{speed:.2f} ({min(speeds):.2f} to {max(speeds):.2f})", ratio]
+
+    rows = [row(*name, speeds) for name, speeds in rounds.items()]
+    shares = [
+        [name, f"{seconds / sum(times.values()):.0%}", f"{size / seconds:.1f}"]
+        for name, seconds in times.items()
+    ]
+    tables = [
+        harness.table(["", "", "MB/s", "times the original's"], rows, 2),
+        harness.table(["step of one process", "of the time", "MB/s"], shares),
+    ]
+    harness.report(options, PACKAGES, tables, {**rounds, "steps": times})
 
 
 if __name__ == "__main__":

@@ -1,25 +1,22 @@
 """Memory of `albert-tf build-data` on a corpus of any size: the peak of all its processes together.
 
-    python benchmarks/pretraining_data_memory.py --input books/ --vocab spiece.model \\
+    python -m benchmarks.pretraining_data_memory --input books/ --vocab spiece.model \\
         [--gigabytes 2] [--workers 2] [--mode dynamic]
 
 Links to the files, under many names, make up as much text. Memory is the proportional set size
 (Linux), which counts memory that processes share once.
 """
 
-import argparse
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
-import numpy
-import sentencepiece
-
 from albert_tf.data.corpus.files import find_inputs, text_bytes
+from benchmarks import harness
 
 EVERY = 0.25  # seconds
 
@@ -49,37 +46,43 @@ def group_memory(group):
     return total / 1024
 
 
+def measure(inputs, vocab, size, workers, mode):
+    """Returns the GB of text, the seconds, and the MB at the peak of all processes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        corpus = Path(scratch, "corpus")
+        corpus.mkdir()
+        size = repeated(inputs, corpus, size)
+        command = [sys.executable, "-m", "albert_tf.cli", "build-data", "--input", str(corpus)]
+        command += ["--vocab", vocab, "--output", f"{scratch}/examples"]
+        command += ["--workers", str(workers), "--mode", mode]
+        command += ["--dupe-factor", "1"] if mode == "static" else []
+        start, peak = time.perf_counter(), 0.0
+        process = subprocess.Popen(command, start_new_session=True)
+        while process.poll() is None:
+            peak = max(peak, group_memory(process.pid))
+            time.sleep(EVERY)
+        if process.returncode:
+            raise harness.Failure(f"status {process.returncode}")
+        return {"GB": size / 1e9, "seconds": time.perf_counter() - start, "MB": peak}
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = harness.parser(__doc__, rounds=1)
     parser.add_argument("--input", nargs="+", required=True, help="text: files or folders")
     parser.add_argument("--vocab", required=True, help="spiece.model")
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--mode", choices=("dynamic", "static"), default="dynamic")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        corpus = Path(scratch, "corpus")
-        corpus.mkdir()
-        size = repeated(options.input, corpus, options.gigabytes * 1e9)
-        command = [sys.executable, "-m", "albert_tf.cli", "build-data", "--input", str(corpus)]
-        command += ["--vocab", options.vocab, "--output", f"{scratch}/examples"]
-        command += ["--workers", str(options.workers), "--mode", options.mode]
-        command += ["--dupe-factor", "1"] if options.mode == "static" else []
-        start = time.perf_counter()
-        process = subprocess.Popen(command, start_new_session=True)
-        peak = 0.0
-        while process.poll() is None:
-            peak = max(peak, group_memory(process.pid))
-            time.sleep(EVERY)
-        seconds = time.perf_counter() - start
-        if process.returncode:
-            sys.exit(process.returncode)
-    print(
-        f"Python {platform.python_version()}, NumPy {numpy.__version__}, sentencepiece "
-        f"{sentencepiece.__version__}, {os.cpu_count()} cores; {options.workers} workers, "
-        f"{options.mode}"
-    )
-    print(f"{size / 1e9:.2f} GB of text, {seconds:.0f} s: {peak:.0f} MB at the peak, all processes")
+    given = (options.input, options.vocab, options.gigabytes * 1e9, options.workers, options.mode)
+    name = f"{options.mode}, {options.workers} workers"
+    rounds = harness.take_turns({name: partial(measure, *given)}, options.rounds)
+
+    def cells(found):
+        return [f"{found['GB']:.2f}", f"{found['seconds']:.0f}", f"{found['MB']:.0f}"]
+
+    table = harness.table(["", "GB of text", "s", "MB at the peak"], harness.rows(rounds, cells))
+    harness.report(options, ("numpy", "sentencepiece"), [table], rounds)
 
 
 if __name__ == "__main__":

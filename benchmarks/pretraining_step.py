@@ -1,37 +1,31 @@
-"""Speed of a pretraining step, here and with transformers on torch: interleaved medians.
+"""Speed of a pretraining step, here and with transformers on torch.
 
-    python benchmarks/pretraining_step.py [--size base] [--batch-size 8] [--max-length 128]
-    KERAS_BACKEND=jax python benchmarks/pretraining_step.py --dtype bfloat16 --max-length 512 \\
+    python -m benchmarks.pretraining_step [--size base] [--batch-size 8] [--max-length 128]
+    KERAS_BACKEND=jax python -m benchmarks.pretraining_step --dtype bfloat16 --max-length 512 \\
         --batch-size 64 --steps 10 --matrix 8192 [--size xxlarge --only albert torch]
 
 All contenders train on the same batch from the same weights, so the first losses agree, with AdamW
-and gradients clipped to norm 1: forward, backward, update. Each has its own process, and they take
-turns. "albert" computes logits at the masked positions only, as the original does; transformers'
-model computes them at every position, as "albert-all" does here. "-xla" compiles with XLA, which
-JAX always does; "-lamb" updates with LAMB. torch uses `scaled_dot_product_attention`;
-"torch-compiled" is `torch.compile` of the same model. With --forward a step is the forward pass
-and its losses alone.
+and gradients clipped to norm 1: forward, backward, update. In each of --rounds turns a fresh
+process of each takes --steps steps after two that aren't counted; figures are medians. "albert"
+computes logits at the masked positions only, as the original does; transformers' model computes
+them at every position, as "albert-all" does here. "-xla" compiles with XLA, which JAX always does;
+"-lamb" updates with LAMB. torch uses `scaled_dot_product_attention`; "torch-compiled" is
+`torch.compile` of the same model. With --forward a step is the forward pass and its losses alone.
 
 "of peak" is the rate of the matrix products, relative to one product of two square matrices in the
 same library and dtype. Memory is the process' on CPU and the device's on a GPU: the peak, and the
 part that the model and its training added. benchmarks/RESULTS.md has results.
 """
 
-import argparse
-import json
 import os
-import platform
-import statistics
-import subprocess
-import sys
 import tempfile
-from importlib import metadata
+from functools import partial
 
-from pretraining_trainers import BACKEND, PREDICTED, everywhere, work
+from benchmarks import harness, products
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # processes share a GPU
 
+BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
 OURS = ["albert", "albert-all", "albert-lamb"]
 CONTENDERS = {
     "tensorflow": [*OURS, "albert-xla", "albert-all-xla", "torch"],
@@ -39,150 +33,198 @@ CONTENDERS = {
     "torch": [*OURS, "torch"],
 }
 PACKAGES = ("tensorflow", "jax", "jaxlib", "keras", "torch", "transformers", "numpy")
+LEARNING_RATE = 1e-4
+PREDICTED = 0.15  # of a row's tokens
 
 
-def prepare(options):
-    """Draws the weights that everyone starts from, of v2's dropout: none, which compares losses."""
+def prepare(size, seed, folder):
+    """Writes the weights that everyone starts from; returns the configuration and the device.
+
+    Dropout is v2's: none, so that losses can be compared.
+    """
     import keras
 
-    from albert_tf.config import AlbertConfig
-    from albert_tf.models import AlbertForPreTraining
+    from albert_tf import AlbertConfig, AlbertForPreTraining
 
-    keras.utils.set_random_seed(options.seed)
+    keras.utils.set_random_seed(seed)
     none = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob")
-    config = AlbertConfig.from_size(options.size, **dict.fromkeys(none, 0.0))
-    AlbertForPreTraining(config).save_pretrained(options.weights)
-    print(json.dumps({**config.to_dict(), "device": device()}))
-
-
-def device():
-    """The GPU's name, or the number of cores."""
+    config = AlbertConfig.from_size(size, **dict.fromkeys(none, 0.0))
+    AlbertForPreTraining(config).save_pretrained(folder)
+    device = "CPU"
     if BACKEND == "jax":
         import jax
 
-        if jax.devices()[0].platform != "cpu":
-            return jax.devices()[0].device_kind
-    return f"{os.cpu_count()} cores"
+        device = jax.devices()[0].device_kind
+    return {**config.to_dict(), "device": device}
 
 
-def products(config, rows, length, predicted):
-    """FLOP of the matrix products of a step; the backward pass takes twice the forward one's."""
-    pieces, hidden = rows * length, config["hidden_size"]
-    layers = config["num_hidden_layers"] * config["inner_group_num"]
-    block = 4 * hidden**2 + 2 * hidden * config["intermediate_size"] + 2 * length * hidden
-    embedding, words = config["embedding_size"] * hidden, config["embedding_size"]
-    head = embedding + words * config["vocab_size"]
-    forward = pieces * (embedding + layers * block) + predicted * head + rows * hidden**2
-    return 3 * 2 * forward
+def draw_batch(rows, length, vocab_size, seed):
+    """Returns a batch like those of `build-data`: one row in ten is shorter, 15 % are masked."""
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    count = round(PREDICTED * length)
+    short = generator.random(rows) < 0.1
+    lengths = np.where(short, generator.integers(length // 2, length, rows), length)
+    mask = np.arange(length) < lengths[:, None]
+    second = np.arange(length) >= lengths[:, None] // 2
+    positions = np.zeros((rows, count), "int32")
+    labels = np.full((rows, count), -100, "int32")
+    for row, size in enumerate(lengths):
+        masked = round(PREDICTED * size)
+        positions[row, :masked] = np.sort(generator.choice(size, masked, replace=False))
+        labels[row, :masked] = generator.integers(5, vocab_size, masked)
+    features = {
+        "input_ids": np.where(mask, generator.integers(5, vocab_size, mask.shape), 0),
+        "attention_mask": mask,
+        "token_type_ids": second & mask,
+        "masked_lm_positions": positions,
+    }
+    order = generator.integers(0, 2, rows)
+    features = {name: values.astype("int32") for name, values in features.items()}
+    return features, {"labels": labels, "sentence_order_label": order.astype("int32")}
 
 
-class Contender:
-    """A process that trains on demand."""
+def at_every_position(features, labels):
+    """Returns the same batch with labels `[B, T]` and no positions."""
+    import numpy as np
 
-    def __init__(self, name, arguments):
-        self.name, self.answers = name, []
-        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 as long as the process
-        self.process = subprocess.Popen(
-            [*arguments, "--contender", name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            text=True,
-        )
-
-    def train(self, steps):
-        self.process.stdin.write(f"{steps}\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            self.log.seek(0)
-            sys.exit(f"{self.name} ended.\n{self.log.read()[-4000:]}")
-        self.answers.append(json.loads(line))
-
-    def row(self, options, config, base):
-        """Of the table; `base` are the seconds of a step that speeds are compared with."""
-        timed = [answer["seconds"] for answer in self.answers[2:]]
-        seconds, last = statistics.median(timed), self.answers[-1]
-        rows, length = options.batch_size, options.max_length
-        predicted = rows * (length if everywhere(self.name) else round(PREDICTED * length))
-        flops = products(config, rows, length, predicted) / (3 if options.forward else 1)
-        share = flops / seconds / last["ceiling"]
-        return (
-            f"{self.name:16}"
-            + "".join(f"{1000 * each:10.1f}" for each in (seconds, min(timed), max(timed)))
-            + f"{rows * length / seconds:11,.0f}{base / seconds:8.2f}x{share:9.1%}"
-            f"{last['peak'] / 1e6:10,.0f}{last['added'] / 1e6:10,.0f}"
-            f"{self.answers[0]['loss']:10.4f}{last['loss']:10.4f}"
-        )
+    features = dict(features)
+    positions = features.pop("masked_lm_positions")
+    everywhere = np.full(features["input_ids"].shape, -100, "int32")
+    for row, (places, ids) in enumerate(zip(positions, labels["labels"], strict=True)):
+        everywhere[row, places[ids != -100]] = ids[ids != -100]
+    return features, {**labels, "labels": everywhere}
 
 
-HEADER = (
-    f"{'':16}{'ms/step':>10}{'least':>10}{'most':>10}{'tokens/s':>11}{'speed':>9}{'of peak':>9}"
-    f"{'MB peak':>10}{'MB added':>10}{'loss 1':>10}{'loss end':>10}"
-)
+def keras_step(name, weights, dtype, forward, features, labels):
+    """Returns the step of `albert-tf pretrain`, on any backend, or that of Keras' `evaluate`."""
+    import keras
+
+    from albert_tf import AlbertForPreTraining
+    from albert_tf.training.distribution import strategy_for
+    from albert_tf.training.loss import pretraining_means
+    from albert_tf.training.optimizers import AlbertAdamW, Lamb
+    from albert_tf.training.steps import TrainingStep
+
+    policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
+    model = AlbertForPreTraining.from_pretrained(weights, dtype=policy)
+    optimizer = (Lamb if "lamb" in name else AlbertAdamW)(LEARNING_RATE, bias_correction=True)
+    model.compile(optimizer, jit_compile="auto" if BACKEND == "jax" else "xla" in name)
+    if forward:
+        return lambda: float(model.test_on_batch(features, labels))
+    step = TrainingStep(model, strategy_for("none"), jit_compile="xla" in name)
+    batch = keras.tree.map_structure(keras.ops.convert_to_tensor, (features, labels))
+    return lambda: pretraining_means(keras.ops.convert_to_numpy(step(batch)))["loss"]
 
 
-def compare(options):
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = [sys.executable, *sys.argv, "--weights", folder]
-        made = subprocess.run([*arguments, "--contender", "none"], check=True, stdout=-1)
-        config = json.loads(made.stdout.splitlines()[-1])
-        names = options.only or CONTENDERS[BACKEND]
-        print_setting(options, config["device"])
-        contenders = []
-        for name in names:  # one at a time: what it sets up, measures and compiles; then once more
-            contenders.append(Contender(name, arguments))
-            contenders[-1].train(1)
-            contenders[-1].train(options.steps)
-        for number in range(options.rounds):
-            for each in contenders[number % len(names) :] + contenders[: number % len(names)]:
-                each.train(options.steps)
-    base = next((each for each in contenders if each.name == "torch"), contenders[0])
-    base_seconds = statistics.median(answer["seconds"] for answer in base.answers[2:])
-    print(HEADER)
-    for each in contenders:
-        print(each.row(options, config, base_seconds))
-        each.process.stdin.close()
-        each.process.wait()
-    print(f"speed: times {base.name}'s tokens/s.")
+def torch_step(name, weights, dtype, forward, features, labels):
+    import torch
+    from transformers import AlbertForPreTraining
 
-
-def print_setting(options, device):
-    installed = {each.metadata["Name"].lower(): each.version for each in metadata.distributions()}
-    found = [f"{name} {installed[name]}" for name in PACKAGES if name in installed]
-    print(f"{', '.join(found)}, Python {platform.python_version()}; {device}")
-    predicted = round(PREDICTED * options.max_length)
-    print(
-        f"{options.size} on {BACKEND}, {options.dtype}: {options.batch_size} rows of "
-        f"{options.max_length}; {options.rounds} turns of {options.steps} steps\n"
-        f"logits of albert: {predicted} masked positions a row; of torch and albert-all: all "
-        f"{options.max_length}"
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = AlbertForPreTraining.from_pretrained(weights, attn_implementation="sdpa")
+    model = model.to(device).train()
+    run = torch.compile(model) if "compiled" in name else model
+    optimizer = torch.optim.AdamW(
+        model.parameters(), LEARNING_RATE, weight_decay=0.01, fused=device == "cuda"
     )
+    batch = {
+        name: torch.from_numpy(value).long().to(device)
+        for name, value in {**features, **labels}.items()
+    }
+
+    def step():
+        with (
+            torch.inference_mode(forward),
+            torch.autocast(device, torch.bfloat16, enabled=dtype == "bfloat16"),
+        ):
+            loss = run(**batch).loss
+        if not forward:
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+        return float(loss.detach())  # waits for the device
+
+    return step
+
+
+def is_everywhere(name):
+    """Whether a contender computes logits at every position."""
+    return "all" in name or name.startswith("torch")
+
+
+def peak_memory(library):
+    """Returns MB: of the device if it is a GPU, else of this process."""
+    if library == "torch":
+        import torch
+
+        if torch.cuda.is_available():
+            return torch.cuda.max_memory_allocated() / 1e6
+    if library == "jax":
+        import jax
+
+        if statistics := jax.devices()[0].memory_stats():
+            return statistics["peak_bytes_in_use"] / 1e6
+    return harness.memory("VmHWM") * 2**20 / 1e6
+
+
+def measure(name, weights, shape, vocab_size, *, dtype, forward, steps, matrix, seed):
+    """Returns ms and memory of a step, the first loss, and the rate of a large product."""
+    library = "torch" if name.startswith("torch") else BACKEND
+    rate = products.rate(library, matrix, dtype)
+    before = peak_memory(library)
+    batch = draw_batch(*shape, vocab_size, seed)
+    if is_everywhere(name):
+        batch = at_every_position(*batch)
+    make = torch_step if name.startswith("torch") else keras_step
+    step = make(name, weights, dtype, forward, *batch)
+    loss = step()
+    ms = harness.timed(step, steps)
+    peak = peak_memory(library)
+    return {"ms": ms, "loss": loss, "rate": rate, "peak": peak, "added": peak - before}
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser(__doc__)
     parser.add_argument("--size", default="base", help="default: %(default)s")
     parser.add_argument("--batch-size", type=int, default=8, help="default: %(default)s")
     parser.add_argument("--max-length", type=int, default=128, help="default: %(default)s")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--forward", action="store_true", help="no backward pass, no update")
-    parser.add_argument("--rounds", type=int, default=9, help="turns; default: %(default)s")
-    parser.add_argument("--steps", type=int, default=1, help="of a turn; default: %(default)s")
+    parser.add_argument("--steps", type=int, default=5, help="of a turn; default: %(default)s")
     parser.add_argument("--matrix", type=int, default=2048, help="side; default: %(default)s")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="as in the table")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--contender", help=argparse.SUPPRESS)
-    parser.add_argument("--weights", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.contender == "none":
-        prepare(options)
-    elif options.contender:
-        work(options)
-    else:
-        compare(options)
+    shape, names = (options.batch_size, options.max_length), options.only or CONTENDERS[BACKEND]
+    how = {name: getattr(options, name) for name in ("dtype", "forward", "steps", "matrix", "seed")}
+    with tempfile.TemporaryDirectory() as folder:
+        config = harness.fresh(prepare, options.size, options.seed, folder)
+        arguments = (folder, shape, config["vocab_size"])
+        cases = {name: partial(harness.fresh, measure, name, *arguments, **how) for name in names}
+        rounds = harness.take_turns(cases, options.rounds)
+    base = next((name for name in ("torch", *names) if isinstance(rounds.get(name), list)), None)
+    base_ms = harness.medians(rounds[base])["ms"] if base else 0
+
+    def row(name, results):
+        if isinstance(results, str):
+            return [name, results]
+        found = harness.medians(results)
+        predicted = shape[0] * round(shape[1] * (1 if is_everywhere(name) else PREDICTED))
+        flop = products.flop(config, *shape, predicted) * (1 if options.forward else 3)
+        return [
+            *(name, f"{found['ms']:,.1f}", f"{1000 * shape[0] * shape[1] / found['ms']:,.0f}"),
+            *(f"{base_ms / found['ms']:.2f}×", f"{1000 * flop / found['ms'] / found['rate']:.0%}"),
+            *(f"{found['peak']:,.0f} ({found['added']:,.0f})", f"{found['loss']:.4f}"),
+        ]
+
+    heads = ["", "ms a step", "tokens/s", f"speed, {base} = 1", "of its library's peak"]
+    heads += ["MB peak (above imports)", "first loss"]
+    table = harness.table(heads, [row(*each) for each in rounds.items()])
+    device = f"{BACKEND} on {config['device']}\n"
+    harness.report(options, PACKAGES, [device, table], rounds)
 
 
 if __name__ == "__main__":

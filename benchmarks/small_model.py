@@ -1,6 +1,7 @@
 """Pretrains a model of the size of `small` from a folder of books, in one run.
 
     make small-model BOOKS=books STEPS=60000        # the model and its scores in build/small-model
+    python -m benchmarks.small_model --books books --steps 60000
 
 Each of the books is a `.txt` or `.txt.gz` file: a paragraph a line, a blank line between chapters.
 The last chapter of each is held out. Two batches of 64 pieces, where single words are masked, take

@@ -1,6 +1,6 @@
 """Makes two tasks from books: multiple choice, and several labels for a text.
 
-    python benchmarks/tasks_from_books.py --books books --output tasks
+    python -m benchmarks.tasks_from_books --books books --output tasks
 
 Each of the books is a `.txt` or `.txt.gz` file: a paragraph a line, a blank line between chapters.
 Examples for dev come from the last chapter of each, those for training from the others.

@@ -1,49 +1,64 @@
-"""Measures the tokenizer on one long text: time, and memory above the loaded tokenizer's.
+"""Measures the tokenizer on one long text: processor time, and memory above the loaded tokenizer's.
 
-    python benchmarks/tokenizing.py --input book.txt [--megabytes 10] [--model small]
+    python -m benchmarks.tokenizing --input book.txt [--megabytes 10] [--model small]
 
-Takes less than a minute. Each way runs in a process of its own.
+Takes about a minute. In the graph a text passes as in a SavedModel that takes strings,
+which truncates to 128 tokens.
 """
 
-import argparse
-import multiprocessing
-import resource
 import time
+from functools import partial
 
-WAYS = {"ids": {}, "ids and offsets": {"return_offsets_mapping": True}}
+from benchmarks import harness
 
-
-def peak():
-    """MB: the most memory that this process has had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+PACKAGES = ("sentencepiece", "tensorflow-text")
+WAYS = ("ids", "ids and offsets", "in the graph")
 
 
 def measure(path, megabytes, model, way):
-    from albert_tf.text.tokenizer import AlbertTokenizer
+    from albert_tf import AlbertTokenizer
 
     with open(path, "rb") as file:
         text = file.read(int(megabytes * 1e6)).decode("utf-8", "ignore")
     tokenizer = AlbertTokenizer.from_pretrained(model)
-    tokenizer(text[:1000], **WAYS[way])
-    before, start = peak(), time.process_time()
-    pieces = len(tokenizer(text, **WAYS[way])["input_ids"])
-    seconds, memory = time.process_time() - start, peak() - before
-    print(f"{way:18}{pieces:12,} pieces{seconds:8.1f} s{memory:8.0f} MB", flush=True)
+    offsets = {"return_offsets_mapping": True} if way == "ids and offsets" else {}
+
+    def encode(text):
+        return len(tokenizer(text, **offsets)["input_ids"])
+
+    if way == "in the graph":
+        import tensorflow as tf
+
+        from albert_tf.text.preprocessing import AlbertPreprocessor
+
+        layer = AlbertPreprocessor(tokenizer, 128)
+        graph = tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
+
+        def encode(text):
+            return graph(tf.constant([text]))["input_ids"].shape[1]
+
+    encode(text[:1000])
+    before, start = harness.memory("VmHWM"), time.process_time()
+    tokens = encode(text)
+    seconds = time.process_time() - start
+    return {"tokens": tokens, "seconds": seconds, "MB": harness.memory("VmHWM") - before}
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser(__doc__)
     parser.add_argument("--input", required=True, help="text file in UTF-8")
     parser.add_argument("--megabytes", type=float, default=10, help="part of the file to read")
     parser.add_argument("--model", default="small", help="model whose tokenizer is measured")
     options = parser.parse_args()
-    for way in WAYS:
-        arguments = (options.input, options.megabytes, options.model, way)
-        process = multiprocessing.get_context("spawn").Process(target=measure, args=arguments)
-        process.start()
-        process.join()
+    given = (options.input, options.megabytes, options.model)
+    cases = {way: partial(harness.fresh, measure, *given, way) for way in WAYS}
+    rounds = harness.take_turns(cases, options.rounds)
+
+    def cells(found):
+        return [f"{found['tokens']:,}", f"{found['seconds']:.1f}", f"{found['MB']:.0f}"]
+
+    table = harness.table(["", "tokens", "s", "MB"], harness.rows(rounds, cells))
+    harness.report(options, PACKAGES, [table], rounds)
 
 
 if __name__ == "__main__":

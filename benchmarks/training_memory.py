@@ -1,12 +1,12 @@
 """Memory of a training step: measured, and as `albert-tf sizes` computes it.
 
-    python benchmarks/training_memory.py [--sizes mini base] [--batch-size 8] [--max-length 128]
-    python benchmarks/training_memory.py --compile --sizes base large xlarge xxlarge
+    python -m benchmarks.training_memory [--sizes mini base] [--batch-size 8] [--max-length 128]
+    python -m benchmarks.training_memory --compile --sizes base large xlarge xxlarge
 
 Each case trains three steps with Adam, in float32, in its own process; the peak excludes the memory
 that Keras needs to train a model of a few kilobytes. "kept" is counted in TensorFlow's graph: every
-result of the forward pass that an operation of the backward pass reads. `albert_tf.counting`
-has the formulas.
+result of the forward pass that an operation of the backward pass reads. `albert_tf.counting` has
+the formulas. MB are 10^6 bytes.
 
 --compile allocates and runs nothing, so that every size fits: XLA compiles a step of
 `AlbertForPreTraining` with LAMB, in float32 on JAX (`pip install albert_tf[jax]`), and reports the
@@ -16,33 +16,20 @@ rest (activations, gradients, intermediate results), with XLA's order of operati
 results.
 """
 
-import argparse
-import importlib.metadata
 import itertools
-import json
 import os
-import platform
-import subprocess
-import sys
+from functools import partial
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from benchmarks import harness
 
 STEPS = 3
-SAME_TENSOR = {
-    "Reshape",
-    "Identity",
-    "IdentityN",
-    "ExpandDims",
-    "Squeeze",
-}  # views of what they are given
+VIEWS = {"Reshape", "Identity", "IdentityN", "ExpandDims", "Squeeze"}  # of the same tensor
 NOT_KEPT = {"ReadVariableOp", "Const", "Placeholder"}
-
-
-def memory(field):
-    """MB by /proc/self/status: VmRSS now, VmHWM at its peak."""
-    with open("/proc/self/status", encoding="ascii") as status:
-        line = next(line for line in status if line.startswith(field))
-    return int(line.split()[1]) * 1024 / 1e6
+# On CPU, XLA early drops the marks that keep it from merging what is computed again with what was
+# there: without this, gradient checkpointing has no effect.
+KEEP_MARKS = "--xla_disable_hlo_passes=cse_barrier_expander"
+# By default it orders operations for several cores, so that more of them hold memory at once.
+IN_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 
 
 def config_of(case):
@@ -83,7 +70,7 @@ def kept_bytes(model, batch_size, length):
     found = {}
 
     def source(tensor):
-        while tensor.op.type in SAME_TENSOR:
+        while tensor.op.type in VIEWS:
             number = tensor.value_index if tensor.op.type == "IdentityN" else 0
             tensor = tensor.op.inputs[number]
         return tensor
@@ -108,18 +95,18 @@ def kept_bytes(model, batch_size, length):
 
 
 def measure(case):
-    """Trains in this process; prints the peak and the kept results, in MB, as JSON."""
+    """Trains in this process; returns the peak and the kept results, in MB."""
     from albert_tf.config import AlbertConfig
     from albert_tf.models import AlbertForTokenClassification
 
     train(AlbertForTokenClassification(AlbertConfig.from_size("tiny")), 2, 16)
-    before = memory("VmRSS")
+    before = harness.memory("VmRSS")
     model = AlbertForTokenClassification(config_of(case))
     model.gradient_checkpointing_enable(case["checkpointing"])
     train(model, case["batch_size"], case["max_length"])
-    peak = memory("VmHWM") - before
+    peak = (harness.memory("VmHWM") - before) * 2**20 / 1e6
     kept = kept_bytes(model, case["batch_size"], case["max_length"]) / 1e6
-    print(json.dumps({"peak": peak, "kept": kept}))
+    return {"peak": peak, "kept": kept}
 
 
 def specifications(config, batch_size, length):
@@ -135,8 +122,8 @@ def specifications(config, batch_size, length):
     return {**features, "labels": of(predictions), "sentence_order_label": of()}
 
 
-def compiled(case):
-    """Compiles a training step without values; prints its memory in MB as JSON."""
+def compile_step(case):
+    """Compiles a training step without values; returns its memory in MB."""
     import jax
     import keras
 
@@ -170,26 +157,7 @@ def compiled(case):
     program = jax.jit(step, donate_argnums=(0, 1, 2)).lower(*state, batch).compile()
     found = program.memory_analysis()
     sizes = {"state": found.argument_size_in_bytes, "temporary": found.temp_size_in_bytes}
-    print(json.dumps({name: size / 1e6 for name, size in sizes.items()}))
-
-
-# On CPU, XLA early drops the marks that keep it from merging what is computed again with what was
-# there: without this, gradient checkpointing has no effect.
-KEEP_MARKS = "--xla_disable_hlo_passes=cse_barrier_expander"
-# By default it orders operations for several cores, so that more of them hold memory at once.
-IN_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
-
-
-def measured(case, how="--measure", **environment):
-    command = [sys.executable, __file__, how, json.dumps(case)]
-    done = subprocess.run(
-        command,
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **environment},
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+    return {name: size / 1e6 for name, size in sizes.items()}
 
 
 def counted(case):
@@ -214,62 +182,47 @@ def cases_of(options, dropouts):
         yield name, {**case, "batch_size": options.batch_size, "max_length": options.max_length}
 
 
-def print_row(name, figures):
-    print(f"{name:52}" + "".join(f"{figure:11.1f}" for figure in figures), flush=True)
-
-
-def print_setting(options, *packages):
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
-    print(f"{versions}, Python {platform.python_version()}, {os.cpu_count()} cores")
-    print(f"{options.batch_size} rows of {options.max_length}; float32; MB = 10^6 bytes")
-
-
-def compare(options):
-    print_setting(options, "tensorflow", "keras", "numpy")
-    print(f"{'':52}{'kept for the gradient':>22}{'peak':>22}")
-    print(f"{'':52}{'formula':>11}{'graph':>11}{'formula':>11}{'measured':>11}")
-    for name, case in cases_of(options, (0.0, 0.1)):
-        says, found = counted(case), measured(case)
-        print_row(name, (says["kept"], found["kept"], says["peak"], found["peak"]))
-
-
-def compile_all(options):
-    print_setting(options, "jax", "jaxlib", "keras")
-    print(f"{'':52}{'state':>11}{'temporary':>11}{'in order':>11}{'formula':>11}")
-    for name, case in cases_of(options, (0.0,)):
-        found = [
-            measured(
-                case,
-                "--measure-compiled",
-                KERAS_BACKEND="jax",
-                JAX_PLATFORMS="cpu",
-                XLA_FLAGS=" ".join([os.environ.get("XLA_FLAGS", ""), KEEP_MARKS, *more]),
-            )
-            for more in ([], [IN_ORDER])
-        ]
-        temporary = [each["temporary"] for each in found]
-        print_row(name, (found[0]["state"], *temporary, counted(case)["peak"]))
+def compiled(case):
+    """Returns the memory of a step in XLA's default order of operations, and in order."""
+    found = []
+    for flags in ([], [IN_ORDER]):
+        flags = " ".join([os.environ.get("XLA_FLAGS", ""), KEEP_MARKS, *flags])
+        environment = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
+        found.append(harness.fresh(compile_step, case, environment=environment))
+    return {**found[0], "in order": found[1]["temporary"]}
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = harness.parser(__doc__, rounds=1)
     parser.add_argument("--sizes", nargs="+", default=["mini", "base"])
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--max-length", type=int, default=128)
     parser.add_argument("--compile", action="store_true", help="by XLA, without running")
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
-    parser.add_argument("--measure-compiled", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        measure(json.loads(options.measure))
-    elif options.measure_compiled:
-        compiled(json.loads(options.measure_compiled))
-    elif options.compile:
-        compile_all(options)
+    cases = dict(cases_of(options, (0.0,) if options.compile else (0.0, 0.1)))
+    how = compiled if options.compile else partial(harness.fresh, measure)
+    rounds = harness.take_turns(
+        {name: partial(how, case) for name, case in cases.items()}, options.rounds
+    )
+    if options.compile:
+        heads, packages = ["", "state", "temporary", "in order", "formula"], ("jax", "jaxlib")
+        fields = ("state", "temporary", "in order")
     else:
-        compare(options)
+        heads = ["", "kept for the gradient", "formula", "peak", "formula"]
+        packages, fields = ("tensorflow", "numpy"), ("kept", "peak")
+
+    def row(name, results):
+        if isinstance(results, str):
+            return [name, results]
+        found, formula = harness.medians(results), counted(cases[name])
+        if options.compile:
+            figures = [*(found[field] for field in fields), formula["peak"]]
+        else:
+            figures = [each[field] for field in fields for each in (found, formula)]
+        return [name, *(f"{figure:,.0f}" for figure in figures)]
+
+    table = harness.table(heads, [row(*each) for each in rounds.items()])
+    harness.report(options, (*packages, "keras"), [table], rounds)
 
 
 if __name__ == "__main__":

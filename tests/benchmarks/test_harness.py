@@ -16,6 +16,7 @@ from benchmarks import harness
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "Makefile", ROOT / "pyproject.toml"]
 PAGES += [*(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+SCRIPTS = sorted((ROOT / "benchmarks").rglob("*.py"))
 
 
 def test_a_case_runs_in_a_new_process(capfd):
@@ -87,3 +88,12 @@ def test_scripts_that_a_document_names_exist(page):
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), name
     for name in re.findall(r"benchmarks/[\w/.]*\w", text):
         assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_says_how_to_run_it(path):
+    text = path.read_text("utf-8")
+    compile(text, path, "exec")
+    if 'if __name__ == "__main__":\n    main()' in text:
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")
+        assert f"    python -m {name} " in text
