@@ -68,6 +68,8 @@ def original(text, vocab, flags):
 
 def ours(text, vocab, flags, mode, workers):
     """Returns the MB/s of a job, from starting processes to the manifest."""
+    if mode == "dynamic":  # makes no copies
+        flags = {name: value for name, value in flags.items() if name != "dupe_factor"}
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         options = BuildDataOptions(
