@@ -186,7 +186,7 @@ def published_vocabulary(rebuilt_vocabulary, tmp_path_factory) -> Iterator[Path]
     path.write_bytes(rebuilt_vocabulary)
     digest = hashlib.sha256(rebuilt_vocabulary).hexdigest()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("albert_tf.data.pretraining.words.PUBLISHED", digest)
+        patch.setattr("albert_tf.data.pretraining.masking.PUBLISHED", digest)
         yield path
 
 

@@ -111,9 +111,9 @@ def _decoded(files: list[Path]) -> Iterator[Example]:
 def _masked(examples: Iterator[Example], folder: Path, tokenizer: Any) -> Iterator[Example]:
     """Masks records of dynamic mode by the options in the manifest, where there is one."""
     from albert_tf.data.pretraining.examples import BATCH, masked_as_read
+    from albert_tf.data.pretraining.masking import word_table
     from albert_tf.data.pretraining.options import ExampleOptions
     from albert_tf.data.pretraining.records import MANIFEST, read_manifest
-    from albert_tf.data.pretraining.words import word_table
     from albert_tf.files import read_bytes
 
     path = folder / MANIFEST

@@ -22,9 +22,9 @@ from albert_tf.data.corpus.files import InputFile, find_inputs, is_remote, text_
 from albert_tf.data.corpus.sentences import sentence_splitter, sentences
 from albert_tf.data.jobs.output import WORK, Output, output_of
 from albert_tf.data.pretraining.examples import ExampleMaker
+from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import BuildDataOptions, ExampleOptions
 from albert_tf.data.pretraining.records import WORDS, frame
-from albert_tf.data.pretraining.words import word_table
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer

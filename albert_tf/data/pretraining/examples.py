@@ -9,11 +9,17 @@ import numpy as np
 
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.pretraining import rng
-from albert_tf.data.pretraining.masking import Masked, Unmasked, as_rows, mask
+from albert_tf.data.pretraining.masking import (
+    Masked,
+    Unmasked,
+    WordTable,
+    as_rows,
+    mask,
+    word_table,
+)
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs, Passages, make_pairs, swapped
 from albert_tf.data.pretraining.records import encode, encode_rows
-from albert_tf.data.pretraining.words import WordTable, word_table
 from albert_tf.text.base_tokenizer import BaseTokenizer
 
 BATCH: Final = 512  # rows that are masked side by side; the result doesn't depend on it

@@ -15,6 +15,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from albert_tf.data.corpus.files import file_system, find_inputs, is_remote
+from albert_tf.data.pretraining.masking import WordTable, word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.records import (
     LARGEST_ID,
@@ -25,7 +26,6 @@ from albert_tf.data.pretraining.records import (
     read_manifest,
     records_in,
 )
-from albert_tf.data.pretraining.words import WordTable, word_table
 from albert_tf.errors import UserError, listed
 from albert_tf.files import read_bytes
 from albert_tf.text.tokenizer import AlbertTokenizer

@@ -18,9 +18,8 @@ from albert_tf.data.pretraining.batches import (
     pretraining_batches,
     round_robin_order,
 )
-from albert_tf.data.pretraining.masking import Unmasked
+from albert_tf.data.pretraining.masking import Unmasked, word_table
 from albert_tf.data.pretraining.sources import find_records
-from albert_tf.data.pretraining.words import word_table
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
 from albert_tf.training.optimizers import AlbertAdamW

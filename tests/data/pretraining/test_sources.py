@@ -10,9 +10,9 @@ import pytest
 
 from albert_tf.data.pretraining import records, sources
 from albert_tf.data.pretraining.batches import evaluation_batches, whole_records
+from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.sources import find_records
-from albert_tf.data.pretraining.words import word_table
 from albert_tf.errors import UserError
 
 COUNTS = (13, 0, 9, 31, 6)

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert_tf.data.pretraining.words import WordTable, word_starts, word_table
+from albert_tf.data.pretraining.masking import WordTable, word_starts, word_table
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
 
