@@ -77,7 +77,7 @@ HEAVY := tests/models tests/pipelines tests/export tests/text
 # tests/backends compares all outputs with TensorFlow's, which other tests compare with references.
 MODELS := base gradient_checkpointing losses question_answering use
 PORTABLE := tests/layers tests/training/test_optimizers.py tests/training/test_schedules.py \
-  tests/training/test_loss.py tests/training/test_steps.py tests/training/test_layerwise.py $(MODELS:%=tests/models/test_%.py)
+  tests/training/test_loss.py tests/training/test_steps.py tests/training/test_finetune_layers.py $(MODELS:%=tests/models/test_%.py)
 
 TEST_PACKAGES := $(shell sed -nE "/^test = /,/^\]/s/^ *\"(.*)\",.*/'\1'/p" pyproject.toml)
 

@@ -4,8 +4,9 @@ import dataclasses
 import hashlib
 import logging
 import shutil
+import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -22,8 +23,9 @@ from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.summary import in_lines, summary
 from albert_tf.errors import UserError
+from albert_tf.files import read_json, require_same, write_json
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.options import accepts_keywords
+from albert_tf.options import FILE, accepts_keywords, save_options
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.text.vocabulary import train_vocabulary
@@ -32,32 +34,33 @@ from albert_tf.training.checkpoints import (
     LOGS,
     REPORT,
     Checkpoints,
+    copy_files,
     digest,
     list_checkpoints,
+    remove_folder,
     settings_so_far,
     silent_about_new_weights,
     versions,
 )
 from albert_tf.training.distillation import Teacher
 from albert_tf.training.evaluate import predictions
-from albert_tf.training.layerwise import freeze, learning_rate_multipliers
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.loss import baseline_loss, finetuning_means, loss_options
 from albert_tf.training.optimizers import AlbertAdamW
-from albert_tf.training.options import FinetuningOptions
+from albert_tf.training.options import CHECKPOINTS, FinetuningOptions, check_frozen
 from albert_tf.training.recipes import DROPOUT_RATES, Recipe, is_size, size_config
 from albert_tf.training.schedules import WarmupPolynomialDecay
-from albert_tf.training.seeds import finished_report, train_seeds
 
 FEW: Final = 10  # examples on dev
 # Settings that are paths; the content behind them is compared when a run is resumed.
 _PATHS: Final = ("data", "vocab", "teacher")
 _SLOWER: Final = 3  # the learning rate of a second try is divided by this
 logger = logging.getLogger(__name__)
+Report = dict[str, Any]
 
 
 @accepts_keywords(FinetuningOptions)
-def finetune(options: FinetuningOptions) -> dict[str, Any]:
+def finetune(options: FinetuningOptions) -> Report:
     """Trains, keeps the best version on dev, and writes a model directory with a report.
 
     With several seeds, the model is the best run's. A run at the default rate that has not learned
@@ -104,6 +107,51 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
         if options.seeds == 1:
             return run(options, options.seed)
         return train_seeds(options, run, distribution.is_chief(strategy))
+
+
+def train_seeds(
+    options: FinetuningOptions, train: Callable[[FinetuningOptions, int], Report], is_chief: bool
+) -> Report:
+    """Trains a run for each seed, in a folder among the checkpoints, and publishes the best one.
+
+    Args:
+        train: trains with a seed to the options' output, or returns the report that is there.
+    Returns:
+        the best run's report; its `seeds` has each run's seed and best scores, then each score's
+        median, lowest and highest.
+    """
+    folders = {
+        # Each run's folder has the output's name, which the model's card shows.
+        seed: options.output / CHECKPOINTS / f"seed-{seed}" / options.output.resolve().name
+        for seed in range(options.seed, options.seed + options.seeds)
+    }
+    runs = {
+        seed: train(dataclasses.replace(options, output=folder, force=False), seed)
+        for seed, folder in folders.items()
+    }
+    best = max(runs, key=lambda seed: runs[seed]["best"]["score"])
+    scores = {name: [run["best"][name] for run in runs.values()] for name in runs[best]["metrics"]}
+    summary_of_seeds = {
+        "runs": [
+            {"seed": seed, **run["best"], "stopped": run["stopped"], "seconds": run["seconds"]}
+            for seed, run in runs.items()
+        ],
+        **{
+            measure.__name__: {name: measure(values) for name, values in scores.items()}
+            for measure in (statistics.median, min, max)
+        },
+    }
+    report = {**runs[best], "seeds": summary_of_seeds}
+    if is_chief:
+        reports.remove_old_reports(options.output, report)
+        copy_files(folders[best], options.output, but=(REPORT, FILE))
+        for seed, folder in folders.items():
+            logs = options.output / LOGS / f"seed-{seed}"
+            shutil.copytree(folder / LOGS, logs, dirs_exist_ok=True)
+        save_options(options, options.output)
+        write_json(options.output / REPORT, report)
+        remove_folder(options.output / CHECKPOINTS)
+    return report
 
 
 def _train_or_restart(
@@ -191,9 +239,11 @@ def _train(
     settings["teacher_sha256"] = None if teacher is None else teacher.digest
     settings["vocab_sha256"] = hashlib.sha256(tokenizer.model_bytes).hexdigest()
     decisive = {name: value for name, value in settings.items() if name not in _PATHS}
-    done = finished_report(options.output, decisive, _PATHS) if options.seeds > 1 else None
-    if done:
-        return done
+    if options.seeds > 1 and (options.output / REPORT).is_file():  # this seed's run is complete
+        report = read_json(options.output / REPORT)
+        then = {name: value for name, value in report["settings"].items() if name not in _PATHS}
+        require_same(options.output, then, decisive)
+        return report
 
     checkpoints = Checkpoints(options.output, tokenizer, decisive, keep=1)
     dev_rows = encode(dev)
@@ -250,6 +300,49 @@ def _train(
         finish = partial(_write_reports, options, task, dev, dev_rows, report, on_one)
         checkpoints.publish(report, finish)
     return report
+
+
+def freeze(model: PreTrainedModel, layers: int) -> None:
+    """Stops the training of the embeddings and of the first layers; call it before `compile`.
+
+    No gradient passes the first `layers` layers. Weights that a later layer uses too, as all
+    layers of a published ALBERT do, train by that layer's gradient alone; the others stay as they
+    are, without weight decay too. The embeddings are the tables and their projection.
+
+    Args:
+        layers: 0 for the embeddings alone.
+    Raises:
+        UserError: the model has fewer layers.
+    """
+    encoder, count = model._backbone().encoder, model.config.num_hidden_layers
+    check_frozen(layers, count)
+    model._backbone().embedding.trainable = False
+    encoder.frozen_layers = layers
+    parts = [
+        [part for block in encoder.group(group) for part in (block.attention, block.ffn)]
+        for group in encoder.schedule
+    ]
+    used_later = {id(part) for layer in parts[layers:] for part in layer}
+    for layer in parts[:layers]:
+        for part in layer:
+            part.trainable = id(part) in used_later
+
+
+def learning_rate_multipliers(model: PreTrainedModel, decay: float) -> Mapping[str, float]:
+    """Returns learning rate multipliers, by the paths of the encoder's trainable weights.
+
+    Layers that share weights have one rate, so depth counts the groups of layers: `decay` for the
+    last group, its square for the one before, and so on down to the embeddings. Weights that
+    several groups share have the factor of the last one. The pooler and the head keep the rate.
+    """
+    backbone, groups = model._backbone(), model.config.stored_groups
+    layers = [[backbone.embedding], *map(backbone.encoder.group, range(groups))]
+    return {
+        variable.path: decay ** (groups + 1 - depth)
+        for depth, parts in enumerate(layers)
+        for part in parts
+        for variable in part.trainable_variables
+    }
 
 
 def _model(

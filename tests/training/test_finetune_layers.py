@@ -5,7 +5,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training import steps
-from albert_tf.training.layerwise import freeze, learning_rate_multipliers
+from albert_tf.training.finetune import freeze, learning_rate_multipliers
 from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.runtime import strategy_for
 
