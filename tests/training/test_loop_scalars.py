@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.progress import Interval
+from albert_tf.training.loop import Scalars
 from albert_tf.training.loss import pretraining_means
-from albert_tf.training.scalars import Scalars
 
 SAVED = Path("step.safetensors")
 NAMES = (
