@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.sources import find_records
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training.loop import Interrupted, Loop
-from albert_tf.training.pretraining_options import PretrainingOptions
+from albert_tf.training.options import PretrainingOptions
 from tests.conftest import SENTENCES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "pretraining.md"

@@ -6,8 +6,7 @@ from typing import Any
 from albert_tf.commands.text_options import check_model
 from albert_tf.config import SIZES
 from albert_tf.errors import UserError
-from albert_tf.training.options import check_output
-from albert_tf.training.pretraining_options import PretrainingOptions
+from albert_tf.training.options import PretrainingOptions, check_output
 
 SUMMARY = "pretrain on the records of build-data"
 EXAMPLES = """examples:

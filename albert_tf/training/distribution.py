@@ -14,8 +14,7 @@ import numpy as np
 from albert_tf.errors import UserError
 from albert_tf.options import cores
 from albert_tf.training.checkpoints import lock_output
-from albert_tf.training.options import FinetuningOptions
-from albert_tf.training.pretraining_options import PretrainingOptions
+from albert_tf.training.options import FinetuningOptions, PretrainingOptions
 
 STRATEGIES: Final = ("auto", "none", "mirrored", "multi-worker", "tpu")
 # Slices of a batch that TensorFlow computes in parallel on a CPU. One product of a small matrix

@@ -27,8 +27,7 @@ from albert_tf.training import distribution, steps
 from albert_tf.training.checkpoints import LOGS, Checkpoints
 from albert_tf.training.loss import PLAIN, LossOptions, Totals
 from albert_tf.training.optimizers import averaged_weights
-from albert_tf.training.options import FinetuningOptions
-from albert_tf.training.pretraining_options import PretrainingOptions
+from albert_tf.training.options import FinetuningOptions, PretrainingOptions
 from albert_tf.training.schedules import WarmupPolynomialDecay
 
 SECONDS: Final = 1.0  # between two reads of the steps' totals; a read waits for the device

@@ -26,7 +26,7 @@ from albert_tf.training.checkpoints import Checkpoints, digest, silent_about_new
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.loss import pretraining_means
 from albert_tf.training.optimizers import AlbertAdamW, Lamb, averaged_weights
-from albert_tf.training.pretraining_options import PretrainingOptions
+from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.recipes import DROPOUT_RATES, size_config
 from albert_tf.training.schedules import WarmupPolynomialDecay
 

@@ -14,8 +14,8 @@ from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.checkpoints import REPORT
 from albert_tf.training.loss import pretraining_means
+from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretrain import EVALUATION_BATCH
-from albert_tf.training.pretraining_options import PretrainingOptions
 from albert_tf.training.runtime import strategy_for
 from albert_tf.training.steps import Evaluation
 from benchmarks.ablations.comparisons import COMPARISONS, Comparison, Row, configuration

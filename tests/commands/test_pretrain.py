@@ -7,7 +7,7 @@ from albert_tf import cli
 from albert_tf.commands import pretrain as command
 from albert_tf.training import pretrain as training
 from albert_tf.training.loop import Interrupted
-from albert_tf.training.pretraining_options import PretrainingOptions
+from albert_tf.training.options import PretrainingOptions
 
 LEAST = ["pretrain", "--data", "examples", "--output", "made", "--size", "tiny"]
 SCORES = {

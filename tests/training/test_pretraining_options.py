@@ -4,8 +4,7 @@ import keras
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.training.options import DTYPE_POLICIES, check_dtype_policy
-from albert_tf.training.pretraining_options import PretrainingOptions
+from albert_tf.training.options import DTYPE_POLICIES, PretrainingOptions, check_dtype_policy
 
 
 def test_the_defaults_are_the_papers_recipe():
