@@ -102,7 +102,7 @@ def _layout(
             break
     separator = "\t" if "\t" in first else None
     fields = first.split(separator)
-    has_header = not names and not all(map(_is_number, (words, tags)))
+    has_header = not names and not all(name is None or name.isdecimal() for name in (words, tags))
     names = [field.strip() for field in fields] if has_header else names
     if names == _CONLL_U:
         words, tags = words or "FORM", tags or "UPOS"
@@ -123,10 +123,6 @@ def _layout(
         names[:1] == _CONLL_U[:1],
         start + 1 if has_header else 0,
     )
-
-
-def _is_number(column: str | None) -> bool:
-    return column is None or column.isdecimal()
 
 
 def _position(path: Path, column: str, names: Sequence[str], width: int) -> int:

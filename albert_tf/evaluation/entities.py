@@ -109,7 +109,7 @@ def entity_scores(
     if not has_prefixes(labels):
         return accuracy
     known = parsed(labels)
-    gold, found = (
+    gold, chosen = (
         {
             (number, *entity)
             for number, sentence in enumerate(sentences)
@@ -117,14 +117,10 @@ def entity_scores(
         }
         for sentences in (expected, predicted)
     )
-    counts = len(gold & found), len(gold), len(found)
-    return {**dict(zip(("f1", "precision", "recall"), _rates(*counts), strict=True)), **accuracy}
-
-
-def _rates(right: int, expected: int, found: int) -> tuple[float, float, float]:
-    """Returns F1, precision and recall from numbers of entities."""
-    return (
-        2 * right / max(expected + found, 1),
-        right / max(found, 1),
-        right / max(expected, 1),
-    )
+    correct = len(gold & chosen)
+    return {
+        "f1": 2 * correct / max(len(gold) + len(chosen), 1),
+        "precision": correct / max(len(chosen), 1),
+        "recall": correct / max(len(gold), 1),
+        **accuracy,
+    }

@@ -164,7 +164,8 @@ def tensorflow_strategy(name: str) -> Any:
     if name == "tpu":
         return _tpu()
     if name == "multi-worker":
-        return _multi_worker()
+        _workers(required=True)
+        return _connected(os.environ["TF_CONFIG"])
     if name == "mirrored":  # by name, because TF_CONFIG would add other hosts' devices
         return tf.distribute.MirroredStrategy(_local_devices())
     return tf.distribute.get_strategy()
@@ -214,11 +215,6 @@ def _best_of_tensorflow() -> str:
     if _workers(required=False) > 1:
         return "multi-worker"
     return "mirrored" if len(_local_devices()) > 1 else "none"
-
-
-def _multi_worker() -> Any:
-    _workers(required=True)
-    return _connected(os.environ["TF_CONFIG"])
 
 
 # A second strategy would restart TensorFlow's server and interrupt another host that is ahead of

@@ -134,15 +134,12 @@ def write_finetuning(
 def remove_old_reports(output: Path, report: Mapping[str, Any]) -> None:
     """Removes an earlier run's reports; a card that isn't one's, or was edited, is renamed."""
     old = output / CARD
-    known = (report["card_sha256"], _earlier(output / "report.json"))
+    path = output / "report.json"
+    earlier = read_json(path).get("card_sha256") if path.exists() else None
+    known = (report["card_sha256"], earlier)
     if old.exists() and sha256(old) not in known:
         old.replace(output / OLD_CARD)
     _clear(output)
-
-
-def _earlier(report: Path) -> str | None:
-    """Returns the digest of the card that an earlier run wrote."""
-    return read_json(report).get("card_sha256") if report.exists() else None
 
 
 def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:

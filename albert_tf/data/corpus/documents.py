@@ -144,7 +144,8 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
         UserError: a bad line, unless these are skipped; UTF-16, or a binary file; a damaged `.gz`.
             The message names the file and the line.
     """
-    read = _json_texts if _is_jsonl(split.file.path) else _plain_texts
+    is_json = split.file.path.removesuffix(".gz").endswith(".jsonl")
+    read = _json_texts if is_json else _plain_texts
     start = max(0, split.start - 1)
     with contextlib.closing(open_bytes(split.file.path)) as file, readable(split.file):
         if start:
@@ -207,10 +208,6 @@ def _rank(seed: int, document: Document) -> int:
 
 def _size(document: Document) -> int:
     return max(len(document.text), SMALLEST)
-
-
-def _is_jsonl(path: str) -> bool:
-    return path.removesuffix(".gz").endswith(".jsonl")
 
 
 def _plain_texts(

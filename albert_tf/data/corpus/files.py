@@ -117,19 +117,16 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _remote(pattern: str) -> Iterator[tuple[str, int]]:
-    files, root = file_system(pattern.rstrip("/"))
+    pattern = pattern.rstrip("/")
+    files, root = file_system(pattern)
+    host = pattern.removesuffix(root)
     try:
         for match in [root] if files.exists(root) else files.glob(root):
             for path, info in files.find(match, detail=True).items():
                 inner = path.removeprefix(match).split("/")
                 if not any(name.startswith(".") for name in inner):
-                    yield _url(pattern.rstrip("/"), root, path), info["size"]
+                    yield host + path, info["size"]
     except Exception as error:  # each protocol has its own
         raise UserError(
             f"An input must be readable. Received: {pattern!r}: {type(error).__name__}: {error}"
         ) from error
-
-
-def _url(pattern: str, inner: str, path: str) -> str:
-    """Returns the URL of a path, given another URL and its path on the same host."""
-    return pattern.removesuffix(inner) + path

@@ -105,7 +105,10 @@ def _reachable(source: str) -> list[str]:
 
 
 def _of_directory(folder: str) -> RecordFiles:
-    manifest = _manifest(folder)
+    path = f"{folder}/{MANIFEST}"
+    if not tf.io.gfile.exists(path):
+        raise _unfinished(folder)
+    manifest = read_manifest(_content(path), path)
     shards = manifest["shards"]
     paths = tuple(f"{folder}/{shard['file']}" for shard in shards)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -153,13 +156,6 @@ def _decoded(record: bytes, path: str) -> dict[str, list[Any]]:
         return decode(record)
     except DecodeError as error:
         raise UserError(f"Records must be of tf.train.Example. Received: {path}.") from error
-
-
-def _manifest(folder: str) -> dict[str, Any]:
-    path = f"{folder}/{MANIFEST}"
-    if not tf.io.gfile.exists(path):
-        raise _unfinished(folder)
-    return read_manifest(_content(path), path)
 
 
 def _content(path: str) -> bytes:

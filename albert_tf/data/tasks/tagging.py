@@ -72,7 +72,9 @@ class Tagging(Task[Sentence, Tagged]):
         """Returns "O", then the other tags of `train`, sorted; of numbers all up to the largest."""
         tags = {tag for sentence in train for tag in sentence.tags or ()}
         numbers = [tag for tag in tags if isinstance(tag, int)]
-        names = sorted((tag for tag in tags if isinstance(tag, str)), key=_order)
+        names = sorted(
+            (tag for tag in tags if isinstance(tag, str)), key=lambda tag: (tag != OUTSIDE, tag)
+        )
         if numbers:
             names = [f"LABEL_{number}" for number in range(max(numbers) + 1)]
         if len(names) < 2:
@@ -200,10 +202,6 @@ class Tagging(Task[Sentence, Tagged]):
         labels = self._labels(examples, config)
         assert labels is not None, "scores need labels"
         return [[config.labels[tag] for tag in tags] for tags in labels]
-
-
-def _order(tag: str) -> tuple[bool, str]:
-    return tag != OUTSIDE, tag
 
 
 def _column(row: Row, names: Sequence[str]) -> Sequence[Any]:
