@@ -132,20 +132,21 @@ def _named(
     path: Path, rows: Iterable[dict[str, Any]], names: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, row in enumerate(rows, start=1):
-        place = f"{path}, row {number}"
+        location = f"{path}, row {number}"
         for column, known in names.items():
             value = row[column]
             several = isinstance(value, list)
-            named = [_name(each, known, place) for each in (value if several else [value])]
+            named = [_name(each, known, location) for each in (value if several else [value])]
             row[column] = named if several else named[0]
-        yield place, row
+        yield location, row
 
 
-def _name(value: Any, names: Sequence[str], place: str) -> str | None:
+def _name(value: Any, names: Sequence[str], location: str) -> str | None:
     if value is None or value == -1:
         return None
     if not 0 <= value < len(names):
         raise UserError(
-            f"A class must be a number of {listed(names)}. Received: {short_repr(value)}, {place}."
+            f"A class must be a number of {listed(names)}. "
+            f"Received: {short_repr(value)}, {location}."
         )
     return names[value]

@@ -79,13 +79,13 @@ class Example(NamedTuple):
     text_pair: str | None
     label: Any  # text, a tuple of texts, or None
     part: str = ""
-    place: str = ""
+    location: str = ""
 
 
 class Row(NamedTuple):
     """A row of a file: its place for errors, and its values by column."""
 
-    place: str
+    location: str
     fields: Mapping[Any, Any]
 
     def text(self, name: str | int, may_be_empty: bool = False) -> str:
@@ -98,7 +98,7 @@ class Row(NamedTuple):
         self.require([name])
         written = self.optional_text(name)
         if not written and not may_be_empty:
-            raise UserError(f"{name!r} must not be empty. Received: {self.place}. {_SKIP}")
+            raise UserError(f"{name!r} must not be empty. Received: {self.location}. {_SKIP}")
         return written
 
     def optional_text(self, name: str | int | None) -> str:
@@ -127,7 +127,7 @@ class Row(NamedTuple):
         found = self.get(name)
         if not isinstance(found, list):
             raise UserError(
-                f"{name!r} must be a list. Received: {short_repr(found)}, {self.place}. {_SKIP}"
+                f"{name!r} must be a list. Received: {short_repr(found)}, {self.location}. {_SKIP}"
             )
         return found
 
@@ -144,7 +144,7 @@ class Row(NamedTuple):
             several = " For several labels give --multi-label." * isinstance(value, list)
             raise UserError(
                 f"{name!r} must be a text or a number. Received: {short_repr(value)}, "
-                f"{self.place}.{several} {_SKIP}"
+                f"{self.location}.{several} {_SKIP}"
             )
         return str(value)  # a date of Parquet
 
@@ -153,7 +153,7 @@ class Row(NamedTuple):
         for name in names:
             if name not in self.fields and self.get(name) is None:
                 raise UserError(
-                    f"Every row must have {name!r}. Received: {self.place}, with "
+                    f"Every row must have {name!r}. Received: {self.location}, with "
                     f"{listed(map(repr, self.fields))}. {_WAY_OUT}"
                 )
 
@@ -176,7 +176,7 @@ def read_examples(
         text = row.text(columns.text, may_be_empty)
         pair = None if columns.text_pair is None else row.text(columns.text_pair, may_be_empty)
         label = None if columns.label is None else read_label(row, columns.label)
-        return Example(text, pair, label, part, row.place)
+        return Example(text, pair, label, part, row.location)
 
     return read_rows(path, columns, example, skip_bad_rows, dialect=dialect)
 
@@ -291,7 +291,7 @@ def check_width(row: Row) -> None:
     if BAD_WIDTH in row.fields:
         raise UserError(
             "Every row must have as many fields as the first. "
-            f"Received: {row.place}, {len(row.fields[BAD_WIDTH])} fields."
+            f"Received: {row.location}, {len(row.fields[BAD_WIDTH])} fields."
         )
 
 
@@ -488,11 +488,11 @@ def _objects(content: Any, path: Path) -> list[dict[str, Any]]:
     return content
 
 
-def read_value(text: str, place: str) -> Any:
+def read_value(text: str, location: str) -> Any:
     """Reads a value of JSON.
 
     Args:
-        place: of the text, for the message.
+        location: of the text, for the message.
     Raises:
         UserError: it isn't JSON, or has half a surrogate pair, which no file of text can hold.
     """
@@ -503,12 +503,12 @@ def read_value(text: str, place: str) -> Any:
     except UnicodeEncodeError as error:
         half = escaped(error.object[error.start])
         raise UserError(
-            f"{place} must be text of whole characters. Received: {half}, half a surrogate pair. "
-            "Correct it, or leave it out."
+            f"{location} must be text of whole characters. Received: {half}, half a surrogate "
+            "pair. Correct it, or leave it out."
         ) from error
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"{place} must be JSON: {error}. Received: {short_repr(text.strip())}. If it was cut, "
-            "copy the file again."
+            f"{location} must be JSON: {error}. Received: {short_repr(text.strip())}. If it was "
+            "cut, copy the file again."
         ) from error
     return value

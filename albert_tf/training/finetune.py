@@ -21,7 +21,7 @@ from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.data.tasks.summary import in_lines, summary
+from albert_tf.data.tasks.summary import in_lines, summarize
 from albert_tf.errors import UserError
 from albert_tf.files import read_json, require_same, write_json
 from albert_tf.models.base import PreTrainedModel
@@ -85,7 +85,7 @@ def finetune(options: FinetuningOptions) -> Report:
                 "more, or a single file with a larger --dev-fraction.",
                 *(len(dev), options.data),
             )
-        data = summary(task, training, dev)
+        data = summarize(task, training, dev)
         if options.baseline:
             config = AlbertConfig(**task.config_fields(training))
             data["baseline"] = task.baseline(training, dev, config)

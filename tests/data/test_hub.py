@@ -64,7 +64,7 @@ def test_glue_needs_no_names_of_columns(hub, name, label, expected):
         hub["nyu-mll/glue", name, split] = glue(name, label)
     train, dev = task(name, f"hub:nyu-mll/glue/{name}@abc").train_and_dev(0.1, 1)
     assert train[0].label == dev[0].label == expected
-    assert train[0].place == f"hub:nyu-mll/glue/{name}@abc/train, row 1"
+    assert train[0].location == f"hub:nyu-mll/glue/{name}@abc/train, row 1"
     assert hub["asked"][1] == ("nyu-mll/glue", name, "validation", "abc")
 
 
@@ -152,7 +152,7 @@ def test_a_folder_of_parquet_files(tmp_path, monkeypatch):
     )
     train, dev = task("rte", tmp_path).train_and_dev(0.1, 1)
     assert train[0].label == dev[0].label == "not_entailment"
-    assert train[0].place == f"{tmp_path}/train.parquet, row 1"
+    assert train[0].location == f"{tmp_path}/train.parquet, row 1"
     loaded = datasets.load_dataset(str(tmp_path), split="train", cache_dir=str(tmp_path / "cache"))
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: loaded)
     assert task("rte", "hub:o/rte").examples("train")[0].label == "not_entailment"

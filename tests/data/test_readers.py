@@ -12,7 +12,7 @@ EXPECTED = [Example('He said "no", twice.', None, "spam"), Example("Déjà vu", 
 
 def read(*arguments):
     """Reads examples without their places."""
-    return [example._replace(place="") for example in read_examples(*arguments)]
+    return [example._replace(location="") for example in read_examples(*arguments)]
 
 
 def write(path, content):
@@ -126,7 +126,9 @@ def test_files_that_cannot_be_read(tmp_path, name, content, message):
 def test_tables_as_spreadsheets_write_them(tmp_path, name, content, said, encoding, caplog):
     path = write(tmp_path / name, content.encode(encoding))
     given = Dialect(encoding=encoding if encoding == "cp1252" else None)
-    assert [e._replace(place="") for e in read_examples(path, COLUMNS, dialect=given)] == EXPECTED
+    assert [
+        e._replace(location="") for e in read_examples(path, COLUMNS, dialect=given)
+    ] == EXPECTED
     assert bool(said) == bool(caplog.records)
     assert re.search(said or "", caplog.text)
 
@@ -190,7 +192,7 @@ def test_no_file(tmp_path):
 
 def test_examples_know_their_place(tmp_path):
     path = write(tmp_path / "a.csv", 'body,folder\n"two\nlines",x\nb,y\n')
-    places = [example.place for example in read_examples(path, COLUMNS)]
+    places = [example.location for example in read_examples(path, COLUMNS)]
     assert places == [f"{path}, line 3", f"{path}, line 4"]
 
 

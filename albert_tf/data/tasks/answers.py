@@ -49,10 +49,10 @@ class Answers(NamedTuple):
 
     def ranked(self) -> list[dict[str, Any]]:
         """Returns the best answers as nbest_predictions.json has them."""
-        probabilities = softmax([each["score"] for each in self.best]) if self.best else []
+        probabilities = softmax([answer["score"] for answer in self.best]) if self.best else []
         return [
-            {"text": each["answer"], "probability": float(share), "score": each["score"]}
-            for each, share in zip(self.best, probabilities, strict=True)
+            {"text": answer["answer"], "probability": float(share), "score": answer["score"]}
+            for answer, share in zip(self.best, probabilities, strict=True)
         ]
 
 
@@ -68,10 +68,10 @@ class QuestionAnswering(Task[Question, Answers]):
             return super().files(part)
         for name in names_of(part):
             endings = (".json", ".jsonl", hub.PARQUET)
-            found = [path for path in sorted(data.glob(f"{name}*")) if path.suffix in endings]
-            if len(found) == 1:
-                return found
-            if found:
+            paths = [path for path in sorted(data.glob(f"{name}*")) if path.suffix in endings]
+            if len(paths) == 1:
+                return paths
+            if paths:
                 break
         there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
         raise UserError(f"The folder {data} must have one {part}*.json. Received: {there}.")
@@ -126,9 +126,9 @@ class QuestionAnswering(Task[Question, Answers]):
             windows[example].append(row)
         return [
             self._answers(
-                example.context, [(rows.details[row], outputs[row]) for row in found], config
+                example.context, [(rows.details[row], outputs[row]) for row in numbers], config
             )
-            for example, found in zip(examples, windows, strict=True)
+            for example, numbers in zip(examples, windows, strict=True)
         ]
 
     def _answers(
@@ -137,12 +137,12 @@ class QuestionAnswering(Task[Question, Answers]):
         """Ranks the answers of all windows by the sum of their scores, as the official scripts."""
         count, longest = self.options.n_best, self.options.max_answer_length
         answers, nulls = [], []
-        for row, found in windows:
+        for row, row_outputs in windows:
             positions = context_positions(row)
-            best, null = scored_spans(found, positions.possible, count, longest)
+            best, null = scored_spans(row_outputs, positions.possible, count, longest)
             nulls.append(null)
             texts = [read_span(context, positions, span, aligned=False) for span in best]
-            answers.append([each for each in texts if each["answer"]])
+            answers.append([answer for answer in texts if answer["answer"]])
         ranked = merge_windows(answers)[:count]
         ahead = ranked[0]["score"] if ranked and not config.answerability else 0.0
         return Answers(ranked, min(nulls) - ahead)
@@ -155,14 +155,16 @@ class QuestionAnswering(Task[Question, Answers]):
         Where some questions have no answer, these are also the scores of either kind of question,
         and the best ones that a threshold can reach.
         """
-        found = _scored(examples, predictions, self._threshold(examples, config))
-        scores = {name: _percent(values) for name, values in found.items()}
+        metrics = _scored(examples, predictions, self._threshold(examples, config))
+        scores = {name: _percent(values) for name, values in metrics.items()}
         possible = np.array([not example.is_impossible for example in examples])
         if possible.all():
             return scores
         for prefix, part in (("has_answer", possible), ("no_answer", ~possible)):
             if part.any():
-                scores |= {f"{prefix}_{name}": _percent(each[part]) for name, each in found.items()}
+                scores |= {
+                    f"{prefix}_{name}": _percent(values[part]) for name, values in metrics.items()
+                }
         for name, (thresholds, means) in _curves(examples, predictions).items():
             best = int(np.argmax(means))
             scores[f"best_{name}"] = 100 * float(means[best])
@@ -193,7 +195,7 @@ class QuestionAnswering(Task[Question, Answers]):
         self, examples: Sequence[Question], predictions: Sequence[Answers], config: Any
     ) -> list[GradedPrediction]:
         threshold = self._threshold(examples, config)
-        found = _scored(examples, predictions, threshold)
+        metrics = _scored(examples, predictions, threshold)
         return [
             GradedPrediction(
                 f"{example.question}\n{example.context}",
@@ -203,7 +205,7 @@ class QuestionAnswering(Task[Question, Answers]):
                 bool(exact),
             )
             for example, prediction, exact in zip(
-                examples, predictions, found["exact_match"], strict=True
+                examples, predictions, metrics["exact_match"], strict=True
             )
         ]
 
@@ -216,11 +218,13 @@ class QuestionAnswering(Task[Question, Answers]):
     ) -> None:
         """Writes the three files of the official scripts, by the questions' ids."""
         threshold = self._threshold(examples, config)
-        found = {example.id: each for example, each in zip(examples, predictions, strict=True)}
+        answers = {
+            example.id: answer for example, answer in zip(examples, predictions, strict=True)
+        }
         files = {
-            "predictions": {name: each.text(threshold) for name, each in found.items()},
-            "nbest_predictions": {name: each.ranked() for name, each in found.items()},
-            "null_odds": {name: each.null_score for name, each in found.items()},
+            "predictions": {name: answer.text(threshold) for name, answer in answers.items()},
+            "nbest_predictions": {name: answer.ranked() for name, answer in answers.items()},
+            "null_odds": {name: answer.null_score for name, answer in answers.items()},
         }
         for name, content in files.items():
             text = json.dumps(content, ensure_ascii=False, indent=1)
@@ -248,15 +252,15 @@ def _scored(
 ) -> dict[str, np.ndarray]:
     """Returns each metric of each question, `[N]` in `[0, 1]`."""
     pairs = zip(examples, predictions, strict=True)
-    found = [squad.judge(each.text(threshold), example.golds) for example, each in pairs]
-    return {name: np.array([getattr(each, name) for each in found]) for name in METRICS}
+    scored = [squad.judge(answer.text(threshold), example.golds) for example, answer in pairs]
+    return {name: np.array([getattr(answer, name) for answer in scored]) for name in METRICS}
 
 
 def _curves(
     examples: Sequence[Question], predictions: Sequence[Answers]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Returns thresholds and the mean at each, for each metric; see `squad.by_threshold`."""
-    null_score = [each.null_score for each in predictions]
+    null_score = [answer.null_score for answer in predictions]
     has_answer = [not example.is_impossible for example in examples]
     return {
         name: squad.by_threshold(values.tolist(), null_score, has_answer)

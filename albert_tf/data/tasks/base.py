@@ -15,7 +15,7 @@ from albert_tf.data.readers import FORMATS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 
-# An example is a NamedTuple whose last field is its `place` in a file, for errors.
+# An example is a NamedTuple whose last field is its `location` in a file, for errors.
 Example = TypeVar("Example", bound=tuple[Any, ...])
 Prediction = TypeVar("Prediction")
 # Names of the examples that choose the best version.
@@ -154,7 +154,8 @@ class Task(ABC, Generic[Example, Prediction]):
     ) -> list[tuple[str, str]]:
         """Returns what a confusion matrix counts: expected and predicted names of `classes`."""
         return [
-            (each.expected, each.predicted) for each in self.grade(examples, predictions, config)
+            (graded.expected, graded.predicted)
+            for graded in self.grade(examples, predictions, config)
         ]
 
     def by_threshold(
@@ -212,7 +213,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
     def examples(self, part: str, labelled: bool = True) -> list[Example]:
         """Reads a part, "train", "dev" or "test"; see `read`."""
-        return [each for path in self.files(part) for each in self.read(path, labelled)]
+        return [example for path in self.files(part) for example in self.read(path, labelled)]
 
     def files(self, part: str) -> list[Path]:
         """Finds the files of a part, or its split on the hub; a single file is all parts."""
@@ -237,9 +238,13 @@ class Task(ABC, Generic[Example, Prediction]):
 
         groups, counts = self.groups(examples), self._label_counts(examples)
         # A label that occurs once has to be learned.
-        once = [any(counts[name] < 2 for name in self.labels(each)) for each in examples]
-        kept = [each for each, is_once in zip(examples, once, strict=True) if is_once]
-        others = [each for each, is_once in zip(examples, once, strict=True) if not is_once]
+        occurs_once = [
+            any(counts[name] < 2 for name in self.labels(example)) for example in examples
+        ]
+        rare = [example for example, is_once in zip(examples, occurs_once, strict=True) if is_once]
+        others = [
+            example for example, is_once in zip(examples, occurs_once, strict=True) if not is_once
+        ]
         strata = self.strata(others) if others else None
         count = max(1, round(dev_fraction * len(others)))
         if strata is not None:  # as texts: scikit-learn takes no tuples of unlike lengths
@@ -258,12 +263,12 @@ class Task(ABC, Generic[Example, Prediction]):
             raise UserError(
                 f"{self.options.data} can't be split with dev_fraction={dev_fraction}: {error}"
             ) from error
-        learned = self._label_counts([*train, *kept])
-        unseen = [each for each in dev if not learned.keys() >= set(self.labels(each))]
-        return [*train, *kept, *unseen], [each for each in dev if each not in unseen]
+        learned = self._label_counts([*train, *rare])
+        unseen = [example for example in dev if not learned.keys() >= set(self.labels(example))]
+        return [*train, *rare, *unseen], [example for example in dev if example not in unseen]
 
     def _label_counts(self, examples: Iterable[Example]) -> Counter[str]:
-        return Counter(name for each in examples for name in self.labels(each))
+        return Counter(name for example in examples for name in self.labels(example))
 
 
 def names_of(part: str) -> Sequence[str]:
@@ -289,9 +294,9 @@ def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
         raise UserError(
             f"The data must be a folder or a file. Received: {data}, which doesn't exist."
         )
-    found = [path for path in sorted(data.iterdir()) if path.name == name]
-    found = found or [data / f"{name}{end}" for end in formats if (data / f"{name}{end}").is_file()]
-    if len(found) != 1:
+    paths = [path for path in sorted(data.iterdir()) if path.name == name]
+    paths = paths or [data / f"{name}{end}" for end in formats if (data / f"{name}{end}").is_file()]
+    if len(paths) != 1:
         there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
         raise UserError(f"The folder {data} must have one file {name}. Received: {there}.")
-    return found[0]
+    return paths[0]

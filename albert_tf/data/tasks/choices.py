@@ -43,7 +43,7 @@ class ChoiceExample(NamedTuple):
     label: int | None
     part: str
     id: str
-    place: str = ""
+    location: str = ""
 
 
 class Layout(NamedTuple):
@@ -91,32 +91,32 @@ def read_choices(path: Path, options: LabelledData, labelled: bool) -> list[Choi
         return _example(row, layout, labelled)
 
     if path.is_dir():
-        found = made(path, _articles(path, parts), example, options.skip_bad_rows)
+        examples = made(path, _articles(path, parts), example, options.skip_bad_rows)
     else:
         skip, dialect = options.skip_bad_rows, options.dialect
-        found = read_rows(path, columns, example, skip, dialect=dialect)
+        examples = read_rows(path, columns, example, skip, dialect=dialect)
     if options.task == RACE:
-        return _of_parts(found, parts)
-    _check_ids(found)
-    return found
+        return _of_parts(examples, parts)
+    _check_ids(examples)
+    return examples
 
 
 def _of_parts(examples: Sequence[ChoiceExample], parts: Sequence[str]) -> list[ChoiceExample]:
     """Returns RACE's examples of the parts, with a number after each id of an article."""
     numbers: Counter[str] = Counter()
-    found = []
+    numbered = []
     for example in examples:
         part = example.part or next(filter(example.id.startswith, PARTS), "")
         numbers[example.id] += 1
         if part in parts or not part:
             number = numbers[example.id] - 1
-            found.append(example._replace(part=part, id=f"{example.id}-{number}"))
-    if not found:
+            numbered.append(example._replace(part=part, id=f"{example.id}-{number}"))
+    if not numbered:
         raise UserError(
             f"RACE's data must have questions of the part {', '.join(parts)}. "
             f"Received: {len(examples)} questions of another."
         )
-    return found
+    return numbered
 
 
 def _example(row: Row, layout: Layout, labelled: bool) -> ChoiceExample:
@@ -124,7 +124,7 @@ def _example(row: Row, layout: Layout, labelled: bool) -> ChoiceExample:
     if not context and not question:
         raise UserError(
             f"A row must have a context or a question: {layout.context!r}, {layout.question!r}. "
-            f"Received: {row.place}, with {listed(map(repr, row.fields))}. Name their columns "
+            f"Received: {row.location}, with {listed(map(repr, row.fields))}. Name their columns "
             "with --context-column and --question-column."
         )
     choices = _choices(row, layout.choices)
@@ -133,10 +133,10 @@ def _example(row: Row, layout: Layout, labelled: bool) -> ChoiceExample:
         context,
         question,
         tuple(choices),
-        _number(label, len(choices), row.place) if label else None,
+        _number(label, len(choices), row.location) if label else None,
         row.optional_text(layout.part),
         row.optional_text(layout.id),
-        row.place,
+        row.location,
     )
 
 
@@ -150,17 +150,17 @@ def _choices(row: Row, columns: Sequence[str]) -> list[str]:
             choices.pop()
     if len(choices) < 2:
         raise UserError(
-            f"A row must have at least two choices. Received: {len(choices)}, {row.place}."
+            f"A row must have at least two choices. Received: {len(choices)}, {row.location}."
         )
     if "" in choices:
         raise UserError(
             f"Every choice must have a text. Received: none for choice {choices.index('')}, "
-            f"{row.place}. Choices are counted from 0."
+            f"{row.location}. Choices are counted from 0."
         )
     return choices
 
 
-def _number(label: str, choices: int, place: str) -> int:
+def _number(label: str, choices: int, location: str) -> int:
     """Returns the choice that a label means: its number from 0, or its letter."""
     written = label.strip()
     number = int(written) if written.isdecimal() else -1
@@ -169,7 +169,7 @@ def _number(label: str, choices: int, place: str) -> int:
     if not 0 <= number < choices:
         raise UserError(
             f"A label must be the number of a choice, from 0 to {choices - 1}, or its letter, from "
-            f"A. Received: {short_repr(label)}, {place}."
+            f"A. Received: {short_repr(label)}, {location}."
         )
     return number
 
@@ -177,11 +177,11 @@ def _number(label: str, choices: int, place: str) -> int:
 def _check_ids(examples: Sequence[ChoiceExample]) -> None:
     first: dict[str, str] = {}
     for example in examples:
-        if example.id and first.setdefault(example.id, example.place) != example.place:
+        if example.id and first.setdefault(example.id, example.location) != example.location:
             raise UserError(
                 f"Every example must have an id of its own. Received: {short_repr(example.id)}, "
-                f"{first[example.id]} and {example.place}. Remove one, or name another column with "
-                "--id-column."
+                f"{first[example.id]} and {example.location}. Remove one, or name another "
+                "column with --id-column."
             )
 
 
@@ -207,11 +207,11 @@ def _articles(folder: Path, parts: Sequence[str]) -> Iterator[Row]:
                 if not len(questions) == len(options) == len(answers):
                     raise UserError(
                         "An article must have as many options and answers as questions. Received: "
-                        f"{row.place}, {len(questions)}, {len(options)} and {len(answers)}."
+                        f"{row.location}, {len(questions)}, {len(options)} and {len(answers)}."
                     )
                 for asked in zip(questions, options, answers, strict=True):
-                    each = dict(zip(("question", "options", "answer"), asked, strict=True))
-                    yield Row(row.place, {**shared, **each})
+                    item = dict(zip(("question", "options", "answer"), asked, strict=True))
+                    yield Row(row.location, {**shared, **item})
 
 
 class Choices(Task[ChoiceExample, np.ndarray]):
@@ -246,7 +246,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
             labels if len(labels) == len(examples) else None,
             tokenizer,
             max_length,
-            [example.place for example in examples],
+            [example.location for example in examples],
         )
 
     def predictions(
@@ -265,11 +265,13 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         Adds `ONE_CLASS` if the model prefers no choice in `NEARLY_ALL` examples or more.
         """
         right = defaultdict(list)
-        for example, found in zip(examples, predictions, strict=True):
-            right[example.part].append(int(found.argmax()) == example.label)
+        for example, probabilities in zip(examples, predictions, strict=True):
+            right[example.part].append(int(probabilities.argmax()) == example.label)
         scores = {"accuracy": float(np.mean(np.concatenate(list(right.values()))))}
         parts = {f"accuracy_{part}": float(np.mean(right[part])) for part in sorted(right) if part}
-        even = np.mean([found.max() < 1 / len(found) + EVEN for found in predictions])
+        even = np.mean(
+            [probabilities.max() < 1 / len(probabilities) + EVEN for probabilities in predictions]
+        )
         flag = {ONE_CLASS: 1.0} if even >= NEARLY_ALL else {}
         return {**scores, **parts, **flag}
 
@@ -282,10 +284,10 @@ class Choices(Task[ChoiceExample, np.ndarray]):
     ) -> None:
         """Writes an object a line: the id, or the place of a row without, choice, probabilities."""
         with (folder / "predictions.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-            for example, found in zip(examples, predictions, strict=True):
-                key = {"id": example.id} if example.id else {"place": example.place}
-                probabilities = [round(float(each), 6) for each in found]
-                line = {**key, "chosen": int(found.argmax()), "probabilities": probabilities}
+            for example, prediction in zip(examples, predictions, strict=True):
+                key = {"id": example.id} if example.id else {"place": example.location}
+                probabilities = [round(float(value), 6) for value in prediction]
+                line = {**key, "chosen": int(prediction.argmax()), "probabilities": probabilities}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def grade(
@@ -319,7 +321,7 @@ def choice_rows(
     labels: Sequence[int] | None,
     tokenizer: Any,
     max_length: int,
-    places: Sequence[str] = (),
+    locations: Sequence[str] = (),
 ) -> Rows:
     """Returns rows `[C, T]` of pairs `[CLS] context [SEP] question and choice [SEP]`.
 
@@ -329,13 +331,13 @@ def choice_rows(
     Args:
         pairs: for each example the first segment, and the second one of each choice.
         labels: the right choices, if known.
-        places: of the examples, for a warning.
+        locations: of the examples, for a warning.
     Source: google-research/albert, race_utils.py, `convert_single_example`.
     """
     most = min(MAX_CHOICE_LENGTH, max_length - tokenizer.num_special_tokens_to_add(pair=True))
     texts = dict.fromkeys(first for first, _ in pairs)  # RACE's articles have many questions
     firsts = dict(zip(texts, _pieces(list(texts), tokenizer), strict=True))
-    seconds = iter(_pieces([text for _, each in pairs for text in each], tokenizer))
+    seconds = iter(_pieces([text for _, choices in pairs for text in choices], tokenizer))
     arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in features.INPUTS}
     cut = []
     for number, (first, choices) in enumerate(pairs):
@@ -350,7 +352,7 @@ def choice_rows(
             "%d of %d examples have a question with a choice of more than %d tokens, which lose "
             "their beginnings%s. A larger max_length takes up to %d tokens.",
             *(len(cut), len(pairs), most),
-            *(f"; the first: {places[cut[0]]}" if places else "", MAX_CHOICE_LENGTH),
+            *(f"; the first: {locations[cut[0]]}" if locations else "", MAX_CHOICE_LENGTH),
         )
     return Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
 

@@ -11,7 +11,8 @@ from albert_tf.data.readers import Columns
 class Part(NamedTuple):
     """A set of a task that is scored, and predicted for the site, by itself.
 
-    `dev` and `test` are places in a task's folder or beside it, of which the first file counts.
+    `dev` and `test` are paths in a task's folder or beside it, of which the
+    first that exists counts.
     """
 
     submission: str  # the site's name of its predictions
@@ -40,14 +41,16 @@ class GlueTask(NamedTuple):
     def part(self, path: Path) -> Part:
         """Returns the part that a file or a split on the hub has, by its name."""
         names = (set(map(_split, (*part.dev, *part.test))) for part in self.parts)
-        found = zip(self.parts, names, strict=True)
-        return next((part for part, own in found if _split(path.name) in own), self.parts[0])
+        parts = zip(self.parts, names, strict=True)
+        return next((part for part, own in parts if _split(path.name) in own), self.parts[0])
 
     def splits(self, part: str) -> list[str]:
         """Returns the names of a part's splits on the hub, without the diagnostics."""
         if part == "train":
             return [part]
-        files = [(each.dev if part == "dev" else each.test)[0] for each in self.parts]
+        files = [
+            (task_part.dev if part == "dev" else task_part.test)[0] for task_part in self.parts
+        ]
         return [_split(file) for file in files if file.startswith(part)]
 
     def columns_of(self, part: Part, labelled: bool, on_hub: bool) -> Columns:
@@ -60,9 +63,9 @@ class GlueTask(NamedTuple):
         return Columns(self.test_text or self.columns.text, None, self.columns.text_pair)
 
 
-def _split(place: str) -> str:
+def _split(file: str) -> str:
     """Returns the hub's name of the split that a file of GLUE has."""
-    return re.sub("^dev", "validation", Path(place).name.split(".")[0])
+    return re.sub("^dev", "validation", Path(file).name.split(".")[0])
 
 
 _ENTAILMENT: Final = (("entailment", "entailment"), ("not_entailment", "not_entailment"))

@@ -244,7 +244,7 @@ class MultiLabel(LabelType):
             raise UserError(
                 "Labels must be a list of texts, or one text with "
                 f"{self.options.label_separator!r} between labels; an empty one for no label. "
-                f"Received: {short_repr(value)}, {row.place}."
+                f"Received: {short_repr(value)}, {row.location}."
             )
         return tuple(dict.fromkeys(labels))
 
@@ -350,7 +350,7 @@ def _check_label(label: str, example: Example, known: Mapping[str, int]) -> None
     if label not in known:
         raise UserError(
             f"A label must be one of {listed(known)}. Received: {short_repr(label)}, "
-            f"{_location(example)}."
+            f"{_where(example)}."
         )
 
 
@@ -362,13 +362,13 @@ def _number(example: Example) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise UserError(
-            f"A score must be a number. Received: {short_repr(label)}, {_location(example)}."
+            f"A score must be a number. Received: {short_repr(label)}, {_where(example)}."
         )
     return number
 
 
-def _location(example: Example) -> str:
-    return example.place or f"for the text {example.text[:60]!r}"
+def _where(example: Example) -> str:
+    return example.location or f"for the text {example.text[:60]!r}"
 
 
 def _write_tsv(stem: Path, predictions: Sequence[str]) -> None:

@@ -32,7 +32,7 @@ class Question(NamedTuple):
             where there is none, or it isn't in the context.
         is_impossible: whether the context has no answer.
         article: parts of a split file share no article.
-        place: in a file, for errors.
+        location: in a file, for errors.
     """
 
     id: str
@@ -42,12 +42,12 @@ class Question(NamedTuple):
     span: tuple[int, int] | None = None
     is_impossible: bool = False
     article: str = ""
-    place: str = ""
+    location: str = ""
 
     @property
     def source(self) -> str:
         """The place in a file, or else the id."""
-        return self.place or self.id
+        return self.location or self.id
 
 
 def read_questions(
@@ -61,18 +61,18 @@ def read_questions(
         encoding: default: the one that the first bytes name, otherwise UTF-8.
     Raises:
         UserError: no such file, not SQuAD's JSON, a bad question, an id that comes twice, or no
-            question at all. The message names the place in the file.
+            question at all. The message names the location in the file.
     """
-    places: dict[str, str] = {}
+    locations: dict[str, str] = {}
 
     def make(nodes: tuple[str, _Node, _Node]) -> Question:
         question = _question(*nodes, labelled)
-        if question.id in places:
+        if question.id in locations:
             raise UserError(
                 f"Every id must be of one question. Received: {short_repr(question.id)}, "
-                f"{places[question.id]} and {question.place}."
+                f"{locations[question.id]} and {question.location}."
             )
-        places[question.id] = question.place
+        locations[question.id] = question.location
         return question
 
     return made(path, _nodes(path, encoding), make, skip_bad_rows, "question")
@@ -100,23 +100,25 @@ def trainable(questions: Sequence[Question]) -> list[Question]:
     Raises:
         UserError: none is left.
     """
-    kept = [each for each in questions if each.span or each.is_impossible]
-    if not kept:
+    usable = [question for question in questions if question.span or question.is_impossible]
+    if not usable:
         raise UserError(
             "Training needs questions with an answer in their context. Received: none among "
             f"{len(questions)}; the first is {questions[0].source!r}."
         )
-    if len(kept) < len(questions):
-        lost = next(each for each in questions if not (each.span or each.is_impossible))
+    if len(usable) < len(questions):
+        lost = next(
+            question for question in questions if not (question.span or question.is_impossible)
+        )
         logger.warning(
             "The answers to %d of %d questions are not in their context; the questions are left "
             "out of training. The first is %r to %s.",
-            len(questions) - len(kept),
+            len(questions) - len(usable),
             len(questions),
             lost.golds[0] if lost.golds else "",
             lost.source,
         )
-    return kept
+    return usable
 
 
 def question_of(
@@ -126,11 +128,11 @@ def question_of(
 
     Without any answer, it has none.
     """
-    found = Question(name, question, context, place=name)
+    unlabelled = Question(name, question, context, location=name)
     if answers is None:
-        return found
+        return unlabelled
     golds = list(zip(answers["text"], answers["answer_start"], strict=True))
-    return _labelled(found, golds)
+    return _labelled(unlabelled, golds)
 
 
 def _labelled(question: Question, golds: Sequence[tuple[str, int]]) -> Question:
@@ -146,21 +148,23 @@ class _Node(NamedTuple):
     """A part of the JSON, and its place for errors."""
 
     value: Any
-    place: str
+    location: str
 
-    def field(self, name: str, kind: type, default: Any = None) -> Any:
-        found = self.value.get(name, default) if isinstance(self.value, dict) else None
-        if type(found) is not kind or (isinstance(found, str) and not found.strip()):
+    def field(self, name: str, wanted: type, default: Any = None) -> Any:
+        value = self.value.get(name, default) if isinstance(self.value, dict) else None
+        if type(value) is not wanted or (isinstance(value, str) and not value.strip()):
             keys = listed(map(repr, self.value)) if isinstance(self.value, dict) else "no object"
-            what = f"with {keys}" if found is None else f"with {short_repr(found)}"
-            rule = f"{_KINDS[kind]}{' that is not empty' if kind is str else ''}"
-            raise UserError(f"{name!r} must be {rule}. Received: {self.place}, {what}. {_LAYOUT}")
-        return found
+            received = f"with {keys}" if value is None else f"with {short_repr(value)}"
+            rule = f"{_KINDS[wanted]}{' that is not empty' if wanted is str else ''}"
+            raise UserError(
+                f"{name!r} must be {rule}. Received: {self.location}, {received}. {_LAYOUT}"
+            )
+        return value
 
     def items(self, name: str) -> "Iterator[_Node]":
-        dot = "." if self.place.endswith("]") else ", "
+        dot = "." if self.location.endswith("]") else ", "
         for number, value in enumerate(self.field(name, list)):
-            yield _Node(value, f"{self.place}{dot}{name}[{number}]")
+            yield _Node(value, f"{self.location}{dot}{name}[{number}]")
 
 
 def _nodes(path: Path, encoding: str | None) -> Iterator[tuple[str, _Node, _Node]]:
@@ -169,35 +173,37 @@ def _nodes(path: Path, encoding: str | None) -> Iterator[tuple[str, _Node, _Node
         yield from map(_flat_nodes, hub.rows(path))
         return
     if ".jsonl" in path.name:
-        places = ((f"{path}, line {number}", row) for number, row in json_rows(path, encoding))
-        yield from map(_flat_nodes, places)
+        rows = ((f"{path}, line {number}", row) for number, row in json_rows(path, encoding))
+        yield from map(_flat_nodes, rows)
         return
     document = _document(path, encoding)
     if isinstance(document, list):
-        places = ((f"{path}, row {number}", row) for number, row in enumerate(document, start=1))
-        yield from map(_flat_nodes, places)
+        rows = ((f"{path}, row {number}", row) for number, row in enumerate(document, start=1))
+        yield from map(_flat_nodes, rows)
         return
     for article in _Node(document, str(path)).items("data"):
         for paragraph in article.items("paragraphs"):
             for question in paragraph.items("qas"):
-                yield article.place, paragraph, question
+                yield article.location, paragraph, question
 
 
 def _flat_nodes(row: tuple[str, Any]) -> tuple[str, _Node, _Node]:
     """Returns the nodes of a row, as the hub and exports of it have them.
 
-    Its answers are lists of texts and of starts. A row without an id has its place.
+    Its answers are lists of texts and of starts. A row without an id has its location.
     """
-    place, fields = row
+    location, fields = row
     if not isinstance(fields, dict):
-        raise UserError(f"A question must be an object. Received: {short_repr(fields)}, {place}.")
-    fields = {"id": place, **fields}
+        raise UserError(
+            f"A question must be an object. Received: {short_repr(fields)}, {location}."
+        )
+    fields = {"id": location, **fields}
     if isinstance(answers := fields.get("answers"), dict):
         names = ("text", "answer_start")
         pairs = zip(*(answers.get(name) or [] for name in names), strict=False)
         fields = {**fields, "answers": [dict(zip(names, pair, strict=True)) for pair in pairs]}
-    node = _Node(fields, place)
-    return str(fields.get("title", place)), node, node
+    node = _Node(fields, location)
+    return str(fields.get("title", location)), node, node
 
 
 def _document(path: Path, encoding: str | None) -> Any:
@@ -215,7 +221,7 @@ def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Qu
         node.field("question", str),
         context,
         article=article.rpartition(", ")[2],
-        place=f"{node.place} (id {name})",
+        location=f"{node.location} (id {name})",
     )
     if not labelled:
         return question
@@ -225,7 +231,7 @@ def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Qu
     if is_impossible and answers:
         raise UserError(
             "A question with 'is_impossible' must have no answers. "
-            f"Received: {question.place}, with {len(answers)}."
+            f"Received: {question.location}, with {len(answers)}."
         )
     return _labelled(
         question, [(each.field("text", str), each.field("answer_start", int)) for each in answers]
@@ -250,22 +256,22 @@ def encode_questions(
     """
     windows = question_windows(
         tokenizer,
-        [each.question for each in questions],
-        [each.context for each in questions],
+        [question.question for question in questions],
+        [question.context for question in questions],
         max_length,
         doc_stride,
         max_question_length,
-        [each.source for each in questions],
+        [question.source for question in questions],
     )
-    rows = [row for found in windows for row in found]
+    rows = [row for question_windows in windows for row in question_windows]
     arrays = {
         name: [getattr(row, name) for row in rows] for name in ("input_ids", "token_type_ids")
     }
-    marks = [_marks(*each) for each in zip(windows, questions, strict=True)]
+    marks = [_marks(*pair) for pair in zip(windows, questions, strict=True)]
     _log_unmarked(questions, marks, max_length)
     labels: dict[str, Sequence[Any]] = {}
-    if any(each.golds or each.is_impossible for each in questions):
-        flat = [mark for found in marks for mark in found]
+    if any(question.golds or question.is_impossible for question in questions):
+        flat = [mark for question_windows in marks for mark in question_windows]
         labels = {
             "start_positions": [start for start, _ in flat],
             "end_positions": [end for _, end in flat],
@@ -276,7 +282,7 @@ def encode_questions(
         arrays,
         labels,
         tokenizer.pad_token_id,
-        [number for number, found in enumerate(windows) for _ in found],
+        [number for number, question_windows in enumerate(windows) for _ in question_windows],
         label_inputs=("start_positions",) if answerability and labels else (),
         details=rows,
     )

@@ -11,7 +11,7 @@ from albert_tf.errors import escaped, listed
 _UNBALANCED: Final = 0.9  # share of the largest class from which accuracy alone misleads
 
 
-def summary(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
+def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
     """Counts what the examples are, and what is odd about them.
 
     Returns:
@@ -20,72 +20,72 @@ def summary(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) -> d
         `duplicates`, examples of train that came before; `contradictions`, texts of train with
         several labels; `in_both`, examples of dev whose texts are in train.
     """
-    labels = Counter(label for each in train for label in task.labels(each))
-    found = defaultdict(list)
+    labels = Counter(label for example in train for label in task.labels(example))
+    spellings = defaultdict(list)
     for name in labels:
-        found["".join(name.split()).casefold()].append(name)
+        spellings["".join(name.split()).casefold()].append(name)
     known: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
     duplicates = 0
-    for each in train:
-        texts, of_it = tuple(task.texts(each)), tuple(task.labels(each))
-        duplicates += texts in known and (of_it in known[texts] or not of_it)
-        known[texts].add(of_it)
+    for example in train:
+        texts, labels_of_it = tuple(task.texts(example)), tuple(task.labels(example))
+        duplicates += texts in known and (labels_of_it in known[texts] or not labels_of_it)
+        known[texts].add(labels_of_it)
     return {
         "rows": {"train": len(train), "dev": len(dev)},
         "columns": task.columns(),
         "labels": dict(labels.most_common()),
-        "alike": [names for names in found.values() if len(names) > 1],
+        "alike": [names for names in spellings.values() if len(names) > 1],
         "skipped": sum(map(skipped_rows, {*task.files("train"), *task.files("dev")})),
         "duplicates": duplicates,
         "contradictions": sum(len(several) > 1 for several in known.values()),
-        "in_both": sum(tuple(task.texts(each)) in known for each in dev),
+        "in_both": sum(tuple(task.texts(example)) in known for example in dev),
     }
 
 
-def in_lines(found: Mapping[str, Any]) -> list[str]:
+def in_lines(summary: Mapping[str, Any]) -> list[str]:
     """Returns a summary for people, one thing a line; nothing of what isn't there.
 
     Args:
-        found: the result of `summary`; with `cut`, the rows of train that have more tokens than
+        summary: the result of `summarize`; with `cut`, the rows of train that have more tokens than
             `max_length`, and `baseline`, scores.
     """
-    rows, labels, cut = found["rows"], found["labels"], found["cut"]
+    rows, labels, cut = summary["rows"], summary["labels"], summary["cut"]
     lines = [("rows", f"{rows['train']:,} train, {rows['dev']:,} dev")]
-    if found["columns"]:
-        named = (f"{name} from {column!r}" for name, column in found["columns"].items())
+    if summary["columns"]:
+        named = (f"{name} from {column!r}" for name, column in summary["columns"].items())
         lines.append(("columns", ", ".join(named)))
     if labels:
         counts = listed(f"{name} {count:,}" for name, count in labels.items())
         lines.append(("labels", f"{len(labels)}: {counts}"))
-    alike = (" = ".join(map(repr, names)) for names in found["alike"])
+    alike = (" = ".join(map(repr, names)) for names in summary["alike"])
     odd = [
-        ("alike", found["alike"], f"{listed(alike)}: labels that differ in case or spaces"),
+        ("alike", summary["alike"], f"{listed(alike)}: labels that differ in case or spaces"),
         (
             "unbalanced",
             is_unbalanced(labels),
             "give --class-weights balanced; see macro F1, not accuracy",
         ),
-        ("skipped", found["skipped"], f"{found['skipped']:,} bad rows"),
+        ("skipped", summary["skipped"], f"{summary['skipped']:,} bad rows"),
         (
             "cut",
             cut,
-            f"{cut:,} rows ({cut / rows['train']:.0%}) have more than {found['max_length']} "
+            f"{cut:,} rows ({cut / rows['train']:.0%}) have more than {summary['max_length']} "
             "tokens; --max-length reads more",
         ),
-        ("duplicates", found["duplicates"], f"{found['duplicates']:,} rows of train"),
+        ("duplicates", summary["duplicates"], f"{summary['duplicates']:,} rows of train"),
         (
             "contradictions",
-            found["contradictions"],
-            f"{found['contradictions']:,} texts of train have several labels",
+            summary["contradictions"],
+            f"{summary['contradictions']:,} texts of train have several labels",
         ),
         (
             "in both",
-            found["in_both"],
-            f"{found['in_both']:,} rows of dev are in train, which makes scores too high",
+            summary["in_both"],
+            f"{summary['in_both']:,} rows of dev are in train, which makes scores too high",
         ),
     ]
     lines += [(name, text) for name, is_there, text in odd if is_there]
-    if scores := found.get("baseline"):
+    if scores := summary.get("baseline"):
         shown = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         lines.append(("baseline", f"TF-IDF with logistic regression: {shown}"))
     return [escaped(f"{name:<15}{text}") for name, text in lines]
@@ -99,6 +99,6 @@ def is_unbalanced(labels: Mapping[str, int]) -> bool:
 def shares(labels: Mapping[str, int]) -> str:
     """Returns the largest and the smallest class with their shares."""
     total = sum(labels.values())
-    ordered = sorted(labels.items(), key=lambda each: -each[1])
+    ordered = sorted(labels.items(), key=lambda item: -item[1])
     ends = (ordered[0], ordered[-1])
     return ", ".join(f"{escaped(name)} {count / total:.1%}" for name, count in ends)

@@ -26,11 +26,11 @@ logger = logging.getLogger(__name__)
 
 
 class Sentence(NamedTuple):
-    """Words, their tags by name or by the model's number (None without labels), and their place."""
+    """Words, their tags by name or by the model's number (None without labels), and location."""
 
     words: tuple[str, ...]
     tags: tuple[str | int, ...] | None
-    place: str = ""
+    location: str = ""
 
 
 class Tagged(NamedTuple):
@@ -62,8 +62,10 @@ class Tagging(Task[Sentence, Tagged]):
             words, tags = (conll.WORDS,), (conll.TAGS,)
 
         def sentence(row: Row) -> Sentence:
-            found = _words(row, words)
-            return Sentence(found, _tags(row, tags, len(found)) if labelled else None, row.place)
+            row_words = _words(row, words)
+            return Sentence(
+                row_words, _tags(row, tags, len(row_words)) if labelled else None, row.location
+            )
 
         skip = options.skip_bad_rows and labelled  # every sentence needs a prediction
         return read_rows(path, (), sentence, skip, rows, options.dialect)
@@ -91,7 +93,7 @@ class Tagging(Task[Sentence, Tagged]):
         self, examples: Sequence[Sentence], tokenizer: Any, config: Any, max_length: int
     ) -> Rows:
         labels = self._labels(examples, config)
-        rows = encode_words([each.words for each in examples], labels, tokenizer, max_length)
+        rows = encode_words([example.words for example in examples], labels, tokenizer, max_length)
         known = parsed(config.labels)
         count = broken([known[config.labels[tag]] for tag in tags] for tags in labels or ())
         if count:
@@ -108,9 +110,12 @@ class Tagging(Task[Sentence, Tagged]):
         """Returns the tags of each sentence; a word without tokens gets "O"."""
         names = config.labels
         outside = OUTSIDE if OUTSIDE in names else names[0]
-        found = [Tagged([outside] * len(each.words), [1.0] * len(each.words)) for each in examples]
+        predicted = [
+            Tagged([outside] * len(example.words), [1.0] * len(example.words))
+            for example in examples
+        ]
         for sentence, words, output in zip(rows.examples, rows.details, outputs, strict=True):
-            tagged = found[sentence]
+            tagged = predicted[sentence]
             for word, probabilities in zip(
                 words[words != NO_WORD],
                 softmax(output["logits"][np.flatnonzero(words != NO_WORD)], axis=-1),
@@ -118,15 +123,16 @@ class Tagging(Task[Sentence, Tagged]):
             ):
                 tagged.tags[word] = names[probabilities.argmax()]
                 tagged.probabilities[word] = float(probabilities.max())
-        return found
+        return predicted
 
     def scores(
         self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: Any
     ) -> dict[str, float]:
         """Returns the scores of entities and words, and what `one_class` does for the words."""
-        expected, found = self._names(examples, config), [each.tags for each in predictions]
-        scores = entity_scores(expected, found, config.labels)
-        return scores | one_class(list(chain(*found)), list(chain(*expected)))
+        expected = self._names(examples, config)
+        predicted = [prediction.tags for prediction in predictions]
+        scores = entity_scores(expected, predicted, config.labels)
+        return scores | one_class(list(chain(*predicted)), list(chain(*expected)))
 
     def write(
         self,
@@ -137,10 +143,10 @@ class Tagging(Task[Sentence, Tagged]):
     ) -> None:
         """Writes words, their labels if there are any, and predicted tags, as conlleval reads."""
         with (folder / PREDICTIONS).open("w", encoding="utf-8", newline="\n") as file:
-            for example, found in zip(examples, predictions, strict=True):
+            for example, prediction in zip(examples, predictions, strict=True):
                 words = [" ".join(word.split()) for word in example.words]
                 names = [] if example.tags is None else self._names([example], config)
-                for row in zip(words, *names, found.tags, strict=True):
+                for row in zip(words, *names, prediction.tags, strict=True):
                     file.write("\t".join(row) + "\n")
                 file.write("\n")
 
@@ -157,18 +163,18 @@ class Tagging(Task[Sentence, Tagged]):
         known = parsed(config.labels)
 
         def entities_of(words: Sequence[str], tags: Sequence[str]) -> str:
-            found = entities(known[tag] for tag in tags)
-            return ", ".join(f"{' '.join(words[a:b])} ({kind})" for kind, a, b in found)
+            spans = entities(known[tag] for tag in tags)
+            return ", ".join(f"{' '.join(words[a:b])} ({name})" for name, a, b in spans)
 
         return [
             GradedPrediction(
                 " ".join(example.words),
                 entities_of(example.words, tags),
-                entities_of(example.words, found.tags),
-                min(found.probabilities),
-                tags == found.tags,
+                entities_of(example.words, prediction.tags),
+                min(prediction.probabilities),
+                tags == prediction.tags,
             )
-            for example, tags, found in zip(
+            for example, tags, prediction in zip(
                 examples, self._names(examples, config), predictions, strict=True
             )
         ]
@@ -184,8 +190,8 @@ class Tagging(Task[Sentence, Tagged]):
         known = parsed(config.labels)
         return [
             (known[tag].kind, known[other].kind)
-            for tags, found in zip(self._names(examples, config), predictions, strict=True)
-            for tag, other in zip(tags, found.tags, strict=True)
+            for tags, prediction in zip(self._names(examples, config), predictions, strict=True)
+            for tag, other in zip(tags, prediction.tags, strict=True)
         ]
 
     def _labels(self, examples: Sequence[Sentence], config: Any) -> list[list[int]] | None:
@@ -209,7 +215,7 @@ def _column(row: Row, names: Sequence[str]) -> Sequence[Any]:
     name = next((name for name in names if name in row.fields), None)
     if name is None:
         raise UserError(
-            f"Every row must have {' or '.join(map(repr, names))}. Received: {row.place}, with "
+            f"Every row must have {' or '.join(map(repr, names))}. Received: {row.location}, with "
             f"{listed(map(repr, row.fields))}."
         )
     return row.items(name)
@@ -220,7 +226,8 @@ def _words(row: Row, names: Sequence[str]) -> tuple[str, ...]:
     if not words or not all(isinstance(word, str) for word in words):
         raise UserError(
             "A sentence must be a list of words, at least one. "
-            f"Received: {row.place}, {short_repr(words)}. Remove the row, or give --skip-bad-rows."
+            f"Received: {row.location}, {short_repr(words)}. Remove the row, or give "
+            "--skip-bad-rows."
         )
     return tuple(words)
 
@@ -229,14 +236,14 @@ def _tags(row: Row, names: Sequence[str], count: int) -> tuple[str | int, ...]:
     tags = _column(row, names)
     if len(tags) != count:
         raise UserError(
-            f"A sentence must have a tag for each word. Received: {row.place}, {count} words and "
-            f"{len(tags)} tags."
+            "A sentence must have a tag for each word. "
+            f"Received: {row.location}, {count} words and {len(tags)} tags."
         )
-    kinds = {type(tag) for tag in tags}
-    if kinds not in ({str}, {int}) or "" in tags:
+    types = {type(tag) for tag in tags}
+    if types not in ({str}, {int}) or "" in tags:
         raise UserError(
             "Tags must be all names or all numbers, from 0. "
-            f"Received: {row.place}, {short_repr(list(tags))}."
+            f"Received: {row.location}, {short_repr(list(tags))}."
         )
     return tuple(tags)
 
@@ -251,7 +258,7 @@ def _number(example: Sentence, word: int, numbers: dict[str, int]) -> int:
     raise UserError(
         f"A tag must be one of the model's, {listed(numbers)}. Received: {short_repr(tag)} "
         f"for the word {short_repr(example.words[word])}, number {word + 1} of the sentence at "
-        f"{example.place}."
+        f"{example.location}."
     )
 
 
@@ -273,7 +280,7 @@ def encode_words(
         max_length: maximum number of tokens in a row.
     """
     whole = tokenizer(
-        [list(each) for each in words],
+        [list(sentence) for sentence in words],
         is_split_into_words=True,
         add_special_tokens=False,
         truncation=False,

@@ -87,7 +87,7 @@ def test_an_answer_longer_than_a_window_does_not_count(tiny_tokenizer, caplog):
 
 
 def test_a_long_question_is_named_by_its_place(tiny_tokenizer, caplog):
-    long = question("books")._replace(question="what was sold? " * 9, place="dev.json, qas[3]")
+    long = question("books")._replace(question="what was sold? " * 9, location="dev.json, qas[3]")
     encoded([question("books"), long], tiny_tokenizer)
     assert "1 of 2 questions have more than 9 tokens" in caplog.text
     assert "dev.json, qas[3]" in caplog.text

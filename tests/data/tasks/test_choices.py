@@ -54,7 +54,7 @@ def test_race(race):
         ("high", 0),
         ("high", 2),
     ]
-    assert train[2].place == f"{race}/train/high/2.txt, line 1"
+    assert train[2].location == f"{race}/train/high/2.txt, line 1"
     assert len(task(race, "race", part="high").read(race / "dev")) == 2
     (race / "dev" / "high" / "2.txt").unlink()
     with pytest.raises(UserError, match=r"\.txt files in train/high and dev/high.*--part"):

@@ -188,7 +188,7 @@ def test_wrong_labels():
         numbers(task("sst2"), alike)
     with pytest.raises(UserError, match="must be a number. Received: 'spam'"):
         numbers(task("stsb"), alike)
-    named = Example("a", None, "spam", place="dev.tsv, line 7")
+    named = Example("a", None, "spam", location="dev.tsv, line 7")
     for name in ("sst2", "stsb"):
         with pytest.raises(UserError, match="Received: 'spam', dev.tsv, line 7."):
             numbers(task(name), [named])

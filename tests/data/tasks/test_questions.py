@@ -38,7 +38,7 @@ def test_questions_of_either_version(tmp_path):
     assert impossible.is_impossible and impossible.golds == () and impossible.span is None
     assert other.is_impossible and other.context == "Nothing."
     assert first.article == impossible.article != other.article
-    assert first.place.endswith("train-v1.1.json, data[0].paragraphs[0].qas[0] (id a)")
+    assert first.location.endswith("train-v1.1.json, data[0].paragraphs[0].qas[0] (id a)")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_the_nearest_of_several():
 def test_answers_outside_of_their_context_are_counted(caplog):
     good = Question("a", "What?", CONTEXT, ("1999",), (3, 7))
     none = Question("b", "What?", CONTEXT, is_impossible=True)
-    lost = [Question(name, "What?", CONTEXT, ("1998",), place=f"file, {name}") for name in "cd"]
+    lost = [Question(name, "What?", CONTEXT, ("1998",), location=f"file, {name}") for name in "cd"]
     assert trainable([good, none]) == [good, none] and not caplog.records
     with caplog.at_level(logging.WARNING):
         assert trainable([good, *lost, none]) == [good, none]

@@ -5,7 +5,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.registry import task_of
-from albert_tf.data.tasks.summary import in_lines, is_unbalanced, shares, summary
+from albert_tf.data.tasks.summary import in_lines, is_unbalanced, shares, summarize
 from albert_tf.errors import UserError
 
 TRAIN = [
@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 def test_a_summary(folder):
     tool = task(folder)
-    found = summary(tool, *tool.train_and_dev(0.1, 0))
+    found = summarize(tool, *tool.train_and_dev(0.1, 0))
     assert found == {
         "rows": {"train": 44, "dev": 2},
         "columns": {"text": "text", "label": "label"},
@@ -57,7 +57,7 @@ def test_nothing_odd_is_not_said(tmp_path):
     write(tmp_path / "train.csv", [(f"text {row}", "ab"[row % 2]) for row in range(9)])
     write(tmp_path / "dev.csv", [("other", "a")])
     tool = task(tmp_path)
-    found = summary(tool, *tool.train_and_dev(0.1, 0)) | {"cut": 0, "max_length": 9}
+    found = summarize(tool, *tool.train_and_dev(0.1, 0)) | {"cut": 0, "max_length": 9}
     assert [line.split()[0] for line in in_lines(found)] == ["rows", "columns", "labels"]
 
 
