@@ -79,13 +79,13 @@ def run(options: FinetuningOptions) -> int:
 
 
 def _print_seeds(report: dict[str, Any]) -> None:
-    found = report["seeds"]
-    for run in found["runs"]:
+    seeds = report["seeds"]
+    for run in seeds["runs"]:
         if run["stopped"]:
             print(f"Seed {run['seed']}: {run['stopped']}")
     for name in report["metrics"]:
-        low, median, high = (f"{found[each][name]:.4f}" for each in ("min", "median", "max"))
-        print(f"{escaped(name)} over {len(found['runs'])} seeds: median {median}, {low} to {high}.")
+        low, median, high = (f"{seeds[measure][name]:.4f}" for measure in ("min", "median", "max"))
+        print(f"{escaped(name)} over {len(seeds['runs'])} seeds: median {median}, {low} to {high}.")
     print(f"The model is that of seed {report['settings']['seed']}.")
 
 

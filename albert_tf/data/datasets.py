@@ -215,12 +215,13 @@ def multiple_choice_dataset(
     contexts, choices, labels, questions = columns(
         contexts=contexts, choices=choices, labels=labels, questions=questions
     )
-    for number, each in enumerate(choices):
+    for number, texts in enumerate(choices):
         label = None if labels is None else labels[number]
-        if len(each) < 2 or isinstance(each, str) or not (label is None or 0 <= label < len(each)):
+        has_label = label is None or 0 <= label < len(texts)
+        if len(texts) < 2 or isinstance(texts, str) or not has_label:
             raise UserError(
                 "Every example must have two choices or more, and the number of one as its label. "
-                f"Received: example {number} with {short_repr(each)} and the label {label}."
+                f"Received: example {number} with {short_repr(texts)} and the label {label}."
             )
     asked = questions or [""] * len(contexts)
     pairs = list(map(segments, contexts, asked, choices))
@@ -229,7 +230,7 @@ def multiple_choice_dataset(
     if labels is None:  # `predict` joins its batches
         most = max(map(len, choices))
         for values in rows.arrays.values():
-            values[:] = [np.pad(each, ((0, most - len(each)), (0, 0))) for each in values]
+            values[:] = [np.pad(array, ((0, most - len(array)), (0, 0))) for array in values]
     return epochs(rows, batch_size, seed)
 
 
@@ -254,17 +255,17 @@ def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
         return features, next(iter(labels.values())) if len(labels) == 1 else labels
 
     def batch_at(number: int) -> Any:
-        epoch, place = divmod(number, size)
-        return batch(order(epoch)[place])
+        epoch, position = divmod(number, size)
+        return batch(order(epoch)[position])
 
     def numbers(_: tf.Tensor) -> tf.data.Dataset:
         first = tf.numpy_function(lambda: next(begun) * size, [], tf.int64)
         return tf.data.Dataset.range(first, first + size)
 
     each_epoch = tf.data.Dataset.range(1).flat_map(numbers)
-    found = mapped_batches(each_epoch, batch_at, batch(np.array([0])))
+    dataset = mapped_batches(each_epoch, batch_at, batch(np.array([0])))
     # With an unknown length Keras runs an empty step at the end of each epoch on TensorFlow.
-    return found.apply(tf.data.experimental.assert_cardinality(size))
+    return dataset.apply(tf.data.experimental.assert_cardinality(size))
 
 
 def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:

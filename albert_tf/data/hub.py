@@ -53,8 +53,8 @@ def _split_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             f"Data on the hub needs the package datasets. Received: {path}. Do {INSTALL}."
         ) from error
     name, _, revision = str(path.parent).removeprefix(PREFIX).partition("@")
-    found = _load(datasets, name, revision or None, path)
-    return _named(path, found, _class_names(found.features.to_dict()))
+    dataset = _load(datasets, name, revision or None, path)
+    return _named(path, dataset, _class_names(dataset.features.to_dict()))
 
 
 def _load(datasets: Any, name: str, revision: str | None, path: Path) -> Any:
@@ -136,7 +136,7 @@ def _named(
         for column, known in names.items():
             value = row[column]
             several = isinstance(value, list)
-            named = [_name(each, known, location) for each in (value if several else [value])]
+            named = [_name(item, known, location) for item in (value if several else [value])]
             row[column] = named if several else named[0]
         yield location, row
 

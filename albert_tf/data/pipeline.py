@@ -25,7 +25,7 @@ def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> 
         window = order[start : start + WINDOW * batch_size]
         window = window[np.argsort(lengths[window], kind="stable")]
         batches += np.split(window, range(batch_size, len(window), batch_size))
-    return [batches[place] for place in generator.permutation(len(batches))]
+    return [batches[number] for number in generator.permutation(len(batches))]
 
 
 def training_batches(
@@ -62,9 +62,9 @@ def training_batches(
         return features, {**labels, SAMPLE_WEIGHT: weights}
 
     def batch_at(number: int) -> Any:
-        epoch, place = divmod(number, count)
-        found = batch(order(epoch)[place])
-        return found if part[1] == 1 else tf.nest.map_structure(own, found)
+        epoch, position = divmod(number, count)
+        arrays = batch(order(epoch)[position])
+        return arrays if part[1] == 1 else tf.nest.map_structure(own, arrays)
 
     def own(array: np.ndarray) -> np.ndarray:
         return np.split(array, part[1])[part[0]]  # after padding: hosts need equal lengths

@@ -124,12 +124,12 @@ class Row(NamedTuple):
             UserError: the row has no such column, or the value isn't a list.
         """
         self.require([name])
-        found = self.get(name)
-        if not isinstance(found, list):
+        value = self.get(name)
+        if not isinstance(value, list):
             raise UserError(
-                f"{name!r} must be a list. Received: {short_repr(found)}, {self.location}. {_SKIP}"
+                f"{name!r} must be a list. Received: {short_repr(value)}, {self.location}. {_SKIP}"
             )
-        return found
+        return value
 
     def texts(self, name: str | int) -> list[str]:
         """Returns the items of a list as texts; "" for a blank one."""
@@ -398,13 +398,13 @@ def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int 
     """Returns the separator with which a header has the columns; says if it isn't the usual one."""
     usual = "\t" if is_tsv else ","
     wanted = {name for name in columns if isinstance(name, str)}
-    for each in (usual, *SEPARATORS):
+    for separator in (usual, *SEPARATORS):
         with contextlib.suppress(csv.Error, StopIteration):
-            header = {name.strip() for name in next(csv.reader([line], delimiter=each))}
+            header = {name.strip() for name in next(csv.reader([line], delimiter=separator))}
             if wanted <= header and (wanted or len(header) > 1):
-                if each != usual:
-                    say_once(f"{path}: columns are separated by {each!r}.")
-                return each
+                if separator != usual:
+                    say_once(f"{path}: columns are separated by {separator!r}.")
+                return separator
     most = max(SEPARATORS, key=line.count)
     return most if usual not in line and most in line else usual
 
@@ -420,7 +420,7 @@ def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -
                 f"{header.count(str(name))} times. Rename one."
             )
         if name not in header:
-            near = [each for each in header if each.casefold() == str(name).casefold()]
+            near = [column for column in header if column.casefold() == str(name).casefold()]
             near = near or difflib.get_close_matches(str(name), header, n=1)
             hint = f"Is it {near[0]!r}? Name it, as with --text-column." if near else _WAY_OUT
             raise UserError(
@@ -480,7 +480,7 @@ def _too_large(path: Path) -> UserError:
 def _objects(content: Any, path: Path) -> list[dict[str, Any]]:
     if isinstance(content, dict):
         content = content.get("data", content)
-    if not isinstance(content, list) or not all(isinstance(each, dict) for each in content):
+    if not isinstance(content, list) or not all(isinstance(item, dict) for item in content):
         raise UserError(
             f"A file of JSON must be a list of objects, or an object a line. Received: {path}, "
             f"{short_repr(content)}."

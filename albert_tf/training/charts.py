@@ -51,17 +51,17 @@ def plot_confusion(names: Sequence[str], pairs: Sequence[tuple[str, str]], path:
     Shades show shares of a row. Of more than `_MOST_CLASSES` classes, those in most mistakes are
     shown.
     """
-    kept, others = _most_confused(names, pairs), ""
-    if len(kept) < len(names):
-        others = f"the {len(kept)} classes of {len(names)} in most mistakes"
-    places = {name: place for place, name in enumerate(kept)}
-    counts = np.zeros((len(kept), len(kept)), int)
+    shown, others = _most_confused(names, pairs), ""
+    if len(shown) < len(names):
+        others = f"the {len(shown)} classes of {len(names)} in most mistakes"
+    positions = {name: position for position, name in enumerate(shown)}
+    counts = np.zeros((len(shown), len(shown)), int)
     for (expected, predicted), count in Counter(pairs).items():
-        if expected in places and predicted in places:
-            counts[places[expected], places[predicted]] = count
+        if expected in positions and predicted in positions:
+            counts[positions[expected], positions[predicted]] = count
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    is_numbered = len(kept) <= _MOST_NUMBERED
-    side = 2.5 + (0.6 if is_numbered else 0.28) * len(kept)
+    is_numbered = len(shown) <= _MOST_NUMBERED
+    side = 2.5 + (0.6 if is_numbered else 0.28) * len(shown)
     figure = new_figure(side + 0.6, side)
     axes = figure.subplots()
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
@@ -70,11 +70,11 @@ def plot_confusion(names: Sequence[str], pairs: Sequence[tuple[str, str]], path:
         for (row, column), count in np.ndenumerate(counts):
             colour = "white" if shares[row, column] > 0.5 else "black"
             axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour)
-    labels = [_short(name) for name in kept]
-    upright = max(map(len, labels)) > 3 + 18 // len(kept)
+    labels = [_short(name) for name in shown]
+    upright = max(map(len, labels)) > 3 + 18 // len(shown)
     plain = {"parse_math": False}
-    axes.set_xticks(range(len(kept)), labels, rotation=90 if upright else 0, **plain)
-    axes.set_yticks(range(len(kept)), labels, **plain)
+    axes.set_xticks(range(len(shown)), labels, rotation=90 if upright else 0, **plain)
+    axes.set_yticks(range(len(shown)), labels, **plain)
     axes.set_xlabel("predicted")
     axes.set_ylabel("expected")
     axes.set_title(others, fontsize="medium")
@@ -104,7 +104,9 @@ def plot_by_threshold(lines: Sequence[ByThreshold], path: Path) -> None:
 
 def plot_numbers(graded: Sequence[GradedPrediction], path: Path) -> None:
     """Writes predicted numbers over expected ones; on the dotted line they are equal."""
-    expected, predicted = ([float(each[place]) for each in graded] for place in (1, 2))
+    expected, predicted = (
+        [float(prediction[column]) for prediction in graded] for column in (1, 2)
+    )
     low, high = min(*expected, *predicted), max(*expected, *predicted)
     figure = new_figure(5, 5)
     axes = figure.subplots()

@@ -60,19 +60,19 @@ class Checkpoints:
     def save(self, model: PreTrainedModel, progress: Mapping[str, Any]) -> Path:
         """Writes a checkpoint at `progress["step"]`, then removes the oldest ones."""
         path = self.folder / f"step-{progress['step']:08d}"
-        with written_atomically(path, force=True) as made:
-            self._write(model, made)
-            save_state(made, model, self.settings, progress)
-            _flush(made)
+        with written_atomically(path, force=True) as folder:
+            self._write(model, folder)
+            save_state(folder, model, self.settings, progress)
+            _flush(folder)
         for old in self.found()[: -self.keep]:
             remove_folder(old)
         return path
 
     def save_best(self, model: PreTrainedModel) -> None:
         """Writes the best version so far."""
-        with written_atomically(self.folder / BEST, force=True) as made:
-            self._write(model, made)
-            _flush(made)
+        with written_atomically(self.folder / BEST, force=True) as folder:
+            self._write(model, folder)
+            _flush(folder)
 
     def _write(self, model: PreTrainedModel, folder: Path) -> None:
         model.save_pretrained(folder)
@@ -86,8 +86,8 @@ class Checkpoints:
         Raises:
             UserError: the newest is damaged, or was saved with other settings.
         """
-        found = self.found()
-        return load_state(found[-1], model, self.settings) if found else {}
+        saved = self.found()
+        return load_state(saved[-1], model, self.settings) if saved else {}
 
     def found(self) -> list[Path]:
         """Returns the checkpoints, oldest first."""
@@ -183,11 +183,11 @@ def _trash_path(folder: Path) -> Path:
 def versions() -> dict[str, Any]:
     """Returns the versions of Python and of the packages that decide what a run computes."""
     packages = ("albert_tf", "tensorflow", "keras", "jax", "torch", "sentencepiece")
-    found = {"python": platform.python_version()}
+    versions_by_name = {"python": platform.python_version()}
     for name in packages:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions_by_name[name] = metadata.version(name)
+    return versions_by_name
 
 
 def digest(content: Any) -> str:
@@ -254,8 +254,8 @@ def _variables(model: PreTrainedModel) -> dict[str, Any]:
     all_of_them = [*model.variables, *optimizer.variables, *inner(optimizer).variables]
     elsewhere = [
         *model.metrics_variables,
-        *(each.variable for each in names.weights(model).values()),
+        *(weight.variable for weight in names.weights(model).values()),
     ]
     left_out = {id(variable) for variable in elsewhere}
     unique = {id(variable): variable for variable in all_of_them if id(variable) not in left_out}
-    return {f"{place:05d}": variable for place, variable in enumerate(unique.values())}
+    return {f"{number:05d}": variable for number, variable in enumerate(unique.values())}

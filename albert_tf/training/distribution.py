@@ -228,10 +228,10 @@ def _connected(tf_config: str) -> Any:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except tf.errors.UnknownError as error:
         here = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-        place = here.cluster_spec().task_address(here.task_type, here.task_id)
+        address = here.cluster_spec().task_address(here.task_type, here.task_id)
         raise UserError(
             "This host must be able to listen at its address in TF_CONFIG. "
-            f"Received: {place} ({error.message}). Give it a free port, the same on each host."
+            f"Received: {address} ({error.message}). Give it a free port, the same on each host."
         ) from error
 
 
@@ -247,7 +247,7 @@ def _workers(required: bool) -> int:
     text = os.environ.get("TF_CONFIG", "")
     try:
         settings = json.loads(text) if text else {}
-        cluster = {kind: list(places) for kind, places in settings.get("cluster", {}).items()}
+        cluster = {role: list(addresses) for role, addresses in settings.get("cluster", {}).items()}
         if not cluster and not required:
             return 1
         task = settings["task"]["type"], int(settings["task"]["index"])
@@ -267,12 +267,12 @@ def _workers(required: bool) -> int:
 def _tpu() -> Any:
     import tensorflow as tf
 
-    place = os.environ.get("TPU_NAME") or "local"
+    tpu = os.environ.get("TPU_NAME") or "local"
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(place)
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(tpu)
     except (ValueError, OSError, RuntimeError, tf.errors.OpError) as error:
         raise UserError(
-            f"A TPU must be in reach. Received: none ({place}: {str(error).splitlines()[0]}). "
+            f"A TPU must be in reach. Received: none ({tpu}: {str(error).splitlines()[0]}). "
             "On a TPU VM install tensorflow-tpu; for one elsewhere set TPU_NAME; without one give "
             "--strategy auto."
         ) from error

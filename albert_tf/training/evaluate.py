@@ -39,12 +39,12 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
     """
     task = task_of(options)
     examples = task.examples("dev")
-    found, config = _predicted(options, task, examples)
+    predicted, config = _predict(options, task, examples)
     if options.predictions is not None:
-        _write(task, options.predictions, examples, found, config)
+        _write(task, options.predictions, examples, predicted, config)
     if options.report is not None:
-        write_predictions(options.report, task, examples, found, config)
-    return {**task.scores(examples, found, config), "examples": len(examples)}
+        write_predictions(options.report, task, examples, predicted, config)
+    return {**task.scores(examples, predicted, config), "examples": len(examples)}
 
 
 def predict_test_files(options: EvaluationOptions) -> list[Path]:
@@ -58,11 +58,11 @@ def predict_test_files(options: EvaluationOptions) -> list[Path]:
     assert options.predictions is not None
     task = task_of(options)
     examples = task.examples("test", labelled=False)
-    found, config = _predicted(options, task, examples)
-    return _write(task, options.predictions, examples, found, config)
+    predicted, config = _predict(options, task, examples)
+    return _write(task, options.predictions, examples, predicted, config)
 
 
-def _predicted(
+def _predict(
     options: EvaluationOptions, task: Task[Any, Any], examples: Sequence[Any]
 ) -> tuple[list[Any], AlbertConfig]:
     """Returns a prediction for each example, and the model's configuration."""
@@ -71,8 +71,8 @@ def _predicted(
     rows.warn_of_cut(longest)
     with Progress() as progress:
         progress.start("predicting", len(rows), unit="row")
-        found = predictions(task, examples, rows, model, options.batch_size, progress.update_to)
-    return found, model.config
+        predicted = predictions(task, examples, rows, model, options.batch_size, progress.update_to)
+    return predicted, model.config
 
 
 def trained_model(task: Task[Any, Any], name: str) -> tuple[PreTrainedModel, BaseTokenizer, int]:
@@ -88,18 +88,18 @@ def _write(
     task: Task[Any, Any],
     folder: Path,
     examples: Sequence[Any],
-    found: Sequence[Any],
+    predicted: Sequence[Any],
     config: AlbertConfig,
 ) -> list[Path]:
     """Writes predictions to a folder, and replaces files of the same names.
 
     Files of other tasks stay, since one submission may have several tasks.
     """
-    with locked(folder), tempfile.TemporaryDirectory(prefix=".", dir=folder) as made:
-        task.write(Path(made), examples, found, config)
-        written = [folder / path.name for path in sorted(Path(made).iterdir())]
+    with locked(folder), tempfile.TemporaryDirectory(prefix=".", dir=folder) as temporary:
+        task.write(Path(temporary), examples, predicted, config)
+        written = [folder / path.name for path in sorted(Path(temporary).iterdir())]
         for path in written:
-            (Path(made) / path.name).replace(path)
+            (Path(temporary) / path.name).replace(path)
     return written
 
 
@@ -141,20 +141,22 @@ def model_outputs(
 
     outputs: list[Outputs] = [{}] * len(rows)
     done, order = 0, evaluation_order(rows.lengths, batch_size)
-    for batch, found in zip(order, _predicted_batches(predict, order), strict=True):
-        if any(np.isnan(values).any() for values in found.values()):
+    for batch, batch_outputs in zip(order, _predict_batches(predict, order), strict=True):
+        if any(np.isnan(values).any() for values in batch_outputs.values()):
             raise UserError(
                 "A model's outputs must be numbers. Received: NaN. Its weights are damaged or its "
                 "training diverged; use another checkpoint, or train with a smaller rate."
             )
-        for place, row in enumerate(batch):
-            outputs[row] = {name: values[place] for name, values in found.items() if values.ndim}
+        for position, row in enumerate(batch):
+            outputs[row] = {
+                name: values[position] for name, values in batch_outputs.items() if values.ndim
+            }
         done += len(batch)
         at(done)
     return outputs
 
 
-def _predicted_batches(
+def _predict_batches(
     predict: Callable[[np.ndarray], dict[str, np.ndarray]], order: Sequence[np.ndarray]
 ) -> Iterator[dict[str, np.ndarray]]:
     if keras.backend.backend() != "tensorflow":

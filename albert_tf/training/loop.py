@@ -431,12 +431,12 @@ def _drop_later(folder: Path, after: int) -> None:
 
     for path in folder.glob(EVENTS):
         events = map(tf.compat.v1.Event.FromString, _records(path))
-        kept = [event.SerializeToString() for event in events if event.step <= after]
-        if len(kept) <= 1:  # the version of the format
+        earlier = [event.SerializeToString() for event in events if event.step <= after]
+        if len(earlier) <= 1:  # the version of the format
             path.unlink()
             continue
         with written_atomically(path, force=True) as new, tf.io.TFRecordWriter(str(new)) as file:
-            for event in kept:
+            for event in earlier:
                 file.write(event)
 
 

@@ -67,10 +67,11 @@ def _clear(folder: Path) -> None:
 def mistakes(graded: Sequence[GradedPrediction], is_regression: bool = False) -> str:
     """Returns the worst mistakes as Markdown: those of the highest confidence, or distance."""
     wrong = sorted(
-        (each for each in graded if not each.is_right), key=lambda each: -each.confidence
+        (prediction for prediction in graded if not prediction.is_right),
+        key=lambda prediction: -prediction.confidence,
     )
     if is_regression:
-        mean = sum(each.confidence for each in graded) / max(len(graded), 1)
+        mean = sum(prediction.confidence for prediction in graded) / max(len(graded), 1)
         measure, title = "distance", "# Largest errors"
         first = f"The mean distance of {len(graded):,} predictions from their labels is {mean:.3g}."
     else:
@@ -84,10 +85,10 @@ def mistakes(graded: Sequence[GradedPrediction], is_regression: bool = False) ->
         first += f" These {_MISTAKES} have the highest {measure}."
     lines = [title, "", first, "", f"| {measure} | expected | predicted | text |"]
     lines.append("|---|---|---|---|")
-    for each in wrong[:_MISTAKES]:
-        number = f"{each.confidence:.3g}" if is_regression else f"{each.confidence:.3f}"
-        text = "<br>".join(_shortened(part, each) for part in each.text.splitlines())
-        cells = (number, _shortened(each.expected), _shortened(each.predicted), text)
+    for prediction in wrong[:_MISTAKES]:
+        number = f"{prediction.confidence:.3g}" if is_regression else f"{prediction.confidence:.3f}"
+        text = "<br>".join(_shortened(line, prediction) for line in prediction.text.splitlines())
+        cells = (number, _shortened(prediction.expected), _shortened(prediction.predicted), text)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
@@ -95,8 +96,8 @@ def mistakes(graded: Sequence[GradedPrediction], is_regression: bool = False) ->
 def _shortened(text: str, around: GradedPrediction | None = None) -> str:
     """Returns text for a cell; of a long one the beginning, or the part around its answer."""
     answers = (around.expected, around.predicted) if around else ()
-    places = (text.find(answer) for answer in answers if answer and len(text) > _LONGEST)
-    start = max(next((place for place in places if place >= 0), 0) - _LONGEST // 2, 0)
+    shown = [answer for answer in answers if answer and answer in text]
+    start = max(text.find(shown[0]) - _LONGEST // 2, 0) if shown and len(text) > _LONGEST else 0
     cut = text[start : start + _LONGEST]
     end = "…" if start + _LONGEST < len(text) else ""
     return in_cell(f"{'…' if start else ''}{cut}{end}") or "–"
@@ -150,7 +151,7 @@ def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:
     is_hub = data.startswith("hub:")
     # A path's folders may say much of its user.
     dataset = data.removeprefix("hub:").partition("@")[0] if is_hub else Path(data).name
-    kind = type(model).__name__
+    model_class = type(model).__name__
     about = _ABOUT.format(
         task=task,
         origin=in_cell(_repository(settings["model"]) or Path(settings["model"]).name),
@@ -171,11 +172,11 @@ def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:
     )
     return model_card(
         name,
-        kind,
+        model_class,
         model.config,
         report["parameters"],
         about,
-        _metadata(name, kind, report, scores, dataset if is_hub else None),
+        _metadata(name, model_class, report, scores, dataset if is_hub else None),
     )
 
 
@@ -186,7 +187,7 @@ def _repository(model: str) -> str | None:
 
 def _metadata(
     name: str,
-    kind: str,
+    model_class: str,
     report: Mapping[str, Any],
     scores: Mapping[str, float],
     dataset: str | None,
@@ -204,7 +205,7 @@ def _metadata(
     }
     types = {name: _metric(name) for name in scores if not name.endswith("threshold")}
     result = {
-        "task": {"type": BY_MODEL[kind].pipeline_tag},
+        "task": {"type": BY_MODEL[model_class].pipeline_tag},
         "dataset": data,
         "metrics": [
             {"type": known, "name": metric, "value": round(scores[metric], 6)}
