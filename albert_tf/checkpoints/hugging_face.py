@@ -120,8 +120,8 @@ def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str
         rows = getattr(tensors.get("classifier.weight"), "shape", ())[:1]
         if rows == (1,) != (config.num_labels,):
             return "AlbertForMultipleChoice"
-        kind = "Sequence" if names.POOLER in parts else "Token"
-        return f"AlbertFor{kind}Classification"
+        head = "Sequence" if names.POOLER in parts else "Token"
+        return f"AlbertFor{head}Classification"
     if parts & {"qa_outputs", "start_logits"}:
         return "AlbertForQuestionAnswering"
     if "predictions" in parts:

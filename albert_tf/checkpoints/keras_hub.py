@@ -413,20 +413,20 @@ def backbone_json(config: AlbertConfig) -> dict[str, Any]:
     return _object("albert_backbone", _CLASS, {**_layer("albert_backbone"), **values})
 
 
-def task_json(config: AlbertConfig, kind: str, preprocessor: Any) -> dict[str, Any]:
+def task_json(config: AlbertConfig, task: str, preprocessor: Any) -> dict[str, Any]:
     """Returns the content of `task.json` for a kind, "text_classifier" or "masked_lm"."""
-    name = f"albert_{kind}"
+    name = f"albert_{task}"
     values = {"backbone": backbone_json(config), "preprocessor": preprocessor, "name": name}
-    if kind == "text_classifier":
+    if task == "text_classifier":
         values["num_classes"] = config.num_labels
         values["activation"] = "linear"
         values["dropout"] = config.classifier_dropout_prob
-    return _object(name, f"Albert{_KINDS[kind]}", values)
+    return _object(name, f"Albert{_KINDS[task]}", values)
 
 
-def _preprocessor_json(config: AlbertConfig, kind: str, tokenizer: Any) -> dict[str, Any]:
+def _preprocessor_json(config: AlbertConfig, task: str, tokenizer: Any) -> dict[str, Any]:
     """Returns the content of `preprocessor.json` for a kind of task."""
-    name = f"albert_{kind}_preprocessor"
+    name = f"albert_{task}_preprocessor"
     values = {
         **_layer(name),
         "tokenizer": tokenizer,
@@ -434,7 +434,7 @@ def _preprocessor_json(config: AlbertConfig, kind: str, tokenizer: Any) -> dict[
         "sequence_length": config.max_position_embeddings,
         "truncate": "round_robin",
     }
-    return _object(name, f"Albert{_KINDS[kind]}Preprocessor", values)
+    return _object(name, f"Albert{_KINDS[task]}Preprocessor", values)
 
 
 def _layer(name: str, dtype: str = "float32") -> dict[str, Any]:

@@ -100,8 +100,8 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
     for name, tensor in content.items():
         is_dense = tensor.layout == torch.strided and not tensor.is_nested
         if not is_dense or tensor.device.type != "cpu" or tensor.dtype not in _dtypes(torch):
-            kind = f"{tensor.dtype}, {tensor.layout}{', nested' * tensor.is_nested}"
-            raise no_number(path, name, f"{kind}, on {tensor.device}")
+            received = f"{tensor.dtype}, {tensor.layout}{', nested' * tensor.is_nested}"
+            raise no_number(path, name, f"{received}, on {tensor.device}")
     # Twice, because a tied table has two names; a stride of 0 would repeat numbers without end.
     declared = sum(tensor.numel() * tensor.element_size() for tensor in content.values())
     require_stored(path, declared // 2)
@@ -308,10 +308,10 @@ def no_number(path: Path, name: str, dtype: Any) -> UserError:
     )
 
 
-def damaged(path: Path, kind: str, error: Exception) -> UserError:
+def damaged(path: Path, format: str, error: Exception) -> UserError:
     """Returns the error for a file that can't be parsed as its format."""
     reason = next(iter(str(error).splitlines()), "")[:160]  # torch explains in many lines
     return UserError(
-        f"{path} must be a whole {kind} file. Received {path.stat().st_size:,} bytes that don't "
+        f"{path} must be a whole {format} file. Received {path.stat().st_size:,} bytes that don't "
         f"read as one ({type(error).__name__}: {reason}). Copy it again from its source."
     )

@@ -39,8 +39,8 @@ class Entity(NamedTuple):
 
 def has_prefixes(labels: Iterable[str]) -> bool:
     """Returns whether labels are of a scheme: all but "O" have a prefix such as "B-"."""
-    kinds = [label for label in labels if label != OUTSIDE]
-    return all(map(_PREFIXED.fullmatch, kinds)) and any(kind[0] in "BISU" for kind in kinds)
+    prefixed = [label for label in labels if label != OUTSIDE]
+    return all(map(_PREFIXED.fullmatch, prefixed)) and any(label[0] in "BISU" for label in prefixed)
 
 
 def parsed(labels: Sequence[str]) -> dict[str, Tag]:
@@ -62,14 +62,14 @@ def parsed(labels: Sequence[str]) -> dict[str, Tag]:
 
 def entities(tags: Iterable[Tag]) -> list[Entity]:
     """Returns the entities of a sentence, in order."""
-    found: list[Entity] = []
+    spans: list[Entity] = []
     last = Tag("I", OUTSIDE)
-    for place, tag in enumerate(tags):
+    for position, tag in enumerate(tags):
         if tag.kind != OUTSIDE:
-            start = found.pop().start if tag.continues(last) else place
-            found.append(Entity(tag.kind, start, place + 1))
+            start = spans.pop().start if tag.continues(last) else position
+            spans.append(Entity(tag.kind, start, position + 1))
         last = tag
-    return found
+    return spans
 
 
 def broken(sentences: Iterable[Sequence[Tag]]) -> int:

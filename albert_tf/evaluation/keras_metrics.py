@@ -40,11 +40,11 @@ class MatthewsCorrelation(keras.metrics.Metric):
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         true = ops.one_hot(ops.reshape(ops.cast(y_true, "int32"), (-1,)), self.num_classes)
-        found = ops.one_hot(ops.argmax(y_pred, axis=-1), self.num_classes)
+        predicted = ops.one_hot(ops.argmax(y_pred, axis=-1), self.num_classes)
         true = ops.cast(true, self.dtype)
         if sample_weight is not None:
             true *= ops.reshape(ops.cast(sample_weight, self.dtype), (-1, 1))
-        self.confusion.assign_add(ops.matmul(ops.transpose(true), ops.cast(found, self.dtype)))
+        self.confusion.assign_add(ops.matmul(ops.transpose(true), ops.cast(predicted, self.dtype)))
 
     def result(self) -> Any:
         # Gorodkin, "Comparing two K-category assignments by a K-category correlation coefficient",
@@ -135,14 +135,14 @@ class EntityF1(keras.metrics.Metric):
         is_word = labels >= 0
         order = _to_the_front(is_word)
         is_word = ops.take_along_axis(is_word, order, axis=1)
-        expected, found = (
+        expected, predicted = (
             self._spans(ops.take_along_axis(ops.cast(tags, "int32"), order, axis=1), is_word)
             for tags in (labels, ops.argmax(y_pred, axis=-1))
         )
-        right = expected[2] & found[2]  # both end here
-        for one, other in zip(expected[:2], found[:2], strict=True):
+        right = expected[2] & predicted[2]  # both end here
+        for one, other in zip(expected[:2], predicted[:2], strict=True):
             right = right & (one == other)
-        ends = (right, expected[2], found[2])
+        ends = (right, expected[2], predicted[2])
         counts = ops.stack([ops.sum(ops.cast(each, self.dtype), axis=1) for each in ends], axis=-1)
         if sample_weight is not None:
             counts *= ops.reshape(ops.cast(sample_weight, self.dtype), (-1, 1))

@@ -65,19 +65,19 @@ def load_pretrained(
     if task is not None and task not in TASKS:
         raise UserError(f"The task must be one of {', '.join(TASKS)}. Received: {task!r}.")
     hub_options, options = finder.split_hub_options(options)
-    found = finder.find(name_or_path, **hub_options)
+    location = finder.find(name_or_path, **hub_options)
     if (config := options.pop("config", None)) is not None:
         require_config(PreTrainedModel, config)
-    checkpoint = found.read(config)
+    checkpoint = location.read(config)
     if task is not None:
         return CLASSES[task].from_checkpoint(checkpoint, **options)
-    names = found.architectures()
+    names = location.architectures()
     names = names or [hugging_face.architecture(checkpoint.config, checkpoint.tensors)]
     for name in names:
         if name in BY_MODEL:
             return CLASSES[BY_MODEL[name].name].from_checkpoint(checkpoint, **options)
     raise UserError(
         f"A model's {hugging_face.CONFIG} must name its class under 'architectures', one of "
-        f"{', '.join(BY_MODEL)}. Received: {', '.join(names)}, in {found.folder}. "
+        f"{', '.join(BY_MODEL)}. Received: {', '.join(names)}, in {location.folder}. "
         f"Name the task (task=…, or --task on the command line): {', '.join(TASKS)}."
     )

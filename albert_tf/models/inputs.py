@@ -79,11 +79,11 @@ def check_shapes(inputs: Mapping[str, Tensor]) -> None:
             )
 
 
-def _agree(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
+def _agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
     """Whether two shapes may be equal; a size that isn't a number is unknown."""
-    return len(found) == len(wanted) and all(
-        one == other or not (isinstance(one, int) and isinstance(other, int))
-        for one, other in zip(found, wanted, strict=True)
+    return len(shape) == len(expected) and all(
+        size == other or not (isinstance(size, int) and isinstance(other, int))
+        for size, other in zip(shape, expected, strict=True)
     )
 
 

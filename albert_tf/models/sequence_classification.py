@@ -85,17 +85,17 @@ class AlbertForSequenceClassification(TaskModel):
         return {"labels": self.config.num_labels} if single else {}
 
     def _loss_of_logits(self, loss: Any) -> Any:
-        found = super()._loss_of_logits(loss)
+        loss_object = super()._loss_of_logits(loss)
         if (
             self.problem_type == "regression"
-            and "from_logits" in getattr(found, "get_config", dict)()
+            and "from_logits" in getattr(loss_object, "get_config", dict)()
         ):
             raise UserError(
                 "A model for regression can't be trained with a loss of classes. Received: "
-                f"{type(found).__name__}. A model with one label is for regression, unless it is "
-                "made with problem_type='multi_label_classification'."
+                f"{type(loss_object).__name__}. A model with one label is for regression, unless "
+                "it is made with problem_type='multi_label_classification'."
             )
-        return found
+        return loss_object
 
     def _probability_function(self, output: str | None) -> str | None:
         functions = {"regression": None, "multi_label_classification": "sigmoid"}

@@ -113,9 +113,9 @@ class TaskModel(PreTrainedModel):
             )
         self._measured = frozenset(
             name
-            for each in (metrics, weighted_metrics)
-            if isinstance(each, Mapping)
-            for name in each
+            for metric_set in (metrics, weighted_metrics)
+            if isinstance(metric_set, Mapping)
+            for name in metric_set
         )
         self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps earlier ones
         super().compile(
@@ -146,13 +146,13 @@ class TaskModel(PreTrainedModel):
             ) from error
         self.optimizer.build(self.trainable_variables)
 
-    def _by_output(self, given: Any) -> Any:
+    def _by_output(self, values: Any) -> Any:
         """Returns a dict by output of what `compile` receives for each output, or each label."""
-        if isinstance(given, Mapping):
-            return {self.targets.get(name, name): each for name, each in given.items()}
-        if isinstance(given, list | tuple) and len(given) == len(self.targets) > 1:
-            return dict(zip(self.targets.values(), given, strict=True))
-        return given
+        if isinstance(values, Mapping):
+            return {self.targets.get(name, name): value for name, value in values.items()}
+        if isinstance(values, list | tuple) and len(values) == len(self.targets) > 1:
+            return dict(zip(self.targets.values(), values, strict=True))
+        return values
 
     def _metrics_by_output(self, metrics: Any) -> Any:
         return self._by_output(metrics)
@@ -165,9 +165,9 @@ class TaskModel(PreTrainedModel):
         if metrics is None:
             return None
         if isinstance(metrics, Mapping):
-            return {name: self._metrics_of_logits(each, name) for name, each in metrics.items()}
+            return {name: self._metrics_of_logits(metric, name) for name, metric in metrics.items()}
         if isinstance(metrics, list | tuple):
-            return [self._metrics_of_logits(each, output) for each in metrics]
+            return [self._metrics_of_logits(metric, output) for metric in metrics]
         return metric_of_logits(metrics, self._probability_function(output))
 
     def _probability_function(self, output: str | None) -> str | None:
@@ -325,8 +325,8 @@ class TaskModel(PreTrainedModel):
 
         By output, or the only ones alone, unless losses have names.
         """
-        found = {name: outputs[self.targets[name]] for name in labels}
-        forms = [labels, found, weights and _expanded(weights, found)]
+        compared = {name: outputs[self.targets[name]] for name in labels}
+        forms = [labels, compared, weights and _expanded(weights, compared)]
         if len(self.targets) == 1 and not isinstance(self.loss, Mapping):
             label, output, weight = (each and next(iter(each.values())) for each in forms)
         else:

@@ -185,20 +185,20 @@ def sample(
         UserError: as in `documents`.
     """
     options = dataclasses.replace(options, max_document_bytes=PASSAGE)
-    kept: list[tuple[int, Document]] = []  # a heap, the highest rank first
+    chosen: list[tuple[int, Document]] = []  # a heap, the highest rank first
     size, threshold = 0, 1 << 64
     for file in files:
         for document in documents(Split(file, 0, None), options, counts):
             rank = _rank(seed, document)
             if rank >= threshold:
                 continue
-            heapq.heappush(kept, (-rank, document))
+            heapq.heappush(chosen, (-rank, document))
             size += _size(document)
             while size > limit:
-                lowest, dropped = heapq.heappop(kept)
+                lowest, dropped = heapq.heappop(chosen)
                 threshold = -lowest  # so that no later, smaller passage replaces it
                 size -= _size(dropped)
-    return [document for _, document in sorted(kept, reverse=True)]
+    return [document for _, document in sorted(chosen, reverse=True)]
 
 
 def _rank(seed: int, document: Document) -> int:

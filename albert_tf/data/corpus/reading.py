@@ -168,9 +168,9 @@ class ByteWindow:
 
     def refill(self, keep: int) -> None:
         """Drops the bytes before position `keep`, and reads more behind the rest."""
-        kept = self.data[keep:]
-        block = self._file.read(max(BLOCK, len(kept)))  # so that all copying is linear
-        self.data = kept + block
+        rest = self.data[keep:]
+        block = self._file.read(max(BLOCK, len(rest)))  # so that all copying is linear
+        self.data = rest + block
         self.offset += keep
         self.ended = not block
 

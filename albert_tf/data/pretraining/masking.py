@@ -122,10 +122,10 @@ def word_starts(pieces: Sequence[str], rule: WordRule) -> np.ndarray:
 
 
 def _after_space(piece: str) -> bool:
-    first, *_ = kinds = [unicodedata.category(character)[0] for character in piece]
+    first, *_ = categories = [unicodedata.category(character)[0] for character in piece]
     if piece.startswith(SPACE) or (is_unspaced(piece[0]) and first != "M"):
         return True
-    return not set(kinds) & {"L", "M", "N"}
+    return not set(categories) & {"L", "M", "N"}
 
 
 def _as_original(piece: str) -> bool:

@@ -57,8 +57,8 @@ def encode(features: Features) -> bytes:
     by_name = example.features.feature
     for name, values in features.items():
         listed = values if isinstance(values, list) else list(values)
-        kind = "float_list" if listed and isinstance(listed[0], float) else "int64_list"
-        getattr(by_name[name], kind).value.extend(listed)
+        list_name = "float_list" if listed and isinstance(listed[0], float) else "int64_list"
+        getattr(by_name[name], list_name).value.extend(listed)
     return example.SerializeToString(deterministic=True)
 
 
@@ -74,10 +74,10 @@ def encode_rows(columns: Mapping[str, np.ndarray]) -> Iterator[bytes]:
     """
     names = sorted(columns)
     packed = [_packed(columns[name]) for name in names]
-    kinds = [columns[name].dtype.kind == "f" for name in names]
+    are_floats = [columns[name].dtype.kind == "f" for name in names]
     for row in zip(*packed, strict=True):
         parts: list[bytes] = []
-        for name, is_float, content in zip(names, kinds, row, strict=True):
+        for name, is_float, content in zip(names, are_floats, row, strict=True):
             parts += (_header(name, is_float, len(content)), content)
         features = b"".join(parts)
         yield b"\n" + _varint(len(features)) + features
@@ -186,8 +186,8 @@ def _fault(
     if missing := [name for name in names if name not in example]:
         return f"{listed(sorted(example)) or 'no features'}, and no {listed(missing)}"
     for name in names:
-        kind = float if name == "masked_lm_weights" else int
-        if not all(isinstance(value, kind) for value in example[name]):
+        number_type = float if name == "masked_lm_weights" else int
+        if not all(isinstance(value, number_type) for value in example[name]):
             return f"{name} of another type"
     if len(example[_LABEL]) != 1 or example[_LABEL][0] not in _LABELS:
         return f"{_LABEL} {short_repr(list(example[_LABEL]))}"
@@ -227,9 +227,9 @@ def read_manifest(content: bytes | str, path: str) -> dict[str, Any]:
         UserError: it isn't one of build-data.
     """
     try:
-        found = json.loads(content)
-        shards = [(shard["file"], shard["records"], shard["bytes"]) for shard in found["shards"]]
-        is_ours = isinstance(found["settings"]["examples"], dict) and all(
+        manifest = json.loads(content)
+        shards = [(shard["file"], shard["records"], shard["bytes"]) for shard in manifest["shards"]]
+        is_ours = isinstance(manifest["settings"]["examples"], dict) and all(
             isinstance(name, str)
             and not {"/", "\\", ":"} & set(name)
             and all(type(count) is int and 0 <= count < 2**63 for count in counts)
@@ -242,7 +242,7 @@ def read_manifest(content: bytes | str, path: str) -> dict[str, Any]:
             f"{MANIFEST} must be build-data's. Received: {path}, which is damaged or another one. "
             "Copy it again."
         )
-    return dict(found)
+    return dict(manifest)
 
 
 def frame(record: bytes) -> bytes:
