@@ -75,8 +75,8 @@ QUICK := $(PLAIN) and not slow
 HEAVY := tests/models tests/pipelines tests/export tests/text
 # Tests for every backend of Keras: each layer, and training, saving and checkpointing of each model.
 # tests/backends compares all outputs with TensorFlow's, which other tests compare with references.
-MODELS := base gradient_checkpointing losses question_answering use
-PORTABLE := tests/layers tests/training/test_optimizers.py tests/training/test_schedules.py \
+MODELS := base compiling gradient_checkpointing losses question_answering use
+PORTABLE := tests/layers tests/test_optimizers.py \
   tests/training/test_loss.py tests/training/test_steps.py tests/training/test_finetune_layers.py $(MODELS:%=tests/models/test_%.py)
 
 TEST_PACKAGES := $(shell sed -nE "/^test = /,/^\]/s/^ *\"(.*)\",.*/'\1'/p" pyproject.toml)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from albert_tf.models import ModelOutput as ModelOutput
     from albert_tf.models import load_pretrained as load_pretrained
     from albert_tf.models import unshare as unshare
+    from albert_tf.optimizers import AlbertAdamW as AlbertAdamW
+    from albert_tf.optimizers import Lamb as Lamb
+    from albert_tf.optimizers import WarmupPolynomialDecay as WarmupPolynomialDecay
     from albert_tf.pipelines import pipeline as pipeline
     from albert_tf.text.preprocessing import AlbertPreprocessor as AlbertPreprocessor
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
@@ -40,15 +43,12 @@ if TYPE_CHECKING:
     from albert_tf.training.distillation import soft_labels as soft_labels
     from albert_tf.training.evaluate import evaluate as evaluate
     from albert_tf.training.finetune import finetune as finetune
-    from albert_tf.training.optimizers import AlbertAdamW as AlbertAdamW
-    from albert_tf.training.optimizers import Lamb as Lamb
     from albert_tf.training.pretrain import pretrain as pretrain
-    from albert_tf.training.schedules import WarmupPolynomialDecay as WarmupPolynomialDecay
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AlbertAdamW": "albert_tf.training.optimizers",
+    "AlbertAdamW": "albert_tf.optimizers",
     "AlbertConfig": "albert_tf.config",
     "AlbertForMaskedLM": "albert_tf.models",
     "AlbertForMultipleChoice": "albert_tf.models",
@@ -61,11 +61,11 @@ _HOMES = {
     "AlbertTokenizer": "albert_tf.text.tokenizer",
     "EntityF1": "albert_tf.evaluation.keras_metrics",
     "ExactMatch": "albert_tf.evaluation.keras_metrics",
-    "Lamb": "albert_tf.training.optimizers",
+    "Lamb": "albert_tf.optimizers",
     "MatthewsCorrelation": "albert_tf.evaluation.keras_metrics",
     "ModelOutput": "albert_tf.models",
     "UserError": "albert_tf.errors",
-    "WarmupPolynomialDecay": "albert_tf.training.schedules",
+    "WarmupPolynomialDecay": "albert_tf.optimizers",
     "WordPieceTokenizer": "albert_tf.text.wordpiece",
     "build_data": "albert_tf.data.jobs.run",
     "convert": "albert_tf.checkpoints.conversion",
@@ -86,7 +86,7 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__"]
 
 
-_REGISTERED = ("models", "training.optimizers", "training.schedules", "evaluation.keras_metrics")
+_REGISTERED = ("models", "optimizers", "evaluation.keras_metrics")
 
 
 def _register_with_keras() -> None:

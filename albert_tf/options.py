@@ -21,6 +21,7 @@ from albert_tf.files import written_atomically
 Options = TypeVar("Options")
 Result = TypeVar("Result")
 FILE: Final = "options.yaml"
+DecayForm = Literal["original", "usual"]  # of `WarmupPolynomialDecay`
 # The largest numbers where a range has no upper bound: they become int32 and float32.
 LARGEST: Final = {int: 2**31 - 1, float: 3e38}
 _TRUTHS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}

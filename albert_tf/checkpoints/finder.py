@@ -76,7 +76,7 @@ class CheckpointLocation(NamedTuple):
                 "source."
             ) from error
         verify_checksums(self.folder)
-        return checkpoint if config is None else checkpoint._replace(config=config)
+        return checkpoint._replace(folder=self.folder, config=config or checkpoint.config)
 
     def architectures(self) -> list[str]:
         """Returns the classes that `config.json` names; none if it is missing or damaged.

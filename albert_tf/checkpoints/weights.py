@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +26,14 @@ class Checkpoint(NamedTuple):
         tensors: by Hugging Face's names without the prefix "albert.", in its orientation.
         sources: the name of each tensor in its file.
         origin: path and format, for messages.
+        folder: directory of the files; None if there is none.
     """
 
     config: AlbertConfig
     tensors: dict[str, np.ndarray]
     sources: dict[str, str]
     origin: str
+    folder: Path | None = None
 
 
 def extract(model: Any) -> dict[str, np.ndarray]:

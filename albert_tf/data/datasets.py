@@ -26,8 +26,10 @@ def classification_dataset(
     labels: Sequence[Any] | None = None,
     text_pairs: Sequence[str] | None = None,
     *,
+    sample_weight: Sequence[float] | None = None,
     max_length: int | None = None,
     batch_size: int = 32,
+    shuffle: bool = True,
     seed: int = 0,
 ) -> tf.data.Dataset:
     """Returns batches for `AlbertForSequenceClassification`.
@@ -39,7 +41,9 @@ def classification_dataset(
         tokenizer: the model's.
         labels: for each text a class (int), a score (float), or 0 or 1 for each of several labels.
         text_pairs: second texts of pairs.
+        sample_weight: for each text its weight in the loss; needs labels.
         max_length: maximum tokens of an example; the tokenizer's `model_max_length` if None.
+        shuffle: whether the order changes; otherwise it is that of the texts.
         seed: of the order.
     Raises:
         UserError: the columns have other lengths than `texts`, or labels aren't numbers.
@@ -53,7 +57,9 @@ def classification_dataset(
         >>> model.compile("adam")
         >>> history = model.fit(dataset, verbose=0)
     """
-    texts, labels, text_pairs = columns(texts=texts, labels=labels, text_pairs=text_pairs)
+    texts, labels, text_pairs, sample_weight = columns(
+        texts=texts, labels=labels, text_pairs=text_pairs, sample_weight=sample_weight
+    )
     if labels is not None and np.asarray(labels).dtype.kind not in "iufb":
         raise UserError(
             "labels must be numbers: classes, scores, or 0 and 1 for several labels. Received: "
@@ -62,7 +68,7 @@ def classification_dataset(
     length = max_length or tokenizer.model_max_length
     rows = encode_texts(texts, text_pairs, labels, tokenizer, length)
     rows.warn_of_cut(length)
-    return epochs(rows, batch_size, seed)
+    return epochs(rows, batch_size, seed, shuffle, sample_weight)
 
 
 def question_answering_dataset(
@@ -234,17 +240,24 @@ def multiple_choice_dataset(
     return epochs(rows, batch_size, seed)
 
 
-def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
+def epochs(
+    rows: Rows,
+    batch_size: int,
+    seed: int,
+    shuffle: bool = True,
+    sample_weight: Sequence[float] | None = None,
+) -> tf.data.Dataset:
     """Returns the batches of rows: an epoch at each iteration, shuffled if they have labels.
 
     A model's only target comes as an array, several as a dict.
     """
+    weights = None if sample_weight is None else np.asarray(sample_weight, "float32")
     begun, size = count(), steps_per_epoch(len(rows), batch_size)
     jit_compile = keras.Model().jit_compile  # what Keras chooses for a model
 
     @lru_cache(maxsize=1)
     def order(epoch: int) -> list[np.ndarray]:
-        if rows.labels:
+        if rows.labels and shuffle:
             return batch_order(rows.lengths, batch_size, seed, epoch)
         return np.split(np.arange(len(rows)), range(batch_size, len(rows), batch_size))
 
@@ -252,7 +265,8 @@ def epochs(rows: Rows, batch_size: int, seed: int) -> tf.data.Dataset:
         features, labels = rows.batch(chosen, jit_compile)
         if not labels:
             return features
-        return features, next(iter(labels.values())) if len(labels) == 1 else labels
+        targets = next(iter(labels.values())) if len(labels) == 1 else labels
+        return (features, targets) if weights is None else (features, targets, weights[chosen])
 
     def batch_at(number: int) -> Any:
         epoch, position = divmod(number, size)

@@ -65,7 +65,7 @@ def load_pretrained(
     if task is not None and task not in TASKS:
         raise UserError(f"The task must be one of {', '.join(TASKS)}. Received: {task!r}.")
     hub_options, options = finder.split_hub_options(options)
-    location = finder.find(name_or_path, **hub_options)
+    location = finder.find(name_or_path, tokenizer=True, **hub_options)
     if (config := options.pop("config", None)) is not None:
         require_config(PreTrainedModel, config)
     checkpoint = location.read(config)

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -50,6 +50,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         task_inputs: inputs besides the encoder's; a label that the head reads is one of them.
         keeps_labels: False for heads that always have two outputs; `id2label` is dropped, because
             transformers would size the head by it.
+        tokenizer: makes ids of texts, in `fit` and where a tokenizer is left out. Default: the one
+            beside the weights of `from_pretrained`; None without one.
         newly_initialized: parts without weights in the checkpoint. Clear the list after training
             them in a way of your own. `fresh_parts` is its old name.
     """
@@ -66,6 +68,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         super().__init__(**kwargs)
         self.config = config if self.keeps_labels else config.replace(id2label=None)
         self.newly_initialized: list[str] = []
+        self._tokenizer: Any = None
+        self._folder: Path | None = None  # of the weights
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -192,6 +196,25 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
         return super().make_train_function(force)
+
+    @property
+    def tokenizer(self) -> Any:
+        # Read when it is needed: a published vocabulary takes seconds.
+        if self._tokenizer is None and self._folder is not None:
+            from albert_tf.text.tokenizer import AlbertTokenizer
+            from albert_tf.text.tokenizer_files import vocabulary_in
+
+            if vocabulary_in(self._folder) is not None:
+                self._tokenizer = AlbertTokenizer.from_pretrained(self._folder)
+        return self._tokenizer
+
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: Any) -> None:
+        self._tokenizer, self._folder = tokenizer, None
+
+    def __dir__(self) -> Iterable[str]:
+        """Omits `tokenizer`: Keras reads every name when it saves or loads a model."""
+        return [name for name in super().__dir__() if name != "tokenizer"]
 
     def _backbone(self) -> Any:
         """The `AlbertModel`: a task's, or the model itself. No property: saving walks those."""
@@ -328,7 +351,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         hub_options, fields = finder.split_hub_options(options)
         if config is not None:
             require_config(cls, config)
-        checkpoint = finder.find(name_or_path, **hub_options).read(config)
+        checkpoint = finder.find(name_or_path, tokenizer=True, **hub_options).read(config)
         return cls.from_checkpoint(checkpoint, dtype, ignore_mismatched_sizes, **fields)
 
     @classmethod
@@ -348,6 +371,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         model.newly_initialized = weights.assign(
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )
+        model._folder = checkpoint.folder
         return model
 
     def save_pretrained(
@@ -358,7 +382,10 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         repo_id: str | None = None,
         **hub_options: Any,
     ) -> None:
-        """Writes `config.json` and `model.safetensors` as transformers reads them.
+        """Writes `config.json`, `model.safetensors` and the tokenizer as transformers reads them.
+
+        A tokenizer that is only beside the loaded weights, and that nothing has used, doesn't
+        replace another one in the folder.
 
         Args:
             folder: other files in it stay.
@@ -373,12 +400,27 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
                 f"Received: {', '.join(hub_options)}. It writes model.safetensors alone."
             )
         tensors, name = weights.extract(self), type(self).__name__
-        hugging_face.write(Path(folder).expanduser(), self.config, tensors, name)
+        path = Path(folder).expanduser()
+        hugging_face.write(path, self.config, tensors, name)
+        self._save_tokenizer(path)
         if push_to_hub:
-            path = Path(folder).expanduser().resolve()
+            path = path.resolve()
             card = path / CARD
             text = read_text(card) if card.is_file() else None
             self._upload(repo_id or path.name, text, **hub_options)
+
+    def _save_tokenizer(self, folder: Path) -> None:
+        from albert_tf.text.tokenizer import check_fit
+        from albert_tf.text.tokenizer_files import vocabulary_in
+
+        is_used = self._tokenizer is not None
+        if not is_used and (self._folder is None or vocabulary_in(folder) is not None):
+            return
+        tokenizer = self.tokenizer
+        if tokenizer is None or not (is_used or tokenizer.vocab_size == self.config.vocab_size):
+            return
+        check_fit(tokenizer, self.config, 3)
+        tokenizer.save_pretrained(folder)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Uploads the model's files to the Hugging Face hub, with a model card if there is none.

@@ -1,4 +1,4 @@
-"""Losses and metrics given to `compile`, for models whose outputs are logits."""
+"""What `compile` makes of its arguments: the default optimizer; losses and metrics of logits."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,6 +8,8 @@ from keras import ops
 
 from albert_tf.errors import UserError
 from albert_tf.models.losses import IGNORED, per_example
+from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay, inner
+from albert_tf.recipes import FROM_RANDOM_WEIGHTS, recipe_of_width
 
 _FROM_LOGITS: Final = (
     keras.losses.SparseCategoricalCrossentropy,
@@ -59,6 +61,62 @@ _METRICS_OF_PROBABILITIES: Final = tuple(
         "TruePositives",
     )
 )
+
+
+def default_optimizer(model: Any) -> AlbertAdamW:
+    """Returns the optimizer of `compile()`: AdamW with the rate and warm-up of the model's recipe.
+
+    A model is newly initialized if the first layer norm still shifts nothing: no training leaves
+    it so, however weights were loaded.
+    """
+    shift = ops.convert_to_numpy(model.albert.embedding.layer_norm.beta)
+    recipe = recipe_of_width(model.config.hidden_size) if shift.any() else FROM_RANDOM_WEIGHTS
+    schedule = WarmupPolynomialDecay(recipe.learning_rate, recipe.warmup, form="usual")
+    return AlbertAdamW(schedule, bias_correction=True)
+
+
+def start_schedule(model: keras.Model, options: dict[str, Any]) -> None:
+    """Starts a schedule without `total_steps` for a `fit`: the optimizer begins as a new one.
+
+    Args:
+        model: the model, whose optimizer may have another rate, which stays.
+        options: those of `fit`; a callback is added. With an `initial_epoch` the optimizer's state
+            stays.
+    """
+    optimizer = inner(model.optimizer)
+    schedule = getattr(optimizer, "_learning_rate", None)
+    if not isinstance(schedule, WarmupPolynomialDecay) or schedule.total_steps is not None:
+        return
+    if not options.get("initial_epoch"):
+        for variable in optimizer.variables:
+            variable.assign(ops.zeros_like(variable))
+    callbacks, steps_of_fit = options.get("callbacks"), _StepsOfFit(schedule)
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        steps_of_fit.set_model(model)
+        steps_of_fit.set_params(callbacks.params)
+        callbacks.callbacks.append(steps_of_fit)
+    else:
+        others = keras.tree.flatten(callbacks) if callbacks else []
+        options["callbacks"] = [steps_of_fit, *others]
+
+
+class _StepsOfFit(keras.callbacks.Callback):
+    """Gives a schedule the number of steps, which Keras knows when it begins to train."""
+
+    def __init__(self, schedule: WarmupPolynomialDecay):
+        super().__init__()
+        self.schedule = schedule
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        steps = self.params.get("steps")
+        if steps is None:
+            raise UserError(
+                "The learning rate of compile() needs the number of steps. Received: data of "
+                "unknown length. Give steps_per_epoch to fit, or an optimizer to compile."
+            )
+        if self.schedule.steps != steps * self.params["epochs"]:
+            self.schedule.steps = steps * self.params["epochs"]
+            self.model.make_train_function(force=True)  # a traced step has the old rates
 
 
 def loss_of_logits(loss: Any) -> Any:

@@ -1,5 +1,6 @@
 """Checks and converts the inputs of a model's call."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from numbers import Number
 from typing import Any, Final
@@ -123,6 +124,37 @@ def refuse_lists(inputs: Mapping[str, Any]) -> None:
             "A model's inputs must be arrays or tensors: tokenizer(texts, padding=True, "
             f"return_tensors='np') gives them. Received: a list as {', '.join(lists)}."
         )
+
+
+def arguments(method: Any, model: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """Returns the arguments of a call of a model's method by name, without the model."""
+    given = inspect.signature(method).bind(model, *args, **kwargs).arguments
+    del given["self"]
+    return given | given.pop("kwargs", {})
+
+
+def text_columns(x: Any) -> list[list[str]] | None:
+    """Returns texts as a column and pairs of texts as two; None for other inputs of a model.
+
+    Args:
+        x: texts (a list, an array or a pandas Series), two columns of them, or a list of tuples
+            of two texts.
+    """
+    if isinstance(x, tuple | list) and len(x) == 2 and all(map(is_column_of_strings, x)):
+        return [list(column) for column in x]
+    if is_column_of_strings(x):
+        return [list(x)]
+    if isinstance(x, list) and x and all(isinstance(row, tuple) and len(row) == 2 for row in x):
+        columns = [list(column) for column in zip(*x, strict=True)]
+        return columns if all(map(is_column_of_strings, columns)) else None
+    return None
+
+
+def is_column_of_strings(values: Any) -> bool:
+    """Whether these are a list, a tuple, an array or a pandas Series of strings alone."""
+    if not isinstance(values, list | tuple | np.ndarray) and not hasattr(values, "to_list"):
+        return False
+    return len(values) > 0 and all(isinstance(value, str) for value in values)
 
 
 def as_arrays(values: Any, name: str = "y") -> Any:

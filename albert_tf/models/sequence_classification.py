@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import keras
+import numpy as np
 from keras import ops
 
 from albert_tf import tasks
@@ -13,6 +14,7 @@ from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
+from albert_tf.models.inputs import arguments, is_column_of_strings, text_columns
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import TaskModel
 
@@ -29,9 +31,13 @@ class AlbertForSequenceClassification(TaskModel):
 
     A model with one label and no `problem_type` is for regression, and its configuration says so.
 
-    `compile(optimizer)` is enough to `fit`: the loss is cross-entropy (int labels `[B]`), sigmoid
+    `compile()` is enough to `fit`: the loss is cross-entropy (int labels `[B]`), sigmoid
     cross-entropy (several labels, 0 or 1, `[B, num_labels]`), or the squared error (regression,
     float `[B]`).
+
+    `fit`, `evaluate` and `predict` take ids, or texts: a list of them, or for pairs a tuple of two
+    lists or a list of tuples. The model's `tokenizer` encodes and truncates them; in `fit` and
+    `evaluate` texts of similar length share a batch. Labels may be names in `config.label2id`.
 
     Args:
         config: sizes, probabilities and labels.
@@ -43,14 +49,13 @@ class AlbertForSequenceClassification(TaskModel):
         `hidden_states` and `attentions`.
 
     Example:
-        >>> import numpy as np
-        >>> from albert_tf import AlbertForSequenceClassification, AlbertTokenizer
-        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> from albert_tf import AlbertForSequenceClassification
+        >>> texts = ["Great.", "Boring."]
         >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
-        >>> features = tokenizer(["Great.", "Boring."], padding=True, return_tensors="np")
-        >>> model.compile("adam")
-        >>> history = model.fit(dict(features), np.array([1, 0]), verbose=0)
-        >>> probabilities = model.probabilities(model(features).logits)
+        >>> model.compile()
+        >>> history = model.fit(texts, [1, 0], verbose=0)
+        >>> model.probabilities(model.predict(texts, verbose=0)["logits"]).shape
+        TensorShape([2, 2])
     """
 
     task = tasks.SEQUENCE_CLASSIFICATION
@@ -79,6 +84,99 @@ class AlbertForSequenceClassification(TaskModel):
         inputs, encoded = self._encode(locals())
         logits = self.classifier(encoded["pooler_output"], training=training)
         return self._output({"logits": logits}, inputs, encoded)
+
+    def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        options = arguments(keras.Model.fit, self, x, y, *args, **kwargs)
+        size, held_out = options.get("batch_size"), options.get("validation_data")
+        if (columns := text_columns(x)) is not None:
+            rows: list[Any] = [y, options.pop("sample_weight", None), *columns]
+            share = options.pop("validation_split", 0.0)
+            if share and held_out is None:  # the last ones, as in Keras
+                count = int(len(columns[0]) * (1 - share))
+                rows, after = (
+                    [None if values is None else list(values)[part] for values in rows]
+                    for part in (slice(count), slice(count, None))
+                )
+                held_out = self._text_batches(*after, batch_size=size)
+            shuffle = bool(options.get("shuffle", True))
+            batches = self._text_batches(*rows, batch_size=size, shuffle=shuffle)
+            options |= {"x": batches, "y": None, "batch_size": None, "shuffle": False}
+        if isinstance(held_out, tuple | list) and (columns := text_columns(held_out[0])):
+            _, labels, weights = (*held_out, None)[:3]
+            size = options.get("validation_batch_size") or size
+            held_out = self._text_batches(labels, weights, *columns, batch_size=size)
+        return super().fit(**options | {"validation_data": held_out})
+
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        options = arguments(keras.Model.evaluate, self, x, y, *args, **kwargs)
+        if (columns := text_columns(x)) is not None:
+            weights, size = (options.pop(name, None) for name in ("sample_weight", "batch_size"))
+            batches = self._text_batches(y, weights, *columns, batch_size=size)
+            options |= {"x": batches, "y": None}
+        return super().evaluate(**options)
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if (columns := text_columns(x)) is None:
+            return super().predict(x, *args, **kwargs)
+        options = arguments(keras.Model.predict, self, x, *args, **kwargs)
+        # Texts of similar length share a batch.
+        order = np.argsort([sum(map(len, texts)) for texts in zip(*columns, strict=True)])
+        columns = [[column[row] for row in order] for column in columns]
+        size = options.pop("batch_size", None)
+        options["x"] = self._text_batches(None, None, *columns, batch_size=size)
+        outputs = super().predict(**options)
+        return {name: values[np.argsort(order)] for name, values in outputs.items()}
+
+    def _text_batches(
+        self,
+        labels: Any,
+        weights: Any,
+        texts: Any,
+        pairs: Any = None,
+        *,
+        batch_size: int | None,
+        shuffle: bool = True,
+    ) -> Any:
+        """Returns the batches of texts, in an order of Keras' global seed."""
+        from albert_tf.data.datasets import classification_dataset
+        from albert_tf.text.tokenizer import check_fit
+
+        if self.tokenizer is None:
+            raise UserError(
+                "Texts need the model's tokenizer. Received: texts, and a model without one beside "
+                "its weights. Set model.tokenizer = AlbertTokenizer.from_pretrained(directory)."
+            )
+        labels = self._label_numbers(labels)
+        if labels is not None and self.loss is None:
+            self._check_labels({"labels": np.asarray(labels)}, {})
+        length = min(self.tokenizer.model_max_length, self.config.max_position_embeddings)
+        check_fit(self.tokenizer, self.config, length)
+        return classification_dataset(
+            self.tokenizer,
+            texts,
+            labels,
+            pairs,
+            sample_weight=weights,
+            max_length=length,
+            batch_size=batch_size or 32,  # Keras' default
+            shuffle=shuffle,
+            seed=np.random.randint(2**31),
+        )
+
+    def _label_arrays(self, y: Any, x: Any) -> Any:
+        return super()._label_arrays(self._label_numbers(y), x)
+
+    def _label_numbers(self, labels: Any) -> Any:
+        """Returns the numbers of names of labels; other labels stay as they are."""
+        if not is_column_of_strings(labels):
+            return labels
+        numbers = self.config.label2id
+        if unknown := [name for name in labels if name not in numbers]:
+            raise UserError(
+                f"Labels must be numbers, or names in label2id: {', '.join(numbers)}. Received: "
+                f"{unknown[0]!r}. Give the names to from_pretrained: id2label={{0: …, 1: …}}."
+            )
+        return np.array([numbers[name] for name in labels], "int32")
 
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         single = self.problem_type == "single_label_classification"

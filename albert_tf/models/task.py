@@ -13,9 +13,15 @@ from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
 from albert_tf.models.albert import AlbertModel
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.models.compiling import loss_of_logits, metric_of_logits
+from albert_tf.models.compiling import (
+    default_optimizer,
+    loss_of_logits,
+    metric_of_logits,
+    start_schedule,
+)
 from albert_tf.models.inputs import (
     ENCODER_INPUTS,
+    arguments,
     as_arrays,
     named_inputs,
     refuse_strings,
@@ -96,7 +102,7 @@ class TaskModel(PreTrainedModel):
 
     def compile(
         self,
-        optimizer: Any = "rmsprop",
+        optimizer: Any = "auto",
         loss: Any = None,
         loss_weights: Any = None,
         metrics: Any = None,
@@ -104,6 +110,23 @@ class TaskModel(PreTrainedModel):
         *args: Any,
         **options: Any,
     ) -> None:
+        """Configures training as `keras.Model.compile` does, with defaults that fine-tune.
+
+        Args:
+            optimizer: as in Keras. "auto" is `AlbertAdamW` with bias correction, weight decay 0.01
+                and a clip norm of 1. Its learning rate rises over the first tenth of the steps of
+                `fit`, then falls linearly to 0; each `fit` starts it anew, unless it continues
+                from an `initial_epoch`. The peak depends on the model, as in `albert-tf finetune`:
+                2e-5 from base's width on, 3e-4 for narrower ones such as `small`, 5e-4 for one
+                that is newly initialized; load weights before `compile`.
+            loss: as in Keras, and a name means the loss of logits. Default: the model's own.
+            loss_weights: a number for each output.
+            metrics: as in Keras, and a name means the metric of logits.
+            weighted_metrics: those that `sample_weight` weighs.
+        Raises:
+            UserError: a loss or a metric reads probabilities.
+        """
+        optimizer = default_optimizer(self) if optimizer == "auto" else optimizer
         loss = self._by_output(loss)
         metrics, weighted_metrics = map(self._metrics_by_output, (metrics, weighted_metrics))
         if isinstance(loss, list | tuple) and len(loss) != 1:
@@ -175,11 +198,14 @@ class TaskModel(PreTrainedModel):
         return "softmax"
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(kwargs.get("validation_data"), tuple | list):
-            features, labels, *weights = kwargs["validation_data"]
+        options = arguments(keras.Model.fit, self, x, y, *args, **kwargs)
+        x, y = options.pop("x"), options.pop("y")
+        if isinstance(options.get("validation_data"), tuple | list):
+            features, labels, *weights = options["validation_data"]
             examples = self._examples(features, labels)
-            kwargs["validation_data"] = (*examples, *map(as_arrays, weights))
-        return super().fit(*self._examples(x, y, kwargs), *args, **kwargs)
+            options["validation_data"] = (*examples, *map(as_arrays, weights))
+        start_schedule(self, options)
+        return super().fit(*self._examples(x, y, options), **options)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         return super().evaluate(*self._examples(x, y, kwargs), *args, **kwargs)

@@ -70,8 +70,8 @@ def pipeline(
             ("ner"), "question-answering", "feature-extraction" or "sentence-order".
         model: a model; a directory, a name on the hub, or any other name that `from_pretrained`
             takes; or an exported .tflite or .onnx file, which answers without TensorFlow.
-        tokenizer: a tokenizer or a directory. Default: the tokenizer beside the model, or in the
-            exported file.
+        tokenizer: a tokenizer or a directory. Default: the model's own, beside its files or in
+            the exported one.
         batch_size: number of sequences in a batch.
         **options: options of the task, see its class in `albert_tf.pipelines`; and `revision`,
             `token`, `cache_dir`, `local_files_only` for the hub. Old names of transformers'
@@ -91,9 +91,7 @@ def pipeline(
     is_read = isinstance(model, str | os.PathLike)
     if isinstance(model, str | os.PathLike) and is_exported(model):
         model = ExportedModel(model)
-    if isinstance(model, ExportedModel):
-        tokenizer = model.tokenizer if tokenizer is None else tokenizer
-    elif isinstance(model, str | os.PathLike):
+    if isinstance(model, str | os.PathLike):
         from albert_tf.models import CLASSES
 
         tokenizer = model if tokenizer is None else tokenizer
@@ -101,9 +99,10 @@ def pipeline(
         task_of_model = BY_PIPELINE[name]
         found.check_head(task_of_model.model)
         model = CLASSES[task_of_model.name].from_checkpoint(found.read())
+    tokenizer = getattr(model, "tokenizer", None) if tokenizer is None else tokenizer
     if tokenizer is None or model is None:
         raise UserError(
-            "A pipeline needs a model, and a tokenizer where the model isn't read from files. "
+            "A pipeline needs a model, and a tokenizer where none is beside the model's files. "
             f"Received: model={type(model).__name__}, tokenizer={tokenizer!r}."
         )
     if isinstance(tokenizer, str | os.PathLike):

@@ -57,7 +57,9 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
         verify_checksums(path.parent, path.name)
         return Stored(path)
     folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
-    vocabulary = _vocabulary(folder, str(name_or_path))
+    vocabulary = vocabulary_in(folder)
+    if vocabulary is None:
+        raise _without_vocabulary(folder, str(name_or_path))
     verify_checksums(folder, vocabulary.relative_to(folder).as_posix())
     names = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS, TOKENIZER_JSON)
     files = {name: read_json(folder / name) if (folder / name).exists() else {} for name in names}
@@ -112,22 +114,30 @@ def _write_bytes(content: bytes, path: Path) -> None:
     path.write_bytes(content)
 
 
-def _vocabulary(folder: Path, origin: str) -> Path:
+def vocabulary_in(folder: Path) -> Path | None:
+    """Returns the file of a folder's vocabulary, or None.
+
+    Raises:
+        UserError: there are several, and none has a name that takes precedence.
+    """
     for names, endings in ((SENTENCEPIECE, SENTENCEPIECE_ENDINGS), (WORDPIECE, WORDPIECE_ENDINGS)):
         if vocabulary := find_vocabulary(folder, names, endings):
             return vocabulary
     tokenizer_json = folder / TOKENIZER_JSON
     model = read_json(tokenizer_json).get("model") if tokenizer_json.is_file() else None
-    if isinstance(model, dict) and model.get("type") == "WordPiece":
-        return tokenizer_json
+    is_wordpiece = isinstance(model, dict) and model.get("type") == "WordPiece"
+    return tokenizer_json if is_wordpiece else None
+
+
+def _without_vocabulary(folder: Path, origin: str) -> UserError:
     reason = "which has none."
-    if tokenizer_json.is_file():
+    if (folder / TOKENIZER_JSON).is_file():
         reason = (
             f"which has none, but {TOKENIZER_JSON}, which transformers writes and which lacks "
             f"what SentencePiece needs: take {SENTENCEPIECE[0]} from the checkpoint that this one "
             "was made from."
         )
-    raise UserError(
+    return UserError(
         f"A tokenizer's folder must have {SENTENCEPIECE[0]}, or {WORDPIECE[0]} for a WordPiece "
         f"vocabulary. Received: {origin}, {reason} Copy the checkpoint's vocabulary there, or "
         "write one with AlbertTokenizer.save_pretrained."

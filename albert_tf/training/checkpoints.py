@@ -75,8 +75,8 @@ class Checkpoints:
             _flush(folder)
 
     def _write(self, model: PreTrainedModel, folder: Path) -> None:
+        model.tokenizer = self.tokenizer
         model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
 
     def load(self, model: PreTrainedModel) -> dict[str, Any]:
         """Restores a compiled model from the newest checkpoint.

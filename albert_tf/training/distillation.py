@@ -29,11 +29,11 @@ from albert_tf.errors import UserError, listed
 from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.progress import Progress
+from albert_tf.recipes import Recipe
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.checkpoints import digest
 from albert_tf.training.evaluate import model_outputs
 from albert_tf.training.options import CHECKPOINTS, FinetuningOptions
-from albert_tf.training.recipes import Recipe
 
 OUTPUTS: Final = "teacher.safetensors"  # within the folder of checkpoints
 _DIGEST: Final = "digest"

@@ -25,7 +25,9 @@ from albert_tf.data.tasks.summary import in_lines, summarize
 from albert_tf.errors import UserError
 from albert_tf.files import read_json, require_same, write_json
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.options import FILE, accepts_keywords, save_options
+from albert_tf.recipes import DROPOUT_RATES, Recipe, is_size, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.text.vocabulary import train_vocabulary
@@ -46,10 +48,7 @@ from albert_tf.training.distillation import Teacher
 from albert_tf.training.evaluate import predictions
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.loss import baseline_loss, finetuning_means, loss_options
-from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.options import CHECKPOINTS, FinetuningOptions, check_frozen
-from albert_tf.training.recipes import DROPOUT_RATES, Recipe, is_size, size_config
-from albert_tf.training.schedules import WarmupPolynomialDecay
 
 FEW: Final = 10  # examples on dev
 # Settings that are paths; the content behind them is compared when a run is resumed.

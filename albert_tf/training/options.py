@@ -18,6 +18,7 @@ from albert_tf.options import (
     SEED,
     SHARE,
     VOCABULARY,
+    DecayForm,
     Range,
     check_options,
     declared,
@@ -25,14 +26,14 @@ from albert_tf.options import (
 )
 
 if TYPE_CHECKING:
-    from albert_tf.training.recipes import Recipe
+    from albert_tf.recipes import Recipe
 
 CHECKPOINTS: Final = "checkpoints"  # folder within the output of an unfinished run
 EMBEDDINGS: Final = "embeddings"  # value of --freeze
 BALANCED: Final = "balanced"  # value of --class-weights
 _WITH_CLASSES: Final = ("AlbertForSequenceClassification", "AlbertForTokenClassification")
 REMOVED: Final = ".{}.removed"  # a folder while it is removed
-Form = Literal["original", "usual"]  # of a schedule's decay
+
 _TRAINING: Final = "training (defaults by task and model: docs/finetuning.md)"
 DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 _DEVICES: Final = "precision, memory and devices"
@@ -282,7 +283,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     def recipe(self) -> "Recipe":
         """Returns the task's recipe with the values that these options override."""
         from albert_tf.data.tasks.registry import task_of
-        from albert_tf.training.recipes import Recipe, recipe  # Imports all readers of checkpoints.
+        from albert_tf.recipes import Recipe, recipe  # Imports all readers of checkpoints.
 
         base = recipe(task_of(self).recipe_name(), self.model)
         if self.scale_steps and self.batch_size is not None:
@@ -366,7 +367,7 @@ class PretrainingOptions(DeviceOptions):
         group=_PRETRAINING,
         original=("poly_power",),
     )
-    schedule: Form = option(
+    schedule: DecayForm = option(
         "original",
         help="start of the decay: step 0, as in the original, or the peak, as usual",
         group=_PRETRAINING,

@@ -17,7 +17,9 @@ from albert_tf.data.pretraining.batches import (
 from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
+from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.options import accepts_keywords
+from albert_tf.recipes import DROPOUT_RATES, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training import distribution, steps
@@ -25,10 +27,8 @@ from albert_tf.training.charts import CURVES, plot_pretraining
 from albert_tf.training.checkpoints import Checkpoints, digest, silent_about_new_weights, versions
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.loss import pretraining_means
-from albert_tf.training.optimizers import AlbertAdamW, Lamb, averaged_weights
+from albert_tf.training.optimizers import averaged_weights
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.recipes import DROPOUT_RATES, size_config
-from albert_tf.training.schedules import WarmupPolynomialDecay
 
 EVALUATION_BATCH: Final = 64
 POINTS: Final = 1000  # of the history, at most

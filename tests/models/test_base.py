@@ -9,7 +9,7 @@ import pytest
 from keras import ops
 
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertModel
+from albert_tf.models import AlbertForMaskedLM, AlbertModel
 
 # TensorFlow and torch save the tracing of a short run; JAX would compile every operation.
 EAGERLY = keras.backend.backend() != "jax"
@@ -287,3 +287,63 @@ def test_an_unknown_input_is_refused(task, task_model):
         task_model({**task.inputs, "input_mask": task.inputs["attention_mask"]})
     with pytest.raises(TypeError, match="unexpected keyword argument 'segment_ids'"):
         task_model(task.inputs, segment_ids=task.inputs["token_type_ids"])
+
+
+def vocabulary(folder):
+    path = folder / "spiece.model"
+    return path.read_bytes() if path.exists() else None
+
+
+def test_the_tokenizer_beside_the_weights(tiny_tokenizer, small_config, tmp_path):
+    model = AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
+    model.save_pretrained(tmp_path / "alone")
+    assert model.tokenizer is None and vocabulary(tmp_path / "alone") is None
+    assert AlbertForMaskedLM.from_pretrained(tmp_path / "alone").tokenizer is None
+    model.tokenizer = tiny_tokenizer
+    model.save_pretrained(tmp_path / "both")
+    assert vocabulary(tmp_path / "both") == tiny_tokenizer.model_bytes
+    again = AlbertForMaskedLM.from_pretrained(tmp_path / "both")
+    again.save_pretrained(tmp_path / "copy")
+    assert vocabulary(tmp_path / "copy") == tiny_tokenizer.model_bytes
+    assert again.tokenizer.get_vocab() == tiny_tokenizer.get_vocab()
+    again.tokenizer = None
+    assert again.tokenizer is None
+
+
+def test_only_a_used_tokenizer_replaces_another_one(tiny_tokenizer, small_config, tmp_path):
+    """`tokenizer.save_pretrained(folder)` may come before the model's."""
+    model = AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
+    model.tokenizer = tiny_tokenizer
+    model.save_pretrained(tmp_path / "model")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "spiece.model").write_bytes(b"another one")
+    again = AlbertForMaskedLM.from_pretrained(tmp_path / "model")
+    again.save_pretrained(tmp_path / "other")
+    assert vocabulary(tmp_path / "other") == b"another one"
+    assert again.tokenizer is not None
+    again.save_pretrained(tmp_path / "other")
+    assert vocabulary(tmp_path / "other") == tiny_tokenizer.model_bytes
+
+
+def test_a_tokenizer_that_the_model_has_outgrown(tiny_tokenizer, small_config, tmp_path):
+    model = AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
+    model.tokenizer = tiny_tokenizer
+    model.save_pretrained(tmp_path / "model")
+    again = AlbertForMaskedLM.from_pretrained(tmp_path / "model")
+    again.resize_token_embeddings(len(tiny_tokenizer) + 1)
+    again.save_pretrained(tmp_path / "larger")
+    assert vocabulary(tmp_path / "larger") is None
+    model.resize_token_embeddings(len(tiny_tokenizer) + 1)
+    with pytest.raises(UserError, match="must have the same vocabulary"):
+        model.save_pretrained(tmp_path / "larger")
+
+
+def test_keras_files_leave_the_tokenizer_alone(tiny_tokenizer, small_config, tmp_path):
+    """Saving reads every attribute of a model, and a published vocabulary takes seconds."""
+    model = AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
+    model.tokenizer = tiny_tokenizer
+    model.save_pretrained(tmp_path / "model")
+    again = AlbertForMaskedLM.from_pretrained(tmp_path / "model")
+    again.save(tmp_path / "model.keras")
+    assert again._tokenizer is None
+    keras.models.load_model(tmp_path / "model.keras")

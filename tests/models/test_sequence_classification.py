@@ -163,3 +163,119 @@ def test_the_last_layer_is_computed_where_it_is_read(model, examples):
     ffn.call = lambda hidden, **kwargs: lengths.append(hidden.shape[1]) or call(hidden, **kwargs)
     model(features)
     assert lengths[-1] == 1 and set(lengths[:-1]) <= {7}
+
+
+TEXTS = ["a film", "the old man went to the sea", "a quiet delight", "broken", "she came"] * 3
+PAIRS = ["who came", "a man", "what is it", "the sea and the film", "no"] * 3
+CLASSES = np.arange(len(TEXTS)) % 3
+
+
+@pytest.fixture
+def reader(tiny_tokenizer, small_config, scrambled):
+    """A model that takes texts, without dropout."""
+    rates = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
+    config = small_config.replace(
+        vocab_size=len(tiny_tokenizer), classifier_dropout_prob=0.0, **rates
+    )
+    model = scrambled(AlbertForSequenceClassification(config))
+    model.tokenizer = tiny_tokenizer
+    model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], run_eagerly=EAGERLY)
+    return model
+
+
+@pytest.fixture
+def encode(tiny_tokenizer, small_config):
+    def encode(*columns):
+        length = small_config.max_position_embeddings
+        options = {"truncation": True, "max_length": length, "padding": True}
+        return dict(tiny_tokenizer(*columns, **options, return_tensors="np"))
+
+    return encode
+
+
+@pytest.mark.parametrize(
+    "form",
+    [list, tuple, np.array, lambda texts: np.array(texts, object)],
+    ids=["list", "tuple", "array", "objects"],
+)
+def test_texts_are_read_as_their_ids(reader, encode, form):
+    """`predict` keeps their order, though texts of similar length share a batch."""
+    features = encode(TEXTS)
+    expected = reader.evaluate(features, CLASSES, batch_size=4, verbose=0)
+    found = reader.evaluate(form(TEXTS), CLASSES, batch_size=4, verbose=0)
+    assert found == pytest.approx(expected, abs=1e-5)
+    logits = reader.predict(features, verbose=0)["logits"]
+    found = reader.predict(form(TEXTS), batch_size=4, verbose=0)
+    np.testing.assert_allclose(found["logits"], logits, atol=1e-5)
+    assert np.ptp(logits, axis=0).min() > 0.01
+
+
+@pytest.mark.parametrize(
+    "pairs", [(TEXTS, PAIRS), [TEXTS, PAIRS], [*zip(TEXTS, PAIRS, strict=True)]]
+)
+def test_pairs(reader, encode, pairs):
+    expected = reader.predict(encode(TEXTS, PAIRS), verbose=0)["logits"]
+    np.testing.assert_allclose(reader.predict(pairs, verbose=0)["logits"], expected, atol=1e-5)
+
+
+def test_fit_on_texts_is_fit_on_their_ids(reader, encode):
+    """One batch of all texts, so that the order doesn't count."""
+    start, options = reader.get_weights(), {"batch_size": 32, "epochs": 2, "verbose": 0}
+    weights = np.linspace(0, 2, len(TEXTS))
+    for given in ({}, {"sample_weight": weights}, {"class_weight": {0: 1.0, 1: 0.0, 2: 3.0}}):
+        trained = []
+        for x in (encode(TEXTS), TEXTS):
+            reader.set_weights(start)
+            reader.fit(x, CLASSES, **given, **options)
+            trained.append(reader.get_weights())
+        for one, other in zip(*trained, strict=True):
+            np.testing.assert_allclose(one, other, atol=2e-5)
+        assert np.abs(start[-1] - other).max() > 1e-4, given
+
+
+def test_texts_for_validation(reader):
+    """As in Keras, `validation_split` takes the last examples."""
+    options = {"epochs": 1, "batch_size": 4, "verbose": 0}
+    held_out = TEXTS[12:], CLASSES[12:]
+    for given in (
+        {"x": TEXTS, "y": CLASSES, "validation_split": 0.2},
+        {"x": TEXTS[:12], "y": CLASSES[:12], "validation_data": held_out},
+    ):
+        history = reader.fit(**given, **options).history
+        expected = reader.evaluate(*held_out, verbose=0)
+        assert [history["val_loss"][0], history["val_accuracy"][0]] == pytest.approx(expected)
+
+
+def test_the_order_of_texts_follows_the_seed(reader):
+    start, losses = reader.get_weights(), []
+    for seed in (1, 1, 2):
+        keras.utils.set_random_seed(seed)
+        reader.set_weights(start)
+        losses += reader.fit(TEXTS, CLASSES, batch_size=4, verbose=0).history["loss"]
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_names_of_labels(reader, encode):
+    reader.config = reader.config.replace(id2label={0: "no", 1: "maybe", 2: "yes"})
+    names = [reader.config.id2label[label] for label in CLASSES]
+    expected = reader.evaluate(TEXTS, CLASSES, verbose=0)
+    assert reader.evaluate(TEXTS, names, verbose=0) == pytest.approx(expected)
+    assert reader.evaluate(encode(TEXTS), np.array(names), verbose=0) == pytest.approx(expected)
+    with pytest.raises(UserError, match="names in label2id: no, maybe, yes. Received: 'perhaps'"):
+        reader.fit(TEXTS, [*names[:-1], "perhaps"], verbose=0)
+
+
+def test_texts_with_wrong_labels(reader):
+    with pytest.raises(UserError, match="one value for each example. Received: 15 texts, 14 label"):
+        reader.fit(TEXTS, CLASSES[1:], verbose=0)
+    with pytest.raises(UserError, match="classes from 0 to 2.*Received: 3"):
+        reader.fit(TEXTS, CLASSES + 1, verbose=0)
+    with pytest.raises(ValueError, match="needs labels, as `y` or among the features"):
+        reader.fit(TEXTS, verbose=0)
+
+
+def test_another_vocabularys_tokenizer(reader, small_config):
+    model = AlbertForSequenceClassification(small_config)
+    model.tokenizer = reader.tokenizer
+    with pytest.raises(UserError, match="must have the same vocabulary. Received: "):
+        model.predict(TEXTS, verbose=0)

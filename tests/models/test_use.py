@@ -26,9 +26,9 @@ from albert_tf.models import (
     losses,
     unshare,
 )
+from albert_tf.optimizers import WarmupPolynomialDecay
 from albert_tf.text.encoding import BatchEncoding
 from albert_tf.training.optimizers import AlbertAdamW
-from albert_tf.training.schedules import WarmupPolynomialDecay
 
 ROOT = Path(__file__).resolve().parents[2]
 LABELS = np.array([0, 2])
@@ -485,14 +485,16 @@ def test_strings_are_refused(small_config, small_features):
     model = AlbertForSequenceClassification(small_config)
     model.compile("sgd", run_eagerly=True)
     names, texts = ["no", "yes"], ["A quiet film.", "Dull."]
-    message = "must be numbers. Received: '{}.*label2id has the number.*a tokenizer makes ids"
+    message = "must be numbers, or names in label2id: LABEL_0, LABEL_1.*Received: 'no'.*id2label="
     for labels in (names, np.array(names), np.array(names, object), tuple(names)):
-        with pytest.raises(UserError, match=message.format("no', … as y")):
+        with pytest.raises(UserError, match=message):
             model.fit(small_features, labels, verbose=0)
     for features in (texts, np.array(texts), np.array(texts, object)):
-        with pytest.raises(UserError, match=message.format("A quiet film.', … as x")):
+        with pytest.raises(UserError, match="Texts need the model's tokenizer. .*tokenizer ="):
             model.fit(features, LABELS, verbose=0)
-    with pytest.raises(UserError, match=message.format("Dull.', … as input_ids")):
+        with pytest.raises(UserError, match="must be numbers. Received: 'A quiet film.', … as x"):
+            AlbertForMaskedLM(small_config).predict(features, verbose=0)
+    with pytest.raises(UserError, match="must be numbers. Received: 'Dull.', … as input_ids"):
         model("Dull.")
 
 

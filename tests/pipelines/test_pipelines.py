@@ -146,7 +146,7 @@ def test_mistakes(saved, arguments, message):
 
 
 def test_a_model_without_its_tokenizer(model):
-    with pytest.raises(UserError, match="a tokenizer where the model isn't read from files"):
+    with pytest.raises(UserError, match="a tokenizer where none is beside the model's files"):
         pipeline("fill-mask", model("fill-mask"))
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from albert_tf import recipes
 from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.locks import locked
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training import recipes
 from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
 from albert_tf.training.loop import Interrupted, Loop

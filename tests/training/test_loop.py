@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import UserError
+from albert_tf.optimizers import WarmupPolynomialDecay
 from albert_tf.training.loop import DIVERGED, WINDOW, Interrupted, Loop, Plan
 from albert_tf.training.loss import LOSS, pretraining_means
-from albert_tf.training.schedules import WarmupPolynomialDecay
 
 
 class Saved:

@@ -179,7 +179,7 @@ class Task(ABC, Generic[Example, Prediction]):
         return dict(config.label2id)
 
     def recipe_name(self) -> str:
-        """Returns the name of the task's hyperparameters in `albert_tf.training.recipes`."""
+        """Returns the name of the task's hyperparameters in `albert_tf.recipes`."""
         return self.options.task
 
     def labels(self, example: Example) -> Sequence[str]:

@@ -4,14 +4,14 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import CLASSIFY
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError
-from albert_tf.training.options import FinetuningOptions
-from albert_tf.training.recipes import (
+from albert_tf.recipes import (
     FROM_RANDOM_WEIGHTS,
     OWN_DATA,
     SMALL,
     TABLE_14,
     recipe,
 )
+from albert_tf.training.options import FinetuningOptions
 
 
 @pytest.fixture(scope="module")

@@ -84,13 +84,18 @@ def recipe(task: str, model: str) -> Recipe:
     """
     if is_size(model):
         chosen = FROM_RANDOM_WEIGHTS
-    elif finder.read_config(model).hidden_size < AlbertConfig.from_size("base").hidden_size:
-        chosen = SMALL
     else:
-        return TABLE_14.get(task, OWN_DATA)
+        chosen = recipe_of_width(finder.read_config(model).hidden_size)
+        if chosen is OWN_DATA:
+            return TABLE_14.get(task, OWN_DATA)
     # Windows of a question have to have room for its context.
     windows = TABLE_14[SQUAD].max_length
     return chosen._replace(max_length=windows) if task.startswith(SQUAD) else chosen
+
+
+def recipe_of_width(hidden_size: int) -> Recipe:
+    """Returns the recipe of a pretrained model for data that isn't in the paper's table."""
+    return SMALL if hidden_size < AlbertConfig.from_size("base").hidden_size else OWN_DATA
 
 
 def size_config(size: str, tokenizer: BaseTokenizer, **changes: Any) -> AlbertConfig:

@@ -1,0 +1,253 @@
+"""The optimizers of google-research/albert, AdamW and LAMB, and their learning rate schedule.
+
+They run on every backend. Fine-tuning, pretraining and `compile` without an optimizer use them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, get_args
+
+import keras
+from keras import ops
+
+from albert_tf.options import DecayForm
+
+EXCLUDED: Final = ("LayerNorm", "layer_norm", "bias")  # google-research/albert, optimization.py
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertAdamW(keras.optimizers.Optimizer):
+    """Adam with decoupled weight decay, as in BERT and ALBERT: without bias correction.
+
+    Args:
+        learning_rate: a number or a schedule.
+        weight_decay: factor of the weight in its update; weights in `exclude` don't decay.
+        beta_1: decay of the first moment.
+        beta_2: decay of the second moment.
+        epsilon: added to the root of the second moment.
+        bias_correction: divides the moments by their bias, as Adam's authors (arXiv 1412.6980,
+            algorithm 1) and torch do; Keras adds epsilon before it divides.
+        exclude: parts of the paths of weights without decay.
+        global_clipnorm: largest norm of all gradients together; None turns clipping off.
+        rate_factors: factors of the learning rate, by the paths of weights; 1 for other weights.
+        **kwargs: arguments of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
+    Example:
+        >>> from albert_tf import AlbertAdamW, WarmupPolynomialDecay
+        >>> schedule = WarmupPolynomialDecay(2e-5, warmup_steps=100, total_steps=1000)
+        >>> optimizer = AlbertAdamW(schedule, bias_correction=True)
+
+    Source: arXiv 1711.05101; google-research/albert, optimization.py, `AdamWeightDecayOptimizer`.
+    """
+
+    # TensorFlow's one operation for Adam shortens steps on short texts (benchmarks/NOTES.md).
+    # Without bias correction separate operations remain: the original's to the last bits.
+    fused = keras.backend.backend() == "tensorflow"
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        weight_decay: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        bias_correction: bool = False,
+        exclude: Sequence[str] = EXCLUDED,
+        global_clipnorm: float | None = 1.0,
+        rate_factors: Mapping[str, float] | None = None,
+        **kwargs: Any,
+    ):
+        # Keras' own decay comes before the update, outside LAMB's ratio.
+        super().__init__(learning_rate=learning_rate, global_clipnorm=global_clipnorm, **kwargs)
+        self.decay = weight_decay
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self.bias_correction, self.exclude = bias_correction, tuple(exclude)
+        self.rate_factors = dict(rate_factors or {})
+
+    def build(self, variables: Sequence[Any]) -> None:
+        if self.built:
+            return
+        super().build(variables)
+        self._moments = self.add_optimizer_variables(variables, ["momentum", "velocity"])
+        # By variable, because Keras matches names on TensorFlow only.
+        self._included = [
+            not any(name in variable.path for name in self.exclude) for variable in variables
+        ]
+        self._factors = [self.rate_factors.get(variable.path, 1.0) for variable in variables]
+        unknown = self.rate_factors.keys() - {variable.path for variable in variables}
+        if unknown:
+            raise ValueError(
+                "rate_factors must have paths of trainable weights. "
+                f"Received: {sorted(unknown)[0]}, the first of {len(unknown)} that are not."
+            )
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        index = self._get_variable_index(variable)
+        momentum, velocity = (moments[index] for moments in self._moments)
+        rate, gradient = (ops.cast(each, variable.dtype) for each in (learning_rate, gradient))
+        if self._factors[index] != 1:
+            rate = rate * self._factors[index]
+        if self.fused and self.bias_correction and variable.dtype == "float32":
+            if self._included[index] and self.decay:
+                self.assign_sub(variable, rate * self.decay * variable)
+            self._apply_fused(gradient, variable, momentum, velocity, rate)
+            return
+        mean = self.beta_1 * momentum + (1 - self.beta_1) * gradient
+        square = self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient)
+        self.assign(momentum, mean)
+        self.assign(velocity, square)
+        if self.bias_correction:
+            step = ops.cast(self.iterations + 1, variable.dtype)
+            mean = mean / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
+            square = square / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), step))
+        update = mean / (ops.sqrt(square) + self.epsilon)
+        if self._included[index]:
+            if self.decay:
+                update = update + self.decay * variable
+            rate = rate * self.trust_ratio(variable, update)
+        self.assign_sub(variable, rate * update)
+
+    def _apply_fused(
+        self, gradient: Any, variable: Any, momentum: Any, velocity: Any, rate: Any
+    ) -> None:
+        """Updates all three in one operation, whose `1 - beta_2` is off by 1.3e-5 of itself."""
+        import tensorflow as tf
+
+        step = ops.cast(self.iterations + 1, "float32")
+        power_1, power_2 = (ops.power(beta, step) for beta in (self.beta_1, self.beta_2))
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=momentum.value.handle,
+            v=velocity.value.handle,
+            beta1_power=power_1,
+            beta2_power=power_2,
+            lr=rate,
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon * ops.sqrt(1 - power_2),  # it corrects the root after the sum
+            grad=gradient,
+        )
+
+    def trust_ratio(self, variable: Any, update: Any) -> Any:
+        """Returns the factor of an update: 1."""
+        return 1.0
+
+    def get_config(self) -> dict[str, Any]:
+        own = ("beta_1", "beta_2", "epsilon", "bias_correction", "exclude", "rate_factors")
+        return {
+            **super().get_config(),
+            "weight_decay": self.decay,
+            **{name: getattr(self, name) for name in own},
+        }
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class Lamb(AlbertAdamW):
+    """LAMB: `AlbertAdamW` with each update scaled to the norm of its weight.
+
+    Weights in `exclude` are not scaled. The decay is part of the scaled update;
+    `keras.optimizers.Lamb` applies it outside, and applies bias correction.
+
+    Example:
+        >>> from albert_tf import Lamb, WarmupPolynomialDecay
+        >>> optimizer = Lamb(WarmupPolynomialDecay(0.00176, 3125, 125_000))
+
+    Source: arXiv 1904.00962; google-research/albert, lamb_optimizer.py.
+    """
+
+    fused = False  # the ratio needs the update before it is applied
+
+    def trust_ratio(self, variable: Any, update: Any) -> Any:
+        """Returns ‖weight‖ / ‖update‖, or 1 if either is 0."""
+        weight_norm, update_norm = ops.norm(variable), ops.norm(update)
+        known = ops.logical_and(weight_norm > 0, update_norm > 0)
+        return ops.where(known, weight_norm / ops.where(known, update_norm, 1.0), 1.0)
+
+
+def inner(optimizer: Any) -> Any:
+    """Returns the optimizer that a `LossScaleOptimizer` wraps, or the optimizer itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Rises linearly over `warmup_steps`, then falls to 0 at `total_steps`.
+
+    The original form rises as `step / warmup_steps`; its decay counts from step 0, so the rate
+    drops when the warm-up ends (for pretraining, to 0.975 of the peak). The usual form rises as
+    `(step + 1) / warmup_steps`, so that the first step trains too, and decays from the peak over
+    the steps after the warm-up.
+
+    Args:
+        peak: learning rate at the end of the warm-up.
+        warmup_steps: steps of warm-up, 0 or more, fewer than `total_steps`. A number below 1 is
+            their share of all steps.
+        total_steps: step from which the rate is 0. Default: the number of steps of `fit`, for the
+            models of this package; each `fit` starts a new schedule.
+        power: power of the decay; 1 is linear.
+        form: "original" or "usual".
+        start_warmup_step: step at which the warm-up begins; the rate is 0 before it, where the
+            original's is negative.
+    Raises:
+        ValueError: an argument is out of its range; or, in a step, `total_steps` isn't known.
+    Example:
+        >>> from albert_tf import WarmupPolynomialDecay
+        >>> schedule = WarmupPolynomialDecay(0.1, warmup_steps=2, total_steps=10, form="usual")
+        >>> [round(float(schedule(step)), 4) for step in (0, 1, 6, 10)]
+        [0.05, 0.1, 0.05, 0.0]
+
+    Source: google-research/albert, optimization.py, `create_optimizer`. In practice that reads the
+        step after its increment; here step 0 is the first, as in its formula.
+    """
+
+    def __init__(
+        self,
+        peak: float,
+        warmup_steps: float = 0.1,
+        total_steps: int | None = None,
+        power: float = 1.0,
+        form: DecayForm = "original",
+        start_warmup_step: int = 0,
+    ):
+        super().__init__()
+        if form not in get_args(DecayForm):
+            raise ValueError(
+                f"form must be one of {', '.join(get_args(DecayForm))}. Received: {form}."
+            )
+        self.peak, self.warmup_steps, self.total_steps = peak, warmup_steps, total_steps
+        self.power, self.form, self.start_warmup_step = power, form, start_warmup_step
+        self.steps = total_steps
+
+    @property
+    def steps(self) -> int | None:
+        """`total_steps`, or the steps of the last `fit`; None before the first one."""
+        return self._steps
+
+    @steps.setter
+    def steps(self, steps: int | None) -> None:
+        if self.warmup_steps < 0 or (steps is not None and self.warmup_steps >= steps):
+            raise ValueError(
+                "warmup_steps must lie in [0, total_steps). "
+                f"Received: warmup_steps={self.warmup_steps}, total_steps={steps}."
+            )
+        self._steps = steps
+
+    def __call__(self, step: Any) -> Any:
+        if self.steps is None:
+            raise ValueError(
+                "The learning rate needs the number of steps, which fit knows. Received: a step "
+                "before fit. Give the optimizer a schedule with total_steps: "
+                f"AlbertAdamW(WarmupPolynomialDecay({self.peak}, total_steps=…))."
+            )
+        share = self.warmup_steps < 1
+        warmup_steps = int(self.warmup_steps * self.steps) if share else self.warmup_steps
+        step = ops.cast(step, "float32")
+        early = 0 if self.form == "original" else 1
+        begun = step - self.start_warmup_step
+        rise = (begun + early) / max(1, warmup_steps)
+        before = 0 if self.form == "original" else warmup_steps
+        left = ops.maximum(0.0, 1 - (step - before) / (self.steps - before))
+        fall = left if self.power == 1 else ops.power(left, self.power)
+        return self.peak * ops.where(begun < warmup_steps, ops.maximum(rise, 0.0), fall)
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("peak", "warmup_steps", "total_steps", "power", "form", "start_warmup_step")
+        return {name: getattr(self, name) for name in names}

@@ -1,0 +1,215 @@
+"""The optimizer of `compile()`, and its schedule in `fit`."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertForSequenceClassification, AlbertModel
+from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
+
+N = 12
+LABELS = np.arange(N) % 2
+
+
+@pytest.fixture
+def features():
+    return {"input_ids": np.random.default_rng(3).integers(5, 31, (N, 4)).astype("int32")}
+
+
+@pytest.fixture
+def pretrained(scrambled):
+    """Returns a function that makes a model whose weights aren't those of a new one."""
+
+    def make(hidden_size=20):
+        config = AlbertConfig(
+            vocab_size=31,
+            embedding_size=6,
+            hidden_size=hidden_size,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=3,
+            max_position_embeddings=11,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            classifier_dropout_prob=0.0,
+        )
+        return scrambled(AlbertForSequenceClassification(config))
+
+    return make
+
+
+class Rates(keras.callbacks.Callback):
+    """Notes the learning rate of each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.seen.append(float(self.model.optimizer.learning_rate))
+
+
+def fitted(model, x, y=None, **options):
+    """Returns the learning rates of a fit."""
+    rates = Rates()
+    model.fit(x, y, callbacks=[rates], verbose=0, **options)
+    return rates.seen
+
+
+def schedule_of(steps):
+    schedule = WarmupPolynomialDecay(3e-4, int(0.1 * steps), steps, form="usual")
+    return [float(schedule(step)) for step in range(steps)]
+
+
+def expected(steps):
+    return pytest.approx(schedule_of(steps), rel=1e-5)
+
+
+def test_the_optimizer(pretrained):
+    model = pretrained()
+    model.compile()
+    config = model.optimizer.get_config()
+    assert type(model.optimizer) is AlbertAdamW and config["bias_correction"]
+    assert (config["weight_decay"], config["global_clipnorm"]) == (0.01, 1.0)
+    model.compile("sgd")
+    assert isinstance(model.optimizer, keras.optimizers.SGD)
+
+
+@pytest.mark.parametrize("width, peak", [(766, 3e-4), (768, 2e-5)])
+def test_the_peak_by_width(pretrained, width, peak):
+    model = pretrained(width)
+    model.compile()
+    assert model.optimizer._learning_rate.peak == peak
+
+
+def test_the_peak_of_random_weights(pretrained, small_config, tmp_path):
+    """Newly initialized weights are recognized however they were saved and loaded."""
+    new, trained = AlbertForSequenceClassification(small_config), pretrained()
+    for name, model, peak in (("new", new, 5e-4), ("trained", trained, 3e-4)):
+        model.save_weights(tmp_path / f"{name}.weights.h5")
+        model.save_pretrained(tmp_path / name)
+        loaded = AlbertForSequenceClassification.from_pretrained(tmp_path / name)
+        again = AlbertForSequenceClassification(model.config)
+        again.load_weights(tmp_path / f"{name}.weights.h5")
+        for each in (model, loaded, again):
+            each.compile()
+            assert each.optimizer._learning_rate.peak == peak
+
+
+def test_the_rate_rises_and_falls_over_the_steps_of_fit(pretrained, features):
+    model = pretrained()
+    model.compile()
+    rates = fitted(model, features, LABELS, batch_size=3, epochs=5)
+    assert rates == expected(20)
+    assert rates[0] == pytest.approx(1.5e-4) and max(rates) == pytest.approx(3e-4)
+    # A second fit is a new schedule with a new state of the optimizer, whatever its length.
+    assert fitted(model, features, LABELS, batch_size=5, epochs=1) == expected(3)
+    assert int(model.optimizer.iterations) == 3
+
+
+def test_a_second_fit_is_as_after_compile(pretrained, features):
+    models = [pretrained(), pretrained()]
+    for model in models:
+        model.compile()
+        model.fit(features, LABELS, batch_size=4, shuffle=False, verbose=0)
+    models[0].compile()
+    for model in models:
+        model.fit(features, LABELS, batch_size=4, shuffle=False, verbose=0)
+    for one, other in zip(*(model.get_weights() for model in models), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options, steps",
+    [
+        ({"validation_split": 0.25}, 1),
+        ({"batch_size": 5}, 3),
+        ({"batch_size": 4, "steps_per_epoch": 2}, 2),
+    ],
+)
+def test_steps_of_arrays(pretrained, features, options, steps):
+    model = pretrained()
+    model.compile()
+    assert fitted(model, features, LABELS, **options) == expected(steps)
+
+
+def batches(features):
+    while True:
+        yield {name: values[:4] for name, values in features.items()}, LABELS[:4]
+
+
+def test_data_of_unknown_length(pretrained, features):
+    model = pretrained()
+    model.compile()
+    with pytest.raises(UserError, match="number of steps. Received: data of unknown.*steps_per_ep"):
+        model.fit(batches(features), shuffle=False, verbose=0)
+    options = {"steps_per_epoch": 3, "epochs": 2, "shuffle": False}
+    assert fitted(model, batches(features), **options) == expected(6)
+
+
+@pytest.mark.tensorflow
+def test_steps_of_a_dataset(pretrained, features):
+    import tensorflow as tf
+
+    model = pretrained()
+    model.compile()
+    dataset = tf.data.Dataset.from_tensor_slices((features, LABELS)).batch(5)
+    assert fitted(model, dataset, epochs=2) == expected(6)
+    with pytest.raises(UserError, match="Received: data of unknown length"):
+        model.fit(dataset.repeat(), verbose=0)
+    assert fitted(model, dataset.repeat(), steps_per_epoch=2) == expected(2)
+
+
+def test_a_step_without_fit(pretrained, features):
+    model = pretrained()
+    model.compile(run_eagerly=True)
+    with pytest.raises(ValueError, match="needs the number of steps, which fit knows"):
+        model.train_on_batch(features, LABELS)
+
+
+def test_a_rate_of_ones_own(pretrained, features):
+    model = pretrained()
+    model.compile(AlbertAdamW(WarmupPolynomialDecay(0.2, form="usual")))
+    callbacks = keras.callbacks.CallbackList([], model=model, steps=3, epochs=5)
+    model.fit(features, LABELS, batch_size=4, epochs=5, callbacks=callbacks, verbose=0)
+    assert model.optimizer._learning_rate.steps == 15
+    assert model.optimizer._learning_rate.peak == 0.2
+
+
+def test_a_file_continues(pretrained, features, tmp_path):
+    """A saved model begins a new schedule, or goes on with the old one from `initial_epoch`."""
+    model = pretrained()
+    model.compile(metrics=["accuracy"])
+    options = {"batch_size": 4, "shuffle": False}
+    model.fit(features, LABELS, epochs=2, verbose=0, **options)
+    model.save(tmp_path / "model.keras")
+    for begun, seen in ((0, expected(12)), (2, pytest.approx(schedule_of(12)[6:], rel=1e-5))):
+        again = keras.models.load_model(tmp_path / "model.keras")
+        assert int(again.optimizer.iterations) == 6
+        assert fitted(again, features, LABELS, epochs=4, initial_epoch=begun, **options) == seen
+        assert int(again.optimizer.iterations) == 12
+    again.compile("adam")
+    again.save(tmp_path / "adam.keras")
+    assert type(keras.models.load_model(tmp_path / "adam.keras").optimizer) is keras.optimizers.Adam
+
+
+def test_an_encoder_alone_is_compiled_as_in_keras(small_config):
+    model = AlbertModel(small_config)
+    model.compile()
+    assert isinstance(model.optimizer, keras.optimizers.RMSprop)
+
+
+def test_half_precision(pretrained, features):
+    """A loss scaler wraps the optimizer."""
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model = pretrained()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    model.compile()
+    model.fit(features, LABELS, batch_size=6, epochs=2, verbose=0)
+    assert model.optimizer.inner_optimizer._learning_rate.steps == 4
+    assert all(np.isfinite(ops.convert_to_numpy(weight)).all() for weight in model.weights)
