@@ -80,7 +80,7 @@ def main():
         for form in FORMS
     }
     rounds = harness.take_turns(cases, options.rounds)
-    rows = harness.rows(rounds, lambda found: [f"{ms:.2f}" for ms in found])
+    rows = harness.rows(rounds, lambda figures: [f"{ms:.2f}" for ms in figures])
     table = harness.table(["form", "shape", "forward ms", "with backward ms"], rows, 2)
     harness.report(options, PACKAGES, [table], rounds)
 

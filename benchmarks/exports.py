@@ -237,8 +237,8 @@ def predictions():
     return harness.table([f"of {masked.sum()} masked tokens", "right", "alike"], lines)
 
 
-def cells(found):
-    (figures,) = found
+def cells(batches):
+    (figures,) = batches
     sizes = (figures[name] for name in ("file", "ms", "added", "private"))
     return [*(f"{size:.1f}" for size in sizes), f"{figures['difference']:.2g}"]
 

@@ -4,13 +4,13 @@ A script has a function that measures once and returns figures that JSON can car
 lists the cases, and a table:
 
     def measure(path, calls):
-        return {"ms": harness.timed(load(path), calls), "MB": harness.memory("VmHWM")}
+        return [harness.timed(load(path), calls), harness.memory("VmHWM")]
 
     def main():
         options = harness.parser(__doc__).parse_args()
         cases = {path: partial(harness.fresh, measure, path, calls=5) for path in PATHS}
         rounds = harness.take_turns(cases, options.rounds)
-        rows = harness.rows(rounds, lambda found: [f"{found['ms']:.1f}", f"{found['MB']:.0f}"])
+        rows = harness.rows(rounds, lambda figures: [f"{figure:.1f}" for figure in figures])
         harness.report(options, PACKAGES, [harness.table(["", "ms", "MB"], rows)], rounds)
 """
 
@@ -163,17 +163,17 @@ def rows(rounds: Rounds, cells: Callable[[Any], list[str]]) -> list[list[str]]:
     ]
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
+def table(heads: Sequence[str], lines: Iterable[Sequence[str]], names: int = 1) -> str:
     """Returns Markdown; the first `names` columns are text, the others numbers.
 
-    A row with fewer cells, such as a reason, is filled up.
+    A line with fewer cells, such as one with a reason, is filled up.
     """
-    lines = [[*heads], *([*row, *[""] * (len(heads) - len(row))] for row in rows)]
-    lines = [[cell.replace("|", "/") for cell in line] for line in lines]
+    lines = [[cell.replace("|", "/") for cell in line] for line in (heads, *lines)]
+    lines = [line + [""] * (len(heads) - len(line)) for line in lines]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
-    rule = ["-" * (width - 1) + "-:"[place >= names] for place, width in enumerate(widths)]
+    rule = ["-" * (width - 1) + "-:"[column >= names] for column, width in enumerate(widths)]
     aligned = [
-        [f"{cell:{'<>'[place >= names]}{widths[place]}}" for place, cell in enumerate(line)]
+        [f"{cell:{'<>'[column >= names]}{widths[column]}}" for column, cell in enumerate(line)]
         for line in (lines[0], rule, *lines[1:])
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in aligned) + "\n"
@@ -182,14 +182,16 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -
 def setting(packages: Iterable[str]) -> str:
     """Returns the versions of the installed packages, and the processor."""
     installed = {each.metadata["Name"]: each.version for each in metadata.distributions()}
-    found = [f"{name} {installed[name]}" for name in packages if name in installed]
+    versions = [f"{name} {installed[name]}" for name in packages if name in installed]
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         info = [line.split(":", 1) for line in lines if ":" in line]
     details = {name.strip(): value.strip() for name, value in info}
     known = [flag for flag in FEW_BITS if flag in details.get("flags", "").split()]
     name = " ".join([details.get("model name", platform.machine()), *known])
     cores = len(os.sched_getaffinity(0))
-    return f"{', '.join([*found, f'Python {platform.python_version()}'])}  \n{name}, {cores} cores"
+    return (
+        f"{', '.join([*versions, f'Python {platform.python_version()}'])}  \n{name}, {cores} cores"
+    )
 
 
 def report(

@@ -134,11 +134,11 @@ def main():
     cases = {way: partial(harness.fresh, measure, way, 1, **given) for way in ways}
     rounds = harness.take_turns(cases, options.rounds)
 
-    def cells(found):
-        rates = [found["rate"], options.batch_size * found["rate"]]
-        if "reading" in found:
-            rates.append(options.batch_size * found["reading"])
-        return [*(f"{rate:,.2f}" for rate in rates), f"{found['padding']:.1%}"]
+    def cells(figures):
+        rates = [figures["rate"], options.batch_size * figures["rate"]]
+        if "reading" in figures:
+            rates.append(options.batch_size * figures["reading"])
+        return [*(f"{rate:,.2f}" for rate in rates), f"{figures['padding']:.1%}"]
 
     reading = ["examples/s, reading alone"] * (options.training == "pretraining")
     heads = ["", "steps/s", "examples/s", *reading, "padding"]

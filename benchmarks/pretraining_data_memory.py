@@ -78,8 +78,8 @@ def main():
     name = f"{options.mode}, {options.workers} workers"
     rounds = harness.take_turns({name: partial(measure, *given)}, options.rounds)
 
-    def cells(found):
-        return [f"{found['GB']:.2f}", f"{found['seconds']:.0f}", f"{found['MB']:.0f}"]
+    def cells(figures):
+        return [f"{figures['GB']:.2f}", f"{figures['seconds']:.0f}", f"{figures['MB']:.0f}"]
 
     table = harness.table(["", "GB of text", "s", "MB at the peak"], harness.rows(rounds, cells))
     harness.report(options, ("numpy", "sentencepiece"), [table], rounds)

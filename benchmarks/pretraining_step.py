@@ -211,14 +211,13 @@ def main():
     def row(name, results):
         if isinstance(results, str):
             return [name, results]
-        found = harness.medians(results)
+        figures = harness.medians(results)
         predicted = shape[0] * round(shape[1] * (1 if is_everywhere(name) else PREDICTED))
         flop = products.flop(config, *shape, predicted) * (1 if options.forward else 3)
-        return [
-            *(name, f"{found['ms']:,.1f}", f"{1000 * shape[0] * shape[1] / found['ms']:,.0f}"),
-            *(f"{base_ms / found['ms']:.2f}×", f"{1000 * flop / found['ms'] / found['rate']:.0%}"),
-            *(f"{found['peak']:,.0f} ({found['added']:,.0f})", f"{found['loss']:.4f}"),
-        ]
+        ms, memory = figures["ms"], f"{figures['peak']:,.0f} ({figures['added']:,.0f})"
+        share = 1000 * flop / ms / figures["rate"]
+        speeds = [f"{1000 * shape[0] * shape[1] / ms:,.0f}", f"{base_ms / ms:.2f}×", f"{share:.0%}"]
+        return [name, f"{ms:,.1f}", *speeds, memory, f"{figures['loss']:.4f}"]
 
     heads = ["", "ms a step", "tokens/s", f"speed, {base} = 1", "of its library's peak"]
     heads += ["MB peak (above imports)", "first loss"]

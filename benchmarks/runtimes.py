@@ -174,8 +174,8 @@ def main():
         }
         rounds = harness.take_turns(measured, options.rounds)
 
-    def cells(found):
-        (figures,) = found
+    def cells(batches):
+        (figures,) = batches
         works = "wrong" if figures["difference"] > 0.05 * largest else "yes"
         memory = "" if figures["added"] is None else f"{figures['added']:.0f}"
         numbers = [f"{figures['difference']:.1e}", f"{figures['ms']:.0f}", f"{figures['file']:.0f}"]

@@ -103,8 +103,8 @@ def main():
     if not isinstance(rounds.get(THEIRS, ""), str):
         check_answers(rounds[OURS][0], rounds[THEIRS][0])
 
-    def cells(found):
-        return [f"{found['processor']:.2f}", f"{found['wall']:.2f}", f"{found['peak']:,.0f}"]
+    def cells(figures):
+        return [f"{figures['processor']:.2f}", f"{figures['wall']:.2f}", f"{figures['peak']:,.0f}"]
 
     heads = ["", "processor s", "wall-clock s", "MB peak"]
     tables = [harness.table(heads, harness.rows(rounds, cells))]

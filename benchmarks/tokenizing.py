@@ -54,8 +54,8 @@ def main():
     cases = {way: partial(harness.fresh, measure, *given, way) for way in WAYS}
     rounds = harness.take_turns(cases, options.rounds)
 
-    def cells(found):
-        return [f"{found['tokens']:,}", f"{found['seconds']:.1f}", f"{found['MB']:.0f}"]
+    def cells(figures):
+        return [f"{figures['tokens']:,}", f"{figures['seconds']:.1f}", f"{figures['MB']:.0f}"]
 
     table = harness.table(["", "tokens", "s", "MB"], harness.rows(rounds, cells))
     harness.report(options, PACKAGES, [table], rounds)

@@ -67,7 +67,7 @@ def kept_bytes(model, batch_size, length):
     """Bytes of the forward pass's results that the backward pass reads, by TensorFlow's graph."""
     import tensorflow as tf
 
-    found = {}
+    kept = {}
 
     def source(tensor):
         while tensor.op.type in VIEWS:
@@ -87,11 +87,11 @@ def kept_bytes(model, batch_size, length):
                 continue
             for tensor in map(source, operation.inputs):
                 if tensor.op.name in forward and tensor.op.type not in NOT_KEPT:
-                    found[tensor.name] = tensor.dtype.size * tensor.shape.num_elements()
+                    kept[tensor.name] = tensor.dtype.size * tensor.shape.num_elements()
 
     ids = tf.TensorSpec((batch_size, length), tf.int32)
     tf.function(step).get_concrete_function(ids, ids)
-    return sum(found.values())
+    return sum(kept.values())
 
 
 def measure(case):
@@ -155,8 +155,8 @@ def compile_step(case):
     ]
     batch = specifications(config, case["batch_size"], case["max_length"])
     program = jax.jit(step, donate_argnums=(0, 1, 2)).lower(*state, batch).compile()
-    found = program.memory_analysis()
-    sizes = {"state": found.argument_size_in_bytes, "temporary": found.temp_size_in_bytes}
+    memory = program.memory_analysis()
+    sizes = {"state": memory.argument_size_in_bytes, "temporary": memory.temp_size_in_bytes}
     return {name: size / 1e6 for name, size in sizes.items()}
 
 
@@ -184,12 +184,12 @@ def cases_of(options, dropouts):
 
 def compiled(case):
     """Returns the memory of a step in XLA's default order of operations, and in order."""
-    found = []
+    sizes = []
     for flags in ([], [IN_ORDER]):
         flags = " ".join([os.environ.get("XLA_FLAGS", ""), KEEP_MARKS, *flags])
         environment = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
-        found.append(harness.fresh(compile_step, case, environment=environment))
-    return {**found[0], "in order": found[1]["temporary"]}
+        sizes.append(harness.fresh(compile_step, case, environment=environment))
+    return {**sizes[0], "in order": sizes[1]["temporary"]}
 
 
 def main():
@@ -214,11 +214,11 @@ def main():
     def row(name, results):
         if isinstance(results, str):
             return [name, results]
-        found, formula = harness.medians(results), counted(cases[name])
+        measured, formula = harness.medians(results), counted(cases[name])
         if options.compile:
-            figures = [*(found[field] for field in fields), formula["peak"]]
+            figures = [*(measured[field] for field in fields), formula["peak"]]
         else:
-            figures = [each[field] for field in fields for each in (found, formula)]
+            figures = [each[field] for field in fields for each in (measured, formula)]
         return [name, *(f"{figure:,.0f}" for figure in figures)]
 
     table = harness.table(heads, [row(*each) for each in rounds.items()])

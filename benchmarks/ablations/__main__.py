@@ -22,7 +22,6 @@ from albert_tf.training.loop import Interrupted
 from albert_tf.training.pretrain import pretrain
 from benchmarks.ablations import runs
 from benchmarks.ablations.comparisons import COMPARISONS, Comparison
-from benchmarks.ablations.tables import table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"ablations: error: {error}", file=sys.stderr)
         return 2
     print(f"{options.comparison}: {comparison.summary} ({comparison.place})\n")
-    print(table(options.comparison, results))
+    print(runs.table(options.comparison, results))
     return 0
 
 

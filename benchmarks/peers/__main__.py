@@ -59,7 +59,7 @@ OTHERS = {
 
 
 def cases(folder, config, options):
-    """Returns the processes of a round by kind and name."""
+    """Returns the processes of a round by table and name."""
     result = {("product", name): partial(harness.fresh, products.rate, name) for name in LIBRARIES}
     batches = [folder / f"{rows}x{length}.npz" for rows, length in options.shapes]
     how = {"threads": options.threads, "calls": 30, "seconds": options.seconds}
@@ -71,11 +71,11 @@ def cases(folder, config, options):
         for name in LIBRARIES:
             arguments = (harness.fresh, processes.products_alone, name, config)
             result["products", name] = partial(*arguments, options.shapes, options.seconds)
-    for kind, (function, names) in OTHERS.items():
-        for name in names if kind in options.only else ():
+    for table, (function, names) in OTHERS.items():
+        for name in names if table in options.only else ():
             arguments = (harness.fresh, function, name, folder)
-            extra = (options.step, options.seconds) if kind == "training" else ()
-            result[kind, name] = partial(*arguments, *extra)
+            extra = (options.step, options.seconds) if table == "training" else ()
+            result[table, name] = partial(*arguments, *extra)
     return result
 
 
@@ -112,7 +112,6 @@ def main():
 
     parser = harness.parser(__doc__)
     shapes = ["1x16", "1x128", "8x128", "32x128", "64x128", "1x512", "8x512"]
-    kinds = ["inference", "products", *OTHERS]
     parser.add_argument("--size", default="base", help="name of a size (AlbertConfig.from_size)")
     parser.add_argument("--shapes", nargs="+", default=shapes, metavar="ROWSxTOKENS")
     parser.add_argument("--step", type=shape, default="8x128", help="shape of a fine-tuning step")
@@ -120,7 +119,7 @@ def main():
     parser.add_argument("--questions", help="file in SQuAD's format; default: made of the texts")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--only", nargs="+", choices=kinds, default=kinds)
+    parser.add_argument("--only", nargs="+", choices=tables.TABLES, default=[*tables.TABLES])
     options = parser.parse_args()
     options.shapes = sorted(map(shape, options.shapes), key=lambda each: (each[0] * each[1], each))
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
@@ -135,7 +134,7 @@ def main():
         except harness.Failure as failure:
             sys.exit(f"No files could be made: {failure}")
         rounds = harness.take_turns(cases(folder, prepared["config"], options), options.rounds)
-    medians = tables.medians_by_kind(rounds)
+    medians = tables.medians_by_table(rounds)
     harness.report(options, PACKAGES, tables.markdown(medians, prepared, options), rounds)
     if "inference" in options.only:
         tables.picture(medians["inference"], options, options.report / "peers.png")

@@ -1,5 +1,8 @@
 """The medians of the comparison, as tables and as a picture."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from benchmarks import harness, products
 
 OURS, INT8 = "albert_tf", "int8"
@@ -7,99 +10,130 @@ OURS, INT8 = "albert_tf", "int8"
 # range of ours over all inputs; of the first loss and of the one after a step.
 OUTPUT, LOSSES = 0.01, (1e-4, 1e-2)
 SAME = 0.9  # of the texts, whose answers are the same
-SHAPES = {"inference", "products"}  # kinds with a column for each shape
-HEADS = {
-    "inference": ["ms (share of the product's rate)", "MB (above imports)", "difference"],
-    "products": ["ms of the products alone"],
-    "answers": ["", "texts/s", "MB (above imports)", "our answers"],
-    "questions": ["", "questions/s", "MB (above imports)", "our answers"],
-    "tokenizing": ["", "MB/s of a core", "our ids"],
-    "training": ["", "ms a step", "MB (above imports)", "first loss"],
-}
-TITLES = {
-    "inference": "Inference of {size}, rows × tokens",
-    "products": "Its matrix products",
-    "answers": "From texts to labels, in batches of 32",
-    "questions": "{questions} questions to answers, in batches of 32 windows",
-    "tokenizing": "Tokenizing",
-    "training": "A fine-tuning step, {step[0]} rows of {step[1]} tokens",
+
+
+class Context(NamedTuple):
+    """The model's configuration, the range of its logits, a large product's FLOP/s, the shapes."""
+
+    config: dict
+    spread: float
+    peak: float
+    shapes: list
+
+
+def memory(figures):
+    return f"{figures['MB']:.0f} ({figures['added']:.0f})"
+
+
+def inference(name, shapes, ours, context):
+    worst = max(figures["difference"] for figures in shapes) / context.spread
+    times = []
+    for shape, figures in zip(context.shapes, shapes, strict=True):
+        rate = 1000 * products.flop(context.config, *shape) / figures["ms"]
+        times.append(f"{figures['ms']:.4g} ({rate / context.peak:.0%})")
+    if worst > OUTPUT and not name.endswith(INT8):
+        times = ["wrong"] * len(times)
+    return [*times, memory(shapes[-1]), f"{worst:.0e}"]
+
+
+def products_alone(name, times, ours, context):
+    return [f"{taken:.4g}" for taken in times]
+
+
+def answers(name, figures, ours, context):
+    spread = max(ours["answers"]) - min(ours["answers"])
+    return rate_of_same(figures, ours, [OUTPUT * spread] * len(ours["answers"]))
+
+
+def questions(name, figures, ours, context):
+    return rate_of_same(figures, ours, [OUTPUT * score for score in ours["answers"]])
+
+
+def rate_of_same(figures, ours, tolerances):
+    """Tokenizers differ on some texts, so a few answers may, too."""
+    compared = zip(figures["answers"], ours["answers"], tolerances, strict=True)
+    same = [abs(theirs - expected) <= tolerance for theirs, expected, tolerance in compared]
+    share = sum(same) / len(same)
+    if share < SAME:
+        return [f"wrong: {1 - share:.0%} of the answers differ"]
+    return [f"{figures['rate']:.1f}", memory(figures), f"{share:.0%}"]
+
+
+def tokenizing(name, figures, ours, context):
+    same = [ids == expected for ids, expected in zip(figures["ids"], ours["ids"], strict=True)]
+    return [f"{figures['rate']:.1f}", f"{sum(same) / len(same):.0%}"]
+
+
+def training(name, figures, ours, context):
+    losses, expected = figures["losses"], ours["losses"]
+    for loss, other, tolerance in zip(losses, expected, LOSSES, strict=True):
+        if abs(loss - other) > tolerance:
+            return [f"wrong: losses {losses}, not {expected}"]
+    return [f"{figures['ms']:.0f}", memory(figures), f"{losses[0]:.4f}"]
+
+
+class Table(NamedTuple):
+    """A table: its title, heads, the function of a line's cells, a column for each shape or not."""
+
+    title: str
+    heads: list[str]
+    cells: Callable
+    by_shape: bool = False
+
+
+PEAK = "MB (above imports)"
+TABLES = {
+    "inference": Table(
+        "Inference of {size}, rows × tokens",
+        ["ms (share of the product's rate)", PEAK, "difference"],
+        inference,
+        by_shape=True,
+    ),
+    "products": Table(
+        "Its matrix products", ["ms of the products alone"], products_alone, by_shape=True
+    ),
+    "answers": Table(
+        "From texts to labels, in batches of 32", ["", "texts/s", PEAK, "our answers"], answers
+    ),
+    "questions": Table(
+        "{questions} questions to answers, in batches of 32 windows",
+        ["", "questions/s", PEAK, "our answers"],
+        questions,
+    ),
+    "tokenizing": Table("Tokenizing", ["", "MB/s of a core", "our ids"], tokenizing),
+    "training": Table(
+        "A fine-tuning step, {step[0]} rows of {step[1]} tokens",
+        ["", "ms a step", PEAK, "first loss"],
+        training,
+    ),
 }
 
 
-def medians_by_kind(rounds):
-    """Returns the medians, or the reason (a str) why there are none, by kind and name."""
+def medians_by_table(rounds):
+    """Returns the medians, or the reason (a str) why there are none, by table and name."""
     result = {}
-    for (kind, name), results in rounds.items():
+    for (table, name), results in rounds.items():
         is_reason = isinstance(results, str)
-        result.setdefault(kind, {})[name] = results if is_reason else harness.medians(results)
+        result.setdefault(table, {})[name] = results if is_reason else harness.medians(results)
     return result
 
 
 def markdown(medians, prepared, options):
-    """Returns a table for each kind."""
-    peak = max(each for each in medians["product"].values() if not isinstance(each, str))
+    """Returns the rate of a large product, and the tables with their titles."""
+    peak = max(rate for rate in medians["product"].values() if not isinstance(rate, str))
+    context = Context(prepared["config"], prepared["spread"], peak, options.shapes)
     parts = [f"A product of two large matrices: {peak / 1e9:.0f} GFLOP/s.\n"]
-    cells = {
-        "inference": lambda name, found, _: inference(name, found, prepared, options.shapes, peak),
-        "products": lambda _, found, __: [f"{taken:.4g}" for taken in found],
-        "answers": lambda _, found, ours: answers(found, ours, lambda _: OUTPUT * spread(ours)),
-        "questions": lambda _, found, ours: answers(found, ours, lambda other: OUTPUT * other),
-        "tokenizing": lambda _, found, ours: tokenizing(found, ours),
-        "training": lambda _, found, ours: training(found, ours),
-    }
-    for kind in options.only:
-        heads, rows, ours = HEADS[kind], [], medians[kind].get(OURS)
-        if kind in SHAPES:
+    for table in options.only:
+        title, heads, cells, by_shape = TABLES[table]
+        if by_shape:
             heads = [heads[0], *(f"{count} × {size}" for count, size in options.shapes), *heads[1:]]
-        for name, found in medians[kind].items():
-            failed = next((each for each in (found, ours) if isinstance(each, str)), None)
-            rows.append([name, *([failed] if failed else cells[kind](name, found, ours))])
-        title = TITLES[kind].format(**vars(options) | {"questions": prepared["questions"]})
-        parts += [f"## {title}\n", harness.table(heads, rows)]
+        lines, ours = [], medians[table].get(OURS)
+        for name, figures in medians[table].items():
+            reasons = [each for each in (figures, ours) if isinstance(each, str)]
+            lines.append([name, *(reasons[:1] or cells(name, figures, ours, context))])
+        title = title.format(**vars(options) | {"questions": prepared["questions"]})
+        parts += [f"## {title}\n", harness.table(heads, lines)]
     return parts
-
-
-def memory(found):
-    return f"{found['MB']:.0f} ({found['added']:.0f})"
-
-
-def inference(name, found, prepared, shapes, peak):
-    worst = max(each["difference"] for each in found) / prepared["spread"]
-    if worst > OUTPUT and not name.endswith(INT8):
-        times = ["wrong"] * len(found)
-    else:
-        rates = [
-            1000 * products.flop(prepared["config"], *shape) / each["ms"] / peak
-            for shape, each in zip(shapes, found, strict=True)
-        ]
-        times = [f"{each['ms']:.4g} ({rate:.0%})" for each, rate in zip(found, rates, strict=True)]
-    return [*times, memory(found[-1]), f"{worst:.0e}"]
-
-
-def spread(ours):
-    return max(ours["answers"]) - min(ours["answers"])
-
-
-def answers(found, ours, tolerance):
-    """Tokenizers differ on some texts, so a few answers may, too."""
-    pairs = list(zip(found["answers"], ours["answers"], strict=True))
-    same = sum(abs(one - other) <= tolerance(other) for one, other in pairs) / len(pairs)
-    if same < SAME:
-        return [f"wrong: {1 - same:.0%} of the answers differ"]
-    return [f"{found['rate']:.1f}", memory(found), f"{same:.0%}"]
-
-
-def tokenizing(found, ours):
-    pairs = list(zip(found["ids"], ours["ids"], strict=True))
-    same = sum(one == other for one, other in pairs) / len(pairs)
-    return [f"{found['rate']:.1f}", f"{same:.0%}"]
-
-
-def training(found, ours):
-    for one, other, tolerance in zip(found["losses"], ours["losses"], LOSSES, strict=True):
-        if abs(one - other) > tolerance:
-            return [f"wrong: losses {found['losses']}, not {ours['losses']}"]
-    return [f"{found['ms']:.0f}", memory(found), f"{found['losses'][0]:.4f}"]
 
 
 def picture(medians, options, path):

@@ -15,8 +15,8 @@ CONFIG = {
     "embedding_size": 6,
     "vocab_size": 101,
 }
-KINDS = ("inference", "answers", "questions", "tokenizing", "training")
-OPTIONS = argparse.Namespace(only=KINDS, shapes=[(1, 7), (5, 7)], size="base", step=(8, 128))
+TABLES = ("inference", "answers", "questions", "tokenizing", "training")
+OPTIONS = argparse.Namespace(only=TABLES, shapes=[(1, 7), (5, 7)], size="base", step=(8, 128))
 PREPARED = {"config": CONFIG, "spread": 2.0, "questions": 10}
 
 
@@ -27,14 +27,14 @@ def inferred(milliseconds, difference=1e-6):
 
 
 def lines(rounds):
-    """Returns the tables of rounds as lines of cells, by kind and name."""
-    text = "\n".join(tables.markdown(tables.medians_by_kind(rounds), PREPARED, OPTIONS))
+    """Returns the tables of rounds as lines of cells, by table and name."""
+    text = "\n".join(tables.markdown(tables.medians_by_table(rounds), PREPARED, OPTIONS))
     _, *parts = text.split("## ")
     rows = [[line.split(" | ") for line in part.splitlines() if "|" in line] for part in parts]
-    found = zip(KINDS, rows, strict=True)
+    found = zip(TABLES, rows, strict=True)
     return {
-        (kind, cells[0][1:].strip()): [cell.strip(" |") for cell in cells[1:]]
-        for kind, lines in found
+        (table, cells[0][1:].strip()): [cell.strip(" |") for cell in cells[1:]]
+        for table, lines in found
         for cells in lines
     }
 

@@ -1,1 +1,0 @@
-"""The comparisons of the ALBERT paper at small scale; see docs/ablations.md."""
