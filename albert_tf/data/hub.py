@@ -18,13 +18,13 @@ def is_hub(data: Path) -> bool:
     return data.parts[:1] != () and data.parts[0].startswith(PREFIX)
 
 
-def split(data: Path, part: str) -> Path:
-    """Returns the name of a part's split: `hub:owner/name/config@revision/train`.
+def split(data: Path, name: str) -> Path:
+    """Returns the location of a split: `hub:owner/name/config@revision/train`.
 
     Args:
-        part: "train", "dev", "test" or the name of a split.
+        name: "train", "dev", "test" or another of the data set's.
     """
-    return data / {"dev": "validation"}.get(part, part)
+    return data / {"dev": "validation"}.get(name, name)
 
 
 def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -61,12 +61,12 @@ class QuestionAnswering(Task[Question, Answers]):
 
     model = "AlbertForQuestionAnswering"
 
-    def files(self, part: str) -> list[Path]:
+    def files(self, split: str) -> list[Path]:
         """Finds train*.json, dev*.json or test*.json in a folder; also .jsonl and .parquet."""
         data = self.options.data
         if not data.is_dir():
-            return super().files(part)
-        for name in names_of(part):
+            return super().files(split)
+        for name in names_of(split):
             endings = (".json", ".jsonl", hub.PARQUET)
             paths = [path for path in sorted(data.glob(f"{name}*")) if path.suffix in endings]
             if len(paths) == 1:
@@ -74,7 +74,7 @@ class QuestionAnswering(Task[Question, Answers]):
             if paths:
                 break
         there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
-        raise UserError(f"The folder {data} must have one {part}*.json. Received: {there}.")
+        raise UserError(f"The folder {data} must have one {split}*.json. Received: {there}.")
 
     def read(self, path: Path, labelled: bool = True) -> list[Question]:
         skip = labelled and self.options.skip_bad_rows
@@ -160,10 +160,10 @@ class QuestionAnswering(Task[Question, Answers]):
         possible = np.array([not example.is_impossible for example in examples])
         if possible.all():
             return scores
-        for prefix, part in (("has_answer", possible), ("no_answer", ~possible)):
-            if part.any():
+        for prefix, chosen in (("has_answer", possible), ("no_answer", ~possible)):
+            if chosen.any():
                 scores |= {
-                    f"{prefix}_{name}": _percent(values[part]) for name, values in metrics.items()
+                    f"{prefix}_{name}": _percent(values[chosen]) for name, values in metrics.items()
                 }
         for name, (thresholds, means) in _curves(examples, predictions).items():
             best = int(np.argmax(means))

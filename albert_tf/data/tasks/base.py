@@ -18,7 +18,7 @@ from albert_tf.errors import UserError, listed
 # An example is a NamedTuple whose last field is its `location` in a file, for errors.
 Example = TypeVar("Example", bound=tuple[Any, ...])
 Prediction = TypeVar("Prediction")
-# Names of the examples that choose the best version.
+# Names of a split's file.
 _NAMES: Final = {"dev": ("dev", "validation", "valid", "val")}
 Outputs = Mapping[str, np.ndarray]  # a model's outputs for one row, without the batch's axis
 
@@ -211,16 +211,16 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns keys of which a split file's parts share none, such as documents, or None."""
         return None
 
-    def examples(self, part: str, labelled: bool = True) -> list[Example]:
-        """Reads a part, "train", "dev" or "test"; see `read`."""
-        return [example for path in self.files(part) for example in self.read(path, labelled)]
+    def examples(self, split: str, labelled: bool = True) -> list[Example]:
+        """Reads a split, "train", "dev" or "test"; see `read`."""
+        return [example for path in self.files(split) for example in self.read(path, labelled)]
 
-    def files(self, part: str) -> list[Path]:
-        """Finds the files of a part, or its split on the hub; a single file is all parts."""
+    def files(self, split: str) -> list[Path]:
+        """Finds the files of a split, or its name on the hub; a single file is all splits."""
         data = self.options.data
         if hub.is_hub(data):
-            return [hub.split(data, part)]
-        return [data] if data.is_file() else [_find_part(data, part, self.formats)]
+            return [hub.split(data, split)]
+        return [data] if data.is_file() else [_find_split(data, split, self.formats)]
 
     def train_and_dev(self, dev_fraction: float, seed: int) -> tuple[list[Example], list[Example]]:
         """Reads the examples to train on and those to evaluate on.
@@ -271,17 +271,17 @@ class Task(ABC, Generic[Example, Prediction]):
         return Counter(name for example in examples for name in self.labels(example))
 
 
-def names_of(part: str) -> Sequence[str]:
-    """Returns the names that a part's file may have, the usual one first."""
-    return _NAMES.get(part, (part,))
+def names_of(split: str) -> Sequence[str]:
+    """Returns the names that a split's file may have, the usual one first."""
+    return _NAMES.get(split, (split,))
 
 
-def _find_part(data: Path, part: str, formats: Sequence[str]) -> Path:
-    """Finds the file of a part by the first of its names that there is."""
-    for name in names_of(part):
+def _find_split(data: Path, split: str, formats: Sequence[str]) -> Path:
+    """Finds the file of a split by the first of its names that there is."""
+    for name in names_of(split):
         with contextlib.suppress(UserError):
             return find_file(data, name, formats)
-    return find_file(data, part, formats)
+    return find_file(data, split, formats)
 
 
 def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:

@@ -219,13 +219,13 @@ class Choices(Task[ChoiceExample, np.ndarray]):
 
     model = "AlbertForMultipleChoice"
 
-    def files(self, part: str) -> list[Path]:
-        """Finds RACE's folder of a part, SWAG's `val.csv`, or a file as other tasks have it."""
-        folder = self.options.data / part
+    def files(self, split: str) -> list[Path]:
+        """Finds RACE's folder of a split, SWAG's `val.csv`, or a file as other tasks have it."""
+        folder = self.options.data / split
         if self.options.task == RACE and folder.is_dir():
             return [folder]
         is_swag = self.options.task == SWAG and self.options.data.is_dir()
-        return super().files("val" if is_swag and part == "dev" else part)
+        return super().files("val" if is_swag and split == "dev" else split)
 
     def read(self, path: Path, labelled: bool = True) -> list[ChoiceExample]:
         return read_choices(path, self.options, labelled)

@@ -55,15 +55,15 @@ class Classification(Task[Example, Any]):
         self.table = GLUE.get(options.task, own)
         self.label_type = label_type(options, self.table.labels)
 
-    def files(self, part: str) -> list[Path]:
+    def files(self, split: str) -> list[Path]:
         data = self.options.data
         if not self.is_glue or data.is_file():
-            return super().files(part)
+            return super().files(split)
         if hub.is_hub(data):
-            return [hub.split(data, name) for name in self.table.splits(part)]
+            return [hub.split(data, name) for name in self.table.splits(split)]
         names: list[Sequence[str]] = [("train.tsv",)]
-        if part != "train":
-            names = [glue.dev if part == "dev" else glue.test for glue in self.table.parts]
+        if split != "train":
+            names = [glue.dev if split == "dev" else glue.test for glue in self.table.parts]
         paths = [_glue_file(data, alternatives) for alternatives in names]
         return [paths[0] or find_file(data, names[0][0]), *filter(None, paths[1:])]
 

@@ -40,18 +40,16 @@ class GlueTask(NamedTuple):
 
     def part(self, path: Path) -> Part:
         """Returns the part that a file or a split on the hub has, by its name."""
-        names = (set(map(_split, (*part.dev, *part.test))) for part in self.parts)
+        names = (set(map(_hub_split, (*part.dev, *part.test))) for part in self.parts)
         parts = zip(self.parts, names, strict=True)
-        return next((part for part, own in parts if _split(path.name) in own), self.parts[0])
+        return next((part for part, own in parts if _hub_split(path.name) in own), self.parts[0])
 
-    def splits(self, part: str) -> list[str]:
-        """Returns the names of a part's splits on the hub, without the diagnostics."""
-        if part == "train":
-            return [part]
-        files = [
-            (task_part.dev if part == "dev" else task_part.test)[0] for task_part in self.parts
-        ]
-        return [_split(file) for file in files if file.startswith(part)]
+    def splits(self, split: str) -> list[str]:
+        """Returns the hub's names of a split, without the diagnostics."""
+        if split == "train":
+            return [split]
+        files = [(part.dev if split == "dev" else part.test)[0] for part in self.parts]
+        return [_hub_split(file) for file in files if file.startswith(split)]
 
     def columns_of(self, part: Part, labelled: bool, on_hub: bool) -> Columns:
         """Returns the columns of a part's files, or of the hub's."""
@@ -63,7 +61,7 @@ class GlueTask(NamedTuple):
         return Columns(self.test_text or self.columns.text, None, self.columns.text_pair)
 
 
-def _split(file: str) -> str:
+def _hub_split(file: str) -> str:
     """Returns the hub's name of the split that a file of GLUE has."""
     return re.sub("^dev", "validation", Path(file).name.split(".")[0])
 

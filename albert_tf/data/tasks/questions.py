@@ -145,7 +145,7 @@ def _labelled(question: Question, golds: Sequence[tuple[str, int]]) -> Question:
 
 
 class _Node(NamedTuple):
-    """A part of the JSON, and its place for errors."""
+    """A value within the JSON, and its location for errors."""
 
     value: Any
     location: str
