@@ -1,6 +1,7 @@
 # make setup          an environment in .venv with everything for development
 # make demo           fine-tune, export twice, predict three ways
 # make test           the quick tests, in some minutes
+# make test-portable  a selection of them without tensorflow-text and what POSIX alone has; TESTS=tests: all
 # make test-slow      tests that take more than about ten seconds each
 # make test-faults    commands killed, starved of space and run twice, TRIALS=200 times at random
 # make test-engines   building data on Spark and on Beam; needs Java 17
@@ -34,7 +35,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-slow test-faults test-engines test-backends test-peers test-web test-servers \
+.PHONY: setup demo test test-portable test-slow test-faults test-engines test-backends test-peers test-web test-servers \
   test-oldest test-pythons bench bench-runtimes small-model fuzz coverage lint docs pictures dist clean
 
 WORKERS ?= 2
@@ -49,6 +50,7 @@ RUN := $(VENV)/bin/python
 ENGINES := .venv-engines
 # A range begins with the oldest version that has a wheel: no user needs a compiler.
 PYTHONS := 3.10 3.11 3.12 3.13
+PLATFORMS := x86_64-manylinux_2_28 aarch64-manylinux_2_28 macos windows
 UV := $(VENV)/bin/uv
 RESOLUTION_oldest := --only-binary :all: --resolution lowest-direct
 RESOLUTION_newest := --only-binary :all: --resolution highest
@@ -118,6 +120,12 @@ demo: $(BASE_STAMP)
 test: $(DEV_STAMP)
 	$(call TEST,$(RUN))
 
+# What Windows lacks is missing; the rest stays this system's.
+test-portable: export PYTHONPATH = $(CURDIR)/tests/portable
+test-portable: export PYTHONWARNDEFAULTENCODING = 1
+test-portable: $(DEV_STAMP)
+	$(PYTEST) -m "$(QUICK)" $(or $(TESTS),@tests/portable/tests.txt tests/data/jobs/test_local.py)
+
 test-slow: $(DEV_STAMP)
 	$(PYTEST) --dist load --maxschedchunk 1 -m "slow and $(PLAIN)" tests --ignore=tests/engines
 
@@ -169,14 +177,17 @@ fuzz: $(DEV_STAMP)
 test-oldest: $(DEV_STAMP)
 	$(MAKE) test-on-$$($(RUN) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-oldest
 
-# pyenv shows uv only the versions that are named.
+# pyenv shows uv only the versions that are named. sentencex has no wheel for Python 3.10 on macOS.
 test-pythons: export PYENV_VERSION = $(shell pyenv versions --bare 2>/dev/null | sort -rV | paste -sd:)
 test-pythons: $(DEV_STAMP)
 	failed=0; \
 	for version in $(PYTHONS); do \
 	  for end in lowest-direct highest; do \
-	    $(UV) pip compile --quiet --python-version $$version --only-binary :all: --resolution $$end \
-	      requirements.txt > /dev/null; \
+	    for platform in $(PLATFORMS); do \
+	      [ $$version-$$platform = 3.10-macos ] && continue; \
+	      $(UV) pip compile --quiet --python-version $$version --python-platform $$platform \
+	        --only-binary :all: --resolution $$end requirements.txt > /dev/null; \
+	    done; \
 	  done; \
 	  if $(UV) python find $$version > /dev/null 2>&1; then \
 	    $(MAKE) test-on-$$version-newest || failed=1; \

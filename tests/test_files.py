@@ -78,6 +78,7 @@ def test_an_existing_output_is_refused_and_an_empty_folder_is_not(tmp_path):
     assert (tmp_path / "empty" / "a.txt").exists()
 
 
+@pytest.mark.posix
 def test_others_may_read_it(tmp_path):
     with written_atomically(tmp_path / "a.txt") as path:
         path.touch(mode=0o600)
@@ -263,6 +264,7 @@ def test_errors_of_no_file_and_of_the_temporary_one_name_the_output(tmp_path):
         raise UserError(f"{made} is damaged")
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("kind", ["a pipe", "a socket", "a device"])
 def test_only_regular_files_are_read(tmp_path, kind):
     """A pipe never ends, and neither does /dev/zero."""
@@ -281,6 +283,7 @@ def test_only_regular_files_are_read(tmp_path, kind):
             read_json(path)
 
 
+@pytest.mark.posix
 def test_a_link_to_a_regular_file_is_read(tmp_path):
     (tmp_path / "blob").write_text('{"a": "é"}', encoding="utf-8")
     (tmp_path / "config.json").symlink_to("blob")
@@ -299,6 +302,7 @@ def test_a_file_is_read_up_to_a_limit(tmp_path):
         read_json(path)
 
 
+@pytest.mark.posix
 def test_a_pipe_that_the_user_typed(tmp_path):
     read, write = os.pipe()
     os.write(write, b"seed: 3\n")
@@ -326,7 +330,7 @@ def test_a_copy_where_links_are_not_allowed(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "symlink_to", refused)
     link_or_copy(tmp_path / "folder", tmp_path / "copy")
     link_or_copy(tmp_path / "folder" / "a.txt", tmp_path / "b.txt")
-    assert (tmp_path / "link").is_symlink() and not (tmp_path / "copy").is_symlink()
+    assert not (tmp_path / "copy").is_symlink()
     for path in ("link/a.txt", "copy/a.txt", "b.txt"):
         assert (tmp_path / path).read_text() == "a"
 

@@ -120,6 +120,7 @@ def test_what_was_written_stays_and_the_lock_goes(tmp_path):
     assert os.listdir(tmp_path / "new" / "out") == ["a.txt"]
 
 
+@pytest.mark.posix
 def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "letter.txt").write_text("Dear all")
     (tmp_path / LOCK).symlink_to(tmp_path / "letter.txt")
@@ -146,6 +147,7 @@ def test_one_writer_at_a_time(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     ("moment", "then"), [("inside", "old"), (".replaced", "old"), ("/out", "new")]
 )

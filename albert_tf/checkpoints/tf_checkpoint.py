@@ -86,7 +86,9 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
                 if dtypes[key].is_floating and not _BOOKKEEPING.search(name)
             }
             _check_sizes(prefix, reader, set(weights.values()))
-            return {name: reader.get_tensor(key) for name, key in weights.items()}
+            tensors = {name: reader.get_tensor(key) for name, key in weights.items()}
+            del reader  # closes the files, which may be copies that are removed now
+            return tensors
     except UserError:
         raise
     except Exception as error:  # a damaged file can raise any exception

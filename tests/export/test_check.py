@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text
 from albert_tf_export import Gate, ParityError, check
 from albert_tf_export.check import (
     Case,
@@ -29,6 +28,7 @@ from albert_tf_export.tflite import REPORT, beside
 from albert_tf import export_saved_model, export_tflite
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
@@ -390,6 +390,7 @@ def altered(tiny_vocabulary, monkeypatch):
     """Returns a function that makes graphs read an altered vocabulary."""
     tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=24)
     tokenizer.add_tokens(["zebraq"])
+    tensorflow_text = import_tensorflow_text()
 
     def alter(change):
         proto = ModelProto.FromString(tokenizer.model_bytes)

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the operator that the exports contain)
 from albert_tf_export import ParityError, check, export_saved_model
 from albert_tf_export.options import in_precision
 

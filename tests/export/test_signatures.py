@@ -2,7 +2,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the operator that the exports contain)
 from albert_tf_export import export_saved_model, signatures
 from albert_tf_export.signatures import task_outputs
 

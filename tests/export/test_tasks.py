@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the operator that the exports contain)
 from ai_edge_litert.interpreter import Interpreter
 from albert_tf_export import export_saved_model, export_tflite
 from albert_tf_export.tflite import LABELS, beside

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
-import tensorflow_text  # noqa: F401 (loads the libraries that its operators for TFLite need)
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 from albert_tf_export import ParityError, check, export_tflite
-from tensorflow_text.core.pybinds import tflite_registrar
 
 from albert_tf.errors import UserError
 
@@ -51,6 +49,9 @@ def from_ids(path, features):
 
 
 def from_text(path, *texts):
+    import tensorflow_text  # noqa: F401 (loads the libraries that the next one needs)
+    from tensorflow_text.core.pybinds import tflite_registrar
+
     interpreter = InterpreterWithCustomOps(tflite_registrar.SELECT_TFTEXT_OPS, model_path=str(path))
     signature = interpreter.get_signature_runner("text")
     rows = zip(*texts, strict=True)

@@ -96,6 +96,7 @@ def test_texts_without_pieces(pipe):
 
 def test_word_pieces(model, pipe, config):
     """A WordPiece vocabulary, where pieces that continue a word start with ##."""
+    pytest.importorskip("tensorflow_text")
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ada", "lives", "##ville", "in", "东"]
     pieces += [f"[unused{number}]" for number in range(config.vocab_size - len(pieces))]
     tokenizer = WordPieceTokenizer("\n".join(pieces).encode(), model_max_length=32)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,16 @@ def test_only_the_parent_notices_ctrl_c_while_workers_start(make, tmp_path, star
     assert process.returncode == -signal.SIGINT
     assert errors.count("Traceback") == 1, "the script's own"
     _wait_for_the_end_of(process.pid)
+
+
+def test_ctrl_c_is_deferred_where_signals_cannot_be_blocked(monkeypatch):
+    monkeypatch.setattr(local, "sys", types.SimpleNamespace(platform="win32"))
+    monkeypatch.delattr(signal, "pthread_sigmask")
+    is_finished = False
+    with pytest.raises(KeyboardInterrupt), local._sigint_deferred():
+        signal.raise_signal(signal.SIGINT)
+        is_finished = True
+    assert is_finished
 
 
 def test_a_killed_worker_is_an_error_and_the_run_resumes(long_job):
