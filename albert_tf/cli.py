@@ -26,7 +26,6 @@ from albert_tf.commands import (
 from albert_tf.commands.parsing import add_options, parsed_options
 from albert_tf.commands.streams import can_flush, drop, streams
 from albert_tf.errors import UserError, one_line
-from albert_tf.files import is_exported
 from albert_tf.options import declared
 from albert_tf.progress import heartbeat
 from albert_tf.quiet import import_tensorflow, set_level, without_home_files
@@ -53,8 +52,6 @@ COMMANDS: Final = {name: command for group in GROUPS.values() for name, command 
 # Commands without TensorFlow: `sizes` only counts, the others leave memory to their processes, and
 # import it for a vocab.txt alone.
 LIGHT: Final = (sizes, build_vocab, build_data, inspect_data)
-# Commands that an exported file answers, without TensorFlow.
-WITH_FILES: Final = (predict, tag, answer, fill_mask, embed)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,7 +75,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         set_level()  # For child processes too.
         if command not in LIGHT:
             command.check(options)  # Before TensorFlow loads, which takes seconds.
-            if not (command in WITH_FILES and is_exported(options.model)):
+            if getattr(options, "needs_tensorflow", True):
                 import_tensorflow()
         with heartbeat(command):
             return int(command.run(options))

@@ -94,11 +94,12 @@ class ExportedModel:
         """Returns the outputs of a batch by name, `[B, …]`, padded to the file's length.
 
         Args:
-            features: int32 `[B, T]`; with `masked_lm_positions` `[B, P]` logits are `[B, P, V]`.
+            features: int32 `[B, T]`, or for multiple choice `[B, C, T]`; with `masked_lm_positions`
+                `[B, P]` logits are `[B, P, V]`.
         Raises:
-            UserError: the file takes fewer positions, or can't compute a batch.
+            UserError: the file takes fewer positions or choices, or can't compute a batch.
         """
-        count, length = features["input_ids"].shape
+        count, length = len(features["input_ids"]), features["input_ids"].shape[-1]
         signature = next(each for each in self._signatures if each.longest >= length)
         size = signature.inputs["input_ids"][0]
         size = size if size > 0 else count
@@ -126,16 +127,20 @@ class ExportedModel:
         return outputs
 
     def _padded(self, name: str, features: Arrays, count: int, shape: list[int]) -> np.ndarray:
-        """Returns an input `[count, …]`, padded with 0 to the size that the file demands."""
-        values = features.get(name, np.zeros((0, 0), "int32"))
-        width = shape[1] if shape[1] > 0 else max(values.shape[1], 1)
-        if values.shape[1] > width:
+        """Returns an input of a shape that the file demands, with `count` rows, padded with 0."""
+        values = features.get(name, np.zeros((0, 1), "int32"))
+        sizes = [count] + [
+            size if demanded < 0 else demanded
+            for size, demanded in zip(values.shape[1:], shape[1:], strict=True)
+        ]
+        if values.shape[1] > sizes[1]:
+            kind = "masks" if name == POSITIONS else "choices"
             raise UserError(
-                f"A text must have at most {width} masks, for which {self.path} was exported. "
-                f"Received: {values.shape[1]}. Export it with more predictions."
+                f"An example must have at most {sizes[1]} {kind}, for which {self.path} was "
+                f"exported. Received: {values.shape[1]}. Export the model for more."
             )
-        padded = np.zeros((count, width), "int32")
-        padded[: len(values), : values.shape[1]] = values
+        padded = np.zeros(sizes, "int32")
+        padded[tuple(map(slice, values.shape))] = values
         return padded
 
 

@@ -47,6 +47,7 @@ ALLOWED = {
         "config",
         "data",
         "evaluation",
+        "exported",
         "layers",
         "models",
         "optimizers",

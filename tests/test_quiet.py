@@ -39,6 +39,88 @@ def run(home, **environment):
     return done.stdout.splitlines()
 
 
+def alone(code, **environment):
+    """Returns what a fresh process prints to stdout and to stderr."""
+    hidden = ("TF_CPP_MIN_LOG_LEVEL", "ALBERT_TF_LOG")
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env={**kept, **environment}, capture_output=True, text=True)
+    return done.stdout, done.stderr
+
+
+HIDDEN = r"""
+import os, sys
+from albert_tf.quiet import hidden_stderr
+with hidden_stderr():
+    os.write(2, b"of a library\n")
+    print("of Python", file=sys.stderr)
+    print(os.environ.get("TF_CPP_MIN_LOG_LEVEL"))
+    {more}
+print("later", file=sys.stderr)
+os.write(2, b"the end\n")
+print(os.environ.get("TF_CPP_MIN_LOG_LEVEL"))
+"""
+
+
+def test_lines_of_libraries_are_hidden_and_those_of_python_shown():
+    assert alone(HIDDEN.format(more="")) == ("3\nNone\n", "of Python\nlater\nthe end\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "level"),
+    [
+        ({"ALBERT_TF_LOG": "debug"}, "None"),
+        ({"TF_CPP_MIN_LOG_LEVEL": "0"}, "0"),
+        ({"TF_CPP_MIN_LOG_LEVEL": "1"}, "1"),
+    ],
+)
+def test_a_user_sees_all_lines_on_request(given, level):
+    printed, errors = alone(HIDDEN.format(more=""), **given)
+    assert printed.splitlines() == [level, level]
+    assert errors == "of a library\nof Python\nlater\nthe end\n"
+
+
+def test_an_error_shows_what_was_hidden():
+    _, errors = alone(HIDDEN.format(more="raise ValueError('wrong')"))
+    assert errors.startswith("of Python\nof a library\nTraceback")
+    assert errors.endswith("ValueError: wrong\n")
+
+
+def test_a_closed_stderr_hides_nothing():
+    code = "import os; os.close(2); from albert_tf.quiet import hidden_stderr\n"
+    assert alone(code + "with hidden_stderr(): print('inside')") == ("inside\n", "")
+
+
+EXAMPLE = """
+import numpy as np
+import albert_tf
+from albert_tf.assets import reviews
+
+lines = (reviews() / "train.tsv").read_text(encoding="utf-8").splitlines()[1:33]
+texts, labels = zip(*(line.split("\t") for line in lines))
+tokenizer = albert_tf.AlbertTokenizer.from_pretrained("small")
+features = tokenizer(list(texts), padding=True, return_tensors="np")
+model = albert_tf.AlbertForSequenceClassification.from_pretrained("small")
+model.compile("adam")
+model.fit(dict(features), np.array(labels) == "positive", batch_size=16, verbose=0)
+model.save_pretrained("my-model")
+tokenizer.save_pretrained("my-model")
+albert_tf.export_saved_model(model, tokenizer, "serving/my-model/1")
+albert_tf.export_tflite(model, tokenizer, "my-model.tflite", quantize="dynamic")
+for path in ("my-model", "my-model.tflite"):
+    print(albert_tf.pipeline("text-classification", path)("A quiet delight.")[0]["label"])
+"""
+
+
+@pytest.mark.slow
+def test_the_first_example_prints_only_our_lines(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed, errors = alone(EXAMPLE)
+    assert len(printed.splitlines()) == 2
+    (line,) = errors.splitlines()
+    assert line.endswith("not in the checkpoint, so newly initialized: classifier.")
+
+
 def test_the_home_folder_stays_as_it_was(tmp_path):
     assert run(tmp_path) == ["tensorflow 1e-07", "None None"]
     assert list(tmp_path.iterdir()) == []

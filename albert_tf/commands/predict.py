@@ -71,6 +71,11 @@ class OPTIONS(LabelledData, TextOptions):
         return self.input if self.submission is not None else super().source
 
     @property
+    def needs_tensorflow(self) -> bool:
+        """As in `AnswerOptions`; the predictions of test files need it always."""
+        return self.submission is not None or super().needs_tensorflow
+
+    @property
     def has_pairs(self) -> bool:
         return self.pairs or (self.text_pair_column is not None and self.has_table)
 
@@ -173,17 +178,21 @@ def _tagged(
 ) -> Iterator[tuple[dict[str, Any], Sequence[Block]]]:
     """Yields the words of each text with their tags, as `finetune` was trained on words."""
     from albert_tf.data.tasks.tagging import Sentence, Tagging
-    from albert_tf.training.evaluate import predictions, trained_model
+    from albert_tf.pipelines.base import FEATURES, Window
 
     task = Tagging(LabelledData(task=TAG, data=Path()))
-    model, tokenizer, longest = trained_model(task, options.model)
+    tag = load("token-classification", options)
+    config, count = tag.model.config, tag.ahead * options.batch_size
 
     def tagged(stream: Iterator[str]) -> Iterator["tuple[Sentence, Tagged]"]:
-        while sentences := [
-            Sentence(tuple(text.split()), None) for text in islice(stream, options.batch_size)
-        ]:
-            rows = task.encode(sentences, tokenizer, model.config, longest)
-            found = predictions(task, sentences, rows, model, options.batch_size)
+        while sentences := [Sentence(tuple(text.split()), None) for text in islice(stream, count)]:
+            rows = task.encode(sentences, tag.tokenizer, config, tag.max_length)
+            windows = [
+                Window({name: rows.arrays[name][row].tolist() for name in FEATURES})
+                for row in range(len(rows))
+            ]
+            outputs = tag.outputs(windows, options.batch_size)
+            found = task.predictions(sentences, rows, outputs, config)
             yield from zip(sentences, found, strict=True)
 
     for text, (sentence, found) in with_inputs(tagged, given):

@@ -40,6 +40,11 @@ class AnswerOptions:
     def __post_init__(self) -> None:
         check_options(self)
 
+    @property
+    def needs_tensorflow(self) -> bool:
+        """Whether the model isn't an exported file."""
+        return not is_exported(self.model)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(AnswerOptions):

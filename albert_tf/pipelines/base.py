@@ -191,13 +191,13 @@ class Pipeline(ABC):
                 break
             examples = [self.preprocess(each, options) for each in given]
             encoded = list(self.encode(examples, options))
-            found = iter(self._outputs([*chain.from_iterable(encoded)], batch_size))
+            found = iter(self.outputs([*chain.from_iterable(encoded)], batch_size))
             for example, windows in zip(examples, encoded, strict=True):
                 yield self.postprocess(example, windows, list(islice(found, len(windows))), options)
         if failure is not None:
             raise failure
 
-    def _outputs(self, windows: Sequence[Window], batch_size: int) -> list[Outputs]:
+    def outputs(self, windows: Sequence[Window], batch_size: int) -> list[Outputs]:
         """Returns the model's outputs for each window, from batches of similar lengths."""
         found: list[Outputs] = [{}] * len(windows)
         # The longest come first: what doesn't fit into memory fails at once.

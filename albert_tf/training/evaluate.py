@@ -17,6 +17,8 @@ from albert_tf.data.tasks.base import Outputs, Task
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
+from albert_tf.exported import ExportedModel
+from albert_tf.files import is_exported
 from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
@@ -75,10 +77,17 @@ def _predict(
     return predicted, model.config
 
 
-def trained_model(task: Task[Any, Any], name: str) -> tuple[PreTrainedModel, BaseTokenizer, int]:
+def trained_model(
+    task: Task[Any, Any], name: str
+) -> tuple[PreTrainedModel | ExportedModel, BaseTokenizer, int]:
     """Returns a task's model, its tokenizer, and the maximum tokens of an example."""
-    model = getattr(models, task.model).from_pretrained(name)
-    tokenizer = AlbertTokenizer.from_pretrained(name)
+    model: PreTrainedModel | ExportedModel
+    if is_exported(name):
+        model = ExportedModel(name)
+        tokenizer = model.tokenizer
+    else:
+        model = getattr(models, task.model).from_pretrained(name)
+        tokenizer = AlbertTokenizer.from_pretrained(name)
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     check_fit(tokenizer, model.config, longest)
     return model, tokenizer, longest
@@ -107,7 +116,7 @@ def predictions(
     task: Task[Any, Any],
     examples: Sequence[Any],
     rows: Rows,
-    model: PreTrainedModel,
+    model: PreTrainedModel | ExportedModel,
     batch_size: int = 64,
     at: Callable[[int], None] = lambda done: None,
 ) -> list[Any]:
@@ -119,7 +128,7 @@ def predictions(
 
 def model_outputs(
     rows: Rows,
-    model: PreTrainedModel,
+    model: PreTrainedModel | ExportedModel,
     batch_size: int = 64,
     at: Callable[[int], None] = lambda done: None,
     with_label_inputs: bool = False,
@@ -141,7 +150,10 @@ def model_outputs(
 
     outputs: list[Outputs] = [{}] * len(rows)
     done, order = 0, evaluation_order(rows.lengths, batch_size)
-    for batch, batch_outputs in zip(order, _predict_batches(predict, order), strict=True):
+    # The runtimes of exported files compute one batch at a time.
+    is_file = isinstance(model, ExportedModel)
+    batches = map(predict, order) if is_file else _predict_batches(predict, order)
+    for batch, batch_outputs in zip(order, batches, strict=True):
         if any(np.isnan(values).any() for values in batch_outputs.values()):
             raise UserError(
                 "A model's outputs must be numbers. Received: NaN. Its weights are damaged or its "

@@ -140,7 +140,7 @@ def test_positions_are_padded_to_their_own_length(pipe):
 
 def test_padding_does_not_change_outputs(pipe, model):
     windows = [window(*range(5, 5 + length)) for length in (3, 11, 4)]
-    found = pipe("feature-extraction")._outputs(windows, batch_size=2)
+    found = pipe("feature-extraction").outputs(windows, batch_size=2)
     for each, output in zip(windows, found, strict=True):
         features = {name: np.array([values]) for name, values in each.features.items()}
         expected = model("feature-extraction")(features)["last_hidden_state"][0]

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from albert_tf.errors import UserError
 from albert_tf.pipelines import pipeline
 
 TEXTS = ["the cat sat on a mat", "ada", "her old dog who barked at the moon over france lives"]
@@ -77,5 +78,62 @@ QUICK = ("text-classification", "fill-mask")
 def test_answers_of_a_file_are_those_of_keras(kind, model, tokenizer, tmp_path):
     task = "question-answering" if kind == "answerability" else kind
     path = export(model(kind), tokenizer, tmp_path / "model.tflite")
+    expected = pipeline(task, model(kind), tokenizer)(INPUTS[kind])
+    assert_same(run_alone(task, path, INPUTS[kind]), json.loads(json.dumps(expected)))
+
+
+@pytest.fixture(scope="module")
+def classifier_file(model, tokenizer, tmp_path_factory):
+    """Returns the path of a classifier of texts of at most 8 tokens, two at once."""
+    path = tmp_path_factory.mktemp("fixed") / "model.tflite"
+    return export(model("text-classification"), tokenizer, path, lengths=(5, 8), batch=2)
+
+
+def test_a_file_of_fixed_lengths(classifier_file, model, tokenizer):
+    """Short texts take the shorter signature; three texts are two batches of two."""
+    expected = pipeline("text-classification", model("text-classification"), tokenizer)
+    classify = pipeline("text-classification", classifier_file)
+    texts = ["ada", "the cat sat", "her old dog"]
+    assert classify.max_length == 8
+    assert_same(classify(texts), expected(texts))
+    with pytest.warns(UserWarning, match="more than 8 tokens are truncated"):
+        assert_same(classify(TEXTS[2]), expected(TEXTS[2], max_length=8, truncation=True))
+    with pytest.raises(UserError, match="max_length must be at least 3, and at most 8"):
+        classify("ada", max_length=9)
+
+
+def test_what_a_file_cannot_do_is_refused(classifier_file, tokenizer, tmp_path):
+    with pytest.raises(UserError, match=r"be AlbertForMaskedLM or .* AlbertForSequenceClassif"):
+        pipeline("fill-mask", classifier_file)
+    with pytest.raises(UserError, match="must be AlbertModel. Received: AlbertForSequenceC"):
+        pipeline("feature-extraction", classifier_file)
+    with pytest.raises(UserError, match=r"Received: none\.tflite, which isn't there"):
+        pipeline("fill-mask", "none.tflite")
+    (tmp_path / "other.onnx").write_bytes(b"another program's")
+    with pytest.raises(UserError, match="must carry the model's config.json and tokenizer"):
+        pipeline("fill-mask", tmp_path / "other.onnx")
+    cut = tmp_path / "cut.tflite"
+    content = classifier_file.read_bytes()
+    cut.write_bytes(content[:4] + b"none" + content[8:])
+    with pytest.raises(UserError, match="cut.tflite must be a .tflite file"):
+        pipeline("text-classification", cut)
+
+
+@pytest.mark.slow
+def test_a_file_for_some_masks(model, tokenizer, tmp_path):
+    path = export(model("fill-mask"), tokenizer, tmp_path / "model.tflite", predictions=2)
+    fill = pipeline("fill-mask", path)
+    assert_same(fill(MASKED), pipeline("fill-mask", model("fill-mask"), tokenizer)(MASKED))
+    with pytest.raises(UserError, match="at most 2 masks, for which .* Received: 3"):
+        fill("[MASK] [MASK] [MASK]")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", INPUTS)
+def test_answers_of_an_onnx_file(kind, model, tokenizer, tmp_path):
+    for package in ("onnxruntime", "tf2onnx"):
+        pytest.importorskip(package, reason="needs pip install albert_tf[onnx]")
+    task = "question-answering" if kind == "answerability" else kind
+    path = export(model(kind), tokenizer, tmp_path / "model.onnx")
     expected = pipeline(task, model(kind), tokenizer)(INPUTS[kind])
     assert_same(run_alone(task, path, INPUTS[kind]), json.loads(json.dumps(expected)))
