@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
 from albert_tf.data.tasks.base import ByThreshold, GradedPrediction, Outputs, Task, names_of
 from albert_tf.data.tasks.questions import Question, encode_questions, read_questions, trainable
@@ -97,7 +98,7 @@ class QuestionAnswering(Task[Question, Answers]):
         has_impossible = any(example.is_impossible for example in self.examples("train"))
         return "squad2" if has_impossible else "squad"
 
-    def check(self, examples: Sequence[Question], config: Any) -> None:
+    def check(self, examples: Sequence[Question], config: AlbertConfig) -> None:
         head = ORIGINAL if config.answerability else TRANSFORMERS
         if self.options.head not in (None, head):
             raise UserError(
@@ -105,7 +106,7 @@ class QuestionAnswering(Task[Question, Answers]):
             )
 
     def encode(
-        self, examples: Sequence[Question], tokenizer: Any, config: Any, max_length: int
+        self, examples: Sequence[Question], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
         self.check(examples, config)
         options = self.options
@@ -119,7 +120,11 @@ class QuestionAnswering(Task[Question, Answers]):
         )
 
     def predictions(
-        self, examples: Sequence[Question], rows: Rows, outputs: Sequence[Outputs], config: Any
+        self,
+        examples: Sequence[Question],
+        rows: Rows,
+        outputs: Sequence[Outputs],
+        config: AlbertConfig,
     ) -> list[Answers]:
         windows: list[list[int]] = [[] for _ in examples]
         for row, example in enumerate(rows.examples):
@@ -132,7 +137,7 @@ class QuestionAnswering(Task[Question, Answers]):
         ]
 
     def _answers(
-        self, context: str, windows: Sequence[tuple[EncodedSequence, Outputs]], config: Any
+        self, context: str, windows: Sequence[tuple[EncodedSequence, Outputs]], config: AlbertConfig
     ) -> Answers:
         """Ranks the answers of all windows by the sum of their scores, as the official scripts."""
         count, longest = self.options.n_best, self.options.max_answer_length
@@ -148,7 +153,7 @@ class QuestionAnswering(Task[Question, Answers]):
         return Answers(ranked, min(nulls) - ahead)
 
     def scores(
-        self, examples: Sequence[Question], predictions: Sequence[Answers], config: Any
+        self, examples: Sequence[Question], predictions: Sequence[Answers], config: AlbertConfig
     ) -> dict[str, float]:
         """Returns the official scores in percent.
 
@@ -181,7 +186,7 @@ class QuestionAnswering(Task[Question, Answers]):
         return {"thresholds": (float(thresholds[np.argmax(means)]),)}
 
     def by_threshold(
-        self, examples: Sequence[Question], predictions: Sequence[Answers], config: Any
+        self, examples: Sequence[Question], predictions: Sequence[Answers], config: AlbertConfig
     ) -> list[ByThreshold]:
         if not any(example.is_impossible for example in examples):
             return []
@@ -192,7 +197,7 @@ class QuestionAnswering(Task[Question, Answers]):
         ]
 
     def grade(
-        self, examples: Sequence[Question], predictions: Sequence[Answers], config: Any
+        self, examples: Sequence[Question], predictions: Sequence[Answers], config: AlbertConfig
     ) -> list[GradedPrediction]:
         threshold = self._threshold(examples, config)
         metrics = _scored(examples, predictions, threshold)
@@ -214,7 +219,7 @@ class QuestionAnswering(Task[Question, Answers]):
         folder: Path,
         examples: Sequence[Question],
         predictions: Sequence[Answers],
-        config: Any,
+        config: AlbertConfig,
     ) -> None:
         """Writes the three files of the official scripts, by the questions' ids."""
         threshold = self._threshold(examples, config)
@@ -230,7 +235,7 @@ class QuestionAnswering(Task[Question, Answers]):
             text = json.dumps(content, ensure_ascii=False, indent=1)
             (folder / f"{name}.json").write_text(text, encoding="utf-8", newline="\n")
 
-    def has_accuracy(self, config: Any) -> bool:
+    def has_accuracy(self, config: AlbertConfig) -> bool:
         return False
 
     def groups(self, examples: Sequence[Question]) -> Sequence[Any] | None:
@@ -239,7 +244,7 @@ class QuestionAnswering(Task[Question, Answers]):
     def texts(self, example: Question) -> Iterable[str]:
         return example.question, example.context
 
-    def _threshold(self, examples: Sequence[Question], config: Any) -> float:
+    def _threshold(self, examples: Sequence[Question], config: AlbertConfig) -> float:
         """Returns the model's threshold; by default 0, or infinity if all have an answer."""
         if config.thresholds:
             return config.thresholds[0]

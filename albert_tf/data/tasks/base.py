@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import FORMATS
@@ -91,7 +92,7 @@ class Task(ABC, Generic[Example, Prediction]):
         """
 
     @abstractmethod
-    def check(self, examples: Sequence[Example], config: Any) -> None:
+    def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         """Compares examples, labelled or not, with a model's configuration.
 
         Raises:
@@ -100,7 +101,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
     @abstractmethod
     def encode(
-        self, examples: Sequence[Example], tokenizer: Any, config: Any, max_length: int
+        self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
         """Returns the rows of examples, at most `max_length` tokens each, with labels if any.
 
@@ -111,7 +112,11 @@ class Task(ABC, Generic[Example, Prediction]):
 
     @abstractmethod
     def predictions(
-        self, examples: Sequence[Example], rows: Rows, outputs: Sequence[Outputs], config: Any
+        self,
+        examples: Sequence[Example],
+        rows: Rows,
+        outputs: Sequence[Outputs],
+        config: AlbertConfig,
     ) -> list[Prediction]:
         """Returns a prediction for each example.
 
@@ -121,7 +126,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
     @abstractmethod
     def scores(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
     ) -> dict[str, float]:
         """Returns the task's metrics; the first chooses the best version of a model."""
 
@@ -131,7 +136,7 @@ class Task(ABC, Generic[Example, Prediction]):
         folder: Path,
         examples: Sequence[Example],
         predictions: Sequence[Prediction],
-        config: Any,
+        config: AlbertConfig,
     ) -> None:
         """Writes predictions to files in `folder`, as the task's official scorer or site takes."""
 
@@ -141,16 +146,16 @@ class Task(ABC, Generic[Example, Prediction]):
 
     @abstractmethod
     def grade(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
     ) -> list[GradedPrediction]:
         """Compares predictions with labels, for people to read."""
 
-    def classes(self, config: Any) -> Sequence[str]:
+    def classes(self, config: AlbertConfig) -> Sequence[str]:
         """Returns the names along a confusion matrix; none where free texts are predicted."""
         return ()
 
     def pairs(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
     ) -> list[tuple[str, str]]:
         """Returns what a confusion matrix counts: expected and predicted names of `classes`."""
         return [
@@ -159,7 +164,7 @@ class Task(ABC, Generic[Example, Prediction]):
         ]
 
     def by_threshold(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: Any
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
     ) -> list[ByThreshold]:
         """Returns scores by threshold, one for each line of a chart; [] without thresholds."""
         return []
@@ -170,11 +175,11 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns fields of the configuration that dev decides, such as thresholds."""
         return {}
 
-    def has_accuracy(self, config: Any) -> bool:
+    def has_accuracy(self, config: AlbertConfig) -> bool:
         """Returns whether training reports the share of right labels beside the loss."""
         return True
 
-    def label_numbers(self, config: Any) -> Mapping[str, int]:
+    def label_numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         """Returns a model's number of each label, as files spell it."""
         return dict(config.label2id)
 
@@ -191,7 +196,7 @@ class Task(ABC, Generic[Example, Prediction]):
         return {}
 
     def baseline(
-        self, train: Sequence[Example], dev: Sequence[Example], config: Any
+        self, train: Sequence[Example], dev: Sequence[Example], config: AlbertConfig
     ) -> dict[str, float]:
         """Returns the scores on dev of TF-IDF with logistic regression.
 

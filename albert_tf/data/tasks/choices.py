@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from albert_tf.config import AlbertConfig
 from albert_tf.data import features
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Row, json_rows, made, read_rows
@@ -234,11 +235,15 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         """Returns the defaults: a model of choices has no names of classes."""
         return {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
 
-    def check(self, examples: Sequence[ChoiceExample], config: Any) -> None:
+    def check(self, examples: Sequence[ChoiceExample], config: AlbertConfig) -> None:
         """Does nothing: labels are numbers of an example's own choices, which `read` checks."""
 
     def encode(
-        self, examples: Sequence[ChoiceExample], tokenizer: Any, config: Any, max_length: int
+        self,
+        examples: Sequence[ChoiceExample],
+        tokenizer: Any,
+        config: AlbertConfig,
+        max_length: int,
     ) -> Rows:
         labels = [example.label for example in examples if example.label is not None]
         return choice_rows(
@@ -250,7 +255,11 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         )
 
     def predictions(
-        self, examples: Sequence[ChoiceExample], rows: Rows, outputs: Sequence[Outputs], config: Any
+        self,
+        examples: Sequence[ChoiceExample],
+        rows: Rows,
+        outputs: Sequence[Outputs],
+        config: AlbertConfig,
     ) -> list[np.ndarray]:
         return [
             softmax(output["logits"][: len(example.choices)])
@@ -258,7 +267,10 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         ]
 
     def scores(
-        self, examples: Sequence[ChoiceExample], predictions: Sequence[np.ndarray], config: Any
+        self,
+        examples: Sequence[ChoiceExample],
+        predictions: Sequence[np.ndarray],
+        config: AlbertConfig,
     ) -> dict[str, float]:
         """Returns `accuracy`, and where there are parts `accuracy_PART` of each.
 
@@ -280,7 +292,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         folder: Path,
         examples: Sequence[ChoiceExample],
         predictions: Sequence[np.ndarray],
-        config: Any,
+        config: AlbertConfig,
     ) -> None:
         """Writes an object a line: the id, or the place of a row without, choice, probabilities."""
         with (folder / "predictions.jsonl").open("w", encoding="utf-8", newline="\n") as file:
@@ -291,7 +303,10 @@ class Choices(Task[ChoiceExample, np.ndarray]):
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def grade(
-        self, examples: Sequence[ChoiceExample], predictions: Sequence[np.ndarray], config: Any
+        self,
+        examples: Sequence[ChoiceExample],
+        predictions: Sequence[np.ndarray],
+        config: AlbertConfig,
     ) -> list[GradedPrediction]:
         return list(map(_grade, examples, predictions))
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example, Row, read_examples
@@ -87,10 +88,10 @@ class Classification(Task[Example, Any]):
             "thresholds": None,  # a model of another task may have some
         }
 
-    def check(self, examples: Sequence[Example], config: Any) -> None:
+    def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         self.targets(examples, config)
 
-    def targets(self, examples: Sequence[Example], config: Any) -> list[Any]:
+    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
         """Returns the targets of labelled examples; errors are those of `check`."""
         has_several = config.problem_type == MULTI_LABEL
         if has_several and not self.options.multi_label:
@@ -107,7 +108,7 @@ class Classification(Task[Example, Any]):
         return self.label_type.targets(labelled, config)
 
     def encode(
-        self, examples: Sequence[Example], tokenizer: Any, config: Any, max_length: int
+        self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
         targets = self.targets(examples, config)  # first, since it also compares the model's labels
         return encode_texts(
@@ -119,12 +120,16 @@ class Classification(Task[Example, Any]):
         )
 
     def predictions(
-        self, examples: Sequence[Example], rows: Rows, outputs: Sequence[Outputs], config: Any
+        self,
+        examples: Sequence[Example],
+        rows: Rows,
+        outputs: Sequence[Outputs],
+        config: AlbertConfig,
     ) -> list[Any]:
         return [self.label_type.decode(row["logits"], config) for row in outputs]
 
     def scores(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
+        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
     ) -> dict[str, float]:
         """Returns each metric, and what `one_class` does."""
         targets = np.array(self.targets(examples, config))
@@ -148,12 +153,12 @@ class Classification(Task[Example, Any]):
         return self.label_type.fit_thresholds(examples, predictions)
 
     def by_threshold(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
+        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
     ) -> list[ByThreshold]:
         return self.label_type.by_threshold(examples, predictions, config)
 
     def grade(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
+        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
     ) -> list[GradedPrediction]:
         targets = self.targets(examples, config)
         return [
@@ -161,7 +166,7 @@ class Classification(Task[Example, Any]):
             for example, target, prediction in zip(examples, targets, predictions, strict=True)
         ]
 
-    def classes(self, config: Any) -> Sequence[str]:
+    def classes(self, config: AlbertConfig) -> Sequence[str]:
         return config.labels if self.label_type.is_single_class else ()
 
     def write(
@@ -169,7 +174,7 @@ class Classification(Task[Example, Any]):
         folder: Path,
         examples: Sequence[Example],
         predictions: Sequence[Any],
-        config: Any,
+        config: AlbertConfig,
     ) -> None:
         """Writes a file for each part; for GLUE those that its site takes."""
         names = {part.name: part.submission for part in self.table.parts}
@@ -180,10 +185,10 @@ class Classification(Task[Example, Any]):
     def texts(self, example: Example) -> Iterable[str]:
         return (text for text in (example.text, example.text_pair) if text)
 
-    def has_accuracy(self, config: Any) -> bool:
+    def has_accuracy(self, config: AlbertConfig) -> bool:
         return self.label_type.is_single_class
 
-    def label_numbers(self, config: Any) -> Mapping[str, int]:
+    def label_numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         return self.label_type.numbers(config)
 
     def labels(self, example: Example) -> Sequence[str]:
@@ -196,7 +201,7 @@ class Classification(Task[Example, Any]):
         return {name: str(column) for name, column in named if column is not None}
 
     def baseline(
-        self, train: Sequence[Example], dev: Sequence[Example], config: Any
+        self, train: Sequence[Example], dev: Sequence[Example], config: AlbertConfig
     ) -> dict[str, float]:
         if not self.label_type.is_single_class:
             return super().baseline(train, dev, config)

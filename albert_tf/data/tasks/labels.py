@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example, Row
 from albert_tf.data.tasks.base import ByThreshold, GradedPrediction
@@ -57,23 +58,23 @@ class LabelType(ABC):
         """
 
     @abstractmethod
-    def targets(self, examples: Sequence[Example], config: Any) -> list[Any]:
+    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
         """Returns for each example what the model is trained to give: a number, or an array.
 
         Raises:
             UserError: the model has other labels, or an example's label isn't among them.
         """
 
-    def numbers(self, config: Any) -> Mapping[str, int]:
+    def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         """Returns a model's number of each label."""
         return dict(config.label2id)
 
     @abstractmethod
-    def decode(self, logits: np.ndarray, config: Any) -> Any:
+    def decode(self, logits: np.ndarray, config: AlbertConfig) -> Any:
         """Returns an example's prediction."""
 
     @abstractmethod
-    def decide(self, predictions: Sequence[Any], config: Any) -> np.ndarray:
+    def decide(self, predictions: Sequence[Any], config: AlbertConfig) -> np.ndarray:
         """Returns `[N]` or `[N, C]`: predictions that can be compared with targets."""
 
     def score(
@@ -89,11 +90,13 @@ class LabelType(ABC):
         return evaluate(metrics, targets, decisions)
 
     @abstractmethod
-    def grade(self, text: str, target: Any, prediction: Any, config: Any) -> GradedPrediction:
+    def grade(
+        self, text: str, target: Any, prediction: Any, config: AlbertConfig
+    ) -> GradedPrediction:
         """Compares a prediction with its target, for people to read."""
 
     @abstractmethod
-    def write(self, stem: Path, predictions: Sequence[Any], config: Any) -> None:
+    def write(self, stem: Path, predictions: Sequence[Any], config: AlbertConfig) -> None:
         """Writes predictions to a file whose path begins with `stem`."""
 
     def fit_thresholds(
@@ -103,7 +106,7 @@ class LabelType(ABC):
         return {}
 
     def by_threshold(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
+        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
     ) -> list[ByThreshold]:
         """Returns scores by threshold, one for each line of a chart."""
         return []
@@ -137,31 +140,31 @@ class SingleLabel(LabelType):
             )
         return names
 
-    def targets(self, examples: Sequence[Example], config: Any) -> list[int]:
+    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[int]:
         numbers = self.numbers(config)
         for example in examples:
             _check_label(example.label or "", example, numbers)
         return [numbers[example.label or ""] for example in examples]
 
-    def decode(self, logits: np.ndarray, config: Any) -> np.ndarray:
+    def decode(self, logits: np.ndarray, config: AlbertConfig) -> np.ndarray:
         return softmax(logits)
 
-    def decide(self, predictions: Sequence[np.ndarray], config: Any) -> np.ndarray:
+    def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
         return np.stack(predictions).argmax(axis=-1)
 
     def grade(
-        self, text: str, target: int, prediction: np.ndarray, config: Any
+        self, text: str, target: int, prediction: np.ndarray, config: AlbertConfig
     ) -> GradedPrediction:
         names, best = config.labels, int(prediction.argmax())
         confidence = float(prediction[best])
         return GradedPrediction(text, names[target], names[best], confidence, best == target)
 
-    def write(self, stem: Path, predictions: Sequence[np.ndarray], config: Any) -> None:
+    def write(self, stem: Path, predictions: Sequence[np.ndarray], config: AlbertConfig) -> None:
         """Writes a TSV of index and label, as the files spell it."""
         labels = {number: label for label, number in self.numbers(config).items()}
         _write_tsv(stem, [labels[int(prediction.argmax())] for prediction in predictions])
 
-    def numbers(self, config: Any) -> Mapping[str, int]:
+    def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         """Returns the class of each label in the files.
 
         A model of a GLUE task may name them as GLUE's files do, or LABEL_0, LABEL_1, … in GLUE's
@@ -193,26 +196,26 @@ class Regression(LabelType):
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         return (SCORE,)
 
-    def targets(self, examples: Sequence[Example], config: Any) -> list[float]:
+    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[float]:
         if len(config.labels) != 1:
             raise self._other_labels(SCORE, config.labels)
         return list(map(_number, examples))
 
-    def decode(self, logits: np.ndarray, config: Any) -> np.ndarray:
+    def decode(self, logits: np.ndarray, config: AlbertConfig) -> np.ndarray:
         return logits
 
-    def decide(self, predictions: Sequence[np.ndarray], config: Any) -> np.ndarray:
+    def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
         return np.stack(predictions)[:, 0]
 
     def grade(
-        self, text: str, target: float, prediction: np.ndarray, config: Any
+        self, text: str, target: float, prediction: np.ndarray, config: AlbertConfig
     ) -> GradedPrediction:
         distance = abs(float(prediction[0]) - target)
         return GradedPrediction(
             text, f"{target:g}", f"{prediction[0]:.3g}", distance, distance == 0
         )
 
-    def write(self, stem: Path, predictions: Sequence[np.ndarray], config: Any) -> None:
+    def write(self, stem: Path, predictions: Sequence[np.ndarray], config: AlbertConfig) -> None:
         """Writes a TSV of index and number."""
         numbers = [prediction[0] for prediction in predictions]
         if self.options.task in GLUE:  # STS-B's site refuses scores beyond 0 and 5
@@ -260,7 +263,7 @@ class MultiLabel(LabelType):
             )
         return names
 
-    def targets(self, examples: Sequence[Example], config: Any) -> list[np.ndarray]:
+    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[np.ndarray]:
         """Returns float32 `[C]` for each example: 1 for its labels."""
         targets = np.zeros((len(examples), len(config.label2id)), "float32")
         for row, example in enumerate(examples):
@@ -269,10 +272,12 @@ class MultiLabel(LabelType):
                 targets[row, config.label2id[label]] = 1
         return list(targets)
 
-    def decode(self, logits: np.ndarray, config: Any) -> dict[str, float]:
+    def decode(self, logits: np.ndarray, config: AlbertConfig) -> dict[str, float]:
         return dict(zip(config.labels, sigmoid(logits).tolist(), strict=True))
 
-    def decide(self, predictions: Sequence[Mapping[str, float]], config: Any) -> np.ndarray:
+    def decide(
+        self, predictions: Sequence[Mapping[str, float]], config: AlbertConfig
+    ) -> np.ndarray:
         return _probabilities(predictions) >= np.array(config.label_thresholds)
 
     def score(
@@ -288,7 +293,7 @@ class MultiLabel(LabelType):
         return evaluate_labels(targets, _probabilities(predictions), decisions)
 
     def grade(
-        self, text: str, target: np.ndarray, prediction: Mapping[str, float], config: Any
+        self, text: str, target: np.ndarray, prediction: Mapping[str, float], config: AlbertConfig
     ) -> GradedPrediction:
         expected = sorted(name for name, holds in zip(config.labels, target, strict=True) if holds)
         chosen = chosen_labels(prediction, config)
@@ -299,7 +304,9 @@ class MultiLabel(LabelType):
         is_right = set(expected) == set(chosen)
         return GradedPrediction(text, names[0], names[1], confidence, is_right)
 
-    def write(self, stem: Path, predictions: Sequence[Mapping[str, float]], config: Any) -> None:
+    def write(
+        self, stem: Path, predictions: Sequence[Mapping[str, float]], config: AlbertConfig
+    ) -> None:
         """Writes a line of JSON for each example, since a label may have any character."""
         with Path(f"{stem}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
             for index, probabilities in enumerate(predictions):
@@ -320,7 +327,7 @@ class MultiLabel(LabelType):
         }
 
     def by_threshold(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: Any
+        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
     ) -> list[ByThreshold]:
         curves = _f1_curves(examples, predictions)
         return [
@@ -332,7 +339,7 @@ class MultiLabel(LabelType):
         ]
 
 
-def chosen_labels(probabilities: Mapping[str, float], config: Any) -> list[str]:
+def chosen_labels(probabilities: Mapping[str, float], config: AlbertConfig) -> list[str]:
     """Returns the labels whose probability reaches their threshold, in the model's order."""
     pairs = zip(probabilities.items(), config.label_thresholds, strict=True)
     return [name for (name, value), threshold in pairs if value >= threshold]

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from albert_tf.config import AlbertConfig
 from albert_tf.data import conll, hub
 from albert_tf.data.readers import Row, read_rows
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
@@ -86,11 +87,11 @@ class Tagging(Task[Sentence, Tagged]):
             )
         return {"id2label": dict(enumerate(names)), "problem_type": None}
 
-    def check(self, examples: Sequence[Sentence], config: Any) -> None:
+    def check(self, examples: Sequence[Sentence], config: AlbertConfig) -> None:
         self._labels(examples, config)
 
     def encode(
-        self, examples: Sequence[Sentence], tokenizer: Any, config: Any, max_length: int
+        self, examples: Sequence[Sentence], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
         labels = self._labels(examples, config)
         rows = encode_words([example.words for example in examples], labels, tokenizer, max_length)
@@ -105,7 +106,11 @@ class Tagging(Task[Sentence, Tagged]):
         return rows
 
     def predictions(
-        self, examples: Sequence[Sentence], rows: Rows, outputs: Sequence[Outputs], config: Any
+        self,
+        examples: Sequence[Sentence],
+        rows: Rows,
+        outputs: Sequence[Outputs],
+        config: AlbertConfig,
     ) -> list[Tagged]:
         """Returns the tags of each sentence; a word without tokens gets "O"."""
         names = config.labels
@@ -126,7 +131,7 @@ class Tagging(Task[Sentence, Tagged]):
         return predicted
 
     def scores(
-        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: Any
+        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
     ) -> dict[str, float]:
         """Returns the scores of entities and words, and what `one_class` does for the words."""
         expected = self._names(examples, config)
@@ -139,7 +144,7 @@ class Tagging(Task[Sentence, Tagged]):
         folder: Path,
         examples: Sequence[Sentence],
         predictions: Sequence[Tagged],
-        config: Any,
+        config: AlbertConfig,
     ) -> None:
         """Writes words, their labels if there are any, and predicted tags, as conlleval reads."""
         with (folder / PREDICTIONS).open("w", encoding="utf-8", newline="\n") as file:
@@ -157,7 +162,7 @@ class Tagging(Task[Sentence, Tagged]):
         return tuple(map(str, example.tags or ()))
 
     def grade(
-        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: Any
+        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
     ) -> list[GradedPrediction]:
         """Compares each sentence's entities, or its tags where they have no entities."""
         known = parsed(config.labels)
@@ -179,12 +184,12 @@ class Tagging(Task[Sentence, Tagged]):
             )
         ]
 
-    def classes(self, config: Any) -> Sequence[str]:
+    def classes(self, config: AlbertConfig) -> Sequence[str]:
         """Returns the kinds of entities and "O", or the tags where they have no entities."""
         return list(dict.fromkeys(tag.kind for tag in parsed(config.labels).values()))
 
     def pairs(
-        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: Any
+        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
     ) -> list[tuple[str, str]]:
         """Returns the kinds of each word."""
         known = parsed(config.labels)
@@ -194,7 +199,7 @@ class Tagging(Task[Sentence, Tagged]):
             for tag, other in zip(tags, prediction.tags, strict=True)
         ]
 
-    def _labels(self, examples: Sequence[Sentence], config: Any) -> list[list[int]] | None:
+    def _labels(self, examples: Sequence[Sentence], config: AlbertConfig) -> list[list[int]] | None:
         """Returns the number of each word's tag; errors are those of `check`."""
         numbers = {name: number for number, name in enumerate(config.labels)}
         if any(example.tags is None for example in examples):
@@ -204,7 +209,7 @@ class Tagging(Task[Sentence, Tagged]):
             for example in examples
         ]
 
-    def _names(self, examples: Sequence[Sentence], config: Any) -> list[list[str]]:
+    def _names(self, examples: Sequence[Sentence], config: AlbertConfig) -> list[list[str]]:
         labels = self._labels(examples, config)
         assert labels is not None, "scores need labels"
         return [[config.labels[tag] for tag in tags] for tags in labels]
