@@ -70,7 +70,6 @@ def test_every_page(page, site):
         for size in (DESKTOP, PHONE):
             page.set_viewport_size(size)
             for scheme in SCHEMES:
-                page.emulate_media(color_scheme=scheme)
                 page.evaluate(
                     "(name) => document.body.dataset.mdColorScheme = name", SCHEMES[scheme]
                 )

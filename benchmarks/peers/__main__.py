@@ -15,8 +15,8 @@ A percentage is the rate of the matrix products, relative to one of two 2048 × 
 float32, by TensorFlow or torch in the same run, whichever is faster. "products" shows what the
 model's products with their biases take alone in both libraries, the least that a model in them can
 take. A fine-tuning step is Keras' `train_on_batch`, or that of the command `albert-tf finetune`. MB
-are the peak of the process, and the part of it above its imports. A picture of inference lies
-beside the report. Needs `pip install 'albert_tf[peers]'`.
+are the peak of the process, the part of it above its imports, and the files that it reads. A
+picture of inference lies beside the report. Needs `pip install 'albert_tf[peers]'`.
 """
 
 import csv
@@ -133,6 +133,9 @@ def main():
             prepared = harness.fresh(processes.prepare, folder, options.size, shapes)
         except harness.Failure as failure:
             sys.exit(f"No files could be made: {failure}")
+        files = {name: folder / file for name, (_, file, _) in INFERENCE.items()}
+        written = {name: path for name, path in files.items() if path.exists()}
+        prepared["MB"] = {name: harness.megabytes(path) for name, path in written.items()}
         rounds = harness.take_turns(cases(folder, prepared["config"], options), options.rounds)
     medians = tables.medians_by_table(rounds)
     harness.report(options, PACKAGES, tables.markdown(medians, prepared, options), rounds)

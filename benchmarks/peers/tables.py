@@ -13,12 +13,13 @@ SAME = 0.9  # of the texts, whose answers are the same
 
 
 class Context(NamedTuple):
-    """The model's configuration, the range of its logits, a large product's FLOP/s, the shapes."""
+    """The configuration, the range of logits, a large product's FLOP/s, shapes, MB of files."""
 
     config: dict
     spread: float
     peak: float
     shapes: list
+    files: dict
 
 
 def memory(figures):
@@ -33,7 +34,7 @@ def inference(name, shapes, ours, context):
         times.append(f"{figures['ms']:.4g} ({rate / context.peak:.0%})")
     if worst > OUTPUT and not name.endswith(INT8):
         times = ["wrong"] * len(times)
-    return [*times, memory(shapes[-1]), f"{worst:.0e}"]
+    return [*times, memory(shapes[-1]), f"{context.files[name]:.1f}", f"{worst:.0e}"]
 
 
 def products_alone(name, times, ours, context):
@@ -85,7 +86,7 @@ PEAK = "MB (above imports)"
 TABLES = {
     "inference": Table(
         "Inference of {size}, rows × tokens",
-        ["ms (share of the product's rate)", PEAK, "difference"],
+        ["ms (share of the product's rate)", PEAK, "MB of files", "difference"],
         inference,
         by_shape=True,
     ),
@@ -121,7 +122,8 @@ def medians_by_table(rounds):
 def markdown(medians, prepared, options):
     """Returns the rate of a large product, and the tables with their titles."""
     peak = max(rate for rate in medians["product"].values() if not isinstance(rate, str))
-    context = Context(prepared["config"], prepared["spread"], peak, options.shapes)
+    model = (prepared["config"], prepared["spread"])
+    context = Context(*model, peak, options.shapes, prepared["MB"])
     parts = [f"A product of two large matrices: {peak / 1e9:.0f} GFLOP/s.\n"]
     for table in options.only:
         title, heads, cells, by_shape = TABLES[table]
