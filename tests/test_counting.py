@@ -1,6 +1,8 @@
 """Formulas agree with models, and with TensorFlow's graphs."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +27,16 @@ def config():
         max_position_embeddings=T,
         classifier_dropout_prob=0.0,
     )
+
+
+@pytest.mark.parametrize("share", SHARING)
+def test_the_table_of_sharing(share):
+    """docs/models.md has the parameters in millions."""
+    page = (Path(__file__).resolve().parents[1] / "docs" / "models.md").read_text("utf-8")
+    (row,) = re.findall(rf"^\| `share=\"{share}\"`.*", page, re.MULTILINE)
+    sizes = [AlbertConfig.from_size(size) for size in ("base", "large", "xlarge", "xxlarge")]
+    counts = [counting.parameters(size.replace(share=share)) / 1e6 for size in sizes]
+    assert row.strip(" |").split(" | ")[2:] == [f"{count:,.1f}" for count in counts]
 
 
 @pytest.mark.parametrize("share", SHARING)

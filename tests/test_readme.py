@@ -43,6 +43,18 @@ def run(page):
     return names
 
 
+def test_the_front_page_is_short():
+    """Why, how to install, an example with its output, a picture and links: all on one screen."""
+    lines = README.read_text("utf-8").splitlines()
+    assert len(lines) <= 120
+    first = "\n".join(lines[:40])
+    for part in ("TensorFlow", "pip install", "```python", "```text", ".svg)", "](docs/README.md)"):
+        assert part in first, part
+    assert first.count("\n#") == 1  # the next heading follows
+    cells = [cell for line in lines if line.startswith("|") for cell in line.split("|")]
+    assert not [cell for cell in cells if re.search(r"\d\.\d+, \d", cell)]  # a figure a cell
+
+
 @pytest.mark.slow
 def test_first_example(tmp_path, monkeypatch, capsys):
     """Runs the example as it is shown, from whatever seed, and compares its output."""
