@@ -217,8 +217,9 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(DOCS_STAMP)
 	$(RUN) -m mkdocs build
 
-pictures: $(BASE_STAMP)
+pictures: $(DOCS_STAMP)
 	$(RUN) .ci/pictures.py
+	$(RUN) .ci/notebooks.py
 
 dist: $(DEV_STAMP)
 	rm -rf dist

@@ -1,7 +1,8 @@
 """Runs the notebooks, and writes them as Markdown with what they print and draw.
 
 Executed notebooks are kept in build/notebooks by a digest of everything that they depend on: a
-second build of the site runs none of them.
+second build of the site runs none of them. Run as a program (`make pictures`), this file writes the
+first plot of each notebook to docs/pictures.
 """
 
 import base64
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from pictures import inlined
+from pictures import PICTURES, inlined, standalone
 
 ROOT = Path(__file__).resolve().parents[1]
 STYLE = ROOT / ".ci" / "matplotlibrc"
@@ -28,6 +29,8 @@ LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "sentencepiece", "matplotl
 ENVIRONMENT = {"MATPLOTLIBRC": str(STYLE), "TF_CPP_MIN_LOG_LEVEL": "3"}
 IMAGE = re.compile(r"!\[(?P<label>[^]]*)\]\((?P<path>[^)]*\.png)\)")
 SVG = "image/svg+xml"
+# What a reader of the repository sees instead of the outputs; `make pictures` draws it.
+PREVIEW = re.compile(r"\n*!\[[^]]*\]\(\.\./docs/pictures/[^)]*\)")
 ARGUMENTS = ["--InlineBackend.figure_formats=svg"]
 
 
@@ -88,7 +91,7 @@ def markdown(path):
         if cell.cell_type == "code":
             blocks += [f"```python\n{cell.source}\n```", *outputs(cell)]
         else:
-            blocks.append(cell.source)
+            blocks.append(PREVIEW.sub("", cell.source))
     return "\n\n".join(blocks)
 
 
@@ -106,3 +109,17 @@ def outputs(cell):
 
 def printed(text):
     return f"``` {{.text .output .no-copy}}\n{text.rstrip()}\n```" if text.strip() else ""
+
+
+def first_plot(path):
+    """Returns the SVG of the first plot of a notebook, or None."""
+    outputs = (each for cell in executed(path).cells for each in cell.get("outputs", ()))
+    return next((each.data[SVG] for each in outputs if SVG in each.get("data", {})), None)
+
+
+if __name__ == "__main__":
+    for path in sorted(ROOT.glob("notebooks/*.ipynb")):
+        if svg := first_plot(path):
+            target = PICTURES / f"{path.stem}.svg"
+            target.write_text(standalone(svg), encoding="utf-8")
+            print(target)
