@@ -199,7 +199,9 @@ def _installed(node_modules: Path | None) -> Iterator[Path]:
             shutil.copy(PAGE / name, workshop)
         command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
         env = {**os.environ, "PATH": search}  # npm is a script that looks for node
-        done = subprocess.run(command, cwd=workshop, env=env, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=workshop, env=env, capture_output=True, encoding="utf-8", errors="replace"
+        )
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
             raise UserError(
