@@ -92,23 +92,18 @@ def test_a_closed_stderr_hides_nothing():
 
 
 EXAMPLE = """
-import numpy as np
-import albert_tf
-from albert_tf.assets import reviews
+from albert_tf import AlbertForSequenceClassification, export_saved_model, export_tflite, pipeline
+from albert_tf.assets import load_reviews
 
-lines = (reviews() / "train.tsv").read_text(encoding="utf-8").splitlines()[1:33]
-texts, labels = zip(*(line.split("\t") for line in lines))
-tokenizer = albert_tf.AlbertTokenizer.from_pretrained("small")
-features = tokenizer(list(texts), padding=True, return_tensors="np")
-model = albert_tf.AlbertForSequenceClassification.from_pretrained("small")
-model.compile("adam")
-model.fit(dict(features), np.array(labels) == "positive", batch_size=16, verbose=0)
+texts, labels = load_reviews()
+model = AlbertForSequenceClassification.from_pretrained("small")
+model.compile(metrics=["accuracy"])
+model.fit(texts[:32], labels[:32], batch_size=16, verbose=0)
 model.save_pretrained("my-model")
-tokenizer.save_pretrained("my-model")
-albert_tf.export_saved_model(model, tokenizer, "serving/my-model/1")
-albert_tf.export_tflite(model, tokenizer, "my-model.tflite", quantize="dynamic")
-for path in ("my-model", "my-model.tflite"):
-    print(albert_tf.pipeline("text-classification", path)("A quiet delight.")[0]["label"])
+export_saved_model(model, model.tokenizer, "serving/my-model/1")
+export_tflite(model, model.tokenizer, "my-model.tflite", quantize="dynamic")
+for name in ("my-model", "my-model.tflite"):
+    print(pipeline("text-classification", name)("A quiet delight.")[0]["label"])
 """
 
 
