@@ -1,12 +1,14 @@
 """Measures the wait at the start: help, imports, one answer from the shell.
 
-    python -m benchmarks.startup [--model DIR] [--rounds 7]
+    python -m benchmarks.startup [--model DIR] [--texts FILE] [--rounds 7]
 
 Each row is a process of its own, and the rows take turns; a first round, which reads the packages
 from the disk, isn't counted. `predict` and transformers' pipeline read the same directory, a
-classifier of texts, and must give the same answer; without --model it is `small` with a random
-head. Rows of transformers need the extra `peers`; without it they are left out. Seconds and MB are
-medians.
+classifier of texts, `predict` also its exported files, and all must give the same answer; without
+--model it is `small` with a random head. With --texts, `predict` also labels a text a line, from
+the file, whose lines it sorts by length, and from a pipe, whose batches it answers as they come.
+Rows of transformers need the extra `peers`, those of ONNX Runtime `onnx`; without them they are
+left out. Seconds and MB are medians.
 """
 
 import importlib.util
@@ -24,6 +26,8 @@ TEXT = "A quiet delight."
 PACKAGES = ("tensorflow", "keras", "transformers", "torch")
 OURS = "albert-tf predict, one text"
 THEIRS = "transformers' pipeline, one text"
+FILES = {".tflite": "albert-tf predict with a .tflite", ".onnx": "albert-tf predict with an .onnx"}
+SIZES = (32, 128)
 PIPELINE = """
 import sys
 from transformers import pipeline
@@ -32,15 +36,17 @@ print(answer["label"], round(answer["score"], 4), sep="\\t")
 """
 
 
-def commands(model):
+def commands(model, files):
     """Returns the arguments of Python for each row."""
+    predict = ["-m", "albert_tf.cli", "predict", "--model"]
     ours = {
         "Python alone": ["-c", "pass"],
         "import albert_tf": ["-c", "import albert_tf"],
         "albert-tf --help": ["-m", "albert_tf.cli", "--help"],
         "import tensorflow, keras": ["-c", "import tensorflow, keras"],
         "from albert_tf import AlbertModel": ["-c", "from albert_tf import AlbertModel"],
-        OURS: ["-m", "albert_tf.cli", "predict", "--model", model, TEXT],
+        OURS: [*predict, model, TEXT],
+        **{FILES[Path(file).suffix]: [*predict, file, TEXT] for file in files},
     }
     theirs = {
         "from transformers import AlbertModel": ["-c", "from transformers import AlbertModel"],
@@ -49,14 +55,27 @@ def commands(model):
     return ours | theirs if importlib.util.find_spec("transformers") else ours
 
 
-def run(arguments):
-    """Runs Python; returns processor and wall-clock seconds, the peak in MB and the output."""
+def streams(model, texts):
+    """Returns the arguments and the standard input for each row of many texts."""
+    for size in SIZES:
+        predict = ["-m", "albert_tf.cli", "predict", "--model", model, "--batch-size", str(size)]
+        yield f"a pipe, batches of {size}", [*predict, "-"], texts
+        yield f"a file, batches of {size}", [*predict, "--input", texts], os.devnull
+
+
+def run(arguments, given=os.devnull):
+    """Runs Python; returns processor and wall-clock seconds, the peak in MB and the output.
+
+    Args:
+        given: file for standard input.
+    """
     # Without compiled modules each process would compile them again.
     hidden = ("PYTHONDONTWRITEBYTECODE",)
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     start = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, *arguments],
+        stdin=os.open(given, os.O_RDONLY),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -89,19 +108,46 @@ def write_model(folder):
         each.from_pretrained("small").save_pretrained(folder)
 
 
+def write_files(model, folder):
+    """Exports a classifier, and returns the paths of the files."""
+    from albert_tf import (
+        AlbertForSequenceClassification,
+        AlbertTokenizer,
+        export_onnx,
+        export_tflite,
+    )
+
+    exporters = {".tflite": partial(export_tflite, ids_only=True)}
+    if all(map(importlib.util.find_spec, ("onnx", "onnxruntime", "tf2onnx"))):
+        exporters[".onnx"] = export_onnx
+    classifier = AlbertForSequenceClassification.from_pretrained(model)
+    tokenizer = AlbertTokenizer.from_pretrained(model)
+    paths = []
+    for ending, export in exporters.items():
+        paths.append(f"{folder}/{ending[1:]}-model{ending}")  # of their own labels.txt
+        export(classifier, tokenizer, paths[-1], check=False)
+    return paths
+
+
 def main():
     parser = harness.parser(__doc__, rounds=7)
     parser.add_argument("--model", help="directory of a classifier of texts")
+    parser.add_argument("--texts", help="file with a text a line, to label as a whole")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model = options.model or str(Path(folder) / "model")
         if options.model is None:
             harness.fresh(write_model, model)
-        cases = {name: partial(run, arguments) for name, arguments in commands(model).items()}
+        files = harness.fresh(write_files, model, folder)
+        lines = commands(model, files)
+        cases = {name: partial(run, arguments) for name, arguments in lines.items()}
         harness.take_turns(cases, 1)
+        if options.texts:
+            cases |= {name: partial(run, *row) for name, *row in streams(model, options.texts)}
         rounds = harness.take_turns(cases, options.rounds)
-    if not isinstance(rounds.get(THEIRS, ""), str):
-        check_answers(rounds[OURS][0], rounds[THEIRS][0])
+    for other in (THEIRS, *FILES.values()):
+        if not isinstance(rounds.get(other, ""), str):
+            check_answers(rounds[OURS][0], rounds[other][0])
 
     def cells(figures):
         return [f"{figures['processor']:.2f}", f"{figures['wall']:.2f}", f"{figures['peak']:,.0f}"]
