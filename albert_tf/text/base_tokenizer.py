@@ -23,10 +23,12 @@ from albert_tf.text.added_tokens import (
     restore_tokens,
 )
 from albert_tf.text.encoding import (
+    PADDING,
     PADDING_STRATEGIES,
     TRUNCATION_STRATEGIES,
     BatchEncoding,
     EncodedSequence,
+    Rows,
     Segment,
     Side,
     SpecialTokens,
@@ -276,14 +278,14 @@ class BaseTokenizer(ABC):
             pad_id=self.pad_token_id,
             side=side,
         )
-        lengths = [len(ids) for ids in features["input_ids"]]
+        ids = features["input_ids"]
+        lengths = np.maximum(ids.lengths, ids.width).tolist()
         if verbose and max(lengths, default=0) > self.model_max_length and max_length is None:
             self._warn_of_length(max(lengths))
         if return_length:
             features["length"] = lengths
-        if is_batch or return_overflowing_tokens or return_tensors is not None:
-            features = as_tensors(features, return_tensors)
-        else:
+        features = as_tensors(features, return_tensors)
+        if not is_batch and not return_overflowing_tokens and return_tensors is None:
             features = {name: values[0] for name, values in features.items()}
         if return_offsets_mapping:
             return BatchEncoding(features, sequences, lengths, side)
@@ -341,20 +343,24 @@ class BaseTokenizer(ABC):
         Raises:
             TypeError: a text is neither str nor bytes.
         """
-        segmented = [self._segments(text, split_special) for text in texts]
+        strings = [as_text(text) for text in texts]
+        if split_special or not self.special.are_in("".join(strings)):
+            return list(self._tokens(strings, with_offsets))
+        segmented = [self.special.split(text) for text in strings]
         plain = [s.content for segments in segmented for s in segments if not s.is_special]
-        encoded: Iterable[Tokens]
-        if with_offsets:
-            encoded = map(self._encode_with_offsets, plain)
-        else:
-            encoded = map(Tokens, self._encode_plain(plain, _ALL_CORES))
-        rest = iter(encoded)
+        rest = iter(self._tokens(plain, with_offsets))
         return [
             _joined_segments(
                 segments, [self._special(s) if s.is_special else next(rest) for s in segments]
             )
             for segments in segmented
         ]
+
+    def _tokens(self, texts: list[str], with_offsets: bool) -> Iterable[Tokens]:
+        """Returns the tokens of texts in which special tokens are plain text."""
+        if with_offsets:
+            return map(self._encode_with_offsets, texts)
+        return map(Tokens, self._encode_plain(texts, _ALL_CORES))
 
     def _segments(self, text: Text, split_special: bool) -> list[Segment]:
         text = as_text(text)
@@ -407,17 +413,22 @@ class BaseTokenizer(ABC):
             features = {name: [values] for name, values in features.items()}
         if return_attention_mask and "attention_mask" not in features:
             features["attention_mask"] = [[1] * len(ids) for ids in features["input_ids"]]
+        rows = {
+            name: Rows.of(values) if name == "input_ids" or name in PADDING else values
+            for name, values in features.items()
+        }
         padded = pad_rows(
-            features,
+            rows,
             chosen("padding", padding, PADDING_STRATEGIES),
             self.model_max_length if max_length is None else max_length,
             pad_to_multiple_of,
             pad_id=self.pad_token_id,
             side=checked_side(padding_side or self.padding_side),
         )
+        features = as_tensors(padded, return_tensors)
         if is_single and return_tensors is None:
-            return BatchEncoding({name: values[0] for name, values in padded.items()})
-        return BatchEncoding(as_tensors(padded, return_tensors))
+            features = {name: values[0] for name, values in features.items()}
+        return BatchEncoding(features)
 
     def _mark_special(self, tokens: Iterable[str]) -> None:
         """Marks tokens as special, so that decoding can skip them; ignores unknown ones."""
@@ -772,7 +783,7 @@ def as_text(text: Text) -> str:
             f"Received: {text!r} of type {type(text).__name__}. "
             "Give a text, or a list of texts for a batch."
         )
-    return _SURROGATES.sub(NO_CHARACTER, text)
+    return text if text.isascii() else _SURROGATES.sub(NO_CHARACTER, text)
 
 
 def trim(text: str, offsets: np.ndarray) -> None:

@@ -1,9 +1,10 @@
 """From the tokens of texts to a model's inputs: special tokens, truncation, padding, tensors."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -101,6 +102,10 @@ class SpecialTokens:
     def _written(self) -> re.Pattern[str]:
         return re.compile("|".join(re.escape(token) for token in self.tokens))
 
+    def are_in(self, text: str) -> bool:
+        """Returns whether a special token is written out in a text."""
+        return any(token in text for token in self.tokens)
+
     def split(self, text: str) -> list[Segment]:
         """Cuts a text into special tokens and the text between them.
 
@@ -136,9 +141,8 @@ class Tokens(NamedTuple):
         return Tokens(self.ids[start:end], self.offsets[start:end], self.words[start:end])
 
 
-@dataclass(frozen=True)
-class EncodedSequence:
-    """The features of a sequence, each a list with one entry per position.
+class EncodedSequence(NamedTuple):
+    """A sequence; each of its features is a list with one entry per position.
 
     Attributes:
         texts: the tokens of its one or two texts.
@@ -150,52 +154,146 @@ class EncodedSequence:
     special: SpecialTokens | None
     sample: int = 0
 
-    def _joined(self, texts: Iterable[Iterable[Any]], opening: Any, closing: Any) -> list[Any]:
-        edge = int(self.special is not None)
-        values = [opening] * edge
-        for text in texts:
-            values.extend(text)
-            values += [closing] * edge
-        return values
-
     @property
     def input_ids(self) -> list[int]:
-        special = self.special or SpecialTokens()
-        texts = (text.ids.tolist() for text in self.texts)
-        return self._joined(texts, special.cls_id, special.sep_id)
+        return Positions([self]).input_ids.tolist()
 
     @property
     def token_type_ids(self) -> list[int]:
-        edge = int(self.special is not None)
-        types = [0] * edge
-        for segment, text in enumerate(self.texts):
-            types += [segment] * (len(text.ids) + edge)
-        return types
+        return Positions([self]).token_type_ids.tolist()
 
     @property
     def special_tokens_mask(self) -> list[int]:
-        return self._joined(([0] * len(text.ids) for text in self.texts), 1, 1)
+        return Positions([self]).special_tokens_mask.tolist()
 
     @property
     def offset_mapping(self) -> list[tuple[int, int]]:
-        texts = (zip(*text.offsets.T.tolist(), strict=True) for text in self.texts)
-        return self._joined(texts, NO_TEXT, NO_TEXT)
+        return _as_list(Positions([self]).offset_mapping)
 
     @property
     def sequence_ids(self) -> list[int | None]:
         """The text (0 or 1) of each position; None for special tokens."""
-        texts = ([segment] * len(text.ids) for segment, text in enumerate(self.texts))
-        return self._joined(texts, None, None)
+        positions = Positions([self])
+        texts = positions.token_type_ids[positions.is_text]
+        return [None if text < 0 else text for text in positions.spread([texts], -1).tolist()]
 
     @property
     def word_ids(self) -> list[int | None]:
         """The index of each token's word in its text; None for special tokens."""
-        return self._joined((text.words.tolist() for text in self.texts), None, None)
+        words = Positions([self]).spread([text.words for text in self.texts], -1)
+        return [None if word < 0 else word for word in words.tolist()]
 
     @property
     def has_words(self) -> bool:
         """Whether the tokens' words are known."""
         return all(len(text.words) == len(text.ids) for text in self.texts)
+
+
+class Positions:
+    """The positions of sequences, end to end, in arrays: N positions of S sequences.
+
+    Args:
+        sequences: all of one text or all of pairs, with the same special tokens.
+    Attributes:
+        lengths: `[S]`, positions of each sequence.
+        token_type_ids: int32 `[N]`, the text of each position; `[SEP]` ends its text.
+        is_text: bool `[N]`, False for special tokens.
+    """
+
+    def __init__(self, sequences: Sequence[EncodedSequence]):
+        self._texts = [text for sequence in sequences for text in sequence.texts]
+        self._special = sequences[0].special if sequences else None
+        count, edge = len(self._texts), int(self._special is not None)
+        sizes = np.fromiter((len(text.ids) for text in self._texts), np.int64, count) + edge
+        by_sequence = sizes.reshape(len(sequences), -1) if sequences else sizes.reshape(0, 1)
+        by_sequence[:, 0] += edge
+        self.lengths = by_sequence.sum(axis=1)
+        numbers = np.arange(count, dtype=np.int32) % by_sequence.shape[1]
+        self.token_type_ids = np.repeat(numbers, sizes)
+        self.is_text = np.ones(len(self.token_type_ids), np.bool_)
+        self._starts = np.cumsum(self.lengths) - self.lengths
+        if edge:
+            self.is_text[self._starts] = self.is_text[np.cumsum(sizes) - 1] = False
+
+    @property
+    def input_ids(self) -> np.ndarray:
+        special = self._special or SpecialTokens()
+        ids = self.spread([text.ids for text in self._texts], special.sep_id)
+        if self._special:
+            ids[self._starts] = special.cls_id
+        return ids
+
+    @property
+    def attention_mask(self) -> np.ndarray:
+        return np.ones(len(self.is_text), np.int32)
+
+    @property
+    def special_tokens_mask(self) -> np.ndarray:
+        return (~self.is_text).astype(np.int32)
+
+    @property
+    def offset_mapping(self) -> np.ndarray:
+        return self.spread([text.offsets for text in self._texts], NO_TEXT)
+
+    def spread(self, values: Sequence[np.ndarray], other: Any) -> np.ndarray:
+        """Returns the values of all tokens at their positions, and `other` at special tokens."""
+        joined = np.concatenate(values or [np.empty(0, np.int32)])
+        result = np.full((len(self.is_text), *joined.shape[1:]), other, np.int32)
+        result[self.is_text] = joined
+        return result
+
+
+class Rows(NamedTuple):
+    """Rows of any length, end to end, and how to pad them.
+
+    Attributes:
+        values: int32 `[N]`, or `[N, 2]` for offsets.
+        lengths: int64 `[S]`, the length of each row.
+        width: length to pad rows to; a longer one stays as it is.
+        padding: value of the padding.
+        side: "right" or "left".
+    """
+
+    values: np.ndarray
+    lengths: np.ndarray
+    width: int = 0
+    padding: Any = 0
+    side: Side = "right"
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Any]]) -> "Rows":
+        """Joins lists of numbers, or of pairs of numbers."""
+        values = np.array(list(chain.from_iterable(rows)), np.int32)
+        return cls(values, np.fromiter(map(len, rows), np.int64, len(rows)))
+
+    def lists(self) -> list[list[Any]]:
+        """Returns each row as a list."""
+        values, ends = _as_list(self.values), np.cumsum(self.lengths).tolist()
+        rows = (values[start:end] for start, end in pairwise([0, *ends]))
+        if not self.width:
+            return list(rows)
+        return [pad(row, self.width, self.padding, self.side) for row in rows]
+
+    def array(self) -> np.ndarray:
+        """Returns the rows as int32 `[S, T]` or `[S, T, 2]`.
+
+        Raises:
+            ValueError: they have several lengths.
+        """
+        lengths = np.maximum(self.lengths, self.width)
+        longest = int(lengths.max(initial=0))
+        if (lengths < longest).any():
+            raise ValueError(f"from {lengths.min()} to {longest}")
+        shape = len(lengths), longest, *self.values.shape[1:]
+        result = np.full(shape, self.padding, np.int32)
+        columns, count = np.arange(longest), self.lengths[:, None]
+        result[columns >= longest - count if self.side == "left" else columns < count] = self.values
+        return result
+
+
+def _as_list(values: np.ndarray) -> list[Any]:
+    """Returns numbers, or pairs of them as tuples."""
+    return values.tolist() if values.ndim == 1 else list(zip(*values.T.tolist(), strict=True))
 
 
 def special_count(is_pair: bool) -> int:
@@ -228,8 +326,7 @@ def make_sequences(
         ValueError: the special tokens alone exceed `max_length`, the text to truncate is too short,
             or `stride` and `truncation` don't fit the texts.
     """
-    is_pair = second is not None
-    added = special_count(is_pair) if special else 0
+    added = special_count(second is not None) if special else 0
     is_cut = truncation != "do_not_truncate"
     if first and is_cut and max_length < added:
         raise ValueError(
@@ -237,12 +334,13 @@ def make_sequences(
             f"Received: max_length={max_length}. Use a larger one."
         )
     sequences: list[EncodedSequence] = []
-    for sample, text in enumerate(first):
-        texts = [text] if second is None else [text, second[sample]]
-        fitting: Iterable[Sequence[Tokens]] = [texts]
-        if is_cut and sum(len(each.ids) for each in texts) > max_length - added:
-            fitting = _truncated(texts, max_length - added, truncation, stride, overflow, side)
-        sequences.extend(EncodedSequence(cut, special, sample) for cut in fitting)
+    batch = zip(first) if second is None else zip(first, second, strict=True)
+    for sample, texts in enumerate(batch):
+        if is_cut and sum([len(text.ids) for text in texts]) > max_length - added:
+            for cut in _truncated(texts, max_length - added, truncation, stride, overflow, side):
+                sequences.append(EncodedSequence(cut, special, sample))
+        else:
+            sequences.append(EncodedSequence(texts, special, sample))
     return sequences
 
 
@@ -478,16 +576,15 @@ def _index_and(first: int, second: int | None) -> tuple[int, int]:
 
 def collect(
     sequences: Sequence[EncodedSequence], requested: Mapping[str, bool]
-) -> dict[str, list[Any]]:
-    """Returns the requested features, each a list with an entry for each sequence."""
-    features: dict[str, list[Any]] = {}
+) -> dict[str, Rows | list[int]]:
+    """Returns the requested features, each with a row or a number for each sequence."""
+    positions = Positions(sequences)
+    features: dict[str, Rows | list[int]] = {}
     for name in (name for name, is_requested in requested.items() if is_requested):
-        if name == "attention_mask":
-            features[name] = [[1] * len(ids) for ids in features["input_ids"]]
-        elif name == "overflow_to_sample_mapping":
+        if name == "overflow_to_sample_mapping":
             features[name] = [sequence.sample for sequence in sequences]
         else:
-            features[name] = [getattr(sequence, name) for sequence in sequences]
+            features[name] = Rows(getattr(positions, name), positions.lengths)
     return features
 
 
@@ -506,18 +603,18 @@ def padded_length(longest: int, jit_compile: bool) -> int:
 
 
 def pad_rows(
-    features: Mapping[str, list[Any]],
+    features: Mapping[str, Any],
     strategy: PaddingStrategy,
     length: int,
     multiple_of: int | None = None,
     *,
     pad_id: int,
-    side: str = "right",
-) -> dict[str, list[Any]]:
-    """Pads every feature to the same length; other features are returned unchanged.
+    side: Side = "right",
+) -> dict[str, Any]:
+    """Pads every feature in `Rows` to the same length; other features are returned unchanged.
 
     Args:
-        features: by name, a list with a list or a number for each sequence.
+        features: by name; "input_ids" is among them.
         length: the length for "max_length". Longer sequences are not truncated.
         multiple_of: multiple to round the length up to.
         pad_id: the padding token.
@@ -526,7 +623,7 @@ def pad_rows(
     if strategy == "do_not_pad":
         return dict(features)
     if strategy == "longest":
-        length = max((len(row) for row in features["input_ids"]), default=0)
+        length = int(features["input_ids"].lengths.max(initial=0))
     elif length > LONGEST:
         raise ValueError(
             f"padding='max_length' requires a max_length. Received: {length}, the tokenizer's "
@@ -536,19 +633,24 @@ def pad_rows(
         length = -(-length // multiple_of) * multiple_of
     values = {"input_ids": pad_id, **PADDING}
     return {
-        name: [pad(row, length, values[name], side) for row in rows] if name in values else rows
+        name: rows._replace(width=length, padding=values[name], side=side)
+        if isinstance(rows, Rows)
+        else rows
         for name, rows in features.items()
     }
 
 
-def as_tensors(features: Mapping[str, Sequence[Any]], framework: Tensors | None) -> dict[str, Any]:
-    """Returns lists as int32 arrays of NumPy ("np") or TensorFlow ("tf"), int64 of torch ("pt").
+def as_tensors(features: Mapping[str, Any], framework: Tensors | None) -> dict[str, Any]:
+    """Returns lists, int32 arrays of NumPy ("np") or TensorFlow ("tf"), or int64 of torch ("pt").
 
     Raises:
         ValueError: sequences of different lengths, or another value of `framework`.
     """
     if framework is None:
-        return dict(features)
+        return {
+            name: rows.lists() if isinstance(rows, Rows) else rows
+            for name, rows in features.items()
+        }
     if framework not in ("np", "tf", "pt"):
         raise ValueError(
             f"return_tensors must be None, 'np', 'tf' or 'pt'. Received: {framework!r}."
@@ -574,13 +676,14 @@ def _torch() -> Any:
     return torch
 
 
-def _array(name: str, rows: Sequence[Any]) -> np.ndarray:
-    is_padded = name == "input_ids" or name in PADDING
-    lengths = {len(row) for row in rows} if rows and is_padded else set()
-    if len(lengths) > 1:
+def _array(name: str, rows: Rows | Sequence[Any]) -> np.ndarray:
+    if not isinstance(rows, Rows):
+        return np.array(rows, dtype=np.int32)
+    try:
+        return rows.array()
+    except ValueError as error:
         raise ValueError(
             "Sequences must have the same length to become one array. "
-            f"Received: {name} with lengths from {min(lengths)} to {max(lengths)}. "
+            f"Received: {name} with lengths {error}. "
             "Use padding=True, and truncation=True with a max_length."
-        )
-    return np.array(rows, dtype=np.int32)
+        ) from None

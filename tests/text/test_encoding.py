@@ -10,6 +10,8 @@ import pytest
 
 from albert_tf.text.encoding import (
     PADDING_STRATEGIES,
+    Rows,
+    as_tensors,
     checked_side,
     chosen,
     kept_lengths,
@@ -209,20 +211,29 @@ def test_words_beside_hugging_face(published, tmp_path):
 
 
 FEATURES = {
-    "input_ids": [[7, 8, 9], [5]],
-    "offset_mapping": [[(0, 1), (1, 2), (3, 4)], [(0, 2)]],
-    "labels": [1, 0],
+    "input_ids": [[7, 8, 9], [], [5]],
+    "offset_mapping": [[(0, 1), (1, 2), (3, 4)], [], [(0, 2)]],
+    "labels": [1, 0, 1],
 }
 
 
+def padded(*options, **sides):
+    rows = {name: Rows.of(FEATURES[name]) for name in ("input_ids", "offset_mapping")}
+    features = pad_rows({**FEATURES, **rows}, *options, pad_id=6, **sides)
+    return as_tensors(features, None)
+
+
 def test_padding_sides():
-    right = pad_rows(FEATURES, "longest", 0, 2, pad_id=6)
-    assert right["input_ids"] == [[7, 8, 9, 6], [5, 6, 6, 6]]
-    left = pad_rows(FEATURES, "max_length", 5, pad_id=6, side="left")
-    assert left["input_ids"] == [[6, 6, 7, 8, 9], [6, 6, 6, 6, 5]]
-    assert left["offset_mapping"][1] == [(0, 0)] * 4 + [(0, 2)]
-    assert left["labels"] == right["labels"] == [1, 0]
-    assert pad_rows(FEATURES, "do_not_pad", 9, pad_id=6) == FEATURES
+    right = padded("longest", 0, 2)
+    assert right["input_ids"] == [[7, 8, 9, 6], [6, 6, 6, 6], [5, 6, 6, 6]]
+    left = padded("max_length", 5, side="left")
+    assert left["input_ids"] == [[6, 6, 7, 8, 9], [6] * 5, [6, 6, 6, 6, 5]]
+    assert left["offset_mapping"][2] == [(0, 0)] * 4 + [(0, 2)]
+    assert left["labels"] == right["labels"] == [1, 0, 1]
+    assert padded("do_not_pad", 9) == FEATURES
+    short = padded("max_length", 2, side="left")
+    assert short["input_ids"] == [[7, 8, 9], [6, 6], [6, 5]]
+    assert short["offset_mapping"][1:] == [[(0, 0), (0, 0)], [(0, 0), (0, 2)]]
 
 
 def test_the_tokenizers_side(tokenizer):

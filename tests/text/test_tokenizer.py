@@ -2,6 +2,7 @@
 
 import copy
 import json
+import random
 import warnings
 
 import numpy as np
@@ -404,3 +405,42 @@ def test_arguments_of_transformers(tiny_tokenizer, tmp_path):
         )
     with pytest.raises(UserError, match="trust_remote_code must be False"):
         AlbertTokenizer.from_pretrained(tmp_path, trust_remote_code=True)
+
+
+def test_arrays_and_lists_agree(tokenizer):
+    """Random batches: long and empty texts, pairs, either side, windows."""
+    draw = random.Random(3)
+    for _ in range(60):
+        texts = ["the old library " * draw.choice((0, 0, 1, 2, 9)) for _ in range(5)]
+        others = ["on a hill " * draw.choice((0, 1, 2)) for _ in range(5)]
+        options = {
+            "text_pair": draw.choice((None, others)),
+            "add_special_tokens": draw.random() < 0.7,
+            "truncation": draw.choice(("only_first", False)),
+            "return_overflowing_tokens": draw.random() < 0.5,
+            "return_special_tokens_mask": True,
+            "return_offsets_mapping": True,
+            "max_length": 60,
+        }
+        lists = tokenizer(texts, **options)
+        for side in ("right", "left"):
+            options["padding_side"] = side
+            padded = tokenizer(texts, padding=True, **options)
+            arrays = tokenizer(texts, padding=True, return_tensors="np", **options)
+            assert {name: values.tolist() for name, values in arrays.items()} == {
+                **padded,
+                "offset_mapping": [[list(span) for span in row] for row in padded.offset_mapping],
+            }
+            assert tokenizer.pad(dict(lists), padding_side=side) == padded
+            for row, mask in enumerate(arrays.attention_mask.astype(bool)):
+                assert arrays.input_ids[row][mask].tolist() == lists.input_ids[row]
+                assert arrays.token_type_ids[row][mask].tolist() == lists.token_type_ids[row]
+                ids = lists.input_ids[row]
+                special = [index in tokenizer.all_special_ids for index in ids]
+                assert lists.special_tokens_mask[row] == special
+                assert [text is None for text in lists.sequence_ids(row)] == special
+
+
+def test_one_sequence_of_a_million_positions(tokenizer):
+    encoding = tokenizer("a " * 1_000_001, return_tensors="np", truncation=False, verbose=False)
+    assert encoding.input_ids.shape == encoding.attention_mask.shape == (1, 1_000_003)
