@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import keras
@@ -231,6 +232,9 @@ class AlbertEncoder(ConfiguredLayer):
     Args:
         config: sizes and probabilities.
         gradient_checkpointing: in training, recompute activations in the backward pass.
+        blocks: of another encoder, whose weights this one shares; default: new ones.
+    Attributes:
+        depths: numbers of layers whose outputs training uses; () for the last one's alone.
     Call arguments:
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
@@ -242,15 +246,23 @@ class AlbertEncoder(ConfiguredLayer):
     Returns:
         `(hidden_states, attentions)`: every block's `[B, T, H]`, the input first, and every block's
         `[B, A, T, T]`; from a loop only the last hidden state, and no attentions; with
-        `cls_only` the last block's have one query.
+        `cls_only` the last block's have one query. In training with D `depths` the last hidden
+        state is `[D·B, T, H]`: the batch at the first depth, at the second, and so on.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
 
-    def __init__(self, config: AlbertConfig, gradient_checkpointing: bool = False, **kwargs: Any):
+    def __init__(
+        self,
+        config: AlbertConfig,
+        gradient_checkpointing: bool = False,
+        blocks: Sequence[AlbertBlock] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(config, **kwargs)
         self.schedule = group_schedule(config.num_hidden_layers, config.stored_groups)
         # A flat list: Keras does not save layers in a list of lists.
-        self.blocks = self._blocks()
+        self.blocks = self._blocks() if blocks is None else list(blocks)
+        self.depths: tuple[int, ...] = ()
         self.gradient_checkpointing = gradient_checkpointing
         self.frozen_layers = 0  # layers that no gradient passes
 
@@ -280,7 +292,8 @@ class AlbertEncoder(ConfiguredLayer):
 
     def build(self, input_shape: Any = None) -> None:
         for block in self.blocks:
-            block.build(None)
+            if not block.built:
+                block.build(None)
 
     def group(self, index: int) -> list[AlbertBlock]:
         """Returns the blocks of one group, in the order of their application."""
@@ -319,6 +332,11 @@ class AlbertEncoder(ConfiguredLayer):
             attentions.append(probabilities)
             if number == frozen:
                 hidden = ops.stop_gradient(hidden)
+        if training and self.depths:
+            queries = ops.shape(hidden)[1]
+            inner = self.config.inner_group_num
+            at_depths = [hidden_states[depth * inner][:, :queries] for depth in self.depths]
+            hidden_states[-1] = ops.concatenate(at_depths, axis=0)
         return hidden_states, attentions
 
     def _looped(

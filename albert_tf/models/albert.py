@@ -21,6 +21,7 @@ class AlbertModel(PreTrainedModel):
     Args:
         config: sizes and probabilities.
         add_pooling_layer: False leaves the pooler and `pooler_output` out.
+        weights_of: a model whose layers this one shares; see `with_depth`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments:
         input_ids: int `[B, T]`, or a dict of these arguments.
@@ -52,22 +53,40 @@ class AlbertModel(PreTrainedModel):
     """
 
     task = tasks.ENCODER
+    add_pooling_layer: bool
 
-    def __init__(self, config: AlbertConfig, add_pooling_layer: bool = True, **kwargs: Any):
+    def __init__(
+        self,
+        config: AlbertConfig,
+        add_pooling_layer: bool = True,
+        weights_of: "AlbertModel | None" = None,
+        **kwargs: Any,
+    ):
         super().__init__(config, **kwargs)
+        if weights_of is not None:
+            add_pooling_layer = weights_of.add_pooling_layer
         self.add_pooling_layer = add_pooling_layer
-        self.embedding = FactorizedEmbedding(config, name="embedding", dtype=self.dtype_policy)
-        self.encoder = AlbertEncoder(config, name="encoder", dtype=self.dtype_policy)
-        self.pooler = pooler(config, self.dtype_policy) if add_pooling_layer else None
+        policy = self.dtype_policy
+        if weights_of is None:
+            self.embedding = FactorizedEmbedding(config, name="embedding", dtype=policy)
+            self.encoder = AlbertEncoder(config, name="encoder", dtype=policy)
+            self.pooler = pooler(config, policy) if add_pooling_layer else None
+        else:
+            self.embedding, blocks = weights_of.embedding, weights_of.encoder.blocks
+            self.encoder = AlbertEncoder(config, name="encoder", dtype=policy, blocks=blocks)
+            self.pooler = weights_of.pooler
         self.build(None)
 
     def build(self, input_shape: Any = None) -> None:
         if self.built:
             return
-        self.embedding.build(None)
-        self.encoder.build(None)
-        if self.pooler is not None:
-            self.pooler.build((None, self.config.hidden_size))
+        for layer, shape in (
+            (self.embedding, None),
+            (self.encoder, None),
+            (self.pooler, (None, self.config.hidden_size)),
+        ):
+            if layer is not None and not layer.built:
+                layer.build(shape)
         self.built = True
 
     @property

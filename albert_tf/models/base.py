@@ -238,6 +238,34 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         is_trained = optimizer is not None and int(optimizer.iterations) > 0
         return [] if is_trained else list(self.newly_initialized)
 
+    def with_depth(self: Model, num_hidden_layers: int) -> Model:
+        """Returns a model that applies the same layers another number of times.
+
+        Both models have the same weights in memory: training one trains the other.
+
+        Args:
+            num_hidden_layers: L, how often the shared layers are applied.
+        Raises:
+            UserError: the layers don't share all of their weights.
+
+        Example:
+            >>> from albert_tf import AlbertForSequenceClassification
+            >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
+            >>> shallow = model.with_depth(2)
+            >>> shallow.config.num_hidden_layers, shallow.weights[0] is model.weights[0]
+            (2, True)
+        """
+        if self.config.stored_groups > 1:
+            raise UserError(
+                "Only a model with one group of shared layers has other depths. Received: "
+                f"{self.config.stored_groups} groups, and depth {num_hidden_layers}."
+            )
+        config = self.config.replace(num_hidden_layers=num_hidden_layers)
+        model = type(self)(config, weights_of=self, dtype=self.dtype_policy)
+        model.newly_initialized = list(self.newly_initialized)
+        model._tokenizer, model._folder = self._tokenizer, self._folder
+        return model
+
     def num_parameters(self, only_trainable: bool = False) -> int:
         """Returns the number of parameters."""
         weights = self.trainable_weights if only_trainable else self.weights

@@ -1,6 +1,7 @@
 """ALBERT with the two heads it is pretrained with."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import keras
@@ -51,8 +52,9 @@ class AlbertForPreTraining(TaskModel):
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.predictions = self._add(MaskedLMHead, "predictions")
-        self.sop_classifier = dense(2, config, "sop_classifier", self.dtype_policy)
-        self.sop_classifier.build((None, config.hidden_size))
+        self.sop_classifier = self._add(
+            partial(dense, 2), "sop_classifier", (None, config.hidden_size)
+        )
 
     def call(
         self,

@@ -1,6 +1,7 @@
 """The base of the tasks' models: an encoder, a head, and a loss computed from labels."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import keras
@@ -47,21 +48,36 @@ class TaskModel(PreTrainedModel):
         pooled_only: whether the head reads nothing but its output.
     """
 
+    albert: AlbertModel
     pooled: bool = False
     pooled_only: bool = False
     _measured: frozenset[str] = frozenset()  # outputs with metrics of their own
 
-    def __init__(self, config: AlbertConfig, **kwargs: Any):
+    def __init__(self, config: AlbertConfig, weights_of: "TaskModel | None" = None, **kwargs: Any):
         super().__init__(config, **kwargs)
+        # A function, because Keras would count the layers of a model twice.
+        self._layer_of_another = None if weights_of is None else partial(getattr, weights_of)
         self.albert = AlbertModel(
-            self.config, add_pooling_layer=self.pooled, name="albert", dtype=self.dtype_policy
+            self.config,
+            add_pooling_layer=self.pooled,
+            weights_of=None if weights_of is None else weights_of.albert,
+            name="albert",
+            dtype=self.dtype_policy,
         )
         self.built = True
 
-    def _add(self, head: type[keras.layers.Layer], name: str, **options: Any) -> Any:
-        """Makes a head's layer and builds it."""
+    def _add(
+        self,
+        head: Callable[..., keras.layers.Layer],
+        name: str,
+        input_shape: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Makes a head's layer and builds it, or takes it from the model that lends its weights."""
+        if self._layer_of_another is not None:
+            return self._layer_of_another(name)
         layer = head(config=self.config, name=name, dtype=self.dtype_policy, **options)
-        layer.build(None)
+        layer.build(input_shape)
         return layer
 
     def _encode(self, arguments: Mapping[str, Any]) -> tuple[Inputs, ModelOutput]:
@@ -74,7 +90,20 @@ class TaskModel(PreTrainedModel):
         options = {name: given.pop(name) for name in OPTIONS}
         inputs = named_inputs(given, self._known_inputs)
         encoder_inputs = self._encoder_inputs({name: inputs[name] for name in ENCODER_INPUTS})
-        return inputs, self.albert(**encoder_inputs, **options, pooled_only=self.pooled_only)
+        encoded = self.albert(**encoder_inputs, **options, pooled_only=self.pooled_only)
+        if options["training"]:
+            inputs = self.at_depths(inputs)
+        return inputs, encoded
+
+    def at_depths(self, values: Mapping[str, Tensor]) -> Inputs:
+        """Returns inputs or labels `[D·B, …]` of outputs at D depths, from those of a batch."""
+        copies = len(self.albert.encoder.depths)
+        if not copies:
+            return dict(values)
+        return {
+            name: value if value is None else ops.concatenate([value] * copies)
+            for name, value in values.items()
+        }
 
     def _encoder_inputs(self, inputs: Inputs) -> Inputs:
         """The encoder's inputs, from the task's inputs of the same names."""

@@ -48,7 +48,7 @@ from albert_tf.training.distillation import Teacher
 from albert_tf.training.evaluate import predictions
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.loss import baseline_loss, finetuning_means, loss_options
-from albert_tf.training.options import CHECKPOINTS, FinetuningOptions, check_frozen
+from albert_tf.training.options import CHECKPOINTS, FinetuningOptions, check_depths, check_frozen
 
 FEW: Final = 10  # examples on dev
 # Settings that are paths; the content behind them is compared when a run is resumed.
@@ -226,6 +226,8 @@ def _train(
         schedule = WarmupPolynomialDecay(
             recipe.learning_rate, min(warmup, steps - 1), steps, form="usual"
         )
+        check_depths(options.depths, model.config)
+        model.albert.encoder.depths = options.depths
         if options.freeze is not None:
             freeze(model, options.frozen_layers)
         multipliers = None
@@ -249,6 +251,7 @@ def _train(
     replicas, is_chief = distribution.replicas(strategy), distribution.is_chief(strategy)
     # Each host predicts all of dev on one device; a model on several has a copy for it.
     on_one = model if replicas == 1 else type(model)(model.config, dtype=model.dtype_policy)
+    shallow = [on_one.with_depth(depth) for depth in options.depths[:-1]]
     plan = Plan(
         steps,
         options.save_steps,
@@ -265,7 +268,7 @@ def _train(
         schedule,
         partial(finetuning_means, has_accuracy=task.has_accuracy(model.config)),
         checkpoints=checkpoints if is_chief else None,
-        evaluate=partial(_evaluate, task, dev, dev_rows, model, on_one),
+        evaluate=partial(_evaluate, task, dev, dev_rows, model, on_one, shallow),
     )
     data["cut"], data["max_length"] = rows.cut, tokenizer.model_max_length
     if is_chief and seed == options.seed:
@@ -398,13 +401,29 @@ def _evaluate(
     rows: Rows,
     model: PreTrainedModel,
     on_one: PreTrainedModel,
+    shallow: Sequence[PreTrainedModel],
 ) -> dict[str, float]:
-    """Chooses thresholds on dev, and returns the scores there."""
+    """Chooses thresholds on dev, and returns the scores there.
+
+    With other depths, the mean of the leading score over all depths comes first, and the scores at
+    each of the others last.
+    """
     if on_one is not model:
         on_one.set_weights(model.get_weights())
     predicted = predictions(task, dev, rows, on_one)
     model.config = model.config.replace(**task.fit_thresholds(dev, predicted))
-    return task.scores(dev, predicted, model.config)
+    scores = task.scores(dev, predicted, model.config)
+    if not shallow:
+        return scores
+    leading = next(iter(scores))
+    at_depths: dict[str, float] = {}
+    for other in shallow:
+        found = task.scores(dev, predictions(task, dev, rows, other), model.config)
+        depth = other.config.num_hidden_layers
+        at_depths |= {f"{name}_at_{depth}": found[name] for name in found if name != ONE_CLASS}
+    own = [at_depths[f"{leading}_at_{other.config.num_hidden_layers}"] for other in shallow]
+    mean = statistics.mean([*own, scores[leading]])
+    return {f"{leading}_over_depths": mean, **scores, **at_depths}
 
 
 def _write_reports(
@@ -454,6 +473,7 @@ def _settings(
         "teacher": options.teacher,
         "distill_weight": options.distill_weight,
         "temperature": options.soft_temperature,
+        "depths": list(options.depths),
         "patience": options.patience,
         **recipe._asdict(),
         "steps": steps,

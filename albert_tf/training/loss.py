@@ -12,7 +12,6 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.tasks.rows import IGNORED, SAMPLE_WEIGHT, SOFT, Rows
 from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
-from albert_tf.models.base import PreTrainedModel
 from albert_tf.training.options import BALANCED, FinetuningOptions, check_loss, weights_by_label
 
 # Float32 `[K, 3]`: loss, correct predictions and count of each of the model's targets, then of
@@ -53,11 +52,13 @@ class Loss:
 
     Args:
         model: has `targets` and `loss_terms`.
-        options: class weights and label smoothing.
+        options: class weights, label smoothing and the share of soft labels.
+        training: whether outputs are those of training, at each depth that is trained.
     """
 
-    model: PreTrainedModel
+    model: Any
     options: LossOptions = PLAIN
+    training: bool = False
 
     def totals(self, labels: Labels, outputs: Mapping[str, Tensor]) -> Totals:
         """Returns the totals of a batch; a target without a label has zeros.
@@ -67,6 +68,7 @@ class Loss:
                 -100 don't count, nor do examples whose `SAMPLE_WEIGHT` is 0.
             outputs: what the model returned for the batch's features.
         """
+        labels = self.model.at_depths(labels) if self.training else labels
         weight = labels.get(SAMPLE_WEIGHT)
         share = self.options.distill_weight
         if share is None:
@@ -80,6 +82,7 @@ class Loss:
 
     def counts(self, labels: Labels) -> Tensor:
         """Returns the column `COUNT` of `totals`, which needs no outputs."""
+        labels = self.model.at_depths(labels) if self.training else labels
         weight = labels.get(SAMPLE_WEIGHT)
         names = list(self.model.targets)
         if self.options.distill_weight is not None:

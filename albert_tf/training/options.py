@@ -38,6 +38,7 @@ _TRAINING: Final = "training (defaults by task and model: docs/finetuning.md)"
 DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 _DEVICES: Final = "precision, memory and devices"
 _DISTILLATION: Final = "distillation: learn from a teacher (docs/less-compute.md)"
+_DEPTHS: Final = "depth: one model for several numbers of layers (docs/less-compute.md)"
 TEMPERATURE: Final = 2.0  # of soft labels
 _OF_TEACHER: Final = ("teacher_dtype_policy", "distill_weight", "temperature", "unlabelled")
 _MODEL: Final = "the model (give --size or --init-checkpoint)"
@@ -227,6 +228,13 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     teacher_dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
         "float32", help="precision of the teacher", group=_DISTILLATION, metavar="POLICY"
+    )
+    depths: tuple[int, ...] = option(
+        (),
+        help="numbers of layers, as in 3,6,12, at each of which the model is trained and scored",
+        range=COUNT,
+        group=_DEPTHS,
+        metavar="LAYERS",
     )
     patience: int | None = option(
         None,
@@ -474,6 +482,23 @@ def check_frozen(layers: int, count: int) -> None:
         raise UserError(
             f"--freeze must be embeddings, or a number of layers from 1 to {count}. "
             f"Received: {layers}."
+        )
+
+
+def check_depths(depths: Sequence[int], config: AlbertConfig) -> None:
+    """Refuses depths that rise not, end elsewhere than at the model's, or don't share weights."""
+    if not depths:
+        return
+    layers = config.num_hidden_layers
+    if config.stored_groups > 1:
+        raise UserError(
+            "--depths must be those of a model with one group of shared layers. Received: a model "
+            f"with {config.stored_groups} groups. Omit them."
+        )
+    if list(depths) != sorted(set(depths)) or depths[-1] != layers or len(depths) < 2:
+        raise UserError(
+            "--depths must be two numbers or more that rise to the model's number of layers, "
+            f"{layers}. Received: {','.join(map(str, depths))}."
         )
 
 

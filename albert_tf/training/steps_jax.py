@@ -43,7 +43,11 @@ class TrainingStep:
         loss: LossOptions = PLAIN,
     ):
         build_optimizer(model)
-        self.model, self.micro_batches, self.loss = model, micro_batches, Loss(model, loss)
+        self.model, self.micro_batches, self.loss = (
+            model,
+            micro_batches,
+            Loss(model, loss, training=True),
+        )
         self._variables = [
             model.trainable_variables,
             model.non_trainable_variables,

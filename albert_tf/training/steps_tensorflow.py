@@ -52,7 +52,7 @@ class TrainingStep:
         loss: LossOptions = PLAIN,
     ):
         self.model, self.strategy = model, strategy
-        self.micro_batches, self.loss = micro_batches, Loss(model, loss)
+        self.micro_batches, self.loss = micro_batches, Loss(model, loss, training=True)
         with strategy.scope():
             build_optimizer(model)
         one = strategy.num_replicas_in_sync == 1

@@ -1,0 +1,101 @@
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf import models
+from albert_tf.errors import UserError
+from albert_tf.training.loss import Loss
+
+NAMES = [name for name in models.__all__ if name.startswith("Albert") and "For" in name]
+
+
+def features(model):
+    generator = np.random.default_rng(2)
+    shape = (2, 3, 7) if model.task.has_choices else (2, 7)
+    ids = generator.integers(8, 31, shape)
+    return {"input_ids": ids, "token_type_ids": ids % 2, "attention_mask": np.ones_like(ids)}
+
+
+def made(small_config, name, layers, **fields):
+    keras.utils.set_random_seed(3)
+    fields = {
+        "num_hidden_groups": 1,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "classifier_dropout_prob": 0.0,
+        "num_hidden_layers": layers,
+        "initializer_range": 0.3,
+        **fields,
+    }
+    return getattr(models, name)(dataclasses.replace(small_config, **fields))
+
+
+@pytest.mark.parametrize("name", ["AlbertModel", *NAMES])
+def test_another_depth_has_the_same_weights(small_config, name):
+    model = made(small_config, name, 4)
+    shallow = model.with_depth(2)
+    assert shallow.config.num_hidden_layers == 2 and model.config.num_hidden_layers == 4
+    assert [id(weight) for weight in shallow.weights] == [id(weight) for weight in model.weights]
+    expected = made(small_config, name, 2)
+    expected.set_weights(model.get_weights())
+    given = features(model)
+    for key, value in expected(given).items():
+        np.testing.assert_allclose(shallow(given)[key], value, atol=1e-6)
+    deeper, output = model.with_depth(6)(given), next(iter(model(given)))
+    assert np.abs(np.asarray(deeper[output]) - np.asarray(model(given)[output])).max() > 1e-4
+
+
+def test_layers_of_their_own_have_no_other_depth(small_config):
+    model = made(small_config, "AlbertModel", 4, num_hidden_groups=2)
+    with pytest.raises(UserError, match="Received: 2 groups, and depth 2"):
+        model.with_depth(2)
+    unshared = made(small_config, "AlbertModel", 3, share="ffn")
+    with pytest.raises(UserError, match="Received: 3 groups, and depth 2"):
+        unshared.with_depth(2)
+
+
+LABELS = {
+    "AlbertForSequenceClassification": {"labels": np.array([1, 0])},
+    "AlbertForTokenClassification": {"labels": np.array([[1, 0, -100, 1, 1, 0, 1]] * 2)},
+    "AlbertForMultipleChoice": {"labels": np.array([2, 1])},
+    "AlbertForQuestionAnswering": {
+        "start_positions": np.array([1, 4]),
+        "end_positions": np.array([3, 5]),
+    },
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_training_at_several_depths_adds_their_losses(small_config, name):
+    """Compares losses and gradients with those of a model of each depth."""
+    fields = {"problem_type": None} if "Sequence" in name else {}
+    model = made(small_config, name, 4, inner_group_num=2, **fields)
+    given, labels = features(model), LABELS[name]
+    depths = (1, 3, 4)
+    model.albert.encoder.depths = depths
+    found = Loss(model, training=True).totals(labels, model(given, training=True))
+    alone = [
+        Loss(shallow).totals(labels, shallow(given, training=False))
+        for shallow in map(model.with_depth, depths)
+    ]
+    expected = sum(ops.convert_to_numpy(totals) for totals in alone)
+    np.testing.assert_allclose(ops.convert_to_numpy(found), expected, rtol=1e-5)
+    counts = ops.convert_to_numpy(Loss(model, training=True).counts(labels))
+    np.testing.assert_array_equal(counts, expected[:, 2])
+    used = ops.convert_to_numpy(Loss(model).totals(labels, model(given, training=False)))
+    np.testing.assert_allclose(used, ops.convert_to_numpy(alone[-1]), rtol=1e-5)
+
+
+def test_a_checkpoint_at_another_depth(small_config, tmp_path):
+    model = made(small_config, "AlbertModel", 4)
+    model.save_pretrained(tmp_path / "shared")
+    loaded = models.AlbertModel.from_pretrained(tmp_path / "shared", num_hidden_layers=2)
+    given = features(model)
+    expected = model.with_depth(2)(given).last_hidden_state
+    np.testing.assert_allclose(loaded(given).last_hidden_state, expected, atol=1e-6)
+    made(small_config, "AlbertModel", 3, share="ffn").save_pretrained(tmp_path / "unshared")
+    with pytest.raises(UserError, match="layer"):
+        models.AlbertModel.from_pretrained(tmp_path / "unshared", num_hidden_layers=2)
