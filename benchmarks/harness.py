@@ -15,6 +15,7 @@ lists the cases, and a table:
 """
 
 import argparse
+import contextlib
 import importlib
 import json
 import math
@@ -181,8 +182,10 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]], names: int = 1) 
 
 def setting(packages: Iterable[str]) -> str:
     """Returns the versions of the installed packages, and the processor."""
-    installed = {each.metadata["Name"]: each.version for each in metadata.distributions()}
-    versions = [f"{name} {installed[name]}" for name in packages if name in installed]
+    versions = []
+    for name in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions.append(f"{name} {metadata.version(name)}")
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         info = [line.split(":", 1) for line in lines if ":" in line]
     details = {name.strip(): value.strip() for name, value in info}
@@ -203,10 +206,11 @@ def report(
     """
     name = Path(sys.argv[0]).stem.replace("__main__", Path(sys.argv[0]).parent.name)
     given = {key: value for key, value in vars(options).items() if key != "report"}
-    text = "\n".join([f"{setting(packages)}  \n{given}\n", *tables])
+    versions = setting(packages)
+    text = "\n".join([f"{versions}  \n{given}\n", *tables])
     if isinstance(figures, Mapping):
         figures = [[_text(key), value] for key, value in figures.items()]
-    content = {"setting": setting(packages), "options": given, "figures": figures}
+    content = {"setting": versions, "options": given, "figures": figures}
     options.report.mkdir(parents=True, exist_ok=True)
     (options.report / f"{name}.md").write_text(text, "utf-8")
     written = json.dumps(content, indent=1, default=str) + "\n"
