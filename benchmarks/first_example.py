@@ -1,51 +1,50 @@
 """Trains the README's first example from many seeds, and counts those with the right answers.
 
-    python -m benchmarks.first_example --seeds 100
+    python -m benchmarks.first_example --rounds 100
 
-Prints a line for each seed, then the number with both right answers, and the least and the median
-accuracy on the bundled dev set.
+Each seed, from --first on, has a process of its own.
 """
 
-import argparse
-import statistics
+import itertools
 
-import keras
+from benchmarks import harness
 
-from albert_tf import AlbertForSequenceClassification, pipeline
-from albert_tf.assets import load_reviews
-
+PACKAGES = ("tensorflow", "keras")
 ANSWERS = {"A quiet delight.": "positive", "Broken on arrival.": "negative"}
 LABELS = {0: "negative", 1: "positive"}
 
 
-def run(seed: int) -> tuple[float, list[str]]:
-    """Returns the accuracy on dev, and the answers, of the example with this seed."""
-    keras.backend.clear_session()
+def run(seed):
+    """Returns the accuracy on dev of the example with this seed, and whether it answers right."""
+    import keras
+
+    from albert_tf import AlbertForSequenceClassification, pipeline
+    from albert_tf.assets import load_reviews
+
     keras.utils.set_random_seed(seed)
     texts, labels = load_reviews()
     model = AlbertForSequenceClassification.from_pretrained("small", id2label=LABELS)
     model.compile(metrics=["accuracy"])
     model.fit(texts, labels, batch_size=8, epochs=3, verbose=0)
     _, accuracy = model.evaluate(*load_reviews("dev"), verbose=0)
-    classify = pipeline("text-classification", model)
-    return accuracy, [answer["label"] for answer in classify(list(ANSWERS))]
+    answers = pipeline("text-classification", model)(list(ANSWERS))
+    return [accuracy, [answer["label"] for answer in answers] == list(ANSWERS.values())]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=20, help="number of seeds")
+def main():
+    parser = harness.parser(__doc__, rounds=20)
     parser.add_argument("--first", type=int, default=0, help="first seed")
     options = parser.parse_args()
-    accuracies, right = [], 0
-    for seed in range(options.first, options.first + options.seeds):
-        accuracy, answers = run(seed)
-        accuracies.append(accuracy)
-        right += answers == list(ANSWERS.values())
-        print(f"seed {seed}: accuracy {accuracy:.3f}, {', '.join(answers)}", flush=True)
-    print(
-        f"{right} of {options.seeds} right; accuracy at least {min(accuracies):.3f}, "
-        f"median {statistics.median(accuracies):.3f}"
-    )
+    seeds = itertools.count(options.first)
+    name = "first example"
+    rounds = harness.take_turns({name: lambda: harness.fresh(run, next(seeds))}, options.rounds)
+    line = [name, rounds[name]]
+    if isinstance(rounds[name], list):
+        accuracies, right = zip(*rounds[name], strict=True)
+        figures = (harness.medians(accuracies), min(accuracies))
+        line = [name, f"{sum(right)} of {len(right)}", *(f"{figure:.3f}" for figure in figures)]
+    heads = ["", "right", "median accuracy", "least"]
+    harness.report(options, PACKAGES, [harness.table(heads, [line])], rounds)
 
 
 if __name__ == "__main__":
