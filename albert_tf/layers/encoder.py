@@ -49,9 +49,8 @@ def attention_bias(attention_mask: Tensor, dtype: str) -> Tensor:
 class SelfAttention(ConfiguredLayer):
     """Multi-head self-attention, output projection, residual connection and layer norm.
 
-    The products are written out: on CPU `benchmarks/attention.py` measures this form faster than
-    `keras.ops.dot_product_attention` and three products for query, key and value faster than a
-    joint one.
+    The products are written out: on CPUs `keras.ops.dot_product_attention` takes longer, and a
+    joint product for query, key and value gains nothing (benchmarks/NOTES.md).
 
     Call arguments:
         hidden: `[B, T, H]`.
