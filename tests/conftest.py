@@ -70,7 +70,7 @@ def pytest_runtest_setup(item):
     if item.get_closest_marker("tensorflow") and backend != "tensorflow":
         pytest.skip(f"needs TensorFlow as Keras' backend. Received KERAS_BACKEND={backend}.")
     if item.get_closest_marker("posix") and sys.platform == "win32":
-        pytest.skip("needs pipes, links or signals of POSIX")
+        pytest.skip("needs pipes, links, signals or names of POSIX")
 
 
 @pytest.hookimpl(wrapper=True)

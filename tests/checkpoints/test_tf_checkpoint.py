@@ -260,6 +260,7 @@ def test_damaged_indexes(indexed, content):
         read_variables(indexed)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("folder", ["a[1]", "b*", "c?d", "e\\f"])
 def test_paths_that_tensorflow_takes_for_patterns(folder, tmp_path):
     prefix = tmp_path / folder / "model[0].ckpt"
