@@ -234,3 +234,11 @@ def test_a_reader_that_stops(written, vocabulary):
         errors = process.stderr.read().decode()
     assert "Traceback" not in errors
     assert "BrokenPipe" not in errors
+
+
+def test_a_python_without_tensorflow_text(run_script, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    status, output, errors = run_script("tflite.py", "my-model.tflite", lines="A text.\n")
+    assert (status, output) == (1, "")
+    assert errors.startswith("The package tensorflow-text must be installed. Received: a Python")
+    assert "--vocabulary" in errors

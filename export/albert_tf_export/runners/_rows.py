@@ -47,12 +47,18 @@ def parser(description: str | None, model: str) -> argparse.ArgumentParser:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Runs a script; a closed pipe ends it in silence, a missing file with a message."""
+    """Runs a script; a closed pipe ends it in silence, a missing file or package with a message."""
     try:
         main()
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the answers has closed its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ModuleNotFoundError as error:
+        sys.exit(
+            f"The package {(error.name or '').replace('_', '-')} must be installed. Received: a "
+            "Python without it. Without tensorflow-text, which Windows lacks, give ids, or to a "
+            ".tflite file texts with --vocabulary."
+        )
     except OSError as error:
         sys.exit(str(error))
 
