@@ -8,6 +8,7 @@ import safetensors.numpy
 
 from albert_tf import assets, pipeline
 from albert_tf.checkpoints.finder import find
+from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining, load_pretrained
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -52,6 +53,19 @@ def test_a_checkpoint_of_that_name_comes_first(tmp_path, monkeypatch):
     (tmp_path / "small.index").touch()
     monkeypatch.chdir(tmp_path)
     assert find("small").format == "tf1"
+
+
+def test_the_reviews():
+    texts, labels = assets.load_reviews()
+    dev, answers = assets.load_reviews("dev")
+    assert (len(texts), len(dev), labels.dtype) == (424, 104, np.int32)
+    assert labels.mean() == answers.mean() == 0.5
+    assert not set(texts) & set(dev)
+    lines = (assets.reviews() / "dev.tsv").read_text("utf-8").splitlines()[1:]
+    for line, text, label in zip(lines, dev, answers, strict=True):
+        assert line == f"{text}\t{('negative', 'positive')[label]}"
+    with pytest.raises(UserError, match="split must be one of train, dev. Received: 'test'"):
+        assets.load_reviews("test")
 
 
 def test_it_fills_masks():

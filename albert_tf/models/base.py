@@ -212,6 +212,17 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     def tokenizer(self, tokenizer: Any) -> None:
         self._tokenizer, self._folder = tokenizer, None
 
+    def save_assets(self, dir_path: str) -> None:
+        """Adds the tokenizer to a `.keras` file, if it was set or used."""
+        if self._tokenizer is not None:
+            self._tokenizer.save_pretrained(dir_path)
+
+    def load_assets(self, dir_path: str | None) -> None:
+        """Reads what `save_assets` wrote, from a folder that Keras removes; None without one."""
+        if dir_path is not None:
+            self._folder = Path(dir_path)
+            self.tokenizer = self.tokenizer
+
     def __dir__(self) -> Iterable[str]:
         """Omits `tokenizer`: Keras reads every name when it saves or loads a model."""
         return [name for name in super().__dir__() if name != "tokenizer"]

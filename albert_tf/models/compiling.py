@@ -89,7 +89,7 @@ def start_schedule(model: keras.Model, options: dict[str, Any]) -> None:
         return
     if not options.get("initial_epoch"):
         for variable in optimizer.variables:
-            variable.assign(ops.zeros_like(variable))
+            variable.assign(ops.zeros(variable.shape, variable.dtype))
     callbacks, steps_of_fit = options.get("callbacks"), _StepsOfFit(schedule)
     if isinstance(callbacks, keras.callbacks.CallbackList):
         steps_of_fit.set_model(model)

@@ -75,6 +75,16 @@ def test_scores_and_several_labels(tiny_tokenizer, labels, fields):
     assert np.isfinite(history.history["loss"]).all()
 
 
+def test_weights_and_a_fixed_order(tiny_tokenizer):
+    columns, weights = (tiny_tokenizer, TEXTS, range(11)), np.arange(11) / 4
+    options = {"batch_size": 4, "sample_weight": weights}
+    for _, labels, given in classification_dataset(*columns, **options):
+        np.testing.assert_array_equal(given, labels / 4)
+    dataset = classification_dataset(*columns, shuffle=False, **options)
+    for _ in range(2):
+        assert [*chain.from_iterable(batch[1].numpy() for batch in dataset)] == [*range(11)]
+
+
 def test_wrong_columns(tiny_tokenizer):
     with pytest.raises(UserError, match="one value for each example. Received: 11 texts, 2 labels"):
         classification_dataset(tiny_tokenizer, TEXTS, [0, 1])

@@ -1,5 +1,6 @@
 """Rules for every task's model."""
 
+import copy
 import dataclasses
 import itertools
 
@@ -346,4 +347,14 @@ def test_keras_files_leave_the_tokenizer_alone(tiny_tokenizer, small_config, tmp
     again = AlbertForMaskedLM.from_pretrained(tmp_path / "model")
     again.save(tmp_path / "model.keras")
     assert again._tokenizer is None
-    keras.models.load_model(tmp_path / "model.keras")
+    assert keras.models.load_model(tmp_path / "model.keras").tokenizer is None
+
+
+def test_keras_files_hold_a_tokenizer_that_was_set_or_used(tiny_tokenizer, small_config, tmp_path):
+    model = AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
+    tiny_tokenizer.model_max_length = 9
+    model.tokenizer = tiny_tokenizer
+    model.save(tmp_path / "model.keras")
+    for again in (keras.models.load_model(tmp_path / "model.keras"), copy.deepcopy(model)):
+        assert again.tokenizer.model_bytes == tiny_tokenizer.model_bytes
+        assert again.tokenizer.model_max_length == 9

@@ -10,6 +10,7 @@ from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 
+EAGERLY = keras.backend.backend() != "jax"  # JAX would compile every operation
 N = 12
 LABELS = np.arange(N) % 2
 
@@ -113,9 +114,9 @@ def test_the_rate_rises_and_falls_over_the_steps_of_fit(pretrained, features):
 def test_a_second_fit_is_as_after_compile(pretrained, features):
     models = [pretrained(), pretrained()]
     for model in models:
-        model.compile()
+        model.compile(run_eagerly=EAGERLY)
         model.fit(features, LABELS, batch_size=4, shuffle=False, verbose=0)
-    models[0].compile()
+    models[0].compile(run_eagerly=EAGERLY)
     for model in models:
         model.fit(features, LABELS, batch_size=4, shuffle=False, verbose=0)
     for one, other in zip(*(model.get_weights() for model in models), strict=True):
@@ -132,7 +133,7 @@ def test_a_second_fit_is_as_after_compile(pretrained, features):
 )
 def test_steps_of_arrays(pretrained, features, options, steps):
     model = pretrained()
-    model.compile()
+    model.compile(run_eagerly=EAGERLY)
     assert fitted(model, features, LABELS, **options) == expected(steps)
 
 
@@ -143,7 +144,7 @@ def batches(features):
 
 def test_data_of_unknown_length(pretrained, features):
     model = pretrained()
-    model.compile()
+    model.compile(run_eagerly=EAGERLY)
     with pytest.raises(UserError, match="number of steps. Received: data of unknown.*steps_per_ep"):
         model.fit(batches(features), shuffle=False, verbose=0)
     options = {"steps_per_epoch": 3, "epochs": 2, "shuffle": False}
@@ -155,7 +156,7 @@ def test_steps_of_a_dataset(pretrained, features):
     import tensorflow as tf
 
     model = pretrained()
-    model.compile()
+    model.compile(run_eagerly=EAGERLY)
     dataset = tf.data.Dataset.from_tensor_slices((features, LABELS)).batch(5)
     assert fitted(model, dataset, epochs=2) == expected(6)
     with pytest.raises(UserError, match="Received: data of unknown length"):
@@ -172,8 +173,8 @@ def test_a_step_without_fit(pretrained, features):
 
 def test_a_rate_of_ones_own(pretrained, features):
     model = pretrained()
-    model.compile(AlbertAdamW(WarmupPolynomialDecay(0.2, form="usual")))
-    callbacks = keras.callbacks.CallbackList([], model=model, steps=3, epochs=5)
+    model.compile(AlbertAdamW(WarmupPolynomialDecay(0.2, form="usual")), run_eagerly=EAGERLY)
+    callbacks = keras.callbacks.CallbackList(None, True, model=model, steps=3, epochs=5)
     model.fit(features, LABELS, batch_size=4, epochs=5, callbacks=callbacks, verbose=0)
     assert model.optimizer._learning_rate.steps == 15
     assert model.optimizer._learning_rate.peak == 0.2
@@ -182,7 +183,7 @@ def test_a_rate_of_ones_own(pretrained, features):
 def test_a_file_continues(pretrained, features, tmp_path):
     """A saved model begins a new schedule, or goes on with the old one from `initial_epoch`."""
     model = pretrained()
-    model.compile(metrics=["accuracy"])
+    model.compile(metrics=["accuracy"], run_eagerly=EAGERLY)
     options = {"batch_size": 4, "shuffle": False}
     model.fit(features, LABELS, epochs=2, verbose=0, **options)
     model.save(tmp_path / "model.keras")
@@ -209,7 +210,7 @@ def test_half_precision(pretrained, features):
         model = pretrained()
     finally:
         keras.config.set_dtype_policy("float32")
-    model.compile()
+    model.compile(run_eagerly=EAGERLY)
     model.fit(features, LABELS, batch_size=6, epochs=2, verbose=0)
     assert model.optimizer.inner_optimizer._learning_rate.steps == 4
     assert all(np.isfinite(ops.convert_to_numpy(weight)).all() for weight in model.weights)

@@ -1,0 +1,31 @@
+"""The README's first example gives the answers that it shows, whatever the seed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import first_example
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+SEEDS = range(20)
+
+
+def test_the_script_measures_the_readmes_example():
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    assert repr(list(first_example.ANSWERS)).replace("'", '"') in code
+    assert shown.split() == list(first_example.ANSWERS.values())
+    source = Path(first_example.__file__).read_text("utf-8")
+    for call in ('from_pretrained("small", id2label=', 'compile(metrics=["accuracy"])'):
+        assert call in code and call in source
+    (fit,) = re.findall(r"model.fit\((.*)\)", code)
+    assert f"model.fit({fit}, verbose=0)" in source
+
+
+@pytest.mark.slow
+def test_twenty_seeds():
+    for seed in SEEDS:
+        accuracy, answers = first_example.run(seed)
+        assert answers == list(first_example.ANSWERS.values()), seed
+        assert accuracy > 0.75, (seed, accuracy)
