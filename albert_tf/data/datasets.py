@@ -54,7 +54,7 @@ def classification_dataset(
         >>> tokenizer = AlbertTokenizer.from_pretrained("small")
         >>> dataset = classification_dataset(tokenizer, ["Great.", "Boring."], [1, 0])
         >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
-        >>> model.compile("adam")
+        >>> model.compile()
         >>> history = model.fit(dataset, verbose=0)
     """
     texts, labels, text_pairs, sample_weight = columns(
@@ -107,7 +107,7 @@ def question_answering_dataset(
         >>> columns = ["Where?"], ["She lives in Lisbon."], [{**answer, "answer_start": [13]}]
         >>> dataset = question_answering_dataset(tokenizer, *columns, max_length=64)
         >>> model = AlbertForQuestionAnswering.from_pretrained("small")
-        >>> model.compile("adam", metrics=[ExactMatch()])
+        >>> model.compile(metrics=[ExactMatch()])
         >>> history = model.fit(dataset, verbose=0)
     """
     questions, contexts, answers = columns(questions=questions, contexts=contexts, answers=answers)
@@ -155,7 +155,7 @@ def token_classification_dataset(
         >>> tokenizer = AlbertTokenizer.from_pretrained("small")
         >>> dataset = token_classification_dataset(tokenizer, [["Ada", "ran"]], [[1, 0]])
         >>> model = AlbertForTokenClassification.from_pretrained("small", num_labels=2)
-        >>> model.compile("adam")
+        >>> model.compile()
         >>> history = model.fit(dataset, verbose=0)
     """
     words, tags = columns(words=words, tags=tags)
@@ -215,7 +215,7 @@ def multiple_choice_dataset(
         >>> contexts, right = ["A letter came.", "There was soup."], [0, 0]
         >>> dataset = multiple_choice_dataset(tokenizer, contexts, endings, right)
         >>> model = AlbertForMultipleChoice.from_pretrained("small")
-        >>> model.compile("adam")
+        >>> model.compile()
         >>> history = model.fit(dataset, verbose=0)
     """
     contexts, choices, labels, questions = columns(

@@ -28,7 +28,7 @@ class MatthewsCorrelation(keras.metrics.Metric):
     Example:
         >>> from albert_tf import AlbertForSequenceClassification, MatthewsCorrelation
         >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
-        >>> model.compile("adam", metrics=[MatthewsCorrelation(num_classes=2)])
+        >>> model.compile(metrics=[MatthewsCorrelation(num_classes=2)])
     """
 
     def __init__(self, num_classes: int = 2, name: str = "matthews_correlation", dtype: Any = None):
@@ -80,7 +80,7 @@ class ExactMatch(keras.metrics.Mean):
     Example:
         >>> from albert_tf import AlbertForQuestionAnswering, ExactMatch
         >>> model = AlbertForQuestionAnswering.from_pretrained("small")
-        >>> model.compile("adam", metrics=[ExactMatch()])
+        >>> model.compile(metrics=[ExactMatch()])
     """
 
     def __init__(self, name: str = "exact_match", dtype: Any = None):
@@ -115,7 +115,7 @@ class EntityF1(keras.metrics.Metric):
         >>> names = ["O", "B-PER", "I-PER"]
         >>> model = AlbertForTokenClassification.from_pretrained(
         ...     "small", id2label=dict(enumerate(names)))
-        >>> model.compile("adam", metrics=[EntityF1(names)])
+        >>> model.compile(metrics=[EntityF1(names)])
     """
 
     def __init__(self, labels: Sequence[str], name: str = "entity_f1", dtype: Any = None):

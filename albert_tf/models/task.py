@@ -298,7 +298,7 @@ class TaskModel(PreTrainedModel):
         if y_pred is None:  # compute_loss(labels, logits), as transformers has it
             raise UserError(
                 "compute_loss is called by Keras, with the features. Received: no predictions. "
-                "compile(optimizer) without a loss trains with the model's own; "
+                "compile() without a loss trains with the model's own; "
                 "model(features, labels=labels).loss computes it."
             )
         labels = self._labels(x, y)

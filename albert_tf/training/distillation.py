@@ -64,13 +64,12 @@ def soft_labels(
 
     Example:
         >>> import albert_tf
-        >>> from albert_tf import AlbertForSequenceClassification, AlbertTokenizer
+        >>> from albert_tf import AlbertForSequenceClassification
         >>> texts = ["A quiet delight.", "Broken on arrival."]
         >>> soft = albert_tf.soft_labels("small", texts, temperature=2.0)  # not fine-tuned
-        >>> features = AlbertTokenizer.from_pretrained("small")(texts, padding=True)
         >>> student = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
-        >>> student.compile("adam")
-        >>> history = student.fit(features, soft, verbose=0)
+        >>> student.compile()
+        >>> history = student.fit(texts, soft, verbose=0)
     """
     if not (isinstance(temperature, int | float) and 0 < temperature < float("inf")):
         raise UserError(f"temperature must be a number above 0. Received: {temperature!r}.")

@@ -192,9 +192,6 @@ def test_a_file_continues(pretrained, features, tmp_path):
         assert int(again.optimizer.iterations) == 6
         assert fitted(again, features, LABELS, epochs=4, initial_epoch=begun, **options) == seen
         assert int(again.optimizer.iterations) == 12
-    again.compile("adam")
-    again.save(tmp_path / "adam.keras")
-    assert type(keras.models.load_model(tmp_path / "adam.keras").optimizer) is keras.optimizers.Adam
 
 
 def test_an_encoder_alone_is_compiled_as_in_keras(small_config):

@@ -95,12 +95,13 @@ class Stop(keras.callbacks.Callback):
 
 
 @pytest.mark.tensorflow
-def test_backup_and_restore(load, features, tmp_path):
+@pytest.mark.parametrize("optimizer", ["adam", "auto"])
+def test_backup_and_restore(load, features, tmp_path, optimizer):
     """Resumes with a new model exactly as without the interruption."""
 
     def fit(*more):
         model = load()
-        model.compile(keras.optimizers.Adam(1e-2), run_eagerly=True)
+        model.compile(optimizer, run_eagerly=True)
         backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
         options = {"epochs": 4, "batch_size": 6, "shuffle": False, "verbose": 0}
         callbacks = [backup, *more] if more != (None,) else []

@@ -268,7 +268,7 @@ def test_names_of_labels(reader, encode):
 def test_texts_with_wrong_labels(reader):
     with pytest.raises(UserError, match="one value for each example. Received: 15 texts, 14 label"):
         reader.fit(TEXTS, CLASSES[1:], verbose=0)
-    with pytest.raises(UserError, match="classes from 0 to 2.*Received: 3"):
+    with pytest.raises(ValueError, match="classes from 0 to 2.*Received: 3"):
         reader.fit(TEXTS, CLASSES + 1, verbose=0)
     with pytest.raises(ValueError, match="needs labels, as `y` or among the features"):
         reader.fit(TEXTS, verbose=0)
