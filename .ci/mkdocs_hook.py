@@ -23,7 +23,7 @@ import notebooks
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"\[(?P<text>[^][]*)\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
 DRAWING = re.compile(r"!\[(?P<label>[^]]*)\]\((?P<path>[^):]+\.svg)\)")
-CHART = re.compile(r"<!-- chart (?P<options>\{.*?\}) -->", re.DOTALL)
+CHART = re.compile(r"^<!-- chart (?P<options>\{.*?\}) -->$", re.DOTALL | re.MULTILINE)
 FRONT = ("README.md", "docs/README.md")
 
 

@@ -20,6 +20,8 @@ import nbformat
 from nbclient import NotebookClient
 from pictures import PICTURES, inlined, standalone
 
+from albert_tf.files import written_atomically
+
 ROOT = Path(__file__).resolve().parents[1]
 STYLE = ROOT / ".ci" / "matplotlibrc"
 CACHE = ROOT / "build" / "notebooks"
@@ -57,10 +59,10 @@ def executed(path):
             for cell in notebook.cells:
                 if cell.cell_type == "markdown":
                     cell.source = IMAGE.sub(partial(with_content, Path(folder)), cell.source)
-        CACHE.mkdir(parents=True, exist_ok=True)
         for old in CACHE.glob(f"{path.stem}-*"):
             old.unlink()
-        nbformat.write(notebook, cached)
+        with written_atomically(cached, force=True) as temporary:
+            nbformat.write(notebook, temporary)
     return nbformat.read(cached, as_version=4)
 
 

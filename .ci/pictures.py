@@ -6,6 +6,7 @@ program (`make pictures`), this file draws what is committed in docs/pictures: g
 comparison with other libraries.
 """
 
+import html
 import io
 import re
 import subprocess
@@ -44,7 +45,11 @@ def inlined(svg, label):
     used = set(re.findall(r"#(\w+)[\")]", svg))
     svg = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", svg)
     svg = re.sub(r"'DejaVu Sans'[^;\"]*", "inherit", svg).replace(INK, "currentColor")
-    svg = svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+    narrowest = 0.55 * float(re.search(r'width="([\d.]+)pt"', svg)[1])
+    attributes = (
+        f'role="img" aria-label="{html.escape(label)}" style="min-width: {narrowest:.0f}pt"'
+    )
+    svg = svg.replace("<svg", f"<svg {attributes}", 1)
     return f'<figure class="picture" data-search-exclude>{" ".join(svg.split())}</figure>'
 
 

@@ -51,9 +51,9 @@ def test_a_column_that_the_table_lacks(pictures):
 
 
 def test_a_picture_takes_the_color_of_the_page(pictures):
-    shown = pictures.inlined(pictures.chart(TABLE, "bars", ["ms (share)"], ""), "rates")
+    shown = pictures.inlined(pictures.chart(TABLE, "bars", ["ms (share)"], ""), '"rates"')
     assert "currentColor" in shown and "#010203" not in shown
-    assert 'aria-label="rates"' in shown and "\n" not in shown
+    assert 'aria-label="&quot;rates&quot;"' in shown and "\n" not in shown
     used = set(re.findall(r"url\(#(\w+)\)", shown))
     assert used <= set(re.findall(r' id="(\w+)"', shown))
 

@@ -74,7 +74,9 @@ def test_every_page(page, site):
                     "(name) => document.body.dataset.mdColorScheme = name", SCHEMES[scheme]
                 )
                 shot = f"{name.replace('/', '-')[:-5]}-{size['width']}-{scheme}.jpeg"
-                page.screenshot(path=SCREENSHOTS / shot, full_page=True, quality=60)
+                page.screenshot(
+                    path=SCREENSHOTS / shot, full_page=True, quality=60, animations="disabled"
+                )
             page.faults += page.evaluate(HIDDEN, size == DESKTOP)
         faults += [f"{name}: {each}" for each in page.faults]
         page.faults.clear()
