@@ -46,7 +46,7 @@ from albert_tf_export.signatures import (
     TEXT,
     TEXT_PAIR,
     at_least,
-    task_outputs,
+    with_task_outputs,
 )
 
 PACKAGES: Final = ("keras", "tensorflow", "tensorflow-text", "ai-edge-litert")
@@ -88,11 +88,12 @@ class ParityError(UserError):
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Time and memory of an export, measured in a process of its own.
+    """Time and memory of an export, measured in a fresh process.
 
     Attributes:
         milliseconds: median time of a sample text or an example.
-        megabytes: peak memory over an empty interpreter; Linux.
+        megabytes: peak memory over an empty interpreter; Linux. Signatures of a SavedModel run in
+            one process, and this peak includes those before it.
     """
 
     milliseconds: float = 0.0
@@ -242,6 +243,74 @@ class Case(NamedTuple):
     ties: Collection[str] = ()
 
 
+# Imports packages and the script, and runs it for each line of arguments, up to an empty list.
+_PROGRAM: Final = """
+import importlib, json, os, queue, sys, threading
+
+def read():
+    for line in open(0, "rb", buffering=0):
+        lines.put(json.loads(line))
+    os._exit(1)  # The system closes the other end, even after `kill -9`.
+
+lines = queue.SimpleQueue()
+threading.Thread(target=read, daemon=True).start()
+_, script, *packages = sys.argv
+sys.path[0], file = os.path.split(script)
+for package in packages:
+    importlib.import_module(package)
+runner = importlib.import_module(file.removesuffix(".py"))
+while arguments := lines.get():
+    sys.argv = [script, *arguments]
+    runner.run(runner.main)
+"""
+
+
+class FreshProcess:
+    """Runs a script of `runners/` in a new process, which ends with this one.
+
+    It imports packages at once, which takes TensorFlow seconds, and then waits for `run`: what it
+    will run can be written meanwhile.
+    """
+
+    def __init__(self, script: str, *packages: str):
+        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, RUNNERS / script, *packages],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=self.errors,
+            encoding="utf-8",
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONIOENCODING": "utf-8"},
+        )
+
+    def __enter__(self) -> "FreshProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self.errors, contextlib.suppress(OSError), self.process:
+            self.process.kill()  # Ctrl-C ends it at once.
+
+    def run(self, arguments: Sequence[str | Path]) -> None:
+        """Lets the process run the script once more, with these arguments."""
+        self._send(list(map(str, arguments)))
+
+    def wait(self) -> None:
+        """Waits until everything has run.
+
+        Raises:
+            ParityError: the script failed.
+        """
+        self._send([])
+        if status := self.process.wait():
+            self.errors.seek(0)
+            reason = (self.errors.read().strip() or f"status {status}").splitlines()[-1]
+            raise ParityError(f"The export must run without this package. Received: {reason}")
+
+    def _send(self, arguments: Sequence[str]) -> None:
+        with contextlib.suppress(OSError):  # It has ended already: `wait` reports that.
+            print(json.dumps(arguments), file=self.process.stdin, flush=True)
+
+
 def compare(
     runner: str,
     path: Path,
@@ -249,6 +318,7 @@ def compare(
     precision: str,
     vocabulary: bytes | None = None,
     options: Sequence[str] = (),
+    processes: Mapping[str, FreshProcess] = {},
 ) -> dict[str, Difference]:
     """Returns the largest difference for each signature.
 
@@ -260,10 +330,12 @@ def compare(
         vocabulary: SentencePiece model with which the runner makes the ids where a sample has its
             texts, as on a phone; by default they come from the samples.
         options: further arguments of the script.
+        processes: processes of the script by the signatures that they run; each other signature
+            has a process of its own. All run at once.
     Raises:
         ParityError: the export doesn't run, or a difference is beyond the tolerance.
     """
-    found = run(runner, path, samples, vocabulary, options)
+    found = run(runner, path, samples, vocabulary, options, processes)
     differences = {
         name: replace(
             _difference(found[name].outputs, case, precision),
@@ -288,17 +360,21 @@ def run(
     samples: Mapping[str, Case],
     vocabulary: bytes | None = None,
     options: Sequence[str] = (),
+    processes: Mapping[str, FreshProcess] = {},
 ) -> dict[str, Run]:
     """Runs each signature on its samples in a fresh process; takes arguments as `compare` does."""
-    with tempfile.TemporaryDirectory() as workshop:
-        folder = Path(workshop)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        all_processes = {
+            name: processes.get(name) or stack.enter_context(FreshProcess(runner))
+            for name in samples
+        }
         if WILDCARDS & set(path.resolve().as_posix()):
             link = folder / f"export{path.suffix}"
             link_or_copy(path.resolve(), link)
             path = link
-        commands = []
         for name, case in samples.items():
-            command: list[str | Path] = [RUNNERS / runner, path, "--signature", name, *options]
+            command: list[str | Path] = [path, "--signature", name, *options]
             inputs = case.inputs
             if case.texts and vocabulary is not None:
                 (folder / "spiece.model").write_bytes(vocabulary)
@@ -308,8 +384,9 @@ def run(
             lines = "".join(json.dumps(row) + "\n" for row in inputs)
             (folder / name).write_text(lines, encoding="utf-8", newline="\n")
             command += ["--input", folder / name, "--save", folder / f"{name}.npz"]
-            commands.append([*command, "--report", folder / f"{name}.json"])
-        _run_scripts(commands)
+            all_processes[name].run([*command, "--report", folder / f"{name}.json"])
+        for process in dict.fromkeys(all_processes.values()):
+            process.wait()
         runs = {}
         for name in samples:
             outputs: list[dict[str, np.ndarray]] = []
@@ -323,47 +400,6 @@ def run(
                 outputs, milliseconds=cost["milliseconds"], megabytes=cost["peak_memory_mb"]
             )
         return runs
-
-
-# Runs a script as Python does, and ends when standard input ends.
-_ENDING_WITH_PARENT: Final = """
-import os, runpy, sys, threading
-
-def wait():
-    os.read(0, 1)
-    os._exit(1)
-
-threading.Thread(target=wait, daemon=True).start()
-del sys.argv[0]
-sys.path[0] = os.path.dirname(sys.argv[0])
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
-
-def _run_scripts(commands: Sequence[Sequence[str | Path]]) -> None:
-    """Runs all scripts at once, each in a fresh process that ends with this one."""
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONIOENCODING": "utf-8"}
-    with contextlib.ExitStack() as stack:
-        processes = []
-        alive, ours = os.pipe()  # The system closes our end, even after `kill -9`.
-        stack.callback(os.close, alive)
-        stack.callback(os.close, ours)
-        for command in commands:
-            process = subprocess.Popen(
-                [sys.executable, "-c", _ENDING_WITH_PARENT, *command],
-                stdin=alive,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                encoding="utf-8",
-                env=environment,
-            )
-            processes.append(stack.enter_context(process))
-            stack.callback(process.kill)  # Ctrl-C ends them at once.
-        for process in processes:
-            _, errors = process.communicate()
-            if process.returncode:
-                reason = (errors.strip() or f"status {process.returncode}").splitlines()[-1]
-                raise ParityError(f"The export must run without this package. Received: {reason}")
 
 
 def _difference(found: Sequence[Any], case: Case, precision: str) -> Difference:
@@ -514,11 +550,7 @@ def sample(
         inputs = batch
         if model.config.answerability:  # A beam needs as many positions as it is wide.
             inputs = {name: at_least(BEAM, value) for name, value in batch.items()}
-        # Outputs that the model itself returns are taken from its call without options.
-        outputs = {
-            **task_outputs(model, inputs, unroll=True),
-            **model(dict(inputs), training=False),
-        }
+        outputs = with_task_outputs(model, model(dict(inputs), training=False))
         expected.append({name: np.asarray(np.asarray(value)[0]) for name, value in outputs.items()})
         with_ids.append({**expected[-1], **{name: value[0] for name, value in batch.items()}})
     cases = {

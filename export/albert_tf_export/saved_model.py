@@ -1,5 +1,6 @@
 """Exports SavedModels, for TensorFlow Serving and other hosts."""
 
+import contextlib
 import json
 import os
 import warnings
@@ -118,7 +119,11 @@ def export_saved_model(
             f"{path}. Rename the folder before you load it.",
             stacklevel=2,
         )
-    with written_atomically(path, force=options.force, nowait=True) as folder:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(written_atomically(path, force=options.force, nowait=True))
+        if options.check:  # It imports TensorFlow while this process writes.
+            package = "tensorflow" if options.ids_only else "tensorflow_text"
+            process = stack.enter_context(checks.FreshProcess("saved_model.py", package))
         exact, unrolled = in_precision(model, "float32"), options.layers == "unrolled"
         unroll: Unroll = unrolled or "last"
         model, in_words, text = in_precision(model, options.precision), None, None
@@ -163,7 +168,12 @@ def export_saved_model(
             samples = {each.name: cases[each.name] for each in signatures}
             batch = () if max_batch is None else ("--batch", str(min(max_batch, BATCH)))
             differences = checks.compare(
-                "saved_model.py", folder, samples, options.precision, options=batch
+                "saved_model.py",
+                folder,
+                samples,
+                options.precision,
+                options=batch,
+                processes=dict.fromkeys(samples, process),
             )
             if quantize is not None:
                 samples = {PADDED_IDS: checks.numeric(cases[PADDED_IDS])}

@@ -240,11 +240,10 @@ def _features(
     return {name: tf.reshape(value, [*shape, length]) for name, value in rows.items()}
 
 
-@functools.singledispatch
 def task_outputs(
     model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: Unroll
 ) -> Tensors:
-    """Returns the outputs of an exported model; each task registers its function.
+    """Returns the outputs of an exported model.
 
     Every float is float32. Padding has outputs too, which mean nothing.
 
@@ -254,73 +253,84 @@ def task_outputs(
             `[B, C, T]` for multiple choice; the model's other inputs by name.
         unroll: False runs the layers as a loop of the graph; see `AlbertEncoder`.
     """
+    if isinstance(model, AlbertForQuestionAnswering) and model.config.answerability:
+        features = {name: at_least(BEAM, value) for name, value in features.items()}
+    outputs = model(dict(features), unroll=unroll, training=False)
+    return with_task_outputs(
+        model,
+        {
+            name: tf.cast(value, tf.float32) if value.dtype.is_floating else value
+            for name, value in outputs.items()
+        },
+    )
+
+
+@functools.singledispatch
+def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
+    """Returns a model's outputs in float32, and those that an export adds to them.
+
+    Each task registers its function, whose description lists all outputs.
+    """
     names = ", ".join(task.model for task in TASKS.values())
     raise TypeError(f"An exported model must be one of {names}. Received: {type(model).__name__}.")
 
 
-@task_outputs.register
-def _(model: AlbertModel, features: Mapping[str, tf.Tensor], unroll: Unroll) -> Tensors:
+@with_task_outputs.register
+def _(model: AlbertModel, outputs: Tensors) -> Tensors:
     """`last_hidden_state` `[B, T, H]`, and from a model with a pooler `pooler_output` `[B, H]`."""
-    return _outputs(model, features, unroll)
+    return outputs
 
 
-@task_outputs.register
-def _(model: AlbertForPreTraining, features: Mapping[str, tf.Tensor], unroll: Unroll) -> Tensors:
+@with_task_outputs.register
+def _(model: AlbertForPreTraining, outputs: Tensors) -> Tensors:
     """`prediction_logits` `[B, T, V]`, or `[B, P, V]` with positions.
 
     `sop_logits` and `sop_probabilities` `[B, 2]`: the texts are in order, they are swapped.
     """
-    outputs = _outputs(model, features, unroll)
     return {**outputs, "sop_probabilities": tf.nn.softmax(outputs["sop_logits"])}
 
 
-@task_outputs.register
-def _(model: AlbertForMaskedLM, features: Mapping[str, tf.Tensor], unroll: Unroll) -> Tensors:
+@with_task_outputs.register
+def _(model: AlbertForMaskedLM, outputs: Tensors) -> Tensors:
     """`logits` `[B, T, V]`, or `[B, P, V]` with positions."""
-    return _outputs(model, features, unroll)
+    return outputs
 
 
-@task_outputs.register
-def _(
-    model: AlbertForSequenceClassification, features: Mapping[str, tf.Tensor], unroll: Unroll
-) -> Tensors:
+@with_task_outputs.register
+def _(model: AlbertForSequenceClassification, outputs: Tensors) -> Tensors:
     """`logits` `[B, C]`, and for regression the same as `value`. Otherwise:
 
     `probabilities` `[B, C]`, their names `classes`, string `[B, C]`, and `label`, string `[B]`: the
     highest-scoring class, also for multi-label models.
     """
-    logits = _outputs(model, features, unroll)["logits"]
+    logits = outputs["logits"]
     if model.problem_type == "regression":
-        return {"logits": logits, "value": tf.identity(logits)}
+        return {**outputs, "value": tf.identity(logits)}
     return {
-        "logits": logits,
+        **outputs,
         "probabilities": model.probabilities(logits),
         "label": _best_class(model, logits),
         "classes": _classes(model, logits),
     }
 
 
-@task_outputs.register
-def _(
-    model: AlbertForTokenClassification, features: Mapping[str, tf.Tensor], unroll: Unroll
-) -> Tensors:
+@with_task_outputs.register
+def _(model: AlbertForTokenClassification, outputs: Tensors) -> Tensors:
     """`logits` and `probabilities` `[B, T, C]`, and their names `classes`, string `[B, C]`.
 
-    `labels`, string `[B, T]`: the highest-scoring class of each piece.
+    `labels`, string `[B, T]`: the highest-scoring class of each token.
     """
-    logits = _outputs(model, features, unroll)["logits"]
+    logits = outputs["logits"]
     return {
-        "logits": logits,
+        **outputs,
         "probabilities": tf.nn.softmax(logits),
         "labels": _best_class(model, logits),
         "classes": _classes(model, logits[:, 0]),
     }
 
 
-@task_outputs.register
-def _(
-    model: AlbertForQuestionAnswering, features: Mapping[str, tf.Tensor], unroll: Unroll
-) -> Tensors:
+@with_task_outputs.register
+def _(model: AlbertForQuestionAnswering, outputs: Tensors) -> Tensors:
     """`start_logits` and `end_logits` `[B, T]`, or with `config.answerability`:
 
     `start_top_log_probs` and `start_top_index` (int32) `[B, 5]`, for each start in turn
@@ -328,16 +338,13 @@ def _(
     no answer. A position where no answer may be has a log probability near -1e30, or -65504 where
     weights are stored in float16.
     """
-    if model.config.answerability:
-        features = {name: at_least(BEAM, value) for name, value in features.items()}
-    return _outputs(model, features, unroll)
+    return outputs
 
 
-@task_outputs.register
-def _(model: AlbertForMultipleChoice, features: Mapping[str, tf.Tensor], unroll: Unroll) -> Tensors:
+@with_task_outputs.register
+def _(model: AlbertForMultipleChoice, outputs: Tensors) -> Tensors:
     """`logits` and `probabilities` `[B, C]`."""
-    logits = _outputs(model, features, unroll)["logits"]
-    return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
+    return {**outputs, "probabilities": tf.nn.softmax(outputs["logits"])}
 
 
 def classes(model: PreTrainedModel) -> Sequence[str]:
@@ -345,14 +352,6 @@ def classes(model: PreTrainedModel) -> Sequence[str]:
     if isinstance(model, AlbertForSequenceClassification):
         return () if model.problem_type == "regression" else model.config.labels
     return model.config.labels if model.task.has_classes else ()
-
-
-def _outputs(model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: Unroll) -> Tensors:
-    outputs = model(dict(features), unroll=unroll, training=False)
-    return {
-        name: tf.cast(value, tf.float32) if value.dtype.is_floating else value
-        for name, value in outputs.items()
-    }
 
 
 def _best_class(model: PreTrainedModel, logits: tf.Tensor) -> tf.Tensor:

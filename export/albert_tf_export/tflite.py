@@ -106,7 +106,14 @@ def export_tflite(
     check_counts(model, options.choices, predictions)
     labels = classes(model)
     lines = label_lines(labels)
-    with written_with_companions(Path(path), options.force, bool(labels)) as (file, companions):
+    processes: dict[str, checks.FreshProcess] = {}
+    with contextlib.ExitStack() as stack:
+        file, companions = stack.enter_context(
+            written_with_companions(Path(path), options.force, bool(labels))
+        )
+        if options.check and not ids_only:  # It imports TensorFlow while this process converts.
+            process = checks.FreshProcess("tflite.py", "tensorflow_text")
+            processes[TEXT] = stack.enter_context(process)
         model = in_precision(model, "float32")
         choices = options.choices or DEFAULT_CHOICES
         name = MASKED if predictions else IDS
@@ -170,7 +177,9 @@ def export_tflite(
             is_right = tokenizer.truncation_side == "right"
             has_runner = is_right and isinstance(tokenizer, AlbertTokenizer)
             vocabulary = tokenizer.model_bytes if has_runner else None
-            differences = checks.compare("tflite.py", file, samples, options.quantize, vocabulary)
+            differences = checks.compare(
+                "tflite.py", file, samples, options.quantize, vocabulary, processes=processes
+            )
         scores = (
             checks.scored(gate, model, tokenizer, "tflite.py", file, max_length) if gate else None
         )

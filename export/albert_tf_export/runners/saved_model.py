@@ -7,6 +7,7 @@ Needs TensorFlow and tensorflow-text, or TensorFlow alone for an export of ids o
 Inputs and answers are lines: see --help, or `INPUTS` in `_rows.py`.
 """
 
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,17 @@ def needs_text(folder: str) -> bool:
     with open(os.path.join(folder, "saved_model.pb"), "rb") as file:
         graph = file.read()
     return any(name in graph for name in (b"TFText>", b"FastBertNormalize", b"FastWordpiece"))
+
+
+@functools.lru_cache(maxsize=1)
+def load(folder: str) -> tuple[Any, float]:
+    """Returns the SavedModel and MB before it; once where a process runs several signatures."""
+    import tensorflow as tf
+
+    if needs_text(folder):
+        import tensorflow_text  # noqa: F401
+    empty = memory("VmRSS")
+    return tf.saved_model.load(folder), empty
 
 
 def example(tf: Any, row: Row) -> bytes:
@@ -58,10 +70,7 @@ def main() -> None:
 
     import tensorflow as tf
 
-    if needs_text(options.model):
-        import tensorflow_text  # noqa: F401
-    empty = memory("VmRSS")
-    model = tf.saved_model.load(options.model)
+    model, empty = load(options.model)
     if options.signature not in model.signatures:
         sys.exit(
             f"The signature must be one of {', '.join(sorted(model.signatures))}. "
