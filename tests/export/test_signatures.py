@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from albert_tf_export import export_saved_model, signatures
-from albert_tf_export.signatures import task_outputs
+from albert_tf_export.signatures import task_outputs, with_task_outputs
 
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
@@ -270,4 +270,4 @@ def test_labels_without_names(make_classifier, features):
 def test_a_model_without_a_task():
     known = ", ".join(task.model for task in TASKS.values())
     with pytest.raises(TypeError, match=f"must be one of {known}. Received: Sequential"):
-        task_outputs(keras.Sequential(), {}, True)
+        with_task_outputs(keras.Sequential(), {})

@@ -63,6 +63,10 @@ EXAMPLES: Final = {
         ["A warm, funny and clever story about two brothers and a boat."],
         ["The battery died, the screen froze and support never answered."],
     ],
+    "pairs": [
+        ["The old harbour opened in 1854.", "The harbour has been open for many years."],
+        ["He sells bread on the corner.", "The shop on the corner has closed."],
+    ],
     "fill-mask": [
         ["He looked at her for a [MASK], and then went out of the room."],
         ["She opened the [MASK] and looked out into the [MASK]."],
@@ -135,7 +139,8 @@ def export_web(
         (folder / "model" / "spiece.model").write_bytes(tokenizer.model_bytes)
         settings = {"name": options.name, "task": task, "megabytes": round(report.size / 1e6, 1)}
         settings |= _settings(model, tokenizer, options.pairs)
-        settings["examples"] = [] if options.pairs else EXAMPLES[task]
+        takes_pairs = options.pairs and task == "text-classification"
+        settings["examples"] = EXAMPLES["pairs" if takes_pairs else task]
         write_json(folder / "model" / "settings.json", settings)
     return replace(report, path=Path(path))
 

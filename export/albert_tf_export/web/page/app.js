@@ -50,6 +50,7 @@ async function start() {
   at("host").textContent = hostLine(model, settings, performance.now() - began);
   makeForm(page, task);
   globalThis.page = page; // for the browser's console
+  if (settings.examples.length) at("form").requestSubmit(); // The first example is in the boxes.
 }
 
 function makeForm(page, task) {
@@ -84,6 +85,7 @@ function makeForm(page, task) {
 async function submit(page, task, text, second) {
   const button = at("form").querySelector("[type=submit]");
   button.disabled = true;
+  at("result").ariaBusy = "true";
   await new Promise((resolve) => setTimeout(resolve)); // so that the button is drawn
   const began = performance.now();
   try {
@@ -97,6 +99,7 @@ async function submit(page, task, text, second) {
     at("time").textContent = "";
   } finally {
     at("result").hidden = false;
+    at("result").ariaBusy = "false";
     button.disabled = false;
   }
 }
