@@ -3,7 +3,8 @@
     python -m albert_tf.demo [--output demo-output]
 
 Prints and runs the commands. The table at the end compares the labels and probabilities of Keras,
-the SavedModel and the 8-bit TFLite file; the demo fails if they don't agree.
+the SavedModel and the 8-bit TFLite file; the demo fails if they don't agree. Its last lines make
+and serve a page with the model.
 """
 
 import argparse
@@ -76,6 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"\n{_table(new.read_text(encoding='utf-8').splitlines(), answers)}")
     status = _verdict(answers)
     print(f"All of it took {time.monotonic() - started:.0f} s. The files are in {output}.")
+    python = shlex.quote(sys.executable.removeprefix(os.getcwd() + os.sep))
+    model, site = shlex.quote(str(model)), shlex.quote(str(output / "site"))
+    print(
+        "\nTo try the model as a page in your browser (npm is needed to make it):\n"
+        f"  {python} -m albert_tf.cli export web --model {model} --output {site} --force &&\n"
+        f"  {python} -m http.server --directory {site}\n"
+        "Then open http://localhost:8000."
+    )
     return status
 
 
