@@ -20,6 +20,7 @@
 # make docs           the site of the documents, in build/docs; runs the notebooks when they or the
 #                     package have changed; a broken link or a failing cell is an error
 # make pictures       draws docs/pictures anew from their sources; needs npm
+# make web-picture    docs/web.png from SITE, a page of `albert-tf export web`; needs Chromium
 # make dist           the wheel and the sdist, in dist
 # make clean          removes .venv, builds and caches
 #
@@ -36,7 +37,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-portable test-slow test-faults test-engines test-backends test-peers test-web test-servers \
-  test-oldest test-pythons bench bench-runtimes small-model fuzz coverage lint docs pictures dist clean
+  test-oldest test-pythons bench bench-runtimes small-model fuzz coverage lint docs pictures web-picture dist clean
 
 WORKERS ?= 2
 TRIALS ?= 200
@@ -220,6 +221,9 @@ docs: $(DOCS_STAMP)
 pictures: $(DOCS_STAMP)
 	$(RUN) .ci/pictures.py
 	$(RUN) .ci/notebooks.py
+
+web-picture: $(BROWSER_STAMP)
+	$(RUN) .ci/web_picture.py $(or $(SITE),$(error Name a page of `albert-tf export web`: make web-picture SITE=build/reviews))
 
 dist: $(DEV_STAMP)
 	rm -rf dist

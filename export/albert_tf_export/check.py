@@ -124,6 +124,13 @@ class Difference(Cost):
         """The difference as a share of the tolerance; above 1 it is too large."""
         return math.inf if math.isnan(self.value) else self.value / self.tolerance
 
+    def __str__(self) -> str:
+        measured = (
+            f"max abs difference from Keras {self.value:.2g} ({self.output}, tolerance "
+            f"{self.tolerance:.2g})"
+        )
+        return f"{measured}; {self.cost}" if self.milliseconds else measured
+
 
 @dataclass(frozen=True)
 class Run(Cost):
@@ -177,11 +184,7 @@ class Report:
     scores: Scores | None = None
 
     def __str__(self) -> str:
-        compared = [
-            f"{name}: max abs difference from Keras {found.value:.2g} ({found.output}, "
-            f"tolerance {found.tolerance:.2g})" + f"; {found.cost}" * bool(found.milliseconds)
-            for name, found in self.differences.items()
-        ]
+        compared = [f"{name}: {difference}" for name, difference in self.differences.items()]
         made = f"{self.path}: {self.size / 1e6:.1f} MB, SHA-256 {self.sha256[:12]}"
         return "\n".join([made, *compared, *([str(self.scores)] if self.scores else [])])
 
@@ -191,7 +194,9 @@ class Report:
             "file": self.path.name,
             "size": self.size,
             "sha256": self.sha256,
-            "signatures": {name: asdict(each) for name, each in self.differences.items()},
+            "signatures": {
+                name: asdict(difference) for name, difference in self.differences.items()
+            },
             "scores": asdict(self.scores) if self.scores else None,
         }
 
@@ -335,12 +340,12 @@ def compare(
     Raises:
         ParityError: the export doesn't run, or a difference is beyond the tolerance.
     """
-    found = run(runner, path, samples, vocabulary, options, processes)
+    runs = run(runner, path, samples, vocabulary, options, processes)
     differences = {
         name: replace(
-            _difference(found[name].outputs, case, precision),
-            milliseconds=found[name].milliseconds,
-            megabytes=found[name].megabytes,
+            _difference(runs[name].outputs, case, precision),
+            milliseconds=runs[name].milliseconds,
+            megabytes=runs[name].megabytes,
         )
         for name, case in samples.items()
     }
@@ -402,16 +407,16 @@ def run(
         return runs
 
 
-def _difference(found: Sequence[Any], case: Case, precision: str) -> Difference:
+def _difference(outputs: Sequence[Any], case: Case, precision: str) -> Difference:
     """The difference of the output that comes closest to its tolerance."""
     share = TOLERANCES.get(precision, EXACT)
     skipped = case.ties if share > EXACT else ()
     compared = (
         [{name: row[name] for name in row if name not in skipped} for row in rows]
-        for rows in (found, case.expected)
+        for rows in (outputs, case.expected)
     )
     rows = [differences(*row) for row in zip(*compared, case.pieces, strict=True)]
-    each = [
+    results = [
         Difference(
             name,
             float(np.max([row[name] for row in rows])),  # NaN, if any is.
@@ -419,30 +424,30 @@ def _difference(found: Sequence[Any], case: Case, precision: str) -> Difference:
         )
         for name in rows[0]
     ]
-    return max(each, key=lambda difference: difference.share)
+    return max(results, key=lambda difference: difference.share)
 
 
-def differences(found: Outputs, expected: Outputs, pieces: int) -> dict[str, float]:
+def differences(actual: Outputs, expected: Outputs, pieces: int) -> dict[str, float]:
     """Returns the largest absolute difference of each float output of one row.
 
     Integers and strings must be equal. In beams, each log probability is compared with the one of
     the same rank, and with the one of the same position: near ties may change their order.
 
     Args:
-        found, expected: outputs without the batch's axis.
+        actual, expected: outputs without the batch's axis.
         pieces: the row's number of pieces; outputs of padding after them are ignored.
     Raises:
         ParityError: names or shapes differ, or an integer or a string does.
     """
-    if found.keys() != expected.keys():
+    if actual.keys() != expected.keys():
         raise ParityError(
             f"The export's outputs must be {', '.join(sorted(expected))}. "
-            f"Received: {', '.join(sorted(found)) or 'none'}."
+            f"Received: {', '.join(sorted(actual)) or 'none'}."
         )
-    found = dict(found)
-    for name, value in found.items():
+    actual = dict(actual)
+    for name, value in actual.items():
         is_padded = value.ndim == expected[name].ndim > 0 and len(expected[name]) == pieces
-        found[name] = value = value[:pieces] if is_padded else value
+        actual[name] = value = value[:pieces] if is_padded else value
         if value.shape != expected[name].shape:
             raise ParityError(
                 f"The export's {name} must have the shape {expected[name].shape} for a row of "
@@ -450,18 +455,18 @@ def differences(found: Outputs, expected: Outputs, pieces: int) -> dict[str, flo
             )
     measured = {}
     if BEAMS.keys() <= expected.keys():
-        measured = _of_beams(found, expected)
+        measured = _of_beams(actual, expected)
     for name, value in expected.items():
         if value.dtype.kind == "f" and name not in BEAMS:
-            measured[name] = float(np.abs(found[name] - value).max(initial=0))
+            measured[name] = float(np.abs(actual[name] - value).max(initial=0))
         elif value.dtype.kind != "f" and name not in BEAMS.values():
-            if name in BEST_CLASS and "logits" in found:
+            if name in BEST_CLASS and "logits" in actual:
                 # By the export's logits: a low precision may turn a near tie.
-                value = found["classes"][found["logits"].argmax(axis=-1)]
-            if not np.array_equal(found[name], value):
+                value = actual["classes"][actual["logits"].argmax(axis=-1)]
+            if not np.array_equal(actual[name], value):
                 raise ParityError(
                     f"The export's {name} must be {value.tolist()}. "
-                    f"Received: {found[name].tolist()}."
+                    f"Received: {actual[name].tolist()}."
                 )
     return measured
 
@@ -472,43 +477,47 @@ def magnitude(rows: Sequence[Outputs], name: str) -> float:
     return float(np.abs(values[values > POSSIBLE]).max(initial=0))
 
 
-def _of_beams(found: Outputs, expected: Outputs) -> dict[str, float]:
+def _of_beams(actual: Outputs, expected: Outputs) -> dict[str, float]:
     """Differences of the starts, and of the ends of those starts that both beams have."""
-    (starts, start_places), (ends, end_places) = BEAMS.items()
-    at = {place: row for row, place in enumerate(found[start_places].tolist())}
+    (starts, start_positions), (ends, end_positions) = BEAMS.items()
+    rank_of = {position: row for row, position in enumerate(actual[start_positions].tolist())}
     pairs = [
-        (at[place], row)
-        for row, place in enumerate(expected[start_places].tolist())
-        if place in at and expected[starts][row] > POSSIBLE
+        (rank_of[position], row)
+        for row, position in enumerate(expected[start_positions].tolist())
+        if position in rank_of and expected[starts][row] > POSSIBLE
     ]
     of_ends = [0.0]
     for theirs, ours in pairs:
         rows = [
             (
-                each[ends].reshape(len(each[starts]), -1)[row],
-                each[end_places].reshape(len(each[starts]), -1)[row],
+                beam[ends].reshape(len(beam[starts]), -1)[row],
+                beam[end_positions].reshape(len(beam[starts]), -1)[row],
             )
-            for each, row in ((found, theirs), (expected, ours))
+            for beam, row in ((actual, theirs), (expected, ours))
         ]
         of_ends.append(_ranked(*rows))
     of_starts = _ranked(
-        (found[starts], found[start_places]), (expected[starts], expected[start_places])
+        (actual[starts], actual[start_positions]), (expected[starts], expected[start_positions])
     )
     return {starts: of_starts, ends: float(np.max(of_ends))}
 
 
-def _ranked(found: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]) -> float:
+def _ranked(
+    actual: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]
+) -> float:
     """Difference of the best log probabilities, by rank and by position.
 
-    A missing position counts as the lowest log probability found: it has that at most.
+    A missing position counts as the lowest log probability of the beam, which it has at most.
     """
-    (values, places), (wanted, wanted_places) = found, expected
-    at = dict(zip(places.tolist(), values.tolist(), strict=True))
-    by_place = np.array([at.get(place, values.min()) for place in wanted_places.tolist()])
+    (values, positions), (wanted, wanted_positions) = actual, expected
+    score_of = dict(zip(positions.tolist(), values.tolist(), strict=True))
+    by_position = np.array(
+        [score_of.get(position, values.min()) for position in wanted_positions.tolist()]
+    )
     possible = wanted > POSSIBLE
     either = possible | (values > POSSIBLE)
     by_rank = np.abs(values - wanted)[either].max(initial=0)
-    return float(np.maximum(by_rank, np.abs(by_place - wanted)[possible].max(initial=0)))
+    return float(np.maximum(by_rank, np.abs(by_position - wanted)[possible].max(initial=0)))
 
 
 def sample(
@@ -569,7 +578,7 @@ def sample(
             values = [{call: row[name] for call, name in names.items()} for row in answers]
             cases[CLASSIFY] = cases[TEXT]._replace(expected=values)
     if model.task.takes_positions:  # the same rows, of which only some positions are scored
-        positions = [[7 * each % count for each in range(predictions)] for count in pieces]
+        positions = [[7 * number % count for number in range(predictions)] for count in pieces]
         cases[MASKED] = Case(
             [{**row, POSITIONS: chosen} for row, chosen in zip(ids, positions, strict=True)],
             [
@@ -585,8 +594,8 @@ def _in_words(texts: Sequence[Row], answer: Callable[..., Mapping[str, tf.Tensor
     """Answers each text with Keras; what counts as its pieces are its words or masks."""
     rows = []
     for row in texts:
-        found = answer(*(tf.constant([row[name]]) for name in (TEXT, TEXT_PAIR) if name in row))
-        values = {name: np.asarray(np.asarray(value)[0]) for name, value in found.items()}
+        answers = answer(*(tf.constant([row[name]]) for name in (TEXT, TEXT_PAIR) if name in row))
+        values = {name: np.asarray(np.asarray(value)[0]) for name, value in answers.items()}
         rows.append(
             {  # NumPy saves strings without NULs at their ends.
                 name: np.array(value.tolist(), "S").reshape(value.shape)
@@ -600,7 +609,7 @@ def _in_words(texts: Sequence[Row], answer: Callable[..., Mapping[str, tf.Tensor
         name: [len(row[name]) for row in rows] for name, value in rows[0].items() if value.ndim
     }
     # Without an output whose length varies there is no padding.
-    counts = next((each for each in lengths.values() if len(set(each)) > 1), [-1] * len(rows))
+    counts = next((counts for counts in lengths.values() if len(set(counts)) > 1), [-1] * len(rows))
     return Case(texts, rows, counts, ties=ties)
 
 
@@ -643,11 +652,11 @@ def check_tokens(tokenizer: BaseTokenizer) -> None:
     theirs = tokenizer.in_graph().tokenize(tf.constant([text.encode() for text in texts]))
     pieces = ModelProto.FromString(tokenizer.model_bytes).pieces
     scores = np.array([piece.score for piece in pieces])
-    for text, wanted, found in zip(texts, ours, theirs.numpy().tolist(), strict=True):
-        if wanted.tolist() == list(found):
+    for text, wanted, actual in zip(texts, ours, theirs.numpy().tolist(), strict=True):
+        if wanted.tolist() == list(actual):
             continue
-        python, graph = map(tokenizer.convert_ids_to_tokens, (wanted.tolist(), list(found)))
-        is_tie = abs(scores[wanted].sum() - scores[found].sum()) < CLOSE
+        python, graph = map(tokenizer.convert_ids_to_tokens, (wanted.tolist(), list(actual)))
+        is_tie = abs(scores[wanted].sum() - scores[actual].sum()) < CLOSE
         if is_tie and "".join(python) == "".join(graph) and tokenizer.unk_token not in python:
             continue
         raise ParityError(
@@ -739,13 +748,13 @@ def scored(
     task.check(examples, config)
     rows = task.encode(examples, tokenizer, config, max_length)
     made = run(runner, path, {IDS: Case(_inputs(rows), [], [])})[IDS]
-    found = (
+    both = (
         predictions(task, examples, rows, model),
         task.predictions(examples, rows, made.outputs, config),
     )
-    keras, exported = (task.scores(examples, each, config) for each in found)
+    keras, exported = (task.scores(examples, predicted, config) for predicted in both)
     ours, theirs = (
-        [graded.predicted for graded in task.grade(examples, each, config)] for each in found
+        [grade.predicted for grade in task.grade(examples, predicted, config)] for predicted in both
     )
     metric = next(iter(keras))
     scores = Scores(
