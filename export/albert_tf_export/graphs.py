@@ -51,13 +51,13 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
 
 def _in_order_of_use(graphs: Iterable[Any]) -> list[tf.Variable]:
     """Returns the variables of graphs, each once."""
-    found: dict[int, tf.Variable] = {}
+    variables: dict[int, tf.Variable] = {}
     for graph in graphs:
         by_handle = {id(variable.handle): variable for variable in graph.variables}
         for captured in graph.captured_inputs:
             if id(captured) in by_handle:
-                found.setdefault(id(captured), by_handle[id(captured)])
-    return list(found.values())
+                variables.setdefault(id(captured), by_handle[id(captured)])
+    return list(variables.values())
 
 
 def _make_fingerprint_stable(folder: Path) -> None:
@@ -100,8 +100,8 @@ def convert_for_serving(signature: Signature, quantize: Quantize) -> bytes:
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(convert([signature], quantize)))
     (declared,) = model.signatureDefs
     tensors = model.subgraphs[declared.subgraphIndex].tensors
-    for each in (*declared.inputs, *declared.outputs):
-        tensors[each.tensorIndex].name = each.name
+    for tensor in (*declared.inputs, *declared.outputs):
+        tensors[tensor.tensorIndex].name = tensor.name
     return packed(model)
 
 
@@ -121,8 +121,8 @@ def share_loops(model: bytes) -> bytes:
     data = [root.Buffers(index).DataAsNumpy() for index in range(root.BuffersLength())]  # 0: none
     buffers = _first_of_each(
         [
-            hashlib.sha256(each.data if isinstance(each, np.ndarray) else b"").digest()
-            for each in data
+            hashlib.sha256(buffer.data if isinstance(buffer, np.ndarray) else b"").digest()
+            for buffer in data
         ]
     )
     first = _first_of_each([_described(graph, buffers) for graph in graphs])
@@ -145,8 +145,8 @@ def share_loops(model: bytes) -> bytes:
 
 def _first_of_each(values: list[Any]) -> list[int]:
     """For each value, the index of the first equal one."""
-    places: dict[Any, int] = {}
-    return [places.setdefault(value, index) for index, value in enumerate(values)]
+    firsts: dict[Any, int] = {}
+    return [firsts.setdefault(value, index) for index, value in enumerate(values)]
 
 
 def _described(graph: Any, buffers: list[int]) -> str:
@@ -159,12 +159,12 @@ def _described(graph: Any, buffers: list[int]) -> str:
     for tensor in unpacked.tensors:
         tensor.buffer = buffers[tensor.buffer]
     users = [unpacked, *(unpacked.operators or ())]
-    used = [index for each in users for index in (*each.inputs, *each.outputs)]
+    used = [index for user in users for index in (*user.inputs, *user.outputs)]
     numbers = {old: new for new, old in enumerate(dict.fromkeys([-1, *used]), -1)}
     unpacked.tensors = [unpacked.tensors[old] for old in numbers if old >= 0]
-    for each in users:
-        each.inputs = [numbers[index] for index in each.inputs]
-        each.outputs = [numbers[index] for index in each.outputs]
+    for user in users:
+        user.inputs = [numbers[index] for index in user.inputs]
+        user.outputs = [numbers[index] for index in user.outputs]
     return repr(_plain(unpacked))
 
 
@@ -172,10 +172,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if hasattr(value, "__dict__"):
         fields = vars(value).items()
         return {
-            key: _plain(each) for key, each in fields if key not in ("name", "debugMetadataIndex")
+            key: _plain(field) for key, field in fields if key not in ("name", "debugMetadataIndex")
         }
     return value

@@ -113,19 +113,19 @@ def _described(
     """Returns the bytes of a ModelMetadata table; `others` are other names of tensors."""
     builder = flatbuffers.Builder()
     graphs = []
-    signatures = {each.subgraphIndex: each for each in model.signatureDefs}
+    signatures = {signature.subgraphIndex: signature for signature in model.signatureDefs}
     for index in range(max(signatures) + 1):
         graph, signature = model.subgraphs[index], signatures.get(index)
         fields = {GRAPH_NAME: builder.CreateString(signature.signatureKey if signature else "")}
         if signature:
-            for field, places, tensors in (
+            for field, numbers, tensors in (
                 (GRAPH_INPUTS, graph.inputs, signature.inputs),
                 (GRAPH_OUTPUTS, graph.outputs, signature.outputs),
             ):
-                names = {each.tensorIndex: each.name.decode() for each in tensors}
+                names = {tensor.tensorIndex: tensor.name.decode() for tensor in tensors}
                 tables = [
-                    _tensor(builder, others.get(names[place], names[place]), has_labels)
-                    for place in places
+                    _tensor(builder, others.get(names[number], names[number]), has_labels)
+                    for number in numbers
                 ]
                 fields[field] = _vector(builder, tables)
             if has_vocabulary:

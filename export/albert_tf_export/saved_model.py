@@ -149,7 +149,7 @@ def export_saved_model(
             )
         signatures = _signatures(model, tokenizer, text, unroll)
         if max_batch is not None:
-            signatures = [limited(each, max_batch) for each in signatures]
+            signatures = [limited(signature, max_batch) for signature in signatures]
         write(signatures, folder)
         if requests:
             write_warmup(folder, requests)
@@ -165,7 +165,7 @@ def export_saved_model(
             keras = None if in_words is None else replace(in_words, model=exact, unroll=True)
             cases = checks.sample(exact, tokenizer, max_length, pairs, in_words=keras)
             cases[PADDED_IDS] = _padded(cases[IDS], max_length, tokenizer.special.pad_id)
-            samples = {each.name: cases[each.name] for each in signatures}
+            samples = {signature.name: cases[signature.name] for signature in signatures}
             batch = () if max_batch is None else ("--batch", str(min(max_batch, BATCH)))
             differences = checks.compare(
                 "saved_model.py",
@@ -177,8 +177,8 @@ def export_saved_model(
             )
             if quantize is not None:
                 samples = {PADDED_IDS: checks.numeric(cases[PADDED_IDS])}
-                found = checks.compare("tflite.py", folder / TFLITE, samples, quantize)
-                differences[TFLITE] = found[PADDED_IDS]
+                compared = checks.compare("tflite.py", folder / TFLITE, samples, quantize)
+                differences[TFLITE] = compared[PADDED_IDS]
         return checks.report(Path(path), folder, differences)
 
 
@@ -200,7 +200,7 @@ def _padded(case: checks.Case, length: int, pad_id: int) -> checks.Case:
     for row in case.inputs:
         ids = row["input_ids"]
         choices = ids if isinstance(ids[0], list) else [ids]
-        padded = [[*each, *[pad_id] * (length - len(each))] for each in choices]
+        padded = [[*row, *[pad_id] * (length - len(row))] for row in choices]
         rows.append({"input_ids": padded if isinstance(ids[0], list) else padded[0]})
     return case._replace(inputs=rows, texts=())
 
@@ -279,7 +279,7 @@ def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[s
 
 def _is_text(value: Any, nested: bool) -> bool:
     if nested:
-        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+        return isinstance(value, list) and all(isinstance(text, str) for text in value)
     return isinstance(value, str)
 
 
@@ -290,10 +290,10 @@ def write_warmup(folder: Path, requests: Sequence[dict[str, Any]]) -> None:
     file = folder / WARMUP
     file.parent.mkdir()
     with tf.io.TFRecordWriter(str(file)) as writer:
-        for each in requests:
+        for request in requests:
             log = prediction_log_pb2.PredictionLog()
             log.predict_log.request.model_spec.signature_name = TEXT
-            for name, value in sorted(each.items()):
+            for name, value in sorted(request.items()):
                 tensor = tf.make_tensor_proto([value], tf.string)
                 log.predict_log.request.inputs[name].CopyFrom(tensor)
             writer.write(log.SerializeToString(deterministic=True))

@@ -67,7 +67,7 @@ def ids_signature(
     classes) out.
     """
     shape = [batch, choices, length] if model.task.has_choices else [batch, length]
-    specs = [tf.TensorSpec(shape, each.dtype, each.name) for each in schema.INPUTS]
+    specs = [tf.TensorSpec(shape, feature.dtype, feature.name) for feature in schema.INPUTS]
     return _of_features(name, specs, model, unroll, strings)
 
 
@@ -84,7 +84,9 @@ def masked_signature(
 
     Logits over the vocabulary at every position are large: 15 MB for a row of 128 pieces.
     """
-    specs = [tf.TensorSpec([batch, length], each.dtype, each.name) for each in schema.INPUTS]
+    specs = [
+        tf.TensorSpec([batch, length], feature.dtype, feature.name) for feature in schema.INPUTS
+    ]
     specs.append(tf.TensorSpec([batch, predictions], tf.int32, POSITIONS))
     return _of_features(name, specs, model, unroll)
 
@@ -189,7 +191,7 @@ def _of_one_shape(features: Tensors) -> Tensors:
         return features
     names = ("input_ids", *LIKE_IDS)
     stacked = tf.stack([features[name] for name in names])
-    return features | {name: stacked[place] for place, name in enumerate(names)}
+    return features | {name: stacked[index] for index, name in enumerate(names)}
 
 
 def text_signature(

@@ -130,7 +130,7 @@ def export_tflite(
             for key, length in shapes.items()
         ]
         if options.host:
-            signatures = [for_mediapipe(each, max_length) for each in signatures]
+            signatures = [for_mediapipe(signature, max_length) for signature in signatures]
         if not ids_only:
             preprocessor = AlbertPreprocessor(
                 tokenizer, max_length, "max_length" if options.fixed or lengths else "longest"

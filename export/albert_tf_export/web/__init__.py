@@ -118,7 +118,7 @@ def export_web(
     check_free(Path(path), options.force)
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     longest = min(limit, LONGEST)
-    lengths = options.lengths or [*(each for each in LENGTHS if each < longest), longest]
+    lengths = options.lengths or [*(length for length in LENGTHS if length < longest), longest]
     with (
         _installed(options.node_modules) as packages,
         written_atomically(path, force=options.force, nowait=True) as folder,
@@ -157,7 +157,7 @@ def page_task(model: PreTrainedModel) -> str:
 
 
 def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -> dict[str, Any]:
-    """Returns what the page's scripts know of a model and its vocabulary."""
+    """Returns the page's settings that depend on a model and its vocabulary."""
     config = model.config
     is_classifier = isinstance(model, AlbertForSequenceClassification)
     scores = "softmax"  # as the pipeline chooses
@@ -229,8 +229,8 @@ def _copy_packages(packages: Path, vendor: Path) -> None:
     )
     (vendor / "sentencepiece.js").write_text(module, "utf-8", newline="\n")
     lines = [
-        f"- {name} {each['version']}, {each['license']}: {each['repository']['url']}\n"
-        for name, each in versions.items()
+        f"- {name} {package['version']}, {package['license']}: {package['repository']['url']}\n"
+        for name, package in versions.items()
     ]
     notice = "Files of these packages, with their license in LICENSE:\n\n" + "".join(lines)
     (vendor / "README.md").write_text(notice, "utf-8", newline="\n")
@@ -243,14 +243,15 @@ def _versions(packages: Path) -> Mapping[str, dict[str, Any]]:
         UserError: a package is missing, or has another version than in the lock file.
     """
     lock = json.loads((PAGE / LOCK).read_text("utf-8"))["packages"]
-    found = {}
+    descriptions = {}
     for name in dict.fromkeys([LITERT, "@litertjs/wasm-utils", SENTENCEPIECE]):
         wanted, path = lock[f"node_modules/{name}"]["version"], packages / name / "package.json"
-        found[name] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        if found[name].get("version") != wanted:
+        description = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        if description.get("version") != wanted:
             raise UserError(
                 f"{packages} must have {name} {wanted}. Received: "
-                f"{found[name].get('version', 'none')}. Run `npm ci` on copies of package.json and "
+                f"{description.get('version', 'none')}. Run `npm ci` on copies of package.json and "
                 f"{LOCK} of {PAGE}."
             )
-    return found
+        descriptions[name] = description
+    return descriptions
