@@ -121,8 +121,11 @@ def export_saved_model(
         )
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(written_atomically(path, force=options.force, nowait=True))
-        if options.check:  # It imports TensorFlow while this process writes.
+        if options.check:
+            if not options.ids_only:
+                checks.check_tokens(tokenizer)
             package = "tensorflow" if options.ids_only else "tensorflow_text"
+            # It imports TensorFlow while this process writes.
             process = stack.enter_context(checks.FreshProcess("saved_model.py", package))
         exact, unrolled = in_precision(model, "float32"), options.layers == "unrolled"
         unroll: Unroll = unrolled or "last"
@@ -160,8 +163,6 @@ def export_saved_model(
             (folder / TFLITE).write_bytes(convert_for_serving(signature, quantize))
         differences: dict[str, checks.Difference] = {}
         if options.check:
-            if text is not None:
-                checks.check_tokens(tokenizer)
             keras = None if in_words is None else replace(in_words, model=exact, unroll=True)
             cases = checks.sample(exact, tokenizer, max_length, pairs, in_words=keras)
             cases[PADDED_IDS] = _padded(cases[IDS], max_length, tokenizer.special.pad_id)

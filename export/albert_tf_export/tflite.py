@@ -111,7 +111,9 @@ def export_tflite(
         file, companions = stack.enter_context(
             written_with_companions(Path(path), options.force, bool(labels))
         )
-        if options.check and not ids_only:  # It imports TensorFlow while this process converts.
+        if options.check and not ids_only:
+            checks.check_tokens(tokenizer)
+            # It imports TensorFlow while this process converts.
             process = checks.FreshProcess("tflite.py", "tensorflow_text")
             processes[TEXT] = stack.enter_context(process)
         model = in_precision(model, "float32")
@@ -158,8 +160,6 @@ def export_tflite(
             companions[LABELS].write_text(lines, encoding="utf-8", newline="\n")
         differences: Mapping[str, checks.Difference] = {}
         if options.check:
-            if not ids_only:
-                checks.check_tokens(tokenizer)
             cases = {
                 length: checks.sample(model, tokenizer, length, pairs, choices, predictions or 1)
                 for length in {max_length, *lengths}
