@@ -268,8 +268,12 @@ class Rows(NamedTuple):
 
     def lists(self) -> list[list[Any]]:
         """Returns each row as a list."""
-        values, ends = _as_list(self.values), np.cumsum(self.lengths).tolist()
-        rows = (values[start:end] for start, end in pairwise([0, *ends]))
+        spans = pairwise([0, *np.cumsum(self.lengths).tolist()])
+        if self.values.ndim == 1:
+            values = self.values.tolist()
+            rows = (values[start:end] for start, end in spans)
+        else:
+            rows = (_as_list(self.values[start:end]) for start, end in spans)
         if not self.width:
             return list(rows)
         return [pad(row, self.width, self.padding, self.side) for row in rows]
