@@ -10,6 +10,7 @@ import math
 import os
 import re
 import tempfile
+import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -45,10 +46,12 @@ class Signature(NamedTuple):
 
     Attributes:
         inputs: the shape of each input; -1 is any size.
+        outputs: their names.
         run: takes an array for each input; returns outputs by name.
     """
 
     inputs: Mapping[str, list[int]]
+    outputs: tuple[str, ...]
     run: Callable[..., Arrays]
 
     @property
@@ -59,7 +62,7 @@ class Signature(NamedTuple):
 
 
 class ExportedModel:
-    """A file's model, which pipelines call as they call a Keras model.
+    """A file's model, which pipelines call as they call a Keras model, from any thread.
 
     Args:
         path: a .tflite or .onnx file that this package exported.
@@ -67,6 +70,7 @@ class ExportedModel:
         task: the facts of the model's task.
         config: the model's; `max_position_embeddings` is at most what the file takes.
         tokenizer: the model's.
+        pooler: whether there is a pooler's output; as in `AlbertModel`, None for none.
     Raises:
         UserError: there is no such file, it carries no model's files, or its runtime isn't
             installed.
@@ -77,14 +81,16 @@ class ExportedModel:
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
         with _directory(self.path) as folder:
-            self.task, self.config = _facts(folder)
+            self.task, self.config = _facts(self.path, folder)
             self.tokenizer: BaseTokenizer = AlbertTokenizer.from_pretrained(folder)
         with hidden_stderr():
-            self._signatures = sorted(
-                _OPENED[self.path.suffix](self.path), key=lambda each: each.longest
-            )
-        longest = min(self.config.max_position_embeddings, self._signatures[-1].longest)
-        self.config = self.config.replace(max_position_embeddings=int(longest))
+            signatures = _OPENED[self.path.suffix](self.path)
+        self._signatures = sorted(signatures, key=lambda each: each.longest)
+        self._lock = threading.Lock()
+        longest = self._signatures[-1]
+        self.pooler = True if "pooler_output" in longest.outputs else None
+        positions = min(self.config.max_position_embeddings, longest.longest)
+        self.config = self.config.replace(max_position_embeddings=int(positions))
 
     def untrained_parts(self) -> list[str]:
         """Returns none: a file doesn't say what was trained."""
@@ -97,10 +103,11 @@ class ExportedModel:
             features: int32 `[B, T]`, or for multiple choice `[B, C, T]`; with `masked_lm_positions`
                 `[B, P]` logits are `[B, P, V]`.
         Raises:
-            UserError: the file takes fewer positions or choices, or can't compute a batch.
+            UserError: the file takes fewer tokens, positions or choices, or can't compute a batch.
         """
         count, length = len(features["input_ids"]), features["input_ids"].shape[-1]
-        signature = next(each for each in self._signatures if each.longest >= length)
+        fitting = (each for each in self._signatures if each.longest >= length)
+        signature = next(fitting, self._signatures[-1])
         size = signature.inputs["input_ids"][0]
         size = size if size > 0 else count
         given = {
@@ -108,10 +115,11 @@ class ExportedModel:
             for name, shape in signature.inputs.items()
         }
         try:
-            batches = [
-                signature.run(**{name: rows[start : start + size] for name, rows in given.items()})
-                for start in range(0, count, size)
-            ]
+            with self._lock:
+                batches = [
+                    signature.run(**{name: rows[at : at + size] for name, rows in given.items()})
+                    for at in range(0, count, size)
+                ]
         except Exception as error:  # ONNX Runtime's classes have no common base but this.
             raise UserError(
                 f"{self.path} must compute a batch. Received: {str(error)[:200]!r}. Export the "
@@ -133,11 +141,12 @@ class ExportedModel:
             size if demanded < 0 else demanded
             for size, demanded in zip(values.shape[1:], shape[1:], strict=True)
         ]
-        if values.shape[1] > sizes[1]:
-            kind = "masks" if name == POSITIONS else "choices"
+        if any(size > most for size, most in zip(values.shape, sizes, strict=True)):
+            unit = "masks" if name == POSITIONS else "tokens, or choices and tokens"
+            counts, most = (" × ".join(map(str, each[1:])) for each in (values.shape, sizes))
             raise UserError(
-                f"An example must have at most {sizes[1]} {kind}, for which {self.path} was "
-                f"exported. Received: {values.shape[1]}. Export the model for more."
+                f"An example must have at most {most} {unit}, for which {self.path} was exported. "
+                f"Received: {counts}. Export the model for more."
             )
         padded = np.zeros(sizes, "int32")
         padded[tuple(map(slice, values.shape))] = values
@@ -158,12 +167,17 @@ def read_facts(path: str | os.PathLike[str]) -> tuple[Task, AlbertConfig]:
         UserError: there is no such file, or it carries no model's files.
     """
     with _directory(Path(path)) as folder:
-        return _facts(folder)
+        return _facts(Path(path), folder)
 
 
-def _facts(folder: Path) -> tuple[Task, AlbertConfig]:
-    (architecture,) = CheckpointLocation(folder).architectures()
-    return BY_MODEL[architecture], AlbertConfig.from_json_file(folder / CONFIG)
+def _facts(path: Path, folder: Path) -> tuple[Task, AlbertConfig]:
+    names = CheckpointLocation(folder).architectures()
+    if len(names) != 1 or names[0] not in BY_MODEL:
+        raise UserError(
+            f"{CONFIG} in {path} must name one of {', '.join(BY_MODEL)}. Received: "
+            f"{', '.join(names) or 'none'}. Export the model again."
+        )
+    return BY_MODEL[names[0]], AlbertConfig.from_json_file(folder / CONFIG)
 
 
 @contextlib.contextmanager
@@ -198,14 +212,14 @@ def _open_tflite(path: Path) -> list[Signature]:
         interpreter.allocate_tensors()  # Prints a line, here where it is hidden.
     except (RuntimeError, ValueError) as error:
         raise UserError(f"{path} must be a .tflite file. Received: {error}.") from error
-    found = []
+    signatures = []
     for name in interpreter.get_signature_list():
         if _SIGNATURE.fullmatch(name):
             runner = interpreter.get_signature_runner(name)
             details = runner.get_input_details()
             inputs = {key: each["shape_signature"].tolist() for key, each in details.items()}
-            found.append(Signature(inputs, runner))
-    return found
+            signatures.append(Signature(inputs, tuple(runner.get_output_details()), runner))
+    return signatures
 
 
 def _open_onnx(path: Path) -> list[Signature]:
@@ -226,12 +240,12 @@ def _open_onnx(path: Path) -> list[Signature]:
         each.name: [size if isinstance(size, int) else -1 for size in each.shape]
         for each in session.get_inputs()
     }
-    names = [each.name for each in session.get_outputs()]
+    names = tuple(each.name for each in session.get_outputs())
 
     def run(**arrays: np.ndarray) -> Arrays:
         return dict(zip(names, session.run(names, arrays), strict=True))
 
-    return [Signature(inputs, run)]
+    return [Signature(inputs, names, run)]
 
 
 _OPENED: Final[dict[str, Callable[[Path], list[Signature]]]] = {

@@ -87,7 +87,8 @@ def _redirected() -> Iterator[None]:
             yield
         except BaseException:
             lines.seek(0)
-            os.write(real, lines.read())
+            with open(real, "wb", closefd=False) as stderr:
+                stderr.write(lines.read())
             raise
 
 

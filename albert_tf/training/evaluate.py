@@ -150,10 +150,7 @@ def model_outputs(
 
     outputs: list[Outputs] = [{}] * len(rows)
     done, order = 0, evaluation_order(rows.lengths, batch_size)
-    # The runtimes of exported files compute one batch at a time.
-    is_file = isinstance(model, ExportedModel)
-    batches = map(predict, order) if is_file else _predict_batches(predict, order)
-    for batch, batch_outputs in zip(order, batches, strict=True):
+    for batch, batch_outputs in zip(order, _predict_batches(predict, order), strict=True):
         if any(np.isnan(values).any() for values in batch_outputs.values()):
             raise UserError(
                 "A model's outputs must be numbers. Received: NaN. Its weights are damaged or its "

@@ -137,3 +137,17 @@ def test_answers_of_an_onnx_file(kind, model, tokenizer, tmp_path):
     path = export(model(kind), tokenizer, tmp_path / "model.onnx")
     expected = pipeline(task, model(kind), tokenizer)(INPUTS[kind])
     assert_same(run_alone(task, path, INPUTS[kind]), json.loads(json.dumps(expected)))
+
+
+@pytest.mark.slow
+def test_poolers(model, config, tokenizer, scrambled, tmp_path):
+    from albert_tf.models import AlbertModel
+
+    encoder = model("feature-extraction")
+    path = export(encoder, tokenizer, tmp_path / "whole.tflite")
+    expected = pipeline("feature-extraction", encoder, tokenizer, pooling="pooler")
+    assert_same(pipeline("feature-extraction", path, pooling="pooler")(TEXTS), expected(TEXTS))
+    without = scrambled(AlbertModel(config, add_pooling_layer=False))
+    path = export(without, tokenizer, tmp_path / "without.tflite")
+    with pytest.raises(UserError, match="pooling='pooler' needs a checkpoint with a pooler"):
+        pipeline("feature-extraction", path, pooling="pooler")("ada")
