@@ -73,14 +73,15 @@ def run(arguments, given=os.devnull):
     hidden = ("PYTHONDONTWRITEBYTECODE",)
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     start = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        stdin=os.open(given, os.O_RDONLY),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    )
+    with open(given, "rb") as stdin:
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
     output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
