@@ -122,9 +122,10 @@ def export_saved_model(
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(written_atomically(path, force=options.force, nowait=True))
         if options.check:
+            package = "tensorflow"
             if not options.ids_only:
                 checks.check_tokens(tokenizer)
-            package = "tensorflow" if options.ids_only else "tensorflow_text"
+                package = "tensorflow_text"
             # It imports TensorFlow while this process writes.
             process = stack.enter_context(checks.FreshProcess("saved_model.py", package))
         exact, unrolled = in_precision(model, "float32"), options.layers == "unrolled"
