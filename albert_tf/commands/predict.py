@@ -36,6 +36,7 @@ EXAMPLES = """examples:
   albert-tf predict --model my-model --input reviews.csv --text-column body
   zcat reviews.gz | albert-tf predict --model my-model
   albert-tf predict --model my-tagger "Ada Lovelace was born in London ."
+  albert-tf predict --model my-mnli-model --labels "sport,politics" "A late goal decided it."
   albert-tf predict --model my-model --task mnli --data MNLI --submission glue
 
 Prints a line for each text: label and probability, or the score; of a model for several labels each
@@ -55,6 +56,12 @@ class OPTIONS(LabelledData, TextOptions):
     """The options of `albert-tf predict`."""
 
     pairs: bool = option(False, help="pairs of texts, with a tab between")
+    labels: str | None = option(
+        None,
+        help="labels to choose from, with commas between: zero-shot classification, by a model of "
+        "natural language inference",
+        metavar="LABELS",
+    )
     task: str | None = option(  # type: ignore[assignment]
         None, help="task of the test files", choices=TASKS, group=_SUBMISSION
     )
@@ -102,6 +109,11 @@ def check(options: OPTIONS) -> None:
             f"Received: {', '.join(f'--{name}' for name in ignored)} without it."
         )
     is_tagger = _is_tagger(options.model)
+    if options.labels is not None and (options.has_pairs or is_tagger):
+        raise UserError(
+            "--labels needs texts without pairs, and a model fine-tuned on natural language "
+            f"inference. Received: {'a model that tags' if is_tagger else 'pairs'}."
+        )
     check_texts(options, _TAGGER if is_tagger else "AlbertForSequenceClassification")
     if options.has_pairs and is_tagger:
         raise UserError(f"--pairs needs a model of pairs. Received: {options.model}, which tags.")
@@ -112,10 +124,11 @@ def check(options: OPTIONS) -> None:
 def _check_submission(options: OPTIONS) -> None:
     """Reads the test files, and compares the task with the model's configuration."""
     others = {"texts": options.text, "--input": options.input, "--pairs": options.pairs}
+    others["--labels"] = options.labels
     if any(others.values()) or options.json or options.task is None or options.data is None:
         raise UserError(
-            "--submission needs --task and --data, and excludes texts, --input, --pairs and "
-            "--json. Received: another combination."
+            "--submission needs --task and --data, and excludes texts, --input, --pairs, --labels "
+            "and --json. Received: another combination."
         )
     from albert_tf.data.tasks.registry import task_of
 
@@ -142,6 +155,15 @@ def run(options: OPTIONS) -> int:
     given = texts(options)
     if _is_tagger(options.model):
         return print_results(_tagged(options, given), options.json)
+    if options.labels is not None:
+        choose = load("zero-shot-classification", options, candidate_labels=options.labels)
+        for text, found in with_inputs(choose, given):
+            scores = dict(zip(found["labels"], found["scores"], strict=True))
+            if options.json:
+                print_json({"text": text, "label": found["labels"][0], "probabilities": scores})
+            else:
+                print_row((found["labels"][0], f"{found['scores'][0]:.4f}"))
+        return 0
     label = load("text-classification", options, top_k=None)  # warns of texts that are cut
     config, has_several = label.model.config, label.model.config.problem_type == MULTI_LABEL
     # A model with one label returns a score, unless its configuration says otherwise.

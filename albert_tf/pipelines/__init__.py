@@ -17,7 +17,8 @@ from albert_tf.pipelines.text_classification import (
     TextClassificationPipeline,
 )
 from albert_tf.pipelines.token_classification import TokenClassificationPipeline
-from albert_tf.tasks import BY_PIPELINE
+from albert_tf.pipelines.zero_shot_classification import ZeroShotClassificationPipeline
+from albert_tf.tasks import BY_PIPELINE, SEQUENCE_CLASSIFICATION
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -32,6 +33,7 @@ __all__ = [
     "SentenceOrderPipeline",
     "TextClassificationPipeline",
     "TokenClassificationPipeline",
+    "ZeroShotClassificationPipeline",
     "pipeline",
 ]
 PIPELINES: Final[dict[str, type[Pipeline]]] = {
@@ -43,6 +45,7 @@ PIPELINES: Final[dict[str, type[Pipeline]]] = {
         QuestionAnsweringPipeline,
         FeatureExtractionPipeline,
         SentenceOrderPipeline,
+        ZeroShotClassificationPipeline,
     )
 }
 ALIASES: Final = {"sentiment-analysis": "text-classification", "ner": "token-classification"}
@@ -67,7 +70,8 @@ def pipeline(
 
     Args:
         task: "fill-mask", "text-classification" ("sentiment-analysis"), "token-classification"
-            ("ner"), "question-answering", "feature-extraction" or "sentence-order".
+            ("ner"), "question-answering", "feature-extraction", "sentence-order" or
+            "zero-shot-classification".
         model: a model; a directory, a name on the hub, or any other name that `from_pretrained`
             takes; or an exported .tflite or .onnx file, which answers without TensorFlow.
         tokenizer: a tokenizer or a directory. Default: the model's own, beside its files or in
@@ -96,7 +100,7 @@ def pipeline(
 
         tokenizer = model if tokenizer is None else tokenizer
         found = find(model, **hub_options)
-        task_of_model = BY_PIPELINE[name]
+        task_of_model = BY_PIPELINE.get(name, SEQUENCE_CLASSIFICATION)
         found.check_head(task_of_model.model)
         model = CLASSES[task_of_model.name].from_checkpoint(found.read())
     tokenizer = getattr(model, "tokenizer", None) if tokenizer is None else tokenizer

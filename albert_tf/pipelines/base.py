@@ -102,6 +102,11 @@ class TextOptions(WindowOptions):
 
     truncation: bool | str | None = None
 
+    @property
+    def strategy(self) -> bool | str | None:
+        """The tokenizer's strategy for a text that is too long."""
+        return True if self.truncation is None else self.truncation
+
 
 class Pipeline(ABC):
     """A task from raw text to results.
@@ -354,8 +359,9 @@ def _truncated(tokenizer: Any, texts: Texts, options: TextOptions, length: int) 
             "a warning; stride=64 reads the whole text in windows.",
             stacklevel=2,
         )
-    strategy = True if options.truncation is None else options.truncation
-    cut = tokenizer(*texts, truncation=strategy, max_length=length, split_special_tokens=True)
+    cut = tokenizer(
+        *texts, truncation=options.strategy, max_length=length, split_special_tokens=True
+    )
     return Window({name: cut[name] for name in FEATURES})
 
 

@@ -14,6 +14,8 @@ import pytest
 from albert_tf import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForSequenceClassification, AlbertForTokenClassification
+from albert_tf.pipelines import pipeline
+from albert_tf.text.tokenizer import AlbertTokenizer
 
 NESTED = ["--text-column", "a.b"]
 
@@ -271,3 +273,25 @@ def test_tags_of_test_files(run, tagger, tmp_path):
     assert (status, output) == (0, f"{tmp_path / 'out' / 'predictions.conll'}\n")
     _, alone, _ = run("predict", "--model", tagger, "The old square", "bread")
     assert (tmp_path / "out" / "predictions.conll").read_text() == alone + "\n"
+
+
+def test_predict_labels_that_no_training_named(run, classifier, tiny_vocabulary, tmp_path):
+    config = AlbertConfig.from_size(
+        "tiny",
+        vocab_size=AlbertTokenizer(tiny_vocabulary).vocab_size,
+        id2label={0: "entailment", 1: "not_entailment"},
+        initializer_range=0.3,
+    )
+    AlbertForSequenceClassification(config).save_pretrained(tmp_path)
+    AlbertTokenizer(tiny_vocabulary).save_pretrained(tmp_path)
+    labels = ["good", "cold", "late"]
+    found = pipeline("zero-shot-classification", tmp_path)("It was cold.", labels)
+    command = ["predict", "--model", tmp_path, "--labels", "good,cold,late"]
+    status, output, _ = run(*command, "It was cold.")
+    assert status == 0 and output == f"{found['labels'][0]}\t{found['scores'][0]:.4f}\n"
+    row = json.loads(run(*command, "--json", "It was cold.")[1])
+    assert row["label"] == found["labels"][0] and set(row["probabilities"]) == set(labels)
+    status, _, error = run("predict", "--model", classifier, "--labels", "good,bad", "It.")
+    assert status == 2 and "a label 'entailment'" in error
+    status, _, error = run(*command, "--pairs", "one\ttwo")
+    assert status == 2 and "--labels needs texts without pairs" in error

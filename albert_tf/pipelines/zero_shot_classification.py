@@ -1,0 +1,150 @@
+"""Labels that no training named, by a model of natural language inference."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from albert_tf.errors import UserError, listed
+from albert_tf.pipelines.base import Outputs, Pipeline, TextOptions, Texts, Window, as_text
+
+ENTAILS, CONTRADICTS = "entail", "contradict"  # how the labels of such models begin
+
+
+class Candidates(NamedTuple):
+    """A text, and the labels to choose from."""
+
+    text: str
+    labels: Sequence[str]
+
+
+class ZeroShotClassificationPipeline(Pipeline):
+    """Returns `{"sequence": …, "labels": […], "scores": […]}` for a text, best label first.
+
+    Each candidate label becomes a hypothesis; its score is the probability that the text entails
+    it. A call takes the labels as a list or with commas between.
+
+    Example:
+
+    >>> from albert_tf import AlbertForSequenceClassification, AlbertTokenizer
+    >>> from albert_tf.pipelines import ZeroShotClassificationPipeline
+    >>> names = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    >>> model = AlbertForSequenceClassification.from_pretrained("small", id2label=names)
+    >>> tokenizer = AlbertTokenizer.from_pretrained("small")  # the model is not fine-tuned
+    >>> ZeroShotClassificationPipeline(model, tokenizer)("A goal!", ["sport", "politics"])
+    {'sequence': 'A goal!', 'labels': [...], 'scores': [...]}
+
+    Args: see `Pipeline`, and `Options` for the options.
+    Source: Yin, Hay and Roth, arXiv 1909.00161.
+    """
+
+    task = "zero-shot-classification"
+    models = ("AlbertForSequenceClassification",)
+
+    @dataclasses.dataclass(frozen=True)
+    class Options(TextOptions):
+        """The options of zero-shot classification.
+
+        Attributes:
+            candidate_labels: labels to choose from.
+            hypothesis_template: a sentence with {} in the place of the label.
+            multi_label: whether several labels may hold: the scores are then independent, from
+                entailment against contradiction. One label alone is scored so, too.
+        """
+
+        candidate_labels: str | Sequence[str] = ()
+        hypothesis_template: str = "This example is {}."
+        multi_label: bool = False
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.stride is not None:
+                raise UserError(
+                    "zero-shot classification reads no windows: a long text is truncated. "
+                    f"Received: stride={self.stride}. Leave it out."
+                )
+            if "{}" not in self.hypothesis_template:
+                raise UserError(
+                    "hypothesis_template must have {} in the place of the label. Received: "
+                    f"{self.hypothesis_template!r}."
+                )
+
+        @property
+        def strategy(self) -> bool | str | None:
+            """Cuts the text: a hypothesis stays whole."""
+            return "only_first" if self.truncation in (None, True) else self.truncation
+
+    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
+        super().__init__(model, tokenizer, batch_size, **options)
+        labels = model.config.labels
+        entailment = _index(labels, ENTAILS)
+        if entailment is None:
+            raise UserError(
+                "zero-shot classification needs a model fine-tuned on natural language inference, "
+                f"with a label 'entailment'. Received: {listed(labels)}. Fine-tune with --task "
+                "mnli, or give id2label to from_pretrained."
+            )
+        self.entailment, self.contradiction = entailment, _index(labels, CONTRADICTS)
+        if self.contradiction is None and len(labels) == 2:
+            self.contradiction = 1 - self.entailment
+
+    def __call__(
+        self,
+        inputs: Any,
+        candidate_labels: str | Sequence[str] | None = None,
+        *,
+        batch_size: int | None = None,
+        **options: Any,
+    ) -> Any:
+        if candidate_labels is not None:
+            options["candidate_labels"] = candidate_labels
+        return super().__call__(inputs, batch_size=batch_size, **options)
+
+    def preprocess(self, given: Any, options: Options) -> Candidates:
+        labels = options.candidate_labels
+        if isinstance(labels, str):
+            labels = labels.split(",")
+        labels = [as_text(label, "A candidate label").strip() for label in labels]
+        if not labels or not all(labels) or len(set(labels)) < len(labels):
+            raise UserError(
+                "candidate_labels must be texts that differ, one or more. Received: "
+                f"{labels or 'none'}."
+            )
+        return Candidates(as_text(given), labels)
+
+    def encode(self, examples: Sequence[Candidates], options: Options) -> Iterator[list[Window]]:
+        for text, labels in examples:
+            hypotheses = [options.hypothesis_template.format(label) for label in labels]
+            pairs = [Texts(text, hypothesis) for hypothesis in hypotheses]
+            yield [window for windows in super().encode(pairs, options) for window in windows]
+
+    def postprocess(
+        self,
+        example: Candidates,
+        windows: Sequence[Window],
+        found: Sequence[Outputs],
+        options: Options,
+    ) -> dict[str, Any]:
+        logits = np.stack([outputs["logits"] for outputs in found])
+        if options.multi_label or len(example.labels) == 1:
+            if self.contradiction is None:
+                raise UserError(
+                    "multi_label, or a single label, needs a model with a label 'contradiction'. "
+                    f"Received: {listed(self.model.config.labels)}."
+                )
+            scores = softmax(logits[:, [self.contradiction, self.entailment]], axis=-1)[:, 1]
+        else:
+            scores = softmax(logits[:, self.entailment])
+        order = np.argsort(-scores, kind="stable")
+        return {
+            "sequence": example.text,
+            "labels": [example.labels[index] for index in order],
+            "scores": [float(scores[index]) for index in order],
+        }
+
+
+def _index(labels: Sequence[str], beginning: str) -> int | None:
+    matching = (index for index, label in enumerate(labels) if label.lower().startswith(beginning))
+    return next(matching, None)
