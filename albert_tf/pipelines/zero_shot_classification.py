@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
 from albert_tf.errors import UserError, listed
 from albert_tf.pipelines.base import Outputs, Pipeline, TextOptions, Texts, Window, as_text
+from albert_tf.probabilities import softmax
 
 ENTAILS, CONTRADICTS = "entail", "contradict"  # how the labels of such models begin
 
