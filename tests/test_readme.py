@@ -95,6 +95,18 @@ def test_the_page_about_keras(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_the_page_about_less_computing(tmp_path, tiny_tokenizer, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = AlbertConfig.from_size("tiny", vocab_size=len(tiny_tokenizer), num_labels=2)
+    for name in ("teacher", "my-model"):
+        AlbertForSequenceClassification(config).save_pretrained(name)
+        tiny_tokenizer.save_pretrained(name)
+    names = run(ROOT / "docs" / "less-compute.md")
+    np.testing.assert_allclose(names["soft"].sum(-1), [1, 1], rtol=1e-5)
+    assert names["shallow"].config.num_hidden_layers == 2
+
+
+@pytest.mark.slow
 def test_the_page_about_pipelines(capsys):
     run(ROOT / "docs" / "pipelines.md")
     shown = capsys.readouterr().out
