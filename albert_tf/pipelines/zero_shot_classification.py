@@ -9,6 +9,7 @@ import numpy as np
 from albert_tf.errors import UserError, listed
 from albert_tf.pipelines.base import Outputs, Pipeline, TextOptions, Texts, Window, as_text
 from albert_tf.probabilities import softmax
+from albert_tf.tasks import SEQUENCE_CLASSIFICATION
 
 ENTAILS, CONTRADICTS = "entail", "contradict"  # how the labels of such models begin
 
@@ -41,7 +42,7 @@ class ZeroShotClassificationPipeline(Pipeline):
     """
 
     task = "zero-shot-classification"
-    models = ("AlbertForSequenceClassification",)
+    models = (SEQUENCE_CLASSIFICATION.model,)
 
     @dataclasses.dataclass(frozen=True)
     class Options(TextOptions):
