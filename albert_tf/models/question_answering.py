@@ -105,7 +105,7 @@ class AlbertForQuestionAnswering(TaskModel):
 
     def compile(
         self,
-        optimizer: Any = "rmsprop",
+        optimizer: Any = "auto",
         loss: Any = None,
         loss_weights: Any = None,
         metrics: Any = None,

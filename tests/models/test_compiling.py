@@ -7,7 +7,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForSequenceClassification, AlbertModel
+from albert_tf.models import CLASSES, AlbertForSequenceClassification, AlbertModel
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 
 EAGERLY = keras.backend.backend() != "jax"  # JAX would compile every operation
@@ -77,6 +77,15 @@ def test_the_optimizer(pretrained):
     assert (config["weight_decay"], config["global_clipnorm"]) == (0.01, 1.0)
     model.compile("sgd")
     assert isinstance(model.optimizer, keras.optimizers.SGD)
+
+
+@pytest.mark.parametrize("model_class", [*CLASSES.values()])
+def test_every_task_has_the_default(model_class, small_config):
+    """An encoder alone has no loss of its own, and is compiled as in Keras."""
+    model = model_class(small_config)
+    model.compile()
+    expected = keras.optimizers.RMSprop if model_class is AlbertModel else AlbertAdamW
+    assert type(model.optimizer) is expected
 
 
 @pytest.mark.parametrize("width, peak", [(766, 3e-4), (768, 2e-5)])
@@ -192,12 +201,6 @@ def test_a_file_continues(pretrained, features, tmp_path):
         assert int(again.optimizer.iterations) == 6
         assert fitted(again, features, LABELS, epochs=4, initial_epoch=begun, **options) == seen
         assert int(again.optimizer.iterations) == 12
-
-
-def test_an_encoder_alone_is_compiled_as_in_keras(small_config):
-    model = AlbertModel(small_config)
-    model.compile()
-    assert isinstance(model.optimizer, keras.optimizers.RMSprop)
 
 
 def test_half_precision(pretrained, features):
