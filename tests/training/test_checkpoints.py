@@ -28,10 +28,10 @@ PROGRESS = {"step": 2, "best": None, "history": [{"loss": 0.5}], "seconds": 1.5}
 STEPS = 3
 
 
-def compiled(seed, dtype=None):
+def compiled(seed, dtype=None, vocab_size=31):
     keras.utils.set_random_seed(seed)
     config = AlbertConfig.from_size(
-        "tiny", vocab_size=31, num_hidden_layers=2, hidden_dropout_prob=0.2
+        "tiny", vocab_size=vocab_size, num_hidden_layers=2, hidden_dropout_prob=0.2
     )
     model = AlbertForSequenceClassification(config, dtype=dtype)
     accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
@@ -125,7 +125,8 @@ def test_a_state_of_another_model(tmp_path, small_config):
 
 
 def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path, tiny_tokenizer, files_of_at_most):
-    model, checkpoints = compiled(1), Checkpoints(tmp_path, tiny_tokenizer, SETTINGS, keep=1)
+    model = compiled(1, vocab_size=len(tiny_tokenizer))
+    checkpoints = Checkpoints(tmp_path, tiny_tokenizer, SETTINGS, keep=1)
     checkpoints.save(model, PROGRESS)
     with pytest.raises(OSError, match="too large"), files_of_at_most(5_000):
         checkpoints.save(model, {**PROGRESS, "step": 3})
@@ -163,7 +164,7 @@ def test_a_run_killed_while_it_removes_checkpoints_leaves_none_in_part(tmp_path,
 
 def test_a_damaged_best_version_is_not_published(tmp_path, tiny_tokenizer):
     checkpoints = Checkpoints(tmp_path, tiny_tokenizer, SETTINGS, keep=1)
-    checkpoints.save_best(compiled(1))
+    checkpoints.save_best(compiled(1, vocab_size=len(tiny_tokenizer)))
     weights = tmp_path / CHECKPOINTS / "best" / "model.safetensors"
     os.truncate(weights, weights.stat().st_size - 1)
     with pytest.raises(UserError, match="best/model.safetensors must be .* again with --force"):
