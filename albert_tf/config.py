@@ -306,6 +306,33 @@ class AlbertConfig:
         """Class indices by name."""
         return {name: index for index, name in self.id2label.items()}
 
+    def at_depth(self, num_hidden_layers: int) -> "AlbertConfig":
+        """Returns the configuration of a model that ends after so many of this one's layers.
+
+        A single group of shared layers may also be applied more often.
+
+        Raises:
+            UserError: no configuration describes that model.
+        """
+        schedule = group_schedule(self.num_hidden_layers, self.stored_groups)
+        if self.stored_groups == 1:
+            schedule = [0] * num_hidden_layers
+        prefix = schedule[:num_hidden_layers]
+        groups = prefix[-1] + 1 if prefix else 0
+        if (
+            self.share not in ("all", "none")
+            or len(prefix) != num_hidden_layers
+            or group_schedule(num_hidden_layers, groups) != prefix
+        ):
+            layers = f"{self.num_hidden_layers} layers in {self.stored_groups} groups"
+            raise UserError(
+                f"A model of {layers}, share={self.share!r}, has no depth {num_hidden_layers}: its "
+                "layers can't be divided into equal groups. Received: that depth. Choose one that "
+                "ends with a group; a model with one group of shared layers has any."
+            )
+        changed = {"num_hidden_groups": groups} if self.share == "all" else {}
+        return self.replace(num_hidden_layers=num_hidden_layers, **changed)
+
     @property
     def stored_groups(self) -> int:
         """Number of groups in a checkpoint: G if layers share all weights, else L."""

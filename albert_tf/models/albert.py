@@ -72,7 +72,8 @@ class AlbertModel(PreTrainedModel):
             self.encoder = AlbertEncoder(config, name="encoder", dtype=policy)
             self.pooler = pooler(config, policy) if add_pooling_layer else None
         else:
-            self.embedding, blocks = weights_of.embedding, weights_of.encoder.blocks
+            self.embedding = weights_of.embedding
+            blocks = weights_of.encoder.blocks[: config.stored_groups * config.inner_group_num]
             self.encoder = AlbertEncoder(config, name="encoder", dtype=policy, blocks=blocks)
             self.pooler = weights_of.pooler
         self.build(None)

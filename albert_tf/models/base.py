@@ -250,14 +250,15 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         return [] if is_trained else list(self.newly_initialized)
 
     def with_depth(self: Model, num_hidden_layers: int) -> Model:
-        """Returns a model that applies the same layers another number of times.
+        """Returns a model that ends after so many of this one's layers, with the same head.
 
-        Both models have the same weights in memory: training one trains the other.
+        A single group of shared layers may also be applied more often. Both models have the same
+        weights in memory: training one trains the other.
 
         Args:
-            num_hidden_layers: L, how often the shared layers are applied.
+            num_hidden_layers: how many layers are applied.
         Raises:
-            UserError: the layers don't share all of their weights.
+            UserError: no configuration describes that model; see `AlbertConfig.at_depth`.
 
         Example:
             >>> from albert_tf import AlbertForSequenceClassification
@@ -266,12 +267,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
             >>> shallow.config.num_hidden_layers, shallow.weights[0] is model.weights[0]
             (2, True)
         """
-        if self.config.stored_groups > 1:
-            raise UserError(
-                "Only a model with one group of shared layers has other depths. Received: "
-                f"{self.config.stored_groups} groups, and depth {num_hidden_layers}."
-            )
-        config = self.config.replace(num_hidden_layers=num_hidden_layers)
+        config = self.config.at_depth(num_hidden_layers)
         model = type(self)(config, weights_of=self, dtype=self.dtype_policy)
         model.newly_initialized = list(self.newly_initialized)
         model._tokenizer, model._folder = self._tokenizer, self._folder
@@ -404,6 +400,13 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         """Returns a model of a checkpoint in memory; see `from_pretrained`."""
         fields = {name: value for name, value in fields.items() if name not in _DETECTED}
         fields = without_foreign(fields, LOADING)
+        layers = fields.get("num_hidden_layers", checkpoint.config.num_hidden_layers)
+        if layers != checkpoint.config.num_hidden_layers and checkpoint.config.stored_groups > 1:
+            raise UserError(
+                "Only one group of shared layers can be loaded at another depth. Received: "
+                f"num_hidden_layers={layers} for {checkpoint.config.stored_groups} groups. Load it "
+                "as it is, then call with_depth."
+            )
         checkpoint = checkpoint._replace(config=checkpoint.config.replace(**fields))
         weights.check_backbone(checkpoint)
         model = cls(checkpoint.config, dtype=dtype)

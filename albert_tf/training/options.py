@@ -486,20 +486,15 @@ def check_frozen(layers: int, count: int) -> None:
 
 
 def check_depths(depths: Sequence[int], config: AlbertConfig) -> None:
-    """Refuses depths that rise not, end elsewhere than at the model's, or don't share weights."""
-    if not depths:
-        return
+    """Refuses depths that don't rise to the model's own, or that it can't have."""
     layers = config.num_hidden_layers
-    if config.stored_groups > 1:
-        raise UserError(
-            "--depths must be those of a model with one group of shared layers. Received: a model "
-            f"with {config.stored_groups} groups. Omit them."
-        )
-    if list(depths) != sorted(set(depths)) or depths[-1] != layers or len(depths) < 2:
+    if depths and (list(depths) != sorted(set(depths)) or depths[-1] != layers or len(depths) < 2):
         raise UserError(
             "--depths must be two numbers or more that rise to the model's number of layers, "
             f"{layers}. Received: {','.join(map(str, depths))}."
         )
+    for depth in depths:
+        config.at_depth(depth)
 
 
 def check_loss(options: FinetuningOptions, task: Any, config: AlbertConfig) -> None:

@@ -48,12 +48,30 @@ def test_another_depth_has_the_same_weights(small_config, name):
     assert np.abs(np.asarray(deeper[output]) - np.asarray(model(given)[output])).max() > 1e-4
 
 
-def test_layers_of_their_own_have_no_other_depth(small_config):
+@pytest.mark.parametrize(
+    ("fields", "depth"), [({"num_hidden_groups": 2}, 2), ({"share": "none"}, 3)]
+)
+def test_groups_that_end_at_a_depth(small_config, fields, depth):
+    """Compares with the state after that layer."""
+    model = made(small_config, "AlbertModel", 4, **fields)
+    shallow, given = model.with_depth(depth), features(model)
+    expected = model(given, output_hidden_states=True).hidden_states[depth]
+    np.testing.assert_allclose(shallow(given).last_hidden_state, expected, atol=1e-6)
+    assert len(shallow.weights) < len(model.weights)
+    assert {id(weight) for weight in shallow.weights} < {id(weight) for weight in model.weights}
+
+
+def test_depths_that_no_configuration_describes(small_config):
     model = made(small_config, "AlbertModel", 4, num_hidden_groups=2)
-    with pytest.raises(UserError, match="Received: 2 groups, and depth 2"):
-        model.with_depth(2)
+    with pytest.raises(UserError, match="in 2 groups, share='all', has no depth 5"):
+        model.with_depth(5)
+    with pytest.raises(ValueError, match="between 1 and 1024. Received: num_hidden_layers=0"):
+        model.with_depth(0)
+    twelve = dataclasses.replace(model.config, num_hidden_layers=12)
+    with pytest.raises(UserError, match="has no depth 9"):
+        twelve.at_depth(9)
     unshared = made(small_config, "AlbertModel", 3, share="ffn")
-    with pytest.raises(UserError, match="Received: 3 groups, and depth 2"):
+    with pytest.raises(UserError, match="has no depth 2"):
         unshared.with_depth(2)
 
 
@@ -96,6 +114,7 @@ def test_a_checkpoint_at_another_depth(small_config, tmp_path):
     given = features(model)
     expected = model.with_depth(2)(given).last_hidden_state
     np.testing.assert_allclose(loaded(given).last_hidden_state, expected, atol=1e-6)
-    made(small_config, "AlbertModel", 3, share="ffn").save_pretrained(tmp_path / "unshared")
-    with pytest.raises(UserError, match="layer"):
-        models.AlbertModel.from_pretrained(tmp_path / "unshared", num_hidden_layers=2)
+    for name, fields in {"unshared": {"share": "ffn"}, "groups": {"num_hidden_groups": 2}}.items():
+        made(small_config, "AlbertModel", 4, **fields).save_pretrained(tmp_path / name)
+        with pytest.raises(UserError, match="Only one group of shared layers can be loaded"):
+            models.AlbertModel.from_pretrained(tmp_path / name, num_hidden_layers=2)
