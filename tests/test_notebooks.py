@@ -32,7 +32,7 @@ assert classifier.newly_initialized == ["classifier"]
 assert Path("my-model/curves.png").stat().st_size > 10_000
 """,
     "question-answering": """
-assert correct > 0.6, correct
+assert correct > 0.8, correct
 assert (found["answer"], found["start"]) == ("Peter", long_text.index("Peter"))
 assert best.argmax() == starts[:, 0].argmin() == 3, starts[:, 0]
 answer = ask(question="Where was it?", context=text)
