@@ -14,7 +14,7 @@ class Task(NamedTuple):
         name: on the command line, and for `load_pretrained`.
         model: name of the class in `albert_tf.models`.
         pipeline_tag: name of the task on the hub. Checkpoints of one tag share their head.
-        pipeline: name of the pipeline that loads this model, if there is one.
+        pipelines: names of the pipelines that load this model.
         outputs_by_token: whether outputs belong to tokens, so that a caller needs the tokens too.
         has_classes: whether labels are the classes that the configuration names.
         has_choices: whether an example is several sequences, `[B, C, T]`.
@@ -25,7 +25,7 @@ class Task(NamedTuple):
     name: str
     model: str
     pipeline_tag: str
-    pipeline: str | None = None
+    pipelines: tuple[str, ...] = ()
     outputs_by_token: bool = False
     has_classes: bool = False
     has_choices: bool = False
@@ -34,13 +34,13 @@ class Task(NamedTuple):
 
 
 ENCODER: Final = Task(
-    "encoder", "AlbertModel", "feature-extraction", "feature-extraction", outputs_by_token=True
+    "encoder", "AlbertModel", "feature-extraction", ("feature-extraction",), outputs_by_token=True
 )
 PRETRAINING: Final = Task(
     "pretraining",
     "AlbertForPreTraining",
     "fill-mask",
-    "sentence-order",
+    ("sentence-order",),
     outputs_by_token=True,
     takes_positions=True,
 )
@@ -48,7 +48,7 @@ MASKED_LM: Final = Task(
     "masked-lm",
     "AlbertForMaskedLM",
     "fill-mask",
-    "fill-mask",
+    ("fill-mask",),
     outputs_by_token=True,
     takes_positions=True,
 )
@@ -56,14 +56,14 @@ SEQUENCE_CLASSIFICATION: Final = Task(
     "sequence-classification",
     "AlbertForSequenceClassification",
     "text-classification",
-    "text-classification",
+    ("text-classification", "zero-shot-classification"),
     has_classes=True,
 )
 TOKEN_CLASSIFICATION: Final = Task(
     "token-classification",
     "AlbertForTokenClassification",
     "token-classification",
-    "token-classification",
+    ("token-classification",),
     outputs_by_token=True,
     has_classes=True,
 )
@@ -71,7 +71,7 @@ QUESTION_ANSWERING: Final = Task(
     "question-answering",
     "AlbertForQuestionAnswering",
     "question-answering",
-    "question-answering",
+    ("question-answering",),
     outputs_by_token=True,
     needs_pairs=True,
 )
@@ -95,4 +95,4 @@ TASKS: Final = {
     )
 }
 BY_MODEL: Final = {task.model: task for task in TASKS.values()}
-BY_PIPELINE: Final = {task.pipeline: task for task in TASKS.values() if task.pipeline}
+BY_PIPELINE: Final = {name: task for task in TASKS.values() for name in task.pipelines}

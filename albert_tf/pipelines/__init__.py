@@ -18,7 +18,7 @@ from albert_tf.pipelines.text_classification import (
 )
 from albert_tf.pipelines.token_classification import TokenClassificationPipeline
 from albert_tf.pipelines.zero_shot_classification import ZeroShotClassificationPipeline
-from albert_tf.tasks import BY_PIPELINE, SEQUENCE_CLASSIFICATION
+from albert_tf.tasks import BY_PIPELINE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -100,7 +100,7 @@ def pipeline(
 
         tokenizer = model if tokenizer is None else tokenizer
         found = find(model, **hub_options)
-        task_of_model = BY_PIPELINE.get(name, SEQUENCE_CLASSIFICATION)
+        task_of_model = BY_PIPELINE[name]
         found.check_head(task_of_model.model)
         model = CLASSES[task_of_model.name].from_checkpoint(found.read())
     tokenizer = getattr(model, "tokenizer", None) if tokenizer is None else tokenizer
