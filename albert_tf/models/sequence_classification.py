@@ -174,7 +174,7 @@ class AlbertForSequenceClassification(TaskModel):
         if unknown := [name for name in labels if name not in numbers]:
             raise UserError(
                 f"Labels must be numbers, or names in label2id: {', '.join(numbers)}. Received: "
-                f"{unknown[0]!r}. Give the names to from_pretrained: id2label={{0: …, 1: …}}."
+                f"{str(unknown[0])!r}. Give the names to from_pretrained: id2label={{0: …, 1: …}}."
             )
         return np.array([numbers[name] for name in labels], "int32")
 

@@ -142,10 +142,14 @@ def test_labels_in_all_the_ways_of_transformers(small_config, tmp_path):
         load(tmp_path, num_labels=4, id2label=names)
 
 
-def test_one_hot_labels_are_refused(small_config, small_features):
+def test_one_hot_labels_are_refused_unless_they_are_probabilities(small_config, small_features):
     model = AlbertForSequenceClassification(small_config)
+    one_hot = np.eye(3)[LABELS]
     with pytest.raises(ValueError, match="numbers of classes.*argmax"):
-        model(small_features, labels=np.eye(3)[LABELS])
+        model(small_features, labels=one_hot.astype("int32"))
+    as_probabilities = model(small_features, labels=one_hot).loss
+    expected = model(small_features, labels=LABELS).loss
+    assert float(as_probabilities) == pytest.approx(float(expected), rel=1e-6)
 
 
 @pytest.mark.parametrize("y", [LABELS, {"logits": LABELS}, {"labels": LABELS}])
