@@ -173,10 +173,10 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         }
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        return super().predict(as_arrays(x), *args, **kwargs)
+        return super().predict(as_arrays(x, "x"), *args, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
-        x = as_arrays(x)
+        x = as_arrays(x, "x")
         if self.predict_function is None:
             self.make_predict_function()
             if keras.backend.backend() == "tensorflow" and not self.run_eagerly:
