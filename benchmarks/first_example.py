@@ -10,7 +10,7 @@ import itertools
 from benchmarks import harness
 
 PACKAGES = ("tensorflow", "keras")
-ANSWERS = {"A quiet delight.": "positive", "Broken on arrival.": "negative"}
+ANSWERS = {"A wonderful surprise.": "positive", "Broken on arrival.": "negative"}
 LABELS = {0: "negative", 1: "positive"}
 
 

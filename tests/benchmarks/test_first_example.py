@@ -26,6 +26,6 @@ def test_the_script_measures_the_readmes_example():
 @pytest.mark.slow
 def test_twenty_seeds():
     for seed in SEEDS:
-        accuracy, answers = first_example.run(seed)
-        assert answers == list(first_example.ANSWERS.values()), seed
+        accuracy, is_right = first_example.run(seed)
+        assert is_right, seed
         assert accuracy > 0.75, (seed, accuracy)

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import io
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -241,3 +242,9 @@ def started(stack, program):
     """Lets a program load its file; the stack ends it."""
     stack.enter_context(program).start()
     return program
+
+
+def archive_start(file):
+    """Returns where the archive begins that has the configuration and the tokenizer's files."""
+    with zipfile.ZipFile(file) as archive:
+        return min(member.header_offset for member in archive.infolist())

@@ -7,11 +7,12 @@ failed test shows into the table below.
 import os
 import subprocess
 import sys
-import zipfile
 
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from albert_tf_export import export_saved_model, export_tflite
+
+from tests.export.conftest import archive_start
 
 # The same for all versions of Python and of the packages in requirements.txt.
 EXACT = {
@@ -163,15 +164,9 @@ def of_tflite(file):
         "constants, TFLite": sum(
             each.data is not None and len(each.data) > 0 for each in model.buffers
         ),
-        "bytes of the graph, TFLite": _archive_start(file),
+        "bytes of the graph, TFLite": archive_start(file),
         "bytes of the arena, TFLite": counted(ARENA, file)[0],
     }
-
-
-def _archive_start(file):
-    """Returns where the archive begins that has the configuration and the tokenizer's files."""
-    with zipfile.ZipFile(file) as archive:
-        return min(member.header_offset for member in archive.infolist())
 
 
 @pytest.fixture(scope="module")
