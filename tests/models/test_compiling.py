@@ -85,7 +85,7 @@ def test_every_task_has_the_default(model_class, small_config):
     model = model_class(small_config)
     model.compile()
     expected = keras.optimizers.RMSprop if model_class is AlbertModel else AlbertAdamW
-    assert type(model.optimizer) is expected
+    assert isinstance(model.optimizer, expected)
 
 
 @pytest.mark.parametrize("width, peak", [(766, 3e-4), (768, 2e-5)])
