@@ -83,7 +83,7 @@ def test_a_waiting_run_is_next(tmp_path, owner):
 
 
 def test_a_system_that_removes_no_open_file(tmp_path, monkeypatch):
-    """As Windows, where the file goes after the lock."""
+    """Simulates Windows, where the file is removed after the lock is released."""
     unlink, tried = Path.unlink, []
 
     def refused(path, missing_ok=False):

@@ -79,7 +79,7 @@ class OPTIONS(LabelledData, TextOptions):
 
     @property
     def needs_tensorflow(self) -> bool:
-        """As in `AnswerOptions`; the predictions of test files need it always."""
+        """Whether the command needs TensorFlow; predicting test files always does."""
         return self.submission is not None or super().needs_tensorflow
 
     @property

@@ -161,8 +161,13 @@ class LabelledData:
         return Dialect(separator, self.encoding)
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether labels are numbers, fitted by regression."""
+        return self.regression or (self.task in GLUE and not GLUE[self.task].labels)
+
+    @property
     def columns(self) -> Columns:
-        """The columns of files of one's own; GLUE's table has those of GLUE."""
+        """The columns of the user's own files; GLUE's table lists those of GLUE's files."""
         return Columns(self.text_column, self.label_column, self.text_pair_column)
 
 

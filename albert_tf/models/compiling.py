@@ -1,4 +1,4 @@
-"""What `compile` makes of its arguments: the default optimizer; losses and metrics of logits."""
+"""Resolves the arguments of `compile`: default optimizer, and losses and metrics of logits."""
 
 from collections.abc import Mapping
 from typing import Any, Final

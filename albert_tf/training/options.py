@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from albert_tf.config import SIZES, AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.locks import LOCK
 from albert_tf.options import (
@@ -267,20 +266,16 @@ class FinetuningOptions(DeviceOptions, LabelledData):
                     f"{name} is an option of distillation. Received: {getattr(self, name)} without "
                     "a teacher. Give --teacher, or leave it out."
                 )
-        if self.temperature is not None and self._has_numbers:
+        if self.temperature is not None and self.has_numbers:
             raise UserError(
                 "temperature is for probabilities: numbers are compared as they are. Received: "
                 f"{self.temperature:g} for labels that are numbers. Leave it out."
             )
 
     @property
-    def _has_numbers(self) -> bool:
-        return self.regression or (self.task in GLUE and not GLUE[self.task].labels)
-
-    @property
     def soft_temperature(self) -> float:
         """The temperature of soft labels: 1 for numbers."""
-        return 1.0 if self._has_numbers else self.temperature or TEMPERATURE
+        return 1.0 if self.has_numbers else self.temperature or TEMPERATURE
 
     @property
     def frozen_layers(self) -> int:

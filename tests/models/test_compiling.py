@@ -190,7 +190,7 @@ def test_a_rate_of_ones_own(pretrained, features):
 
 
 def test_a_file_continues(pretrained, features, tmp_path):
-    """A saved model begins a new schedule, or goes on with the old one from `initial_epoch`."""
+    """A loaded model starts a new schedule, or resumes the old one at `initial_epoch`."""
     model = pretrained()
     model.compile(metrics=["accuracy"], run_eagerly=EAGERLY)
     options = {"batch_size": 4, "shuffle": False}

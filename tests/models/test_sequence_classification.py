@@ -234,7 +234,7 @@ def test_fit_on_texts_is_fit_on_their_ids(reader, encode):
 
 
 def test_texts_for_validation(reader):
-    """As in Keras, `validation_split` takes the last examples."""
+    """`validation_split` holds out the last examples, as in Keras."""
     options = {"epochs": 1, "batch_size": 4, "verbose": 0}
     held_out = TEXTS[12:], CLASSES[12:]
     for given in (

@@ -50,7 +50,7 @@ class Classification(Task[Example, Any]):
         label_type: type[LabelType] = SingleLabel
         if options.multi_label:
             label_type = MultiLabel
-        elif options.regression or (self.is_glue and not GLUE[options.task].labels):
+        elif options.has_numbers:
             label_type = Regression
         own = GlueTask(options.columns, (), label_type.metrics, (Part("predictions"),))
         self.table = GLUE.get(options.task, own)

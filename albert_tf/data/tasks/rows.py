@@ -131,11 +131,13 @@ def _label(value: Any) -> np.ndarray:
     return array.astype("float32" if array.dtype.kind == "f" else "int32")
 
 
-def _padded(values: Sequence[np.ndarray], fill: int, length: int | None) -> np.ndarray:
-    """Stacks arrays of one rank; fills each axis up to its longest, the last one to `length`."""
+def _padded(
+    values: Sequence[np.ndarray], fill: int, length: int | None, axis: int = -1
+) -> np.ndarray:
+    """Stacks arrays of one rank; fills each axis up to its longest, and `axis` to `length`."""
     shape = np.max([value.shape for value in values], axis=0, initial=0).astype(int)
     if length is not None:
-        shape[-1] = length
+        shape[axis] = length
     stacked = np.full((len(values), *shape), fill, values[0].dtype)
     for row, value in enumerate(values):
         place: Any = (row, *map(slice, value.shape))
@@ -146,7 +148,4 @@ def _padded(values: Sequence[np.ndarray], fill: int, length: int | None) -> np.n
 def _padded_labels(values: Sequence[np.ndarray], length: int | None) -> np.ndarray:
     """Stacks the labels of a batch; `length` is that of the first axis where it is T."""
     fill = 0 if values[0].ndim == 1 and values[0].dtype.kind == "f" else IGNORED
-    if length is None:
-        return _padded(values, fill, None)
-    # `_padded` fills the last axis.
-    return np.moveaxis(_padded([np.moveaxis(each, 0, -1) for each in values], fill, length), -1, 1)
+    return _padded(values, fill, length, axis=0)
