@@ -1,5 +1,6 @@
 """Runs the notebooks, and writes them as Markdown with what they print and draw.
 
+A last cell, which no page shows, checks what the others have made: `tests/notebooks` has its code.
 Executed notebooks are kept in build/notebooks by a digest of everything that they depend on: a
 second build of the site runs none of them. Run as a program (`make pictures`), this file writes the
 first plot of each notebook to docs/pictures.
@@ -25,6 +26,7 @@ from albert_tf.files import written_atomically
 ROOT = Path(__file__).resolve().parents[1]
 STYLE = ROOT / ".ci" / "matplotlibrc"
 CACHE = ROOT / "build" / "notebooks"
+CHECKS = ROOT / "tests" / "notebooks"
 PACKAGES = ("albert_tf", "export")
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "sentencepiece", "matplotlib")
 # Plots become SVG in the site's style, which pictures.py puts into a page.
@@ -47,6 +49,7 @@ def executed(path):
     cached = CACHE / f"{path.stem}-{digest(path)}.ipynb"
     if not cached.exists():
         notebook = nbformat.read(path, as_version=4)
+        notebook.cells.append(nbformat.v4.new_code_cell(checks(path).read_text("utf-8")))
         with tempfile.TemporaryDirectory() as folder:
             NotebookClient(
                 notebook,
@@ -56,6 +59,7 @@ def executed(path):
                 extra_arguments=ARGUMENTS,
                 resources={"metadata": {"path": folder}},
             ).execute(env={**os.environ, **ENVIRONMENT}, stderr=subprocess.DEVNULL)
+            del notebook.cells[-1]
             for cell in notebook.cells:
                 if cell.cell_type == "markdown":
                     cell.source = IMAGE.sub(partial(with_content, Path(folder)), cell.source)
@@ -66,6 +70,10 @@ def executed(path):
     return nbformat.read(cached, as_version=4)
 
 
+def checks(path):
+    return CHECKS / f"{path.stem}.py"
+
+
 def with_content(folder, match):
     """Puts the PNG that a run has written into the text that shows it."""
     content = base64.b64encode((folder / match["path"]).read_bytes()).decode()
@@ -73,7 +81,7 @@ def with_content(folder, match):
 
 
 def digest(path):
-    files = [path, STYLE, Path(__file__)]
+    files = [path, checks(path), STYLE, Path(__file__)]
     for package in PACKAGES:
         files += sorted(
             file
