@@ -246,7 +246,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         Another way of training can't be seen: `model.newly_initialized.clear()` says so.
         """
         optimizer = getattr(self, "optimizer", None)
-        is_trained = optimizer is not None and int(optimizer.iterations) > 0
+        is_trained = optimizer is not None and _steps_of(optimizer) > 0
         return [] if is_trained else list(self.newly_initialized)
 
     def with_depth(self: Model, num_hidden_layers: int) -> Model:
@@ -507,7 +507,7 @@ def _resize_vocabulary(model: Any, size: int) -> None:
     if optimizer is not None and optimizer.built:
         raise UserError(
             "The vocabulary must be resized before training: the optimizer's state has its size. "
-            f"Received: an optimizer after {int(optimizer.iterations)} steps. "
+            f"Received: an optimizer after {_steps_of(optimizer)} steps. "
             "Call compile again, then resize_token_embeddings."
         )
     config = model.config.replace(vocab_size=size)
@@ -518,6 +518,10 @@ def _resize_vocabulary(model: Any, size: int) -> None:
         if isinstance(layer, ConfiguredLayer) and hasattr(layer, "add_variables"):
             _make_variables_again(layer)
     model.train_function = model.test_function = model.predict_function = None
+
+
+def _steps_of(optimizer: keras.optimizers.Optimizer) -> int:
+    return int(ops.convert_to_numpy(optimizer.iterations))  # a variable of replicas is no int
 
 
 def _make_variables_again(layer: Any) -> None:

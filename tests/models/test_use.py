@@ -188,6 +188,8 @@ def run(strategy):
         model = AlbertForSequenceClassification(config)
         model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], jit_compile=False)
     loss = model.fit({"input_ids": ids}, np.array([0, 1, 1, 0]), verbose=0).history["loss"][0]
+    model.newly_initialized = ["classifier"]
+    assert model.untrained_parts() == []
     return loss, model.get_weights()
 one = run(tf.distribute.get_strategy())
 two = run(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
