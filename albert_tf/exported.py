@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.finder import (
     SENTENCEPIECE,
     SPECIAL_TOKENS_MAP,
@@ -26,6 +27,7 @@ from albert_tf.checkpoints.finder import (
     CheckpointLocation,
 )
 from albert_tf.checkpoints.hugging_face import CONFIG, config_json
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.options import cores
@@ -83,6 +85,7 @@ class ExportedModel:
         with _directory(self.path) as folder:
             self.task, self.config = _facts(self.path, folder)
             self.tokenizer: BaseTokenizer = AlbertTokenizer.from_pretrained(folder)
+            self._embedding = sentence_transformers.read(folder)
         with hidden_stderr():
             signatures = _OPENED[self.path.suffix](self.path)
         self._signatures = sorted(signatures, key=lambda each: each.longest)
@@ -95,6 +98,10 @@ class ExportedModel:
     def untrained_parts(self) -> list[str]:
         """Returns none: a file doesn't say what was trained."""
         return []
+
+    def sentence_embedding(self) -> SentenceEmbedding | None:
+        """Returns how vectors are made, if the folder was one of sentence-transformers."""
+        return self._embedding
 
     def predict_on_batch(self, features: Arrays) -> dict[str, np.ndarray]:
         """Returns the outputs of a batch by name, `[B, …]`, padded to the file's length.
@@ -154,10 +161,14 @@ class ExportedModel:
 
 
 def model_files(
-    config: AlbertConfig, class_name: str, tokenizer: BaseTokenizer
+    config: AlbertConfig,
+    class_name: str,
+    tokenizer: BaseTokenizer,
+    embedding: SentenceEmbedding | None = None,
 ) -> dict[str, bytes]:
     """Returns the files that an export carries, by name."""
-    return {CONFIG: config_json(config, class_name).encode(), **tokenizer.files()}
+    files = {CONFIG: config_json(config, class_name).encode(), **tokenizer.files()}
+    return files if embedding is None else files | embedding.files(config.hidden_size)
 
 
 def read_facts(path: str | os.PathLike[str]) -> tuple[Task, AlbertConfig]:
@@ -188,11 +199,13 @@ def _directory(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="albert_tf-") as name:
         try:
             with zipfile.ZipFile(path) as archive:
-                members = {each.filename: each for each in archive.infolist()}
-                for file in FILES:
+                for member in archive.infolist():
+                    file = member.filename
+                    is_known = file in FILES or sentence_transformers.FILE_NAMES.fullmatch(file)
                     # Only stored files: a packed one may be a bomb.
-                    if file in members and members[file].compress_type == zipfile.ZIP_STORED:
-                        (Path(name) / file).write_bytes(archive.read(file))
+                    if is_known and member.compress_type == zipfile.ZIP_STORED:
+                        (Path(name) / file).parent.mkdir(exist_ok=True)
+                        (Path(name) / file).write_bytes(archive.read(member))
         except zipfile.BadZipFile:
             pass
         if not (Path(name) / CONFIG).is_file():

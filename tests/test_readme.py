@@ -114,6 +114,14 @@ def test_the_page_about_pipelines(capsys):
     assert "(256,)" in shown
 
 
+def test_the_page_about_vectors():
+    """Each vector has length 1, and the two pleasures are nearer than the failure."""
+    vectors = run(ROOT / "docs" / "embeddings.md")["vectors"]
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    cosines = vectors @ vectors.T
+    assert cosines[0, 1] > cosines[0, 2]
+
+
 @pytest.mark.slow
 def test_the_page_about_text(tmp_path, published_vocabulary, monkeypatch):
     monkeypatch.chdir(tmp_path)

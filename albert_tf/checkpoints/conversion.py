@@ -10,7 +10,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.checkpoints import finder, google, hugging_face, keras_hub, names
+from albert_tf.checkpoints import (
+    finder,
+    google,
+    hugging_face,
+    keras_hub,
+    names,
+    sentence_transformers,
+)
 from albert_tf.checkpoints.finder import (
     ADDED_TOKENS,
     SENTENCEPIECE,
@@ -69,10 +76,12 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         checkpoint = _cast(checkpoint, options.dtype)
     tokenizer_files = find_tokenizer_files(location)
     copies = destinations(tokenizer_files, options.format)
-    _write(checkpoint, copies, output, options)
+    embedding = sentence_transformers.read(location.folder)
+    _write(checkpoint, copies, embedding, output, options)
     left_out = sorted(name for name, file in tokenizer_files.items() if file not in copies)
     config, stored = checkpoint.config, stored_names(options.format, checkpoint)
     if options.format != "hf":
+        left_out += [sentence_transformers.MODULES] * (embedding is not None)
         unnamed = tuple(unnamed_labels(config.num_labels).values())
         left_out += ["labels' names"] * (config.labels != unnamed)
         left_out += [f"share={config.share}"] * (config.share != "all")
@@ -189,7 +198,11 @@ def _cast(checkpoint: Checkpoint, dtype: str) -> Checkpoint:
 
 
 def _write(
-    checkpoint: Checkpoint, copies: Mapping[Path, str], output: Path, options: ConversionOptions
+    checkpoint: Checkpoint,
+    copies: Mapping[Path, str],
+    embedding: sentence_transformers.SentenceEmbedding | None,
+    output: Path,
+    options: ConversionOptions,
 ) -> None:
     """Writes everything, reads it again and compares."""
     with written_atomically(output, force=options.force, nowait=True) as folder:
@@ -197,6 +210,8 @@ def _write(
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / name)
         _WRITERS[options.format](folder, checkpoint.config, checkpoint.tensors)
+        if options.format == "hf" and embedding is not None:
+            sentence_transformers.write(folder, embedding, checkpoint.config.hidden_size)
         again = finder.find(folder).read().tensors
         if digest(again) != digest(checkpoint.tensors):
             raise RuntimeError("The written checkpoint differs from its source.")

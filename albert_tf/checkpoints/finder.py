@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf import assets
-from albert_tf.checkpoints import google, hub, hugging_face, keras_hub, tf_checkpoint
+from albert_tf.checkpoints import (
+    google,
+    hub,
+    hugging_face,
+    keras_hub,
+    sentence_transformers,
+    tf_checkpoint,
+)
 from albert_tf.checkpoints.hugging_face import CONFIG, INDEX, WEIGHT_FILES, WEIGHTS
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
@@ -118,7 +125,7 @@ def find(
             on the hub such as "albert/albert-base-v2"; or "small", the model that ships with the
             package.
         weights: locate the weights too, in the preferred format of those that exist.
-        tokenizer: download the tokenizer's files.
+        tokenizer: download the tokenizer's files; with `weights` also sentence-transformers' own.
         **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` as
             huggingface_hub takes them; `subfolder` of a directory or a repository.
     Raises:
@@ -127,7 +134,7 @@ def find(
     if not str(name_or_path):
         raise UserError("The model name is empty. Give a directory or a name on the hub.")
     path = Path(name_or_path).expanduser() / (hub_options.get("subfolder") or "")
-    location = CheckpointLocation(path)
+    location = CheckpointLocation(sentence_transformers.encoder_folder(path))
     if not path.is_dir():
         if prefix := tf_checkpoint.find_prefix(path):
             return CheckpointLocation(prefix.parent, "tf1", prefix)
@@ -231,6 +238,10 @@ def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Pat
             if repository.file(name) is None:
                 raise repository.failure(repository.unreachable, f"{name}, which {file.name} names")
     vocabulary = _download_tokenizer(repository, preset) if tokenizer else None
+    is_whole = weights and tokenizer and not preset
+    if is_whole and (modules := repository.file(sentence_transformers.MODULES)):
+        for name in sentence_transformers.module_files(modules.parent):
+            repository.file(name)
     if config is None and vocabulary is None:
         raise repository.failure(repository.unreachable)
     return (config or vocabulary).parent  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The options of `convert`."""
+"""The options of `convert`, and the poolings that options choose from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,6 +6,11 @@ from typing import Literal
 
 from albert_tf.errors import UserError
 from albert_tf.options import check_options, option
+
+# Those of sentence-transformers, and ALBERT's pooler.
+Pooling = Literal[
+    "mean", "cls", "pooler", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"
+]
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from albert_tf.checkpoints.options import Pooling
 from albert_tf.commands.text_options import (
     TextOptions,
     check_texts,
@@ -28,7 +29,8 @@ EXAMPLES = """examples:
   albert-tf embed --model my-model --input texts.txt --pooling cls --output vectors.jsonl
 
 Prints a line of JSON for each text, with its vector, or writes a file: one float32 array [texts, H]
-(.npy), or a line of JSON for each text (.jsonl). Long texts are read in windows.
+(.npy), or a line of JSON for each text (.jsonl). Long texts are read in windows. A folder of
+sentence-transformers gives the vectors that it gives there: of the beginning of a long text.
 """
 
 
@@ -36,13 +38,20 @@ Prints a line of JSON for each text, with its vector, or writes a file: one floa
 class OPTIONS(TextOptions):
     """The options of `albert-tf embed`."""
 
-    pooling: Literal["mean", "cls", "pooler"] = option(
-        "mean", help="mean of all tokens' states, state of [CLS], or the pooler's output"
+    pooling: Pooling | None = option(
+        None,
+        help="vector of a text: mean of all tokens' states, state of [CLS], the pooler's output, "
+        "or max, mean_sqrt_len_tokens, weightedmean, lasttoken; default: all that a folder of "
+        "sentence-transformers says, else mean",
+        metavar="POOLING",
+    )
+    normalize: bool | None = option(
+        None, help="scale vectors to unit length; default: as such a folder says"
     )
     stride: int | None = option(
         None,
         help="tokens that the windows of a long text share; default: 64, a quarter of a window at "
-        "most",
+        "most; the vectors of such a folder are of the first window",
         range=NOT_NEGATIVE,
     )
     output: Path | None = option(None, help="vectors.npy or vectors.jsonl", metavar="FILE")
@@ -75,11 +84,22 @@ def run(options: OPTIONS) -> int:
 
 
 def _vectors(options: OPTIONS, given: Iterator[str]) -> Iterator[tuple[str, Any]]:
+    from albert_tf.checkpoints.sentence_transformers import FOLDER
     from albert_tf.text.encoding import default_stride
 
-    embed = load("feature-extraction", options, pooling=options.pooling, return_tensors=True)
-    stride = default_stride(embed.max_length) if options.stride is None else options.stride
-    yield from with_inputs(partial(embed, stride=stride), given)
+    embed = load(
+        "feature-extraction", options, pooling=options.pooling or FOLDER, return_tensors=True
+    )
+    is_of_folder = embed.embedding(embed.options) is not None
+    chosen = {"pooling": embed.options.pooling if is_of_folder else "mean"}
+    chosen["normalize"] = options.normalize
+    if options.stride is not None:
+        chosen["stride"] = options.stride
+    elif is_of_folder and options.pooling is None:
+        chosen["truncation"] = True
+    else:
+        chosen["stride"] = default_stride(embed.max_length)
+    yield from with_inputs(partial(embed, **chosen), given)
 
 
 def _rows(found: Iterable[tuple[str, Any]]) -> Iterator[dict[str, Any]]:

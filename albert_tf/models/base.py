@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
@@ -13,7 +14,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from albert_tf.checkpoints import finder, hub, hugging_face, weights
+from albert_tf.checkpoints import finder, hub, hugging_face, sentence_transformers, weights
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig, group_schedule
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_text
@@ -31,7 +33,7 @@ from albert_tf.models.inputs import (
     refuse_strings,
 )
 from albert_tf.options import without_foreign
-from albert_tf.tasks import Task
+from albert_tf.tasks import ENCODER, Task
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
@@ -70,6 +72,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         self.newly_initialized: list[str] = []
         self._tokenizer: Any = None
         self._folder: Path | None = None  # of the weights
+        self._modules: Path | None = None  # the same, for the modules of sentence-transformers
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -212,6 +215,18 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     def tokenizer(self, tokenizer: Any) -> None:
         self._tokenizer, self._folder = tokenizer, None
 
+    def sentence_embedding(self) -> SentenceEmbedding | None:
+        """Reads how vectors of texts are made, from the folder of sentence-transformers.
+
+        Returns:
+            None for a model of another folder, and for a task's model.
+        Raises:
+            UserError: as for `sentence_transformers.read`.
+        """
+        if self._modules is None or self.task.pipeline_tag != ENCODER.pipeline_tag:
+            return None
+        return sentence_transformers.read(self._modules)
+
     def save_assets(self, dir_path: str) -> None:
         """Adds the tokenizer to a `.keras` file, if it was set or used."""
         if self._tokenizer is not None:
@@ -271,6 +286,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         model = type(self)(config, weights_of=self, dtype=self.dtype_policy)
         model.newly_initialized = list(self.newly_initialized)
         model._tokenizer, model._folder = self._tokenizer, self._folder
+        model._modules = self._modules
         return model
 
     def num_parameters(self, only_trainable: bool = False) -> int:
@@ -413,7 +429,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         model.newly_initialized = weights.assign(
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )
-        model._folder = checkpoint.folder
+        model._folder = model._modules = checkpoint.folder
         return model
 
     def save_pretrained(
@@ -426,6 +442,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     ) -> None:
         """Writes `config.json`, `model.safetensors` and the tokenizer as transformers reads them.
 
+        With a `sentence_embedding` also the modules, as sentence-transformers reads them.
         A tokenizer that is only beside the loaded weights, and that nothing has used, doesn't
         replace another one in the folder.
 
@@ -445,6 +462,13 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         path = Path(folder).expanduser()
         hugging_face.write(path, self.config, tensors, name)
         self._save_tokenizer(path)
+        try:
+            embedding = self.sentence_embedding()
+        except UserError as error:
+            warnings.warn(f"{path} has no modules of sentence-transformers: {error}", stacklevel=2)
+        else:
+            if embedding is not None:
+                sentence_transformers.write(path, embedding, self.config.hidden_size)
         if push_to_hub:
             path = path.resolve()
             card = path / CARD

@@ -99,7 +99,7 @@ def pipeline(
         from albert_tf.models import CLASSES
 
         tokenizer = model if tokenizer is None else tokenizer
-        found = find(model, **hub_options)
+        found = find(model, tokenizer=True, **hub_options)
         task_of_model = BY_PIPELINE[name]
         found.check_head(task_of_model.model)
         model = CLASSES[task_of_model.name].from_checkpoint(found.read())

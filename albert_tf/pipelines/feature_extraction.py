@@ -1,21 +1,40 @@
 """The encoder's states for each token of a text, or one vector for a text."""
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from albert_tf.checkpoints.sentence_transformers import (
+    FOLDER,
+    POOLER,
+    POOLINGS,
+    SentenceEmbedding,
+    chosen,
+)
 from albert_tf.errors import UserError
-from albert_tf.pipelines.base import Outputs, Pipeline, TextOptions, Texts, Window, as_text
+from albert_tf.pipelines.base import (
+    Outputs,
+    Pipeline,
+    TextOptions,
+    Texts,
+    Window,
+    as_text,
+    text_windows,
+)
 from albert_tf.tasks import ENCODER
 
-POOLINGS: Final = (None, "mean", "cls", "pooler")
+CHOICES: Final = (FOLDER, None, *POOLINGS, POOLER)
 EDGE: Final = 1  # number of special tokens at each end of a row
 
 
 class FeatureExtractionPipeline(Pipeline):
     """Returns nested lists `[1, T, H]` for a text, special tokens included; `[H]` with `pooling`.
+
+    Of a folder of sentence-transformers the result is the vector `[D]` that it returns for the
+    text, which is truncated, and prepared, as the folder says.
 
     With `stride`, each token's state comes from the window in which it has more context, so that T
     is the length of the whole text; "cls" and "pooler" are the means over the windows.
@@ -41,23 +60,33 @@ class FeatureExtractionPipeline(Pipeline):
         Attributes:
             return_tensors: return NumPy arrays instead of lists.
             pooling: None for the states of all positions, "mean" for their mean (special tokens
-                included), "cls" for the state of `[CLS]`, "pooler" for the pooler's output.
+                included), "cls" for the state of `[CLS]`, "pooler" for the pooler's output; or
+                "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", as sentence-transformers
+                has them. Default: all that a folder of sentence-transformers says; None for other
+                models.
+            normalize: scale vectors to unit length. Default: as the folder says, or not.
         """
 
         return_tensors: bool | str = False
-        pooling: str | None = None
+        pooling: str | None = FOLDER
+        normalize: bool | None = None
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if self.pooling not in POOLINGS:
+            if self.pooling not in CHOICES:
                 raise UserError(
-                    f"pooling must be one of {', '.join(map(str, POOLINGS))}. "
+                    f"pooling must be one of {', '.join(map(str, CHOICES))}. "
                     f"Received: {self.pooling!r}."
                 )
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
         super().__init__(getattr(model, "albert", model), tokenizer, batch_size, **options)
-        self._whole = model
+        self._whole, self._read_folder = model, functools.cache(model.sentence_embedding)
+        self.embedding(self.options)  # refuses a folder that can't be read now
+
+    def embedding(self, options: Options) -> SentenceEmbedding | None:
+        """Returns how a text's vector is made; None for the states of its tokens."""
+        return chosen(self._read_folder, options.pooling, options.normalize)
 
     def preprocess(self, given: Any, options: Options) -> Texts:
         if options.pooling == "pooler" and (
@@ -68,7 +97,14 @@ class FeatureExtractionPipeline(Pipeline):
                 "Use pooling='mean' or 'cls'. If you trained it, call "
                 "model.newly_initialized.clear()."
             )
-        return Texts(as_text(given))
+        embedding, text = self.embedding(options), as_text(given)
+        return Texts(text if embedding is None else embedding.prepared(text))
+
+    def encode(self, examples: Sequence[Texts], options: Options) -> Iterable[list[Window]]:
+        embedding, longest = self.embedding(options), self.max_length
+        if embedding is not None and options.max_length is None:
+            longest = min(longest, embedding.max_length or longest)
+        return text_windows(self.tokenizer, examples, options, longest)
 
     def postprocess(
         self,
@@ -81,13 +117,14 @@ class FeatureExtractionPipeline(Pipeline):
             each["last_hidden_state"][: window.length]
             for window, each in zip(windows, found, strict=True)
         ]
-        if options.pooling == "cls":
-            features = np.mean([each[0] for each in states], axis=0)
-        elif options.pooling == "pooler":
-            features = np.mean([each["pooler_output"] for each in found], axis=0)
-        else:
-            features = _joined(states, options.stride or 0)
-            features = features[None] if options.pooling is None else features.mean(axis=0)
+        features = _joined(states, options.stride or 0)[None]
+        if (embedding := self.embedding(options)) is not None:
+            cls = np.mean([each[0] for each in states], axis=0)[None]
+            pooler = None
+            if POOLER in embedding.poolings:
+                pooler = np.mean([each["pooler_output"] for each in found], axis=0)[None]
+            mask = np.ones(features.shape[:2], features.dtype)
+            features = embedding(features, mask, cls=cls, pooler=pooler)[0]
         return features if options.return_tensors else features.tolist()
 
 

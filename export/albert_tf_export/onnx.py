@@ -79,7 +79,8 @@ def export_onnx(
         )
         axes = ("batch", "choices", "length") if model.task.has_choices else ("batch", "length")
         convert(signature, axes, options.quantize, {"labels": lines} if labels else {}, file)
-        files = model_files(model.config, model.task.model, tokenizer)
+        embedding = model.sentence_embedding()
+        files = model_files(model.config, model.task.model, tokenizer, embedding)
         file.write_bytes(with_archive(file.read_bytes(), files))
         if labels:
             companions[LABELS].write_text(lines, encoding="utf-8", newline="\n")

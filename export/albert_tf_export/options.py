@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from albert_tf.checkpoints.options import Pooling
 from albert_tf.data.options import LabelledData
 from albert_tf.errors import UserError, check_extra, check_tensorflow_text
 from albert_tf.options import COUNT, Range, check_options, option
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from albert_tf.text.base_tokenizer import BaseTokenizer
 
 Layers = Literal["loop", "unrolled"]
-Pooling = Literal["mean", "cls", "pooler"]
 Precision = Literal["float32", "bfloat16"]
 Quantize = Literal["none", "float16", "dynamic"]
 # As Linux names them: two of x86-64, one of ARM.
@@ -109,10 +109,13 @@ class SavedModelOptions(TextOptions):
     )
     pooling: Pooling | None = option(
         None,
-        help="vector that `text` returns for a text, from an encoder; default: the states of all "
-        "tokens",
+        help="vector that `text` returns for a text, from an encoder; default: that of a folder of "
+        "sentence-transformers, else the states of all tokens",
+        metavar="POOLING",
     )
-    normalize: bool = option(False, help="scale these vectors to unit length (L2)")
+    normalize: bool | None = option(
+        None, help="scale these vectors to unit length (L2); default: as such a folder says"
+    )
     quantize: Quantize | None = option(
         None,
         help="write a model.tflite for TensorFlow Serving too, with its weights stored as float32 "
@@ -124,11 +127,6 @@ class SavedModelOptions(TextOptions):
         super().__post_init__()
         if not self.ids_only:
             check_tensorflow_text()
-        if self.normalize and self.pooling is None:
-            raise UserError(
-                "normalize needs a pooling. Received: none. Add pooling='mean' or 'cls' "
-                "(--pooling)."
-            )
         if self.warmup is not None:
             if self.ids_only:
                 raise UserError("warmup must be left out with ids_only. Received: both.")
@@ -284,6 +282,7 @@ def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedM
     policy = keras.dtype_policies.serialize(keras.DTypePolicy(precision))
     copy = type(model).from_config({**model.get_config(), "dtype": policy})
     copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
+    copy._modules = model._modules
     return copy
 
 

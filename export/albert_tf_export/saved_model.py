@@ -97,6 +97,9 @@ def export_saved_model(
         TensorShape([1, 1, 5])
     """
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    embedding = model.sentence_embedding() if options.pooling is None else None
+    if embedding is not None:
+        limit = min(limit, embedding.max_length or limit)
     max_length = options.max_length or limit
     quantize, max_batch = options.quantize, options.max_batch
     pairs = check_model(model, tokenizer, max_length, options.pairs)
@@ -106,7 +109,7 @@ def export_saved_model(
             f"max_bytes must be at least {least} for max_length={max_length}. "
             f"Received: {options.max_bytes}."
         )
-    check_words(model, options.top_k, options.pooling)
+    check_words(model, options.top_k, options.pooling, options.normalize)
     requests = []
     if options.warmup is not None:
         names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)

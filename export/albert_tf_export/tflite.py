@@ -154,7 +154,9 @@ def export_tflite(
         )
         content = with_metadata(content, *metadata)
         if not options.host:
-            content = with_files(content, model_files(model.config, model.task.model, tokenizer))
+            embedding = model.sentence_embedding()
+            files = model_files(model.config, model.task.model, tokenizer, embedding)
+            content = with_files(content, files)
         file.write_bytes(content)
         if labels:
             companions[LABELS].write_text(lines, encoding="utf-8", newline="\n")

@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import keras
 import tensorflow as tf
 
+from albert_tf.checkpoints.options import Pooling
+from albert_tf.checkpoints.sentence_transformers import FOLDER, SentenceEmbedding, chosen
 from albert_tf.errors import UserError
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import (
@@ -32,7 +35,7 @@ from albert_tf.text.encoding import special_count
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import UNASSIGNED, USER_DEFINED_PIECES
-from albert_tf_export.options import Pooling, refuse_left
+from albert_tf_export.options import refuse_left
 from albert_tf_export.signatures import POSITIONS, Tensors, task_outputs
 
 TOP_K: Final = 5
@@ -51,8 +54,7 @@ class TextFunction:
         preprocessor: makes the rows.
         unroll: see `task_outputs`.
         top_k: number of tokens for a mask.
-        pooling: the vector of a text, as in `FeatureExtractionPipeline`.
-        normalize: scale vectors to unit length.
+        embedding: how an encoder's vector of a text is made.
     """
 
     model: PreTrainedModel
@@ -60,8 +62,7 @@ class TextFunction:
     preprocessor: AlbertPreprocessor
     unroll: Unroll
     top_k: int = TOP_K
-    pooling: Pooling | None = None
-    normalize: bool = False
+    embedding: SentenceEmbedding | None = None
 
     def __call__(self, *texts: tf.Tensor) -> Tensors:
         return answers_in_words(self.model, self, texts)
@@ -87,15 +88,17 @@ def text_function(
     pairs: bool = False,
     top_k: int | None = None,
     pooling: Pooling | None = None,
-    normalize: bool = False,
+    normalize: bool | None = None,
 ) -> TextFunction | None:
     """Returns the function from texts to answers in words; None if a task or vocabulary has none.
 
-    A WordPiece vocabulary has no offsets in the graph. An encoder answers with pooling alone, a
+    A WordPiece vocabulary has no offsets in the graph. An encoder answers with vectors alone, a
     tagger single texts.
     """
+    embedding = None
     if isinstance(model, AlbertModel):
-        has_words = pooling is not None
+        embedding = chosen(model.sentence_embedding, pooling or FOLDER, normalize)
+        has_words = embedding is not None
     elif isinstance(model, AlbertForTokenClassification) and pairs:
         has_words = False
     else:
@@ -105,11 +108,13 @@ def text_function(
         return None
     if not isinstance(model, _OF_WHOLE_ROWS):
         refuse_left(tokenizer, "An answer with places in a text")
-    return TextFunction(model, tokenizer, preprocessor, unroll, top_k or TOP_K, pooling, normalize)
+    return TextFunction(model, tokenizer, preprocessor, unroll, top_k or TOP_K, embedding)
 
 
-def check_words(model: PreTrainedModel, top_k: int | None, pooling: Pooling | None) -> None:
-    """Refuses options of other tasks."""
+def check_words(
+    model: PreTrainedModel, top_k: int | None, pooling: Pooling | None, normalize: bool | None
+) -> None:
+    """Refuses options of other tasks, and normalization without vectors."""
     if top_k is not None and not model.task.takes_positions:
         raise UserError(
             "top_k applies only to masked-LM models. "
@@ -120,18 +125,19 @@ def check_words(model: PreTrainedModel, top_k: int | None, pooling: Pooling | No
             f"top_k must be between 1 and {model.config.vocab_size}, the size of the vocabulary. "
             f"Received: {top_k!r}."
         )
-    if pooling is not None:
-        if not isinstance(model, AlbertModel):
-            raise UserError(
-                "pooling applies only to encoders. Received: "
-                f"pooling={pooling!r} with {type(model).__name__}. Export its encoder, with "
-                "model.albert (--task encoder)."
-            )
+    if isinstance(model, AlbertModel):
+        chosen(model.sentence_embedding, pooling or FOLDER, normalize)
         if pooling == "pooler" and (model.pooler is None or "pooler" in model.newly_initialized):
             raise UserError(
                 "pooling='pooler' needs a checkpoint with a pooler. Received: one without. "
                 "Use pooling='mean' or 'cls'."
             )
+    elif pooling is not None or normalize is not None:
+        raise UserError(
+            "pooling and normalize apply only to encoders. Received: "
+            f"pooling={pooling!r}, normalize={normalize!r} with {type(model).__name__}. Export its "
+            "encoder, with model.albert (--task encoder)."
+        )
 
 
 @functools.singledispatch
@@ -210,16 +216,18 @@ def _(model: PreTrainedModel, function: TextFunction, texts: Sequence[tf.Tensor]
 
 @answers_in_words.register
 def _(model: AlbertModel, function: TextFunction, texts: Sequence[tf.Tensor]) -> Tensors:
-    """`embedding` `[B, H]`."""
-    features = function.preprocessor(tuple(texts))
+    """`embedding` `[B, D]`."""
+    embedding = function.embedding
+    assert embedding is not None
+    if embedding.prompt:
+        texts = tuple(tf.strings.join([embedding.prompt, text]) for text in texts)
+    if embedding.lower_case:
+        texts = tuple(tf.strings.lower(text, "utf-8") for text in texts)
+    features = function.preprocessor(texts)
     outputs = function.run(features)
-    states = outputs["last_hidden_state"]
-    if function.pooling == "mean":
-        mask = tf.cast(features["attention_mask"], tf.float32)[:, :, None]
-        vectors = tf.reduce_sum(states * mask, axis=1) / tf.reduce_sum(mask, axis=1)
-    else:
-        vectors = states[:, 0] if function.pooling == "cls" else outputs["pooler_output"]
-    return {"embedding": tf.math.l2_normalize(vectors, axis=-1) if function.normalize else vectors}
+    mask = tf.cast(features["attention_mask"], tf.float32)
+    pooler = outputs.get("pooler_output")
+    return {"embedding": embedding(outputs["last_hidden_state"], mask, keras.ops, pooler=pooler)}
 
 
 def _with_masks(function: TextFunction, texts: tf.Tensor) -> tf.RaggedTensor:

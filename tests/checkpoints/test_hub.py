@@ -5,8 +5,9 @@ import os
 
 import pytest
 
-from albert_tf.checkpoints import hub, hugging_face
+from albert_tf.checkpoints import hub, hugging_face, sentence_transformers
 from albert_tf.checkpoints.finder import find
+from albert_tf.checkpoints.sentence_transformers import NORMALIZE, SentenceEmbedding
 from albert_tf.errors import UserError
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
@@ -129,6 +130,13 @@ def test_only_needed_files_are_downloaded(remote, files):
     assert [each[1] for each in asked] == ["config.json", "model.safetensors"]
     assert asked[0][2:] == ("main", {"token": "secret", "force_download": True})
     assert asked[1][2] == COMMIT  # both from one commit, whatever is uploaded meanwhile
+
+
+def test_modules_of_sentence_transformers_are_downloaded(remote, files, small_config):
+    embedding = SentenceEmbedding(("cls",), (NORMALIZE,), max_length=9)
+    remote({**files, **embedding.files(small_config.hidden_size)})
+    location = find("someone/sentences", tokenizer=True)
+    assert sentence_transformers.read(location.folder) == embedding
 
 
 def test_the_preferred_weights_are_downloaded(remote, files):

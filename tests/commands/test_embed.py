@@ -3,6 +3,8 @@ import json
 import numpy as np
 import pytest
 
+from albert_tf.checkpoints import sentence_transformers
+from albert_tf.checkpoints.sentence_transformers import NORMALIZE, SentenceEmbedding
 from albert_tf.pipelines import pipeline
 
 TEXTS = ["She sells bread.", "", "In 1999, about 20,000 people came to see the lights. " * 3]
@@ -43,6 +45,28 @@ def test_files(ask, tmp_path):
     assert npy.read_bytes() == before
     assert ask("embed", "a", "b", "--output", npy, "--force")[0] == 0
     assert len(np.load(npy)) == 2
+
+
+def test_a_folder_of_sentence_transformers(run, task_model, tmp_path):
+    model, tokenizer = task_model("embed")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    embedding = SentenceEmbedding(("max",), (NORMALIZE,), 12)
+    sentence_transformers.write(tmp_path, embedding, model.config.hidden_size)
+
+    def embed(*arguments):
+        status, output, errors = run("embed", "--model", tmp_path, *TEXTS, *arguments)
+        assert (status, errors) == (0, "")
+        return np.array(vectors(output))
+
+    made = pipeline("feature-extraction", model, tokenizer, pooling="max")
+    expected = np.array(made(TEXTS, normalize=True, max_length=12, truncation=True))
+    np.testing.assert_allclose(embed(), expected, atol=1e-6)
+    assert not np.allclose(embed("--stride", 2), expected, atol=1e-3)
+    lengths = np.linalg.norm(embed("--no-normalize"), axis=1)
+    assert not np.allclose(lengths, 1, atol=1e-2)
+    mean = made(TEXTS, pooling="mean", normalize=True, stride=11)
+    np.testing.assert_allclose(embed("--pooling", "mean", "--normalize"), mean, atol=1e-6)
 
 
 def test_embed_replaces_no_folder(ask, tmp_path):

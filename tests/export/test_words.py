@@ -6,12 +6,16 @@ import tensorflow as tf
 from albert_tf_export import words
 from albert_tf_export.words import check_words, text_function
 
+from albert_tf.checkpoints import sentence_transformers
+from albert_tf.checkpoints.sentence_transformers import NORMALIZE, Dense, SentenceEmbedding
 from albert_tf.errors import UserError
+from albert_tf.models import AlbertModel
 from albert_tf.pipelines import pipeline
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
+TANH = "torch.nn.modules.activation.Tanh"
 LENGTH = 90  # so that the longest text is one window
 TEXTS = [
     "The film (a quiet delight) was made by kind people.",
@@ -142,16 +146,33 @@ def test_embeddings(pooling, answer, long_tokenizer):
     np.testing.assert_allclose(unit, found["embedding"] / norm, rtol=0, atol=1e-6)
 
 
+def test_embeddings_of_a_folder_of_sentence_transformers(make_model, long_tokenizer, tmp_path):
+    make_model("encoder", max_position_embeddings=LENGTH).save_pretrained(tmp_path)
+    size = make_model("encoder").config.hidden_size
+    dense = Dense(np.ones((3, size), "float32"), np.ones(3, "float32"), TANH)
+    embedding = SentenceEmbedding(("max",), (dense, NORMALIZE), None, True, "The film ", 2)
+    sentence_transformers.write(tmp_path, embedding, size)
+    model = AlbertModel.from_pretrained(tmp_path)
+    preprocessor = AlbertPreprocessor(long_tokenizer, LENGTH, padding="longest")
+    in_words = text_function(model, long_tokenizer, preprocessor, unroll=True)
+    found = in_words(tf.constant(TEXTS))["embedding"]
+    embed = pipeline("feature-extraction", model, long_tokenizer)
+    assert found.shape == (len(TEXTS), 2)
+    np.testing.assert_allclose(found, embed(TEXTS), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
         ("encoder", {"top_k": 3}, "top_k applies only to masked-LM models"),
         ("masked-lm", {"top_k": 0}, "top_k must be between 1 and 124"),
-        ("masked-lm", {"pooling": "mean"}, "applies only to encoders. Received: pooling='mean'"),
+        ("masked-lm", {"pooling": "mean"}, "apply only to encoders. Received: pooling='mean'"),
+        ("masked-lm", {"normalize": True}, "only to encoders. Received: .* normalize=True"),
+        ("encoder", {"normalize": True}, "normalize needs a pooling. Received: none."),
     ],
 )
 def test_options(task, options, message, make_model):
-    given = {"top_k": None, "pooling": None, **options}
+    given = {"top_k": None, "pooling": None, "normalize": None, **options}
     with pytest.raises(UserError, match=message):
         check_words(make_model(task), **given)
 

@@ -1,12 +1,16 @@
 """Pipelines on exported files: the answers of the Keras model, in a process without TensorFlow."""
 
 import json
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+from albert_tf.checkpoints import sentence_transformers
+from albert_tf.checkpoints.sentence_transformers import NORMALIZE, SentenceEmbedding
 from albert_tf.errors import UserError
+from albert_tf.models import AlbertModel
 from albert_tf.pipelines import pipeline
 
 TEXTS = ["the cat sat on a mat", "ada", "her old dog who barked at the moon over france lives"]
@@ -44,6 +48,19 @@ def export(model, tokenizer, path, **options):
         options["ids_only"] = True
     write(model, tokenizer, path, check=False, **options)
     return path
+
+
+def test_a_folder_of_sentence_transformers(saved, tmp_path):
+    """The file carries its modules, so that vectors are those of the folder."""
+    shutil.copytree(saved("feature-extraction"), tmp_path / "folder")
+    embedding = SentenceEmbedding(("cls",), (NORMALIZE,), 19, False, "the ")
+    sentence_transformers.write(tmp_path / "folder", embedding, 20)
+    model = AlbertModel.from_pretrained(tmp_path / "folder")
+    path = export(model, model.tokenizer, tmp_path / "model.tflite")
+    found = run_alone("feature-extraction", path, TEXTS)
+    expected = pipeline("feature-extraction", tmp_path / "folder")(TEXTS)
+    assert [len(vector) for vector in expected] == [20] * len(TEXTS)
+    assert_same(found, expected)
 
 
 def run_alone(task, path, inputs):

@@ -1,6 +1,10 @@
+import shutil
+
 import numpy as np
 import pytest
 
+from albert_tf.checkpoints import sentence_transformers
+from albert_tf.checkpoints.sentence_transformers import NORMALIZE, SentenceEmbedding
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import FeatureExtractionPipeline, pipeline
@@ -86,5 +90,61 @@ def test_a_pooler_that_is_not_there(saved, model, tokenizer):
 
 
 def test_an_unknown_pooling(pipe):
-    with pytest.raises(UserError, match="one of None, mean, cls, pooler. Received: 'max'"):
-        pipe("feature-extraction", pooling="max")
+    with pytest.raises(UserError, match="one of folder, None, cls, .*, pooler. Received: 'median'"):
+        pipe("feature-extraction", pooling="median")
+
+
+def test_unit_length(pipe):
+    plain = pipe("feature-extraction", pooling="max", return_tensors=True)
+    vector = plain("the cat sat")
+    np.testing.assert_allclose(
+        plain("the cat sat", normalize=True), vector / np.linalg.norm(vector), atol=1e-6
+    )
+    with pytest.raises(UserError, match="normalize needs a pooling. Received: none"):
+        pipe("feature-extraction", normalize=True)
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    """A folder of sentence-transformers: texts of 9 tokens, lower-cased; unit vectors of maxima."""
+    shutil.copytree(saved("feature-extraction"), tmp_path / "folder")
+    embedding = SentenceEmbedding(("max",), (NORMALIZE,), 9, True, "the ")
+    sentence_transformers.write(tmp_path / "folder", embedding, 20)
+    return tmp_path / "folder"
+
+
+def test_a_folder_of_sentence_transformers(folder, pipe, tokenizer):
+    embed = pipeline("feature-extraction", folder, return_tensors=True)
+    by_hand = pipe("feature-extraction", pooling="max", normalize=True, return_tensors=True)
+    found, expected = embed("CAT sat"), by_hand("the cat sat")
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(
+        embed(LONG, truncation=True),
+        by_hand("the " + LONG, max_length=9, truncation=True),
+        atol=1e-6,
+    )
+    with pytest.warns(UserWarning, match="more than 9 tokens are truncated"):
+        embed(LONG)
+    windows = by_hand("the " + LONG, max_length=9, stride=2)
+    np.testing.assert_allclose(embed(LONG, stride=2), windows, atol=1e-6)
+
+
+def test_options_override_the_folder(folder, pipe):
+    embed = pipeline("feature-extraction", folder, return_tensors=True)
+    plain = pipe("feature-extraction", return_tensors=True)
+    for options in ({"pooling": None}, {"pooling": "mean"}, {"pooling": "cls", "normalize": True}):
+        expected = plain(LONG, **options, truncation=True)
+        np.testing.assert_allclose(embed(LONG, **options, truncation=True), expected, atol=1e-6)
+    unscaled = plain("the cat sat", pooling="max")
+    np.testing.assert_allclose(embed("cat sat", normalize=False), unscaled, atol=1e-6)
+    longer = plain("the " + LONG, pooling="max", normalize=True, max_length=20, truncation=True)
+    found = embed(LONG, max_length=20, truncation=True)
+    np.testing.assert_allclose(found, longer, atol=1e-6)
+
+
+def test_a_folder_that_can_not_be_read(folder):
+    path = folder / "1_Pooling" / "config.json"
+    path.write_text('{"pooling_mode": "median"}')
+    with pytest.raises(UserError, match=r"Received: \['median'\]. Choose a pooling of your own"):
+        pipeline("feature-extraction", folder)
+    assert len(pipeline("feature-extraction", folder, pooling="mean")("the cat")) == 20
