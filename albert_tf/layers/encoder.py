@@ -233,7 +233,8 @@ class AlbertEncoder(ConfiguredLayer):
         gradient_checkpointing: in training, recompute activations in the backward pass.
         blocks: of another encoder, whose weights this one shares; default: new ones.
     Attributes:
-        depths: numbers of layers whose outputs training uses; () for the last one's alone.
+        depths: numbers of layers whose outputs training uses, in rising order; no layer after the
+            last of them is applied. () for all layers.
     Call arguments:
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
@@ -316,9 +317,11 @@ class AlbertEncoder(ConfiguredLayer):
         if unroll in (False, "last"):
             return [self._looped(hidden, bias, cls_only and unroll == "last", training)], []
         hidden_states, attentions = [hidden], []
+        depths, inner = self.depths if training else (), self.config.inner_group_num
+        schedule = self.schedule[: max(depths, default=None)]
         # With share="all" the same weights at every application.
-        applied = [block for group in self.schedule for block in self.group(group)]
-        frozen = self.frozen_layers * self.config.inner_group_num
+        applied = [block for group in schedule for block in self.group(group)]
+        frozen = self.frozen_layers * inner
         for number, block in enumerate(applied, start=1):
             num_queries = 1 if cls_only and number == len(applied) else None
             if self.gradient_checkpointing and training:
@@ -327,14 +330,13 @@ class AlbertEncoder(ConfiguredLayer):
                 hidden, probabilities = block(
                     hidden, bias, num_queries=num_queries, training=training
                 )
+            if number <= frozen:
+                hidden = ops.stop_gradient(hidden)
             hidden_states.append(hidden)
             attentions.append(probabilities)
-            if number == frozen:
-                hidden = ops.stop_gradient(hidden)
-        if training and self.depths:
+        if depths:
             queries = ops.shape(hidden)[1]
-            inner = self.config.inner_group_num
-            at_depths = [hidden_states[depth * inner][:, :queries] for depth in self.depths]
+            at_depths = [hidden_states[depth * inner][:, :queries] for depth in depths]
             hidden_states[-1] = ops.concatenate(at_depths, axis=0)
         return hidden_states, attentions
 

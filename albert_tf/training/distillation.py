@@ -9,6 +9,7 @@ Source: Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network"
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,8 +36,9 @@ from albert_tf.training.checkpoints import digest
 from albert_tf.training.evaluate import model_outputs
 from albert_tf.training.options import CHECKPOINTS, FinetuningOptions
 
-OUTPUTS: Final = "teacher.safetensors"  # within the folder of checkpoints
+OUTPUTS: Final = "teacher-{}.safetensors"  # within the folder of checkpoints, by digest
 _DIGEST: Final = "digest"
+logger = logging.getLogger(__name__)
 _SPANS: Final = ("start_positions", "end_positions")
 
 
@@ -130,14 +132,13 @@ class Teacher:
 
     def _read_or_predict(self, model: PreTrainedModel) -> dict[str, list[np.ndarray]]:
         """Returns the output of each target, by row; from a file if the run was interrupted."""
-        path = self.options.output / CHECKPOINTS / OUTPUTS
-        if path.is_file():
-            tensors, saved = read_tensors(path)
-            if saved.get(_DIGEST) == self.digest:
-                return {
-                    name: np.split(tensors[output], np.cumsum(tensors[f"{output}.sizes"])[:-1])
-                    for name, output in self.targets.items()
-                }
+        path = self.options.output / CHECKPOINTS / OUTPUTS.format(self.digest[:12])
+        stored = _read(path, self.digest) if path.is_file() else None
+        if stored is not None:
+            return {
+                name: np.split(stored[output], np.cumsum(stored[f"{output}.sizes"])[:-1])
+                for name, output in self.targets.items()
+            }
         with Progress() as progress:
             progress.start("teacher", len(self.rows), unit="row")
             predicted = model_outputs(
@@ -278,6 +279,16 @@ def _load(options: FinetuningOptions, task: Task[Any, Any]) -> PreTrainedModel:
         )
     task.check((), model.config)
     return model
+
+
+def _read(path: Path, digest: str) -> dict[str, np.ndarray] | None:
+    """Returns a teacher's stored outputs; None if they are damaged or another's."""
+    try:
+        tensors, saved = read_tensors(path)
+    except UserError as error:
+        logger.warning("The teacher predicts again, because its outputs are damaged. %s", error)
+        return None
+    return tensors if saved.get(_DIGEST) == digest else None
 
 
 def _read_unlabelled(options: FinetuningOptions, task: Task[Any, Any]) -> list[Any]:

@@ -45,14 +45,14 @@ from albert_tf.training.checkpoints import (
     versions,
 )
 from albert_tf.training.distillation import Teacher
-from albert_tf.training.evaluate import predictions
+from albert_tf.training.evaluate import milliseconds_per_example, predictions
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.loss import baseline_loss, finetuning_means, loss_options
 from albert_tf.training.options import CHECKPOINTS, FinetuningOptions, check_depths, check_frozen
 
 FEW: Final = 10  # examples on dev
 # Settings that are paths; the content behind them is compared when a run is resumed.
-_PATHS: Final = ("data", "vocab", "teacher")
+_PATHS: Final = ("data", "vocab", "teacher", "unlabelled")
 _SLOWER: Final = 3  # the learning rate of a second try is divided by this
 logger = logging.getLogger(__name__)
 Report = dict[str, Any]
@@ -227,7 +227,7 @@ def _train(
             recipe.learning_rate, min(warmup, steps - 1), steps, form="usual"
         )
         check_depths(options.depths, model.config)
-        model.albert.encoder.depths = options.depths
+        model.albert.encoder.depths = options.depths  # sampled ones change with each step
         if options.freeze is not None:
             freeze(model, options.frozen_layers)
         multipliers = None
@@ -288,7 +288,8 @@ def _train(
         jit_compile=options.jit_compile or model.jit_compile,
     )
     size = filled_size(recipe.batch_size, slices)
-    loop.train(options, strategy, batches, size, batches.element_spec, loss)
+    sampled = options.depths if options.depth_sampling else ()
+    loop.train(options, strategy, batches, size, batches.element_spec, loss, sampled, seed)
 
     report = {
         "settings": settings,
@@ -299,7 +300,7 @@ def _train(
         "versions": versions(),
     }
     if is_chief:
-        finish = partial(_write_reports, options, task, dev, dev_rows, report, on_one)
+        finish = partial(_write_reports, options, task, dev, dev_rows, report, on_one, shallow)
         checkpoints.publish(report, finish)
     return report
 
@@ -433,14 +434,29 @@ def _write_reports(
     rows: Rows,
     report: dict[str, Any],
     model: PreTrainedModel,
+    shallow: Sequence[PreTrainedModel],
     folder: Path,
 ) -> None:
-    """Gives the model the weights of the best version, in `folder`, and writes reports there."""
+    """Gives the model the weights of the best version, in `folder`, and writes reports there.
+
+    With several depths, `depths` of the report has the scores of each, and its time.
+    """
     best = finder.find(folder).read()
     weights.assign(model, best.tensors, best.origin)
     model.config = best.config
     predicted = predictions(task, dev, rows, model)
     reports.write_predictions(folder, task, dev, predicted, model.config)
+    if shallow:
+        scores = report["best"]
+        names = [name for name in scores if f"{name}_at_{options.depths[0]}" in scores]
+        report["depths"] = [
+            {
+                "layers": layers,
+                **{name: scores.get(f"{name}_at_{layers}", scores[name]) for name in names},
+                reports.TIME: milliseconds_per_example(rows, at_depth),
+            }
+            for layers, at_depth in zip(options.depths, (*shallow, model), strict=True)
+        ]
     reports.write_finetuning(options.output, folder, report, model)
 
 
@@ -471,9 +487,12 @@ def _settings(
         "class_weights": list(options.class_weights),
         "label_smoothing": options.label_smoothing,
         "teacher": options.teacher,
+        "unlabelled": None if options.unlabelled is None else str(options.unlabelled),
+        "teacher_dtype_policy": options.teacher_dtype_policy,
         "distill_weight": options.distill_weight,
         "temperature": options.soft_temperature,
         "depths": list(options.depths),
+        "depth_sampling": options.depth_sampling,
         "patience": options.patience,
         **recipe._asdict(),
         "steps": steps,

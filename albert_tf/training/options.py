@@ -235,6 +235,11 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         group=_DEPTHS,
         metavar="LAYERS",
     )
+    depth_sampling: bool = option(
+        False,
+        help="train each batch at one of --depths, which the seed draws, instead of at all",
+        group=_DEPTHS,
+    )
     patience: int | None = option(
         None,
         help="epochs without a better score on dev before the run ends",
@@ -266,6 +271,11 @@ class FinetuningOptions(DeviceOptions, LabelledData):
                     f"{name} is an option of distillation. Received: {getattr(self, name)} without "
                     "a teacher. Give --teacher, or leave it out."
                 )
+        if self.depth_sampling and not self.depths:
+            raise UserError(
+                "depth_sampling draws one of --depths. Received: no depths. Give --depths, as in "
+                "3,6,12, or leave it out."
+            )
         if self.temperature is not None and self.has_numbers:
             raise UserError(
                 "temperature is for probabilities: numbers are compared as they are. Received: "

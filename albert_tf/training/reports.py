@@ -15,6 +15,8 @@ from albert_tf.training import charts
 
 CONFUSION: Final = "confusion.png"
 SCORES: Final = "scores.png"
+DEPTHS: Final = "depths.png"
+TIME: Final = "milliseconds"  # of an example, in a report's `depths`
 MISTAKES: Final = "mistakes.md"
 OLD_CARD: Final = "README.old.md"
 _MISTAKES: Final = 50
@@ -60,7 +62,7 @@ def write_predictions(
 
 
 def _clear(folder: Path) -> None:
-    for name in (CONFUSION, SCORES, MISTAKES):
+    for name in (CONFUSION, SCORES, MISTAKES, DEPTHS):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -125,6 +127,9 @@ def write_finetuning(
     shown = report["metrics"][:_CURVES]
     history, best = report["history"], report["best"]["step"]
     charts.plot_finetuning(history, evaluation, shown, best, folder / charts.CURVES)
+    if "depths" in report:
+        leading = next(name for name in report["depths"][0] if name not in ("layers", TIME))
+        charts.plot_depths(report["depths"], TIME, leading, folder / DEPTHS)
     text = card(output.resolve().name, report, model)
     with written_atomically(folder / CARD, force=True) as path:
         path.write_text(text, encoding="utf-8", newline="\n")
@@ -152,6 +157,10 @@ def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:
     # A path's folders may say much of its user.
     dataset = data.removeprefix("hub:").partition("@")[0] if is_hub else Path(data).name
     model_class = type(model).__name__
+    listed = {name: settings[name] for name in settings if name not in _ELSEWHERE}
+    for key in ("teacher", "unlabelled"):
+        if listed.get(key) is not None:
+            listed[key] = _repository(listed[key]) or Path(listed[key]).name
     about = _ABOUT.format(
         task=task,
         origin=in_cell(_repository(settings["model"]) or Path(settings["model"]).name),
@@ -163,9 +172,9 @@ def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:
         scores="\n".join(f"| {metric} | {value:.4f} |" for metric, value in scores.items()),
         epoch=best["epoch"],
         settings="\n".join(
-            f"| {in_cell(key)} | {in_cell(str(settings[key]))} |"
-            for key in settings
-            if key not in _ELSEWHERE and settings[key] is not None
+            f"| {in_cell(key)} | {in_cell(str(value))} |"
+            for key, value in listed.items()
+            if value is not None
         ),
         versions=", ".join(f"{name} {number}" for name, number in report["versions"].items()),
         max_length=settings["max_length"],

@@ -136,9 +136,11 @@ class TrainingStep:
             totals = _totals(self.loss, batch, self.slices, training=True)
             scaled = self.model.optimizer.scale_loss(batch_loss(totals, count))
         variables = self.model.trainable_variables
-        return totals, tape.gradient(
-            scaled, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
-        )
+        # Layers after a sampled depth have none. TensorFlow's own option for it fails in eager mode.
+        return totals, [
+            tf.zeros_like(variable) if gradient is None else gradient
+            for gradient, variable in zip(tape.gradient(scaled, variables), variables, strict=True)
+        ]
 
     def _all_reduced(self, values: Any) -> Any:
         if self.strategy.num_replicas_in_sync == 1:

@@ -17,7 +17,7 @@ from tests.faults.child import Fault
 from tests.faults.conftest import NONE, OUTPUT, content
 
 TRIALS = int(os.environ.get("ALBERT_TF_TRIALS", "200"))
-RESUMED = ("build-data", "pretrain", "finetune")  # the others write all at once
+RESUMED = ("build-data", "pretrain", "finetune", "distillation")  # the others write all at once
 ATOMIC = ("saved-model", "tflite", "convert")
 QUICK = [
     *(("build-data", kind) for kind in ("kill", "cut", "limit", "torn", "twice", "read-only")),
@@ -26,7 +26,11 @@ QUICK = [
     ("saved-model", "limit"),
     *(("tflite", kind) for kind in ("kill", "cut")),
 ]
-SLOW = [("pretrain", "kill"), ("finetune", "kill"), ("pretrain", "twice")]
+SLOW = [
+    *(("pretrain", kind) for kind in ("kill", "twice")),
+    ("finetune", "kill"),
+    *(("distillation", kind) for kind in ("kill", "torn", "limit")),
+]
 KINDS = ("kill", "time", "cut", "cut", "limit", "disk", "read-only", "torn", "twice")
 PARTIAL = f".{OUTPUT}.partial"
 REPLACED = f"{PARTIAL}/.{OUTPUT}.replaced"

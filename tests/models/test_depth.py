@@ -107,6 +107,16 @@ def test_training_at_several_depths_adds_their_losses(small_config, name):
     np.testing.assert_allclose(used, ops.convert_to_numpy(alone[-1]), rtol=1e-5)
 
 
+def test_layers_after_the_last_trained_depth_are_not_applied(small_config):
+    model = made(small_config, "AlbertModel", 4, inner_group_num=2)
+    encoder, hidden = model.encoder, np.ones((2, 7, 20), "float32")
+    expected = encoder(hidden)[0][4]
+    encoder.depths = (2,)
+    found = encoder(hidden, training=True)[0]
+    assert len(found) == 1 + 2 * 2 and len(encoder(hidden)[0]) == 1 + 4 * 2
+    np.testing.assert_allclose(found[-1], expected, atol=1e-6)
+
+
 def test_a_checkpoint_at_another_depth(small_config, tmp_path):
     model = made(small_config, "AlbertModel", 4)
     model.save_pretrained(tmp_path / "shared")

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit, softmax
 
 from albert_tf import models
-from albert_tf.config import AlbertConfig
+from albert_tf.config import SIZES, AlbertConfig
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import IGNORED, SOFT
 from albert_tf.errors import UserError
@@ -17,6 +17,7 @@ from albert_tf.training.distillation import Teacher, soft_labels
 from albert_tf.training.finetune import finetune
 from albert_tf.training.options import FinetuningOptions
 from tests.conftest import SENTENCES
+from tests.training.test_finetune import Crash, at_step, crash
 
 pytestmark = pytest.mark.usefixtures("one_layer", "without_graphs")
 LENGTH, TEMPERATURE = 96, 3.0
@@ -278,6 +279,92 @@ def test_a_run_predicts_once_and_learns_from_the_teacher_alone(tmp_path, vocabul
     assert first.digest == again.digest
     for one, other in zip(first.outputs["labels"], again.outputs["labels"], strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture
+def taught(tmp_path, vocabularies, monkeypatch):
+    """Returns a function from an output to the options of a run with all that saves computing."""
+    monkeypatch.setitem(SIZES, "tiny", SIZES["tiny"] | {"num_hidden_layers": 3})
+    save(tmp_path / "teacher", CLASSIFIER, vocabularies[1], id2label=dict(enumerate(COLOURS)))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("train", "dev"):
+        rows = [{"text": text, "label": text.split()[-1]} for text in TEXTS]
+        write(folder / f"{name}.jsonl", rows)
+    more = write(tmp_path / "more.jsonl", [{"text": f"New {word}."} for word in COLOURS])
+
+    def with_output(name, **others):
+        all_of_them = {
+            "output": tmp_path / name,
+            "task": "classify",
+            "unlabelled": more,
+            "depths": (1, 2, 3),
+            "depth_sampling": True,
+            "steps": 8,
+            "dropout": 0.1,
+            "learning_rate": 1e-2,
+            "max_length": 24,
+        }
+        return given(tmp_path, folder, **all_of_them | others)
+
+    return with_output
+
+
+def model_bytes(options):
+    return (options.output / "model.safetensors").read_bytes()
+
+
+def test_an_interrupted_run_ends_as_an_uninterrupted_one(taught, monkeypatch):
+    """Stops within an epoch of 4 steps and within a round of 3 depths."""
+    whole, options = taught("whole"), taught("out")
+    report = finetune(whole)
+    with at_step(6, crash), pytest.raises(Crash):
+        finetune(options)
+    for name, value in OTHERS.items():
+        with pytest.raises(UserError, match=f"{name} was .*, is .*"):
+            finetune(taught("out", **{name: value}))
+    monkeypatch.setattr(distillation, "model_outputs", None)
+    assert finetune(options)["history"] == report["history"]
+    assert model_bytes(options) == model_bytes(whole)
+    assert not (options.output / "checkpoints").exists()
+    assert [row["layers"] for row in report["depths"]] == [1, 2, 3]
+
+
+OTHERS = {
+    "distill_weight": 0.25,
+    "temperature": 1.0,
+    "depths": (1, 3),
+    "depth_sampling": False,
+    "teacher_dtype_policy": "mixed_bfloat16",
+}
+
+
+def test_damaged_outputs_are_predicted_again(taught, caplog):
+    whole, options = taught("whole", steps=4), taught("out", steps=4)
+    finetune(whole)
+    with at_step(2, crash), pytest.raises(Crash):
+        finetune(options)
+    (stored,) = (options.output / "checkpoints").glob("teacher-*.safetensors")
+    stored.write_bytes(stored.read_bytes()[:-7])
+    finetune(options)
+    assert "The teacher predicts again, because its outputs are damaged." in caplog.text
+    assert model_bytes(options) == model_bytes(whole)
+
+
+def test_a_full_disk_leaves_no_part_of_a_teachers_outputs(taught, monkeypatch):
+    import safetensors.numpy
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    options = taught("out", steps=1)
+    monkeypatch.setattr(safetensors.numpy, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        finetune(options)
+    assert not list(options.output.rglob("*.safetensors"))
+    monkeypatch.undo()
+    monkeypatch.setitem(SIZES, "tiny", SIZES["tiny"] | {"num_hidden_layers": 3})
+    assert finetune(options)["step"] == 1
 
 
 def test_bad_teachers(tmp_path, vocabularies):

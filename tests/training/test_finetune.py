@@ -408,6 +408,13 @@ def test_several_depths(data, tmp_path, monkeypatch):
     monkeypatch.setitem(SIZES, "tiny", three)
     report = finetune(options(data, tmp_path / "out", depths=(1, 3), learning_rate=1e-2, epochs=3))
     best = report["best"]
+    for shown, layers, name in zip(
+        report["depths"], (1, 3), ("accuracy_at_1", "accuracy"), strict=True
+    ):
+        assert shown["layers"] == layers and shown["accuracy"] == best[name]
+        assert shown.keys() == {"layers", "accuracy", "macro_f1", "milliseconds"}
+    assert (tmp_path / "out" / "depths.png").stat().st_size
+    assert json.loads((tmp_path / "out" / "report.json").read_text()) == report
     assert best["score"] == best["accuracy_over_depths"]
     assert best["score"] == pytest.approx((best["accuracy"] + best["accuracy_at_1"]) / 2)
     assert report["settings"]["depths"] == [1, 3]

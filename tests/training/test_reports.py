@@ -122,7 +122,8 @@ def test_reports_of_another_task_are_replaced(tmp_path, small_config):
     config = dataclasses.replace(small_config, id2label={0: "bad", 1: "good"})
     examples = [Example("warm", None, "good"), Example("cold", None, "bad")]
     found = [np.array([0.25, 0.75]), np.array([0.25, 0.75])]
-    (tmp_path / "scores.png").touch()
+    for old in ("scores.png", "depths.png"):
+        (tmp_path / old).touch()
     for _ in range(2):
         reports.write_predictions(tmp_path, task, examples, found, config)
         files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
