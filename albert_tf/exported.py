@@ -39,7 +39,8 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], WORDPIECE[0])
 POSITIONS: Final = "masked_lm_positions"
 LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # of models that take positions
-_SIGNATURE: Final = re.compile(r"(ids|masked)(_\d+)?")  # ids_16 takes 16 ids
+_SIGNATURES: Final = ("ids", "masked")
+_OF_A_LENGTH: Final = re.compile(rf"({'|'.join(_SIGNATURES)})_\d+")  # ids_16 takes 16 ids
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -225,13 +226,14 @@ def _open_tflite(path: Path) -> list[Signature]:
         interpreter.allocate_tensors()  # Prints a line, here where it is hidden.
     except (RuntimeError, ValueError) as error:
         raise UserError(f"{path} must be a .tflite file. Received: {error}.") from error
+    names = interpreter.get_signature_list().keys()
+    # With `ids` itself numbers are depths, and `ids` is the one to run; without it, lengths.
+    chosen = names & set(_SIGNATURES) or {name for name in names if _OF_A_LENGTH.fullmatch(name)}
     signatures = []
-    for name in interpreter.get_signature_list():
-        if _SIGNATURE.fullmatch(name):
-            runner = interpreter.get_signature_runner(name)
-            details = runner.get_input_details()
-            inputs = {key: each["shape_signature"].tolist() for key, each in details.items()}
-            signatures.append(Signature(inputs, tuple(runner.get_output_details()), runner))
+    for runner in map(interpreter.get_signature_runner, sorted(chosen)):
+        details = runner.get_input_details()
+        inputs = {key: each["shape_signature"].tolist() for key, each in details.items()}
+        signatures.append(Signature(inputs, tuple(runner.get_output_details()), runner))
     return signatures
 
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks.exports layers [--size base] [--padded 128] [--rounds 3]
     python -m benchmarks.exports lengths [--lengths 16 64 128 512] [--precisions dynamic]
+    python -m benchmarks.exports depths [--depths 3 6] [--precisions none dynamic]
     python -m benchmarks.exports precisions
     python -m benchmarks.exports serving
 
@@ -10,6 +11,8 @@ lengths: .tflite files for a phone. "any length" takes rows as they are, "padded
     --padded tokens, "lengths" has a signature for each of --lengths, and "cached" is the padded
     file with one beside it, in which the runtime keeps packed weights from run to run; its first
     run writes it. `--size xxlarge --precisions dynamic --lengths 128` tries the largest model.
+depths: .tflite files for ids and strings with one depth, and with a signature for each of --depths.
+    A shallower signature's difference is that from the full depth.
 precisions: .tflite files that `albert-tf export` doesn't write. "full int8" has activations in 8
     bits too, calibrated with four rows, unrolled, because a loop ends the calibrating process; "4
     bits" needs `pip install ai-edge-quantizer`. Then predictions of `small`, whose weights Keras
@@ -37,6 +40,7 @@ BLOCK = 32  # weights of one scale, as in ai-edge-quantizer's blocks
 # Bits of the products' weights, whether in blocks, and bits of the word embeddings.
 ROUNDED = ((8, False, 8), (4, False, 32), (4, False, 8), (4, False, 4), (4, True, 8), (4, True, 4))
 MASKED = 0.12
+CHOICES = ("layers", "lengths", "depths", "precisions", "serving")
 
 
 class Case(NamedTuple):
@@ -90,6 +94,31 @@ def lengths(model, folder, options):
                 yield (f"{precision}, {form}", each), Case(path, shape, signature=name)
                 if form == "padded":
                     yield (f"{precision}, cached", each), Case(path, shape, "litert_cached")
+
+
+def depths(model, folder, options):
+    from albert_tf_export import graphs
+    from albert_tf_export.signatures import ids_signature, text_signature, with_depths
+
+    from albert_tf import AlbertTokenizer
+    from albert_tf.text.preprocessing import AlbertPreprocessor
+
+    shape, deepest = (1, options.padded, options.padded), model.config.num_hidden_layers
+    preprocessor = AlbertPreprocessor(AlbertTokenizer.from_pretrained("small"), options.padded)
+    makers = (
+        partial(ids_signature, unroll=False, batch=1, strings=False),
+        partial(text_signature, preprocessor=preprocessor, unroll=False, batch=1),
+    )
+    for precision in options.precisions:
+        for chosen in ((), (*options.depths, deepest)):
+            signatures = [
+                each for make in makers for each in with_depths(make, model, chosen, deepest)
+            ]
+            path = folder / f"{precision}-{len(chosen)}.tflite"
+            path.write_bytes(graphs.convert(signatures, precision))
+            for name in ("ids", *(f"ids_{depth}" for depth in chosen[:-1])):
+                form = f"{len(chosen) or 1} depths, {name}"
+                yield (f"{precision}, {form}", options.padded), Case(path, shape, signature=name)
 
 
 def precisions(model, folder, options):
@@ -245,9 +274,10 @@ def cells(batches):
 
 def main():
     parser = harness.parser(__doc__)
-    parser.add_argument("comparison", choices=("layers", "lengths", "precisions", "serving"))
+    parser.add_argument("comparison", choices=CHOICES)
     parser.add_argument("--size", default="base", help="name of a size (AlbertConfig.from_size)")
     parser.add_argument("--lengths", type=int, nargs="+", default=[16, 64, 128, 512])
+    parser.add_argument("--depths", type=int, nargs="+", default=[3, 6], help="numbers of layers")
     parser.add_argument("--padded", type=int, default=128, help="tokens of a row of fixed length")
     parser.add_argument(
         "--precisions", nargs="+", default=["none", "float16", "dynamic"], help="of --quantize"

@@ -149,6 +149,15 @@ def files(tmp_path, monkeypatch):
         ),
         ("export tflite --model small --output o --lengths 16 --fixed", "only choice of length"),
         (
+            "export saved-model --model small --output o --depths 2,5",
+            "depths must be at most 4, the model's number of layers. Received: 5.",
+        ),
+        ("export tflite --model small --output o --depths 2,2", "depths must be different whole"),
+        (
+            "export tflite --model small --output o --depths 2 --lengths 8",
+            "lengths and depths both name signatures by a number. Received: lengths=(8,) and",
+        ),
+        (
             "export tflite --model small --output o --batch 0",
             "batch must be 1 or more. Received: 0",
         ),

@@ -12,6 +12,7 @@ from albert_tf_export.options import (
     SavedModelOptions,
     TFLiteOptions,
     WebOptions,
+    all_depths,
 )
 
 from albert_tf.commands.parsing import read_yaml
@@ -41,6 +42,7 @@ EXAMPLES = """examples:
   albert-tf export tflite --model my-model --output my-model.tflite --lengths 16,64,128 --ids-only
   albert-tf export tflite --model my-model --output my-model.tflite --quantize dynamic \\
       --eval-data SST-2 --max-drop 0.01
+  albert-tf export tflite --model my-model --output my-model.tflite --depths 3,6
   albert-tf export tflite --model my-model --task masked-lm --predictions 1 --ids-only \\
       --output my-model.tflite
   albert-tf export tflite --model my-model --output my-model.tflite --for mediapipe
@@ -221,6 +223,8 @@ def check(options: Any) -> None:
     for length in filter(None, lengths):
         if config:
             check_length(config, length)
+    if config:
+        all_depths(config, getattr(options, "depths", ()))
     data = options.labelled
     if data:
         from albert_tf.data.tasks.registry import task_of

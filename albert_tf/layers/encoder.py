@@ -238,9 +238,9 @@ class AlbertEncoder(ConfiguredLayer):
     Call arguments:
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
-        unroll: False applies each group in a graph loop, which is smaller to store and to load;
-            "last" takes the last layer out of the loop for `cls_only`, so that its weights have
-            two uses in the graph.
+        unroll: False applies each group in a graph loop, even once, so that graphs of several
+            depths have the same body; it is smaller to store and to load. "last" takes the last
+            layer out of the loop for `cls_only`, so that its weights have two uses in the graph.
         cls_only: compute the last block at `[CLS]` only, for heads that read nothing else: a fifth
             of the work of 4 layers. Ignored by `unroll=False`.
     Returns:
@@ -315,7 +315,7 @@ class AlbertEncoder(ConfiguredLayer):
             attention_mask, keras.backend.result_type(self.compute_dtype, "float32")
         )
         if unroll in (False, "last"):
-            return [self._looped(hidden, bias, cls_only and unroll == "last", training)], []
+            return [self._looped(hidden, bias, unroll, cls_only, training)], []
         hidden_states, attentions = [hidden], []
         depths, inner = self.depths if training else (), self.config.inner_group_num
         schedule = self.schedule[: max(depths, default=None)]
@@ -341,17 +341,19 @@ class AlbertEncoder(ConfiguredLayer):
         return hidden_states, attentions
 
     def _looped(
-        self, hidden: Tensor, bias: Tensor, cls_only: bool, training: bool | None
+        self, hidden: Tensor, bias: Tensor, unroll: Unroll, cls_only: bool, training: bool | None
     ) -> Tensor:
         def apply(blocks: list[AlbertBlock], _: Tensor, hidden: Tensor) -> Tensor:
             for block in blocks:
                 hidden, _ = block(hidden, bias, training=training)
             return hidden
 
+        cls_only = cls_only and unroll == "last"
         schedule = self.schedule[:-1] if cls_only else self.schedule
         for group, layers in itertools.groupby(schedule):
             once, count = functools.partial(apply, self.group(group)), len(list(layers))
-            hidden = once(0, hidden) if count == 1 else ops.fori_loop(0, count, once, hidden)
+            is_plain = count == 1 and unroll == "last"
+            hidden = once(0, hidden) if is_plain else ops.fori_loop(0, count, once, hidden)
         if cls_only:
             *blocks, last = self.group(self.schedule[-1])
             hidden, _ = last(apply(blocks, 0, hidden), bias, num_queries=1, training=training)

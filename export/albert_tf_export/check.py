@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -175,6 +175,8 @@ class Report:
         differences: for each signature, the output that came closest to its tolerance; empty
             without a check.
         scores: on labelled examples, where they were given.
+        depth: number of layers of the default signatures, of an export with several depths.
+        scores_by_depth: of these depths, on the same examples.
     """
 
     path: Path
@@ -182,11 +184,18 @@ class Report:
     sha256: str
     differences: Mapping[str, Difference]
     scores: Scores | None = None
+    depth: int | None = None
+    scores_by_depth: Mapping[int, Scores] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        compared = [f"{name}: {difference}" for name, difference in self.differences.items()]
-        made = f"{self.path}: {self.size / 1e6:.1f} MB, SHA-256 {self.sha256[:12]}"
-        return "\n".join([made, *compared, *([str(self.scores)] if self.scores else [])])
+        lines = [f"{self.path}: {self.size / 1e6:.1f} MB, SHA-256 {self.sha256[:12]}"]
+        lines += [f"{name}: {difference}" for name, difference in self.differences.items()]
+        lines += [f"depth {depth}: {scores}" for depth, scores in self.scores_by_depth.items()]
+        if self.scores and not self.scores_by_depth:
+            lines.append(str(self.scores))
+        if self.depth:
+            lines.append(f"Default signatures: those of depth {self.depth}.")
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the report as JSON has it."""
@@ -198,6 +207,10 @@ class Report:
                 name: asdict(difference) for name, difference in self.differences.items()
             },
             "scores": asdict(self.scores) if self.scores else None,
+            "depth": self.depth,
+            "scores_by_depth": {
+                str(depth): asdict(scores) for depth, scores in self.scores_by_depth.items()
+            },
         }
 
     def write(self, path: Path, packages: Sequence[str] = PACKAGES) -> None:
@@ -215,6 +228,8 @@ def report(
     written: Path,
     differences: Mapping[str, Difference],
     scores: Scores | None = None,
+    depth: int | None = None,
+    scores_by_depth: Mapping[int, Scores] = {},
 ) -> Report:
     """Returns the report of an export to `path`, whose content is still at `written`."""
     files = [file for file in sorted(written.rglob("*")) if file.is_file()] or [written]
@@ -226,7 +241,7 @@ def report(
             while block := content.read(1 << 20):
                 digest.update(block)
     size = sum(file.stat().st_size for file in files)
-    return Report(path, size, digest.hexdigest(), differences, scores)
+    return Report(path, size, digest.hexdigest(), differences, scores, depth, scores_by_depth)
 
 
 class Case(NamedTuple):
@@ -732,46 +747,61 @@ def scored(
     runner: str,
     path: Path,
     max_length: int,
-) -> Scores:
-    """Runs an export in a fresh process and Keras here, on the same rows.
+    names: Iterable[str] = (IDS,),
+) -> dict[str, Scores]:
+    """Scores signatures of an export, in fresh processes, and Keras here, on the same rows.
 
     Args:
+        model: at its full depth, whatever that of a signature is.
         runner: file name of the script that runs the export.
         path: the export.
-        max_length: the most pieces that its signature `ids` takes.
+        max_length: the most pieces that its signatures take.
+        names: signatures of ids.
     Raises:
         UserError: the data can't be read, or is another task's.
-        ParityError: the export's score is more than `gate.max_drop` below Keras'.
     """
     task = task_of(gate.data)
     examples, config = task.examples("dev"), model.config
     task.check(examples, config)
     rows = task.encode(examples, tokenizer, config, max_length)
-    made = run(runner, path, {IDS: Case(_inputs(rows), [], [])})[IDS]
-    both = (
-        predictions(task, examples, rows, model),
-        task.predictions(examples, rows, made.outputs, config),
-    )
-    keras, exported = (task.scores(examples, predicted, config) for predicted in both)
-    ours, theirs = (
-        [grade.predicted for grade in task.grade(examples, predicted, config)] for predicted in both
-    )
-    metric = next(iter(keras))
-    scores = Scores(
-        metric,
-        keras[metric],
-        exported[metric],
-        float(np.mean([one == other for one, other in zip(ours, theirs, strict=True)])),
-        len(examples),
-        milliseconds=made.milliseconds,
-        megabytes=made.megabytes,
-    )
-    if not scores.keras - scores.exported <= gate.max_drop:  # NaN is a loss too.
-        raise ParityError(
-            f"The export may lose {gate.max_drop:g} of Keras' {metric}. Received: {scores}. Choose "
-            "a higher precision, or allow more with max_drop."
+    case = Case(_inputs(rows), [], [])
+    # One after the other: times are compared.
+    runs = {name: run(runner, path, {name: case})[name] for name in names}
+
+    def graded(predicted: Any) -> tuple[dict[str, float], list[Any]]:
+        """Returns the scores of predictions, and the prediction for each example."""
+        grades = task.grade(examples, predicted, config)
+        return task.scores(examples, predicted, config), [grade.predicted for grade in grades]
+
+    keras, ours = graded(predictions(task, examples, rows, model))
+    metric, scores = next(iter(keras)), {}
+    for name, made in runs.items():
+        exported, theirs = graded(task.predictions(examples, rows, made.outputs, config))
+        scores[name] = Scores(
+            metric,
+            keras[metric],
+            exported[metric],
+            float(np.mean([one == other for one, other in zip(ours, theirs, strict=True)])),
+            len(examples),
+            milliseconds=made.milliseconds,
+            megabytes=made.megabytes,
         )
     return scores
+
+
+def first_kept(gate: Gate, scores: Mapping[str, Scores]) -> str:
+    """Returns the name of the first scores that the gate allows.
+
+    Raises:
+        ParityError: all are more than `gate.max_drop` below Keras'.
+    """
+    for name, each in scores.items():
+        if each.keras - each.exported <= gate.max_drop:  # False for NaN
+            return name
+    raise ParityError(
+        f"The export may lose {gate.max_drop:g} of Keras' {each.metric}. Received: {each}. Choose "
+        "a higher precision, or allow more with max_drop."
+    )
 
 
 def _inputs(rows: Rows) -> Sequence[dict[str, Any]]:

@@ -93,7 +93,10 @@ def export_onnx(
             differences = checks.compare(
                 RUNNER, file, {name: checks.numeric(case)}, options.quantize
             )
-        scores = checks.scored(gate, model, tokenizer, RUNNER, file, max_length) if gate else None
+        scores = None
+        if gate:
+            by_name = checks.scored(gate, model, tokenizer, RUNNER, file, max_length)
+            scores = by_name[checks.first_kept(gate, by_name)]
         report = checks.report(Path(path), file, differences, scores)
         report.write(companions[REPORT], PACKAGES)
         return report

@@ -4,6 +4,7 @@ Needs no TensorFlow, as the command line demands.
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -14,6 +15,7 @@ from albert_tf.errors import UserError, check_extra, check_tensorflow_text
 from albert_tf.options import COUNT, Range, check_options, option
 
 if TYPE_CHECKING:
+    from albert_tf.config import AlbertConfig
     from albert_tf.models.base import PreTrainedModel
     from albert_tf.text.base_tokenizer import BaseTokenizer
 
@@ -72,6 +74,19 @@ class TextOptions(ExportOptions):
     layers: Layers = option(
         "loop", help="form of the shared layers: a loop of the graph, or one after the other"
     )
+    depths: tuple[int, ...] = option(
+        (),
+        help="signatures ids_3, text_3, … for 3,6, which end after so many layers and share all "
+        "weights; the model's own depth is always one of them",
+        range=COUNT,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(set(self.depths)) < len(self.depths):
+            raise UserError(
+                f"depths must be different whole numbers. Received: {list(self.depths)}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +192,11 @@ class TFLiteOptions(TextOptions, FileOptions):
                 f"lengths={self.lengths} and {', '.join(given)}. Texts are truncated to the "
                 "largest of lengths."
             )
+        if self.lengths and self.depths:
+            raise UserError(
+                "lengths and depths both name signatures by a number. Received: "
+                f"lengths={self.lengths} and depths={self.depths}. Export two files."
+            )
         if len(set(self.lengths)) < len(self.lengths):
             raise UserError(
                 f"lengths must be different whole numbers. Received: {list(self.lengths)}."
@@ -270,6 +290,22 @@ def check_counts(model: "PreTrainedModel", choices: int | None, predictions: int
                 f"{name} applies only to models such as {task}. "
                 f"Received: {name}={count!r} with {type(model).__name__}."
             )
+
+
+def all_depths(config: "AlbertConfig", depths: Sequence[int]) -> tuple[int, ...]:
+    """Returns the depths of an export, the model's own last; none if none are given.
+
+    Raises:
+        UserError: the model doesn't pass through one of them.
+    """
+    for depth in depths:
+        if depth > config.num_hidden_layers:
+            raise UserError(
+                f"depths must be at most {config.num_hidden_layers}, the model's number of layers. "
+                f"Received: {depth}."
+            )
+        config.at_depth(depth)
+    return tuple(sorted({*depths, config.num_hidden_layers})) if depths else ()
 
 
 def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedModel":

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from albert_tf_export import check as checks
 from albert_tf_export.graphs import convert_for_serving, write
 from albert_tf_export.options import (
     SavedModelOptions,
+    all_depths,
     check_model,
     in_precision,
     warn_without_bfloat16,
@@ -38,8 +40,10 @@ from albert_tf_export.signatures import (
     Tensors,
     ids_signature,
     masked_signature,
+    of_depth,
     padded_ids_signature,
     text_signature,
+    with_depths,
 )
 from albert_tf_export.words import check_words, text_function
 
@@ -65,6 +69,7 @@ def export_saved_model(
         `ids`: takes ids; `serving_default` if there is no `text`.
         `padded_ids`: takes `input_ids` alone, for servers that pad requests.
         `masked`: takes ids and the positions to score; for models that predict masked tokens.
+        `ids_3`, `text_3`, …: end after so many layers, where `depths` are given.
 
     Strangers can send huge texts: 10 MB of English take 317 MB of memory, whatever `max_length` is.
     `max_bytes` and `max_batch` limit that; more examples are an error before they take memory.
@@ -101,6 +106,7 @@ def export_saved_model(
     if embedding is not None:
         limit = min(limit, embedding.max_length or limit)
     max_length = options.max_length or limit
+    depths = all_depths(model.config, options.depths)
     quantize, max_batch = options.quantize, options.max_batch
     pairs = check_model(model, tokenizer, max_length, options.pairs)
     least = max(1024, 16 * max_length)  # so that ordinary texts are truncated by tokens alone
@@ -133,28 +139,37 @@ def export_saved_model(
             process = stack.enter_context(checks.FreshProcess("saved_model.py", package))
         exact, unrolled = in_precision(model, "float32"), options.layers == "unrolled"
         unroll: Unroll = unrolled or "last"
-        model, in_words, text = in_precision(model, options.precision), None, None
+        model = in_precision(model, options.precision)
+        signatures: list[Signature] = []
         if not options.ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
-            in_words = text_function(
-                model,
-                tokenizer,
-                preprocessor,
-                unroll=unroll,
+            answers = partial(
+                text_function,
+                tokenizer=tokenizer,
+                preprocessor=preprocessor,
                 pairs=pairs,
                 top_k=options.top_k,
                 pooling=options.pooling,
                 normalize=options.normalize,
             )
-            text = text_signature(
-                model,
-                preprocessor,
-                unroll=unroll,
-                pairs=pairs,
-                max_bytes=options.max_bytes,
-                in_words=in_words,
-            )
-        signatures = _signatures(model, tokenizer, text, unroll)
+
+            def text(model: PreTrainedModel) -> Signature:
+                return text_signature(
+                    model,
+                    preprocessor,
+                    unroll=unroll,
+                    pairs=pairs,
+                    max_bytes=options.max_bytes,
+                    in_words=answers(model, unroll=unroll),
+                )
+
+            default, *others = with_depths(text, model, depths, model.config.num_hidden_layers)
+            signatures = [*with_examples(model, default), *others]
+        ids = partial(ids_signature, unroll=unroll)
+        signatures += with_depths(ids, model, depths, model.config.num_hidden_layers)
+        signatures.append(padded_ids_signature(model, tokenizer.special, unroll=unroll))
+        if model.task.takes_positions:
+            signatures.append(masked_signature(model, unroll=unroll))
         if max_batch is not None:
             signatures = [limited(signature, max_batch) for signature in signatures]
         write(signatures, folder)
@@ -167,10 +182,17 @@ def export_saved_model(
             (folder / TFLITE).write_bytes(convert_for_serving(signature, quantize))
         differences: dict[str, checks.Difference] = {}
         if options.check:
-            keras = None if in_words is None else replace(in_words, model=exact, unroll=True)
-            cases = checks.sample(exact, tokenizer, max_length, pairs, in_words=keras)
+
+            def sampled(model: PreTrainedModel) -> dict[str, checks.Case]:
+                in_words = None if options.ids_only else answers(model, unroll=True)
+                return checks.sample(model, tokenizer, max_length, pairs, in_words=in_words)
+
+            cases = sampled(exact)
             cases[PADDED_IDS] = _padded(cases[IDS], max_length, tokenizer.special.pad_id)
-            samples = {signature.name: cases[signature.name] for signature in signatures}
+            for depth in depths:
+                of_model = sampled(exact.with_depth(depth))
+                cases |= {of_depth(name, depth): of_model[name] for name in (TEXT, IDS)}
+            samples = {name: cases[name] for signature in signatures for name in signature.names}
             batch = () if max_batch is None else ("--batch", str(min(max_batch, BATCH)))
             differences = checks.compare(
                 "saved_model.py",
@@ -184,19 +206,8 @@ def export_saved_model(
                 samples = {PADDED_IDS: checks.numeric(cases[PADDED_IDS])}
                 compared = checks.compare("tflite.py", folder / TFLITE, samples, quantize)
                 differences[TFLITE] = compared[PADDED_IDS]
-        return checks.report(Path(path), folder, differences)
-
-
-def _signatures(
-    model: PreTrainedModel, tokenizer: BaseTokenizer, text: Signature | None, unroll: Unroll
-) -> list[Signature]:
-    """Returns all signatures, the one that is `serving_default` first."""
-    signatures = [] if text is None else with_examples(model, text)
-    signatures.append(ids_signature(model, unroll=unroll))
-    signatures.append(padded_ids_signature(model, tokenizer.special, unroll=unroll))
-    if model.task.takes_positions:
-        signatures.append(masked_signature(model, unroll=unroll))
-    return signatures
+        deepest = depths[-1] if depths else None
+        return checks.report(Path(path), folder, differences, depth=deepest)
 
 
 def _padded(case: checks.Case, length: int, pad_id: int) -> checks.Case:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import tensorflow as tf
@@ -44,11 +44,44 @@ class Signature:
         name: a host calls it by this name.
         inputs: declared names, dtypes and shapes, in the order of the function's arguments.
         function: the graph.
+        alias: a second name of the same graph.
     """
 
     name: str
     inputs: Sequence[tf.TensorSpec]
     function: Callable[..., Tensors]
+    alias: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The name and the alias."""
+        return [self.name, *filter(None, [self.alias])]
+
+
+def of_depth(name: str, depth: int) -> str:
+    """Returns the name of a signature that ends after `depth` layers: `ids_3`."""
+    return f"{name}_{depth}"
+
+
+def with_depths(
+    make: Callable[[PreTrainedModel], Signature],
+    model: PreTrainedModel,
+    depths: Sequence[int],
+    default: int,
+) -> list[Signature]:
+    """Returns a model's signature, and one for each of `depths`.
+
+    Args:
+        make: makes the signature of a model.
+        depths: numbers of layers; all signatures share the weights.
+        default: the depth whose signature has the plain name too.
+    """
+    if not depths:
+        return [make(model)]
+    made = {depth: make(model.with_depth(depth)) for depth in depths}
+    first = made.pop(default)
+    others = [replace(each, name=of_depth(each.name, depth)) for depth, each in made.items()]
+    return [replace(first, alias=of_depth(first.name, default)), *others]
 
 
 def ids_signature(

@@ -24,6 +24,7 @@ from albert_tf_export.graphs import convert
 from albert_tf_export.metadata import LABELS, label_lines, with_files, with_metadata
 from albert_tf_export.options import (
     TFLiteOptions,
+    all_depths,
     check_counts,
     check_model,
     in_precision,
@@ -38,7 +39,9 @@ from albert_tf_export.signatures import (
     classes,
     ids_signature,
     masked_signature,
+    of_depth,
     text_signature,
+    with_depths,
 )
 
 REPORT: Final = "export.json"
@@ -61,6 +64,8 @@ def export_tflite(
         `ids`: takes any number of ids, and returns numbers. Every interpreter runs it.
         `ids_16`, …: replace `ids` where `lengths` are given; each takes that many ids, padded.
         `text`: takes strings. The interpreter needs tensorflow-text's operators.
+        `ids_3`, `text_3`, …: end after so many layers, where `depths` are given. `ids` and `text`
+            have the model's own depth, or with a gate the first that keeps the score.
 
     Unrolled layers take several times the memory of a loop. For `host="mediapipe"` the file has one
     signature `ids`, unrolled, that returns `probabilities` alone, and the vocabulary in its
@@ -104,9 +109,10 @@ def export_tflite(
     pairs = check_model(model, tokenizer, max_length, options.pairs)
     check_fit(tokenizer, model.config, min(lengths, default=max_length))
     check_counts(model, options.choices, predictions)
+    depths = all_depths(model.config, options.depths)
     labels = classes(model)
     lines = label_lines(labels)
-    processes: dict[str, checks.FreshProcess] = {}
+    text_process: checks.FreshProcess | None = None
     with contextlib.ExitStack() as stack:
         file, companions = stack.enter_context(
             written_with_companions(Path(path), options.force, bool(labels))
@@ -114,66 +120,95 @@ def export_tflite(
         if options.check and not ids_only:
             checks.check_tokens(tokenizer)
             # It imports TensorFlow while this process converts.
-            process = checks.FreshProcess("tflite.py", "tensorflow_text")
-            processes[TEXT] = stack.enter_context(process)
+            text_process = stack.enter_context(checks.FreshProcess("tflite.py", "tensorflow_text"))
         model = in_precision(model, "float32")
         choices = options.choices or DEFAULT_CHOICES
         name = MASKED if predictions else IDS
         shapes: dict[str, int | None] = {f"{name}_{length}": length for length in lengths}
         shapes = shapes or {name: max_length if options.fixed else None}
-        make = (
+        make_ids = (
             partial(masked_signature, predictions=predictions)
             if predictions
             else partial(ids_signature, choices=choices, strings=False)
         )
-        # Hosts that don't know signatures run the graph of the first name in the alphabet.
-        signatures = [
-            make(model, unroll=unroll, name=key, batch=options.batch, length=length)
+        makers = [
+            partial(make_ids, unroll=unroll, name=key, batch=options.batch, length=length)
             for key, length in shapes.items()
         ]
-        if options.host:
-            signatures = [for_mediapipe(signature, max_length) for signature in signatures]
         if not ids_only:
             preprocessor = AlbertPreprocessor(
                 tokenizer, max_length, "max_length" if options.fixed or lengths else "longest"
             )
-            text = text_signature(
-                model,
-                preprocessor,
-                unroll=unroll,
-                pairs=pairs,
-                batch=options.batch,
-                choices=choices,
+            makers.append(
+                partial(
+                    text_signature,
+                    preprocessor=preprocessor,
+                    unroll=unroll,
+                    pairs=pairs,
+                    batch=options.batch,
+                    choices=choices,
+                )
             )
-            signatures.append(text)
-        content = convert(signatures, options.quantize)
-        metadata = (
-            type(model).__name__,
-            labels,
-            *((tokenizer.model_bytes, NAMES) if options.host else ()),
-        )
-        content = with_metadata(content, *metadata)
-        if not options.host:
-            embedding = model.sentence_embedding()
-            files = model_files(model.config, model.task.model, tokenizer, embedding)
-            content = with_files(content, files)
-        file.write_bytes(content)
+
+        def write(default: int) -> None:
+            """Writes the file, whose default signatures have that depth."""
+            # Hosts that don't know signatures run the graph of the first name in the alphabet.
+            signatures = [
+                signature
+                for make in makers
+                for signature in with_depths(make, model, depths, default)
+            ]
+            if options.host:
+                signatures = [for_mediapipe(signature, max_length) for signature in signatures]
+            content = with_metadata(
+                convert(signatures, options.quantize),
+                type(model).__name__,
+                labels,
+                *((tokenizer.model_bytes, NAMES) if options.host else ()),
+            )
+            if not options.host:
+                config = model.config.at_depth(default) if depths else model.config
+                embedding = model.sentence_embedding()
+                files = model_files(config, model.task.model, tokenizer, embedding)
+                content = with_files(content, files)
+            file.write_bytes(content)
+
+        default = deepest = model.config.num_hidden_layers
+        write(default)
+        scores: dict[str, checks.Scores] = {}
+        if gate:
+            by_name = {of_depth(IDS, depth): depth for depth in depths} or {IDS: deepest}
+            scores = checks.scored(gate, model, tokenizer, "tflite.py", file, max_length, by_name)
+            scores[IDS] = scores[chosen := checks.first_kept(gate, scores)]
+            default = by_name[chosen]
+            if default != deepest:
+                write(default)
         if labels:
             companions[LABELS].write_text(lines, encoding="utf-8", newline="\n")
         differences: Mapping[str, checks.Difference] = {}
         if options.check:
-            cases = {
-                length: checks.sample(model, tokenizer, length, pairs, choices, predictions or 1)
-                for length in {max_length, *lengths}
-            }
-            samples = {
-                key: checks.numeric(
-                    cases[length or max_length][name], (OUTPUT,) if options.host else ()
-                )
-                for key, length in shapes.items()
-            }
-            if not ids_only:
-                samples[TEXT] = cases[max_length][TEXT]
+
+            def sampled(model: PreTrainedModel) -> dict[str, checks.Case]:
+                """Returns the cases of the signatures of a model."""
+                cases = {
+                    length: checks.sample(
+                        model, tokenizer, length, pairs, choices, predictions or 1
+                    )
+                    for length in {max_length, *lengths}
+                }
+                names = (OUTPUT,) if options.host else ()
+                found = {
+                    key: checks.numeric(cases[length or max_length][name], names)
+                    for key, length in shapes.items()
+                }
+                return found if ids_only else {**found, TEXT: cases[max_length][TEXT]}
+
+            by_depth = {depth: sampled(model.with_depth(depth)) for depth in depths}
+            samples = dict(by_depth[default] if depths else sampled(model))
+            for depth, cases in by_depth.items():
+                samples |= {of_depth(key, depth): case for key, case in cases.items()}
+            of_texts = [key for key in samples if key.startswith(TEXT)]
+            processes = dict.fromkeys(of_texts, text_process) if text_process else {}
             # The runner reads SentencePiece vocabularies and truncates on the right; other ids come
             # from the samples.
             is_right = tokenizer.truncation_side == "right"
@@ -182,10 +217,14 @@ def export_tflite(
             differences = checks.compare(
                 "tflite.py", file, samples, options.quantize, vocabulary, processes=processes
             )
-        scores = (
-            checks.scored(gate, model, tokenizer, "tflite.py", file, max_length) if gate else None
+        report = checks.report(
+            Path(path),
+            file,
+            differences,
+            scores.get(IDS),
+            default if depths else None,
+            {depth: scores[of_depth(IDS, depth)] for depth in depths if scores},
         )
-        report = checks.report(Path(path), file, differences, scores)
         report.write(companions[REPORT])
         return report
 
@@ -241,6 +280,7 @@ def check_mediapipe(
     refuse_left(tokenizer, "MediaPipe")
     given = {
         "lengths": options.lengths,
+        "depths": options.depths,
         "batch": options.batch != 1,
         "pairs": options.pairs,
         "gate": options.gate,

@@ -109,7 +109,7 @@ def test_strings_need_the_operators_of_tensorflow_text(written):
 def test_one_loop_for_both_signatures(written):
     ids, text, *loops = graphs(written(export_tflite, layers="loop"))
     assert ids.count("WHILE") == text.count("WHILE") == 1
-    assert [bool(each) for each in loops] == [True, True, False, False]
+    assert len(loops) == 2  # condition and body
     assert sum(each.count("BATCH_MATMUL") for each in loops) == 2
     unrolled = graphs(written(export_tflite, layers="unrolled"))
     assert [each.count("BATCH_MATMUL") for each in unrolled] == [6, 6]

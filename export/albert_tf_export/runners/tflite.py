@@ -43,7 +43,7 @@ LENGTH = 512  # pieces of a text, where neither the file nor --max-length limits
 
 
 def signatures(make: Callable[[], Any], path: str, name: str) -> list[Any]:
-    """Returns functions that run a file's signature: `ids` alone, or `ids_16`, `ids_64`, …"""
+    """Returns functions that run a file's signature: `ids` alone, or else `ids_16`, `ids_64`, …"""
     open(path, "rb").close()  # its error is clearer than the interpreter's
     try:
         interpreter = make()
@@ -56,9 +56,8 @@ def signatures(make: Callable[[], Any], path: str, name: str) -> list[Any]:
             "made elsewhere. Received: the signature ids. Give --signature masked without "
             "--vocabulary, and lines with input_ids and masked_lm_positions."
         )
-    chosen = [
-        each for each in names if each == name or re.fullmatch(rf"{re.escape(name)}_\d+", each)
-    ]
+    chosen = [name] * (name in names)  # Where it is there, a number is a depth, else a length.
+    chosen = chosen or [each for each in names if re.fullmatch(rf"{re.escape(name)}_\d+", each)]
     if not chosen:
         sys.exit(
             f"The signature must be one of {', '.join(names)}. Received: {name}. "
@@ -232,19 +231,20 @@ class FromIds:
 
 
 class FromText:
-    """Runs the signature `text`."""
+    """Runs the signature `text`, or `text_3`, … of a depth."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         import tensorflow_text  # noqa: F401 (loads the libraries that the next one needs)
         from tensorflow_text.core.pybinds import tflite_registrar
 
+        self.name = name
         self.operators = tflite_registrar.SELECT_TFTEXT_OPS
 
     def load(self, path: str, threads: int) -> None:
         def made() -> Any:
             return InterpreterWithCustomOps(self.operators, model_path=path, num_threads=threads)
 
-        (self.signature,) = signatures(made, path, "text")
+        (self.signature,) = signatures(made, path, self.name)
         self.inputs = shapes(self.signature)
         self.batch = max(self.inputs["text"][0], 1)
 
@@ -267,8 +267,8 @@ def main() -> None:
     options_parser.add_argument("--vocabulary", help="the model's spiece.model: tokenize here")
     options_parser.add_argument(
         "--signature",
-        help="text, ids or masked; ids also takes the shortest of ids_16, ids_64, … that a row "
-        "fits (default: ids with --vocabulary, text without)",
+        help="text, ids or masked, or of a depth text_3, ids_3, …; ids also takes the shortest of "
+        "ids_16, ids_64, … that a row fits (default: ids with --vocabulary, text without)",
     )
     options_parser.add_argument(
         "--max-length",
@@ -293,8 +293,8 @@ def main() -> None:
     # Saved arrays are the signature's outputs alone.
     words = not options.save
     model = (
-        FromText()
-        if name == "text"
+        FromText(name)
+        if name.startswith("text")
         else FromIds(name, options.vocabulary, options.max_length, options.truncation_side, words)
     )
     empty = memory("VmRSS")
