@@ -136,7 +136,7 @@ class TrainingStep:
             totals = _totals(self.loss, batch, self.slices, training=True)
             scaled = self.model.optimizer.scale_loss(batch_loss(totals, count))
         variables = self.model.trainable_variables
-        # Layers after a sampled depth have none. TensorFlow's own option for it fails in eager mode.
+        # Layers after a sampled depth have none. TensorFlow's own option fails in eager mode.
         return totals, [
             tf.zeros_like(variable) if gradient is None else gradient
             for gradient, variable in zip(tape.gradient(scaled, variables), variables, strict=True)
