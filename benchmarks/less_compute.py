@@ -7,6 +7,10 @@ there is not repeated, so an interrupted script resumes. On SST-2 the students h
 sentences with labels, and --unlabelled others without; the teacher of SST-2 is the bundled model
 after --teacher-epochs epochs on all sentences. The teacher of WNUT17 is the bundled model of the
 same seed, fine-tuned on the same examples as its students.
+
+Early exit: each model that was trained at both depths is exported for LiteRT in 8 bits, at each
+depth and with early exit at each of THRESHOLDS. Each text of dev runs alone through all files in
+turn, on one thread; ms are of the processor.
 """
 
 import itertools
@@ -22,6 +26,8 @@ PACKAGES = ("tensorflow", "keras", "ai-edge-litert")
 # Of random weights; the bundled model's recipe is the same without dropout of its own.
 MINI = {"learning_rate": 3e-4, "batch_size": 16, "epochs": 5, "dropout": 0.1, "max_length": 128}
 DEPTHS = (2, 4)
+THRESHOLDS = (0.6, 0.7, 0.8, 0.9, 0.95)
+STEPS = 20
 
 
 def train(output, options):
@@ -105,6 +111,86 @@ def run(folder, task, name, options, seeds):
     return result
 
 
+def measure_step(depths, is_sampled):
+    """Returns the mean ms of the processor of a training step of `small`: 16 rows of 32 tokens."""
+    import time
+
+    import numpy as np
+    import tensorflow as tf
+
+    from albert_tf import AlbertForSequenceClassification
+    from albert_tf.training import steps
+    from albert_tf.training.optimizers import AlbertAdamW
+    from albert_tf.training.runtime import strategy_for
+
+    model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
+    model.compile(AlbertAdamW(1e-4))
+    model.albert.encoder.depths = tuple(depths)
+    make_step = partial(steps.TrainingStep, model, strategy_for("none"))
+    sampled = partial(steps.SampledDepthStep, model, depths, seed=1, first=0, make_step=make_step)
+    step = sampled() if is_sampled else make_step()
+    ids = tf.constant(np.random.default_rng(1).integers(5, 8000, (16, 32)), tf.int32)
+    batch = {"input_ids": ids}, {"labels": ids[:, 0] % 2}
+
+    def call():
+        for _ in range(STEPS):
+            step(batch)
+
+    return harness.timed(call, calls=5, clock=time.process_time) / STEPS
+
+
+def measure_exits(folder, data):
+    """Returns the accuracy, the mean depth and the ms of a text, for each exported file."""
+    import time
+
+    from ai_edge_litert.interpreter import Interpreter
+
+    from albert_tf import AlbertForSequenceClassification, AlbertTokenizer, export_tflite
+    from albert_tf.data.tasks.registry import task_of
+    from albert_tf.training.options import FinetuningOptions
+
+    model = AlbertForSequenceClassification.from_pretrained(folder)
+    tokenizer = AlbertTokenizer.from_pretrained(folder)
+    task = task_of(FinetuningOptions(task="sst2", data=data, model="small", output="unused"))
+    examples, numbers = task.examples("dev"), task.label_numbers(model.config)
+    rows = task.encode(examples, tokenizer, model.config, tokenizer.model_max_length)
+    forms = {f"{depth} layers": (model.with_depth(depth), {}) for depth in DEPTHS}
+    for threshold in THRESHOLDS:
+        exits = {"depths": DEPTHS, "early_exit": threshold}
+        forms[f"early exit at {threshold}"] = model, exits
+    runs = {}
+    for number, (name, (exported, options)) in enumerate(forms.items()):
+        path = Path(folder) / "exports" / f"{number}.tflite"
+        path.parent.mkdir(exist_ok=True)
+        common = {"quantize": "dynamic", "ids_only": True, "check": False, "force": True}
+        export_tflite(exported, tokenizer, path, **common, **options)
+        interpreter = Interpreter(str(path), num_threads=1)
+        runs[name] = interpreter, interpreter.get_signature_runner("ids")
+    totals = {name: [0, 0, 0.0] for name in runs}
+    for row, example in enumerate(examples):
+        inputs = rows.inputs([row])
+        for name, (_, run) in runs.items():
+            start = time.process_time()
+            outputs = run(**inputs)
+            seconds = time.process_time() - start
+            right = outputs["logits"].argmax() == numbers[example.label]
+            depth = outputs.get("depth", forms[name][0].config.num_hidden_layers)
+            for at, value in enumerate((int(right), int(depth), 1000 * seconds)):
+                totals[name][at] += value
+    return {name: [total / len(rows) for total in three] for name, three in totals.items()}
+
+
+def exits_table(results):
+    """Returns a table of medians: accuracy, layers and milliseconds of a text."""
+    found = harness.medians(results)
+    slowest = found[f"{DEPTHS[-1]} layers"][2]
+    lines = [
+        [name, f"{100 * score:.1f}", f"{depth:.2f}", f"{ms:.2f}", f"{slowest / ms:.2f}"]
+        for name, (score, depth, ms) in found.items()
+    ]
+    return harness.table(["", "accuracy", "layers", "ms of a text", "times as fast"], lines)
+
+
 def spread(values):
     """Returns the median and the range of scores in %."""
     low, middle, high = (100 * function(values) for function in (min, statistics.median, max))
@@ -151,6 +237,33 @@ def main():
         results = harness.take_turns(cases, options.rounds)
         figures |= {(task, name): found for name, found in results.items()}
         tables += [f"{task}\n", scores_table(results, score)]
+    cases = {
+        "small": ((), False),
+        "small, both depths": (DEPTHS, False),
+        "small, depths sampled": (DEPTHS, True),
+    }
+    times = harness.take_turns(
+        {
+            ("step", name): partial(harness.fresh, measure_step, *given)
+            for name, given in cases.items()
+        },
+        options.rounds,
+    )
+    figures |= times
+    lines = harness.rows(times, lambda ms: [f"{ms:.1f}"])
+    tables.append(harness.table(["", "", "CPU ms of a step"], lines, 2))
+    seeds = itertools.count(1)
+    results = harness.take_turns(
+        {
+            "early exit": lambda: harness.fresh(
+                *(measure_exits, folder / f"SST-2-{next(seeds)}" / "small-both-depths"),
+                folder / "sentences",
+            )
+        },
+        options.rounds,
+    )["early exit"]
+    figures["early exit"] = results
+    tables.append(results if isinstance(results, str) else exits_table(results))
     harness.report(options, PACKAGES, tables, figures)
 
 
