@@ -45,9 +45,9 @@ def split(books, folder):
             path.write_text("\n\n".join(part) + "\n", encoding="utf-8")
 
 
-def build(folder):
+def build(folder, lengths=LENGTHS):
     """Writes the records that aren't complete, in the pieces of `small`."""
-    for length in LENGTHS:
+    for length in lengths:
         for name in ("books", "held-out"):
             options = WORDS if (name, length) == ("books", 64) else ""
             output = folder / f"{name}-{length}"
