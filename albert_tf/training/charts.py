@@ -132,7 +132,9 @@ def plot_depths(points: Points, time: str, score: str, path: Path) -> None:
     axes.plot(times, scores, "o-", color=BLUE, lw=1.5)
     for point, place in zip(points, zip(times, scores, strict=True), strict=True):
         text = f"{point['layers']} layers" if point["layers"] > 1 else "1 layer"
-        axes.annotate(text, place, xytext=(6, -12), textcoords="offset points", color=GREY)
+        below = {"xytext": (0, -16), "textcoords": "offset points", "ha": "center"}
+        axes.annotate(text, place, color=GREY, **below)
+    axes.margins(y=0.3)
     axes.set_xlim(0, 1.15 * max(times))
     axes.set_xlabel("milliseconds per example, in batches")
     axes.set_ylabel(score, parse_math=False)

@@ -62,7 +62,7 @@ def write_predictions(
 
 
 def _clear(folder: Path) -> None:
-    for name in (CONFUSION, SCORES, MISTAKES, DEPTHS):
+    for name in (CONFUSION, SCORES, MISTAKES):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -146,6 +146,7 @@ def remove_old_reports(output: Path, report: Mapping[str, Any]) -> None:
     if old.exists() and sha256(old) not in known:
         old.replace(output / OLD_CARD)
     _clear(output)
+    (output / DEPTHS).unlink(missing_ok=True)
 
 
 def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:

@@ -122,8 +122,7 @@ def test_reports_of_another_task_are_replaced(tmp_path, small_config):
     config = dataclasses.replace(small_config, id2label={0: "bad", 1: "good"})
     examples = [Example("warm", None, "good"), Example("cold", None, "bad")]
     found = [np.array([0.25, 0.75]), np.array([0.25, 0.75])]
-    for old in ("scores.png", "depths.png"):
-        (tmp_path / old).touch()
+    (tmp_path / "scores.png").touch()
     for _ in range(2):
         reports.write_predictions(tmp_path, task, examples, found, config)
         files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -143,6 +142,7 @@ def report(tmp_path):
             "examples_sha256": "0123abcd",
             "labels": ["bad", "good"],
             "model": "albert/albert-base-v2",
+            "teacher": str(tmp_path / "secret" / "old-teacher"),
             "seed": 7,
             "patience": None,
             "max_length": 99,
@@ -201,6 +201,7 @@ def test_a_card_as_the_hub_reads_it(report, model):
         assert part in card.text
     assert "| seed | 7 |" in card.text and "patience" not in card.text
     assert "reviews" in card.text and "secret" not in card.text
+    assert "| teacher | old-teacher |" in card.text
 
 
 def test_a_card_names_a_dataset_of_the_hub(report, model):
@@ -225,9 +226,10 @@ def test_an_edited_card_is_kept(tmp_path, report, model):
     output, old = tmp_path / "out", tmp_path / "out" / "README.old.md"
     first = write_finetuning(output, report, model)
     assert (output / "curves.png").exists()
+    (output / "depths.png").touch()  # of a run with --depths
     report["settings"]["seed"] = 8
     second = write_finetuning(output, report, model)
-    assert first != second and not old.exists()
+    assert first != second and not old.exists() and not (output / "depths.png").exists()
     (output / "README.md").write_text("edited")
     report["settings"]["seed"] = 9
     third = write_finetuning(output, report, model)
