@@ -26,19 +26,24 @@ PACKAGES = ("tensorflow", "keras", "ai-edge-litert")
 # Of random weights; the bundled model's recipe is the same without dropout of its own.
 MINI = {"learning_rate": 3e-4, "batch_size": 16, "epochs": 5, "dropout": 0.1, "max_length": 128}
 DEPTHS = (2, 4)
+RANDOM = "SST-2, random weights"
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9, 0.95)
 STEPS = 20
 
 
 def train(output, options):
-    """Fine-tunes, unless it is done; returns the best scores on dev and the run's seconds."""
+    """Fine-tunes a model."""
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.finetune import finetune
 
-    output = Path(output)
+    share_threads()  # as the command does
+    finetune(output=output, **options)
+
+
+def trained(output, options):
+    """Returns the best scores on dev, and the seconds, of a run, which is trained if it is new."""
     if not (output / "report.json").is_file():
-        share_threads()  # as the command does
-        finetune(output=output, **options)
+        harness.fresh(train, output, options)
     report = json.loads((output / "report.json").read_text("utf-8"))
     return {**report["best"], "seconds": report["seconds"]}
 
@@ -69,7 +74,7 @@ def write_shallow(folder, depth):
 
 
 def runs(folder, sst2, wnut17, teacher_epochs):
-    """Returns each run's options, but for its seed: on SST-2, then on WNUT17."""
+    """Returns the teacher's options, and by task those of each run, but for its seed."""
     from albert_tf.checkpoints import finder
 
     half, vocabulary = str(folder / "small-2"), str(finder.find("small").folder)
@@ -86,6 +91,8 @@ def runs(folder, sst2, wnut17, teacher_epochs):
         "small": {**few, "model": "small"},
         "small, both depths": {**few, **deep},
         "small, depths sampled": {**few, **deep, "depth_sampling": True},
+    }
+    random = {
         "mini": mini,
         "mini, distilled, more texts": {**mini, **teacher, **more},
     }
@@ -96,17 +103,22 @@ def runs(folder, sst2, wnut17, teacher_epochs):
         "small, both depths": {**tags, **deep},
     }
     taught = {"task": "sst2", "data": str(sst2), "model": "small", "epochs": teacher_epochs}
-    return taught, {"SST-2": sentences, "WNUT17": words}
+    return taught, {"SST-2": sentences, "WNUT17": words, RANDOM: random}
+
+
+def path_of(name):
+    """Returns the name of a folder."""
+    return name.replace(",", "").replace(" ", "-")
 
 
 def run(folder, task, name, options, seeds):
     """Trains with the next seed; prints the scores, which the log then has."""
     seed = next(seeds)
-    place = folder / f"{task}-{seed}"
+    place = folder / f"{path_of(task)}-{seed}"
     if options.get("teacher") == "small":  # the one of the same seed
         options = {**options, "teacher": str(place / "small")}
-    output = place / name.replace(",", "").replace(" ", "-")
-    result = harness.fresh(train, output, {**options, "seed": seed})
+    output = place / path_of(name)
+    result = trained(output, {**options, "seed": seed})
     print(f"{task}, {name}, seed {seed}: {result}", file=sys.stderr, flush=True)
     return result
 
@@ -143,6 +155,7 @@ def measure_exits(folder, data):
     """Returns the accuracy, the mean depth and the ms of a text, for each exported file."""
     import time
 
+    import numpy as np
     from ai_edge_litert.interpreter import Interpreter
 
     from albert_tf import AlbertForSequenceClassification, AlbertTokenizer, export_tflite
@@ -174,7 +187,7 @@ def measure_exits(folder, data):
             outputs = run(**inputs)
             seconds = time.process_time() - start
             right = outputs["logits"].argmax() == numbers[example.label]
-            depth = outputs.get("depth", forms[name][0].config.num_hidden_layers)
+            depth = np.max(outputs.get("depth", forms[name][0].config.num_hidden_layers))
             for at, value in enumerate((int(right), int(depth), 1000 * seconds)):
                 totals[name][at] += value
     return {name: [total / len(rows) for total in three] for name, three in totals.items()}
@@ -225,11 +238,11 @@ def main():
     write_sentences(options.sst2, folder / "sentences", options.labelled, options.unlabelled)
     harness.fresh(write_shallow, folder / "small-2", DEPTHS[0])
     taught, tasks = runs(folder, options.sst2, options.wnut17, options.teacher_epochs)
-    teacher = harness.fresh(train, folder / "teacher", {**taught, "seed": 1})
+    teacher = trained(folder / "teacher", {**taught, "seed": 1})
     print(f"teacher: {teacher}", file=sys.stderr, flush=True)
     figures, tables = {"teacher": [teacher]}, []
     tables.append(scores_table({"teacher": [teacher]}, "accuracy"))
-    for task, score in (("SST-2", "accuracy"), ("WNUT17", "f1")):
+    for task, score in (("SST-2", "accuracy"), ("WNUT17", "f1"), (RANDOM, "accuracy")):
         cases = {
             name: partial(run, folder, task, name, given, itertools.count(1))
             for name, given in tasks[task].items()
@@ -256,7 +269,7 @@ def main():
     results = harness.take_turns(
         {
             "early exit": lambda: harness.fresh(
-                *(measure_exits, folder / f"SST-2-{next(seeds)}" / "small-both-depths"),
+                *(measure_exits, folder / f"SST-2-{next(seeds)}" / path_of("small, both depths")),
                 folder / "sentences",
             )
         },
