@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from albert_tf.models import AlbertForPreTraining as AlbertForPreTraining
     from albert_tf.models import AlbertForQuestionAnswering as AlbertForQuestionAnswering
     from albert_tf.models import AlbertForSequenceClassification as AlbertForSequenceClassification
+    from albert_tf.models import AlbertForSimilarity as AlbertForSimilarity
     from albert_tf.models import AlbertForTokenClassification as AlbertForTokenClassification
     from albert_tf.models import AlbertModel as AlbertModel
     from albert_tf.models import ModelOutput as ModelOutput
@@ -55,6 +56,7 @@ _HOMES = {
     "AlbertForPreTraining": "albert_tf.models",
     "AlbertForQuestionAnswering": "albert_tf.models",
     "AlbertForSequenceClassification": "albert_tf.models",
+    "AlbertForSimilarity": "albert_tf.models",
     "AlbertForTokenClassification": "albert_tf.models",
     "AlbertModel": "albert_tf.models",
     "AlbertPreprocessor": "albert_tf.text.preprocessing",

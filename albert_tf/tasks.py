@@ -82,6 +82,11 @@ MULTIPLE_CHOICE: Final = Task(
     has_choices=True,
     needs_pairs=True,
 )
+# A form of the encoder that learns from several texts at a time; it is saved, loaded and exported
+# as the encoder.
+SIMILARITY: Final = Task(
+    "similarity", "AlbertForSimilarity", ENCODER.pipeline_tag, has_choices=True
+)
 TASKS: Final = {
     task.name: task
     for task in (
@@ -94,5 +99,5 @@ TASKS: Final = {
         MULTIPLE_CHOICE,
     )
 }
-BY_MODEL: Final = {task.model: task for task in TASKS.values()}
+BY_MODEL: Final = {task.model: task for task in (*TASKS.values(), SIMILARITY)}
 BY_PIPELINE: Final = {name: task for task in TASKS.values() for name in task.pipelines}

@@ -1,12 +1,13 @@
 from albert_tf import models
 from albert_tf.models import CLASSES
 from albert_tf.pipelines import PIPELINES
-from albert_tf.tasks import BY_PIPELINE, TASKS
+from albert_tf.tasks import BY_PIPELINE, SIMILARITY, TASKS
 
 
 def test_every_model_is_a_task():
     names = {name for name in models.__all__ if name.startswith("Albert")}
-    assert {task.model for task in TASKS.values()} == names
+    assert {task.model for task in (*TASKS.values(), SIMILARITY)} == names
+    assert models.AlbertForSimilarity.task is SIMILARITY
     for name, task in TASKS.items():
         assert task.name == name
         assert CLASSES[name].task is task

@@ -42,18 +42,22 @@ def _sum(values: Any, ops: Any) -> Any:
     return ops.sum(values, axis=1)
 
 
+def _count(weights: Any, ops: Any) -> Any:
+    return ops.maximum(_sum(weights, ops), 1e-9)  # a row may be padding alone
+
+
 # Functions of the states [B, T, H], the mask [B, T, 1] of rows that are padded on the right, and
 # NumPy or keras.ops, in the order in which several are concatenated.
 POOLINGS: Final[dict[str, Pooled]] = {
     "cls": lambda states, mask, ops: states[:, 0],
     "max": lambda states, mask, ops: ops.max(ops.where(mask > 0, states, _LOWEST), axis=1),
-    "mean": lambda states, mask, ops: _sum(states * mask, ops) / _sum(mask, ops),
+    "mean": lambda states, mask, ops: _sum(states * mask, ops) / _count(mask, ops),
     "mean_sqrt_len_tokens": lambda states, mask, ops: (
-        _sum(states * mask, ops) / ops.sqrt(_sum(mask, ops))
+        _sum(states * mask, ops) / ops.sqrt(_count(mask, ops))
     ),
     "weightedmean": lambda states, mask, ops: (
         _sum(states * mask * ops.cumsum(mask, axis=1), ops)
-        / _sum(mask * ops.cumsum(mask, axis=1), ops)
+        / _count(mask * ops.cumsum(mask, axis=1), ops)
     ),
     "lasttoken": lambda states, mask, ops: _sum(
         ops.where(ops.cumsum(mask, axis=1) * mask == _sum(mask, ops)[:, None], states, 0.0), ops
@@ -288,10 +292,10 @@ def read(folder: Path) -> SentenceEmbedding | None:
     return SentenceEmbedding(
         _poolings(pooling_path, bool(prompt)),
         tuple(layers),
-        _count(root, "max_seq_length", settings.get("max_seq_length")),
+        _checked_count(root, "max_seq_length", settings.get("max_seq_length")),
         bool(settings.get("do_lower_case")),
         str(prompt),
-        _count(root, "truncate_dim", about.get("truncate_dim")),
+        _checked_count(root, "truncate_dim", about.get("truncate_dim")),
     )
 
 
@@ -424,7 +428,7 @@ def _dense_files(layer: Dense, folder: str) -> dict[str, bytes]:
     }
 
 
-def _count(root: Path, name: str, value: Any) -> int | None:
+def _checked_count(root: Path, name: str, value: Any) -> int | None:
     is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
     if value is not None and not is_count:
         raise _unlike(root, f"a positive whole number or null as {name}", short_repr(value))

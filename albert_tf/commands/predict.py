@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,11 +38,13 @@ EXAMPLES = """examples:
   zcat reviews.gz | albert-tf predict --model my-model
   albert-tf predict --model my-tagger "Ada Lovelace was born in London ."
   albert-tf predict --model my-mnli-model --labels "sport,politics" "A late goal decided it."
+  albert-tf predict --model my-sentence-model --input pairs.txt --pairs
   albert-tf predict --model my-model --task mnli --data MNLI --submission glue
 
 Prints a line for each text: label and probability, or the score; of a model for several labels each
 one that reaches its threshold. A model that tags gets a line for each word, word and tag, and an
-empty line between texts; white space separates a text's words. A file is read as needed, however
+empty line between texts; white space separates a text's words. A model of sentence vectors gets the
+cosine of each pair. A file is read as needed, however
 large it is. With --submission it predicts a task's test files instead, which need no labels, and
 writes the files that the task's official scorer or site takes.
 """
@@ -49,6 +52,7 @@ _SUBMISSION: Final = "test files of a task"
 # Options that say where a table has its texts.
 _OF_TABLES: Final = ("text_column", "text_pair_column", "separator", "encoding")
 _TAGGER: Final = "AlbertForTokenClassification"
+_ENCODER: Final = "AlbertModel"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,13 +112,20 @@ def check(options: OPTIONS) -> None:
             "Options of a task's files need --submission, a folder for their predictions. "
             f"Received: {', '.join(f'--{name}' for name in ignored)} without it."
         )
-    is_tagger = _is_tagger(options.model)
+    is_tagger, is_embedder = _is_tagger(options.model), _is_embedder(options.model)
+    if is_embedder and (options.labels is not None or not options.has_pairs):
+        raise UserError(
+            "A model of sentence vectors compares pairs of texts. Received: "
+            f"{options.model}, with {'--labels' if options.labels else 'single texts'}. Give "
+            "--pairs, or print vectors with albert-tf embed."
+        )
     if options.labels is not None and (options.has_pairs or is_tagger):
         raise UserError(
             "--labels needs texts without pairs, and a model fine-tuned on natural language "
             f"inference. Received: {'a model that tags' if is_tagger else 'pairs'}."
         )
-    check_texts(options, _TAGGER if is_tagger else "AlbertForSequenceClassification")
+    wanted = _ENCODER if is_embedder else "AlbertForSequenceClassification"
+    check_texts(options, _TAGGER if is_tagger else wanted)
     if options.has_pairs and is_tagger:
         raise UserError(f"--pairs needs a model of pairs. Received: {options.model}, which tags.")
     if options.has_pairs and can_be_read_again(options.source):
@@ -155,6 +166,13 @@ def run(options: OPTIONS) -> int:
     given = texts(options)
     if _is_tagger(options.model):
         return print_results(_tagged(options, given), options.json)
+    if _is_embedder(options.model):
+        for text, cosine in with_inputs(partial(_cosines, options), given):
+            if options.json:
+                print_json({"text": text, "cosine": cosine})
+            else:
+                print_row((f"{cosine:.4f}",))
+        return 0
     if options.labels is not None:
         choose = load("zero-shot-classification", options, candidate_labels=options.labels)
         for text, found in with_inputs(choose, given):
@@ -193,6 +211,30 @@ def _is_tagger(model: str) -> bool:
     from albert_tf.checkpoints import finder
 
     return _TAGGER in finder.find(model).architectures()
+
+
+def _is_embedder(model: str) -> bool:
+    """Whether a model is an encoder with the modules of sentence-transformers."""
+    if is_exported(model):
+        from albert_tf.exported import read_facts
+
+        return read_facts(model)[0].model == _ENCODER
+    from albert_tf.checkpoints import finder, sentence_transformers
+
+    found = finder.find(model)
+    is_encoder = found.architectures() == [_ENCODER]
+    return is_encoder and sentence_transformers.read(found.folder) is not None
+
+
+def _cosines(options: OPTIONS, stream: Iterator[str]) -> Iterator[float]:
+    """Yields the cosine of the texts of each pair."""
+    embed = load("feature-extraction", options, normalize=True, return_tensors=True)
+    pairs, count = _pairs(stream, options.source), embed.ahead * options.batch_size
+    while block := list(islice(pairs, count)):
+        firsts, seconds = (
+            embed([pair[place] for pair in block], truncation=True) for place in range(2)
+        )
+        yield from (float(first @ second) for first, second in zip(firsts, seconds, strict=True))
 
 
 def _tagged(

@@ -255,7 +255,8 @@ def check_model(name: str, wanted: str = "AlbertModel") -> Any:
         from albert_tf.exported import read_facts
 
         task, config = read_facts(name)
-        if task.pipeline_tag != BY_MODEL[wanted].pipeline_tag:
+        other = BY_MODEL[wanted]
+        if (task.pipeline_tag, task.has_choices) != (other.pipeline_tag, other.has_choices):
             raise UserError(
                 f"The exported file for this command must have an {wanted}. Received: {name}, "
                 f"which has an {task.model}."

@@ -13,8 +13,9 @@ CLASSIFY: Final = "classify"
 SQUAD: Final = "squad"
 TAG: Final = "tag"
 CHOICES: Final = ("race", "swag", "choices")
-TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG, *CHOICES)
-_OWN: Final = "columns of your own files (--task classify, choices)"
+SIMILARITY: Final = "similarity"
+TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG, *CHOICES, SIMILARITY)
+_OWN: Final = "columns of your own files (--task classify, similarity, choices)"
 _TAGGED: Final = "columns of words with tags (--task tag)"
 _ANSWERS: Final = "questions and answers (--task squad)"
 _CHOICES: Final = "one of several choices (--task race, swag, choices)"
@@ -26,8 +27,8 @@ class LabelledData:
     """The options of labelled examples."""
 
     task: str = option(
-        help="GLUE task, squad (1.1 and 2.0), race or swag; classify, tag or choices for data of "
-        "your own",
+        help="GLUE task, squad (1.1 and 2.0), race or swag; classify, tag, choices or similarity "
+        "for data of your own",
         choices=TASKS,
     )
     data: Path = option(
@@ -38,16 +39,25 @@ class LabelledData:
     )
     skip_bad_rows: bool = option(False, help="omission of rows that can't be read")
     text_column: str = option(
-        "text", help="name of the text's column", group=_OWN, only={"task": (CLASSIFY,)}
+        "text", help="name of the text's column", group=_OWN, only={"task": (CLASSIFY, SIMILARITY)}
     )
     text_pair_column: str | None = option(
         None,
         help="name of the second text's column, for pairs",
         group=_OWN,
-        only={"task": (CLASSIFY,)},
+        only={"task": (CLASSIFY, SIMILARITY)},
+    )
+    negative_column: str | None = option(
+        None,
+        help="name of the column of a text that doesn't belong to the first one; default: negative",
+        group=_OWN,
+        only={"task": (SIMILARITY,)},
     )
     label_column: str = option(
-        "label", help="name of the label's column", group=_OWN, only={"task": (CLASSIFY, "choices")}
+        "label",
+        help="name of the label's column, or the score's",
+        group=_OWN,
+        only={"task": (CLASSIFY, "choices", SIMILARITY)},
     )
     separator: str | None = option(
         None,
@@ -55,7 +65,7 @@ class LabelledData:
         "has the columns",
         metavar="TEXT",
         group=_OWN,
-        only={"task": (CLASSIFY, "choices")},
+        only={"task": (CLASSIFY, "choices", SIMILARITY)},
     )
     encoding: str | None = option(
         None,
@@ -63,7 +73,7 @@ class LabelledData:
         "file's first bytes name",
         metavar="NAME",
         group=_OWN,
-        only={"task": (CLASSIFY, "choices", TAG, SQUAD)},
+        only={"task": (CLASSIFY, "choices", TAG, SQUAD, SIMILARITY)},
     )
     regression: bool = option(
         False, help="numeric labels, fitted by regression", group=_OWN, only={"task": (CLASSIFY,)}

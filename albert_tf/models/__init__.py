@@ -13,6 +13,7 @@ from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.pretraining import AlbertForPreTraining
 from albert_tf.models.question_answering import AlbertForQuestionAnswering
 from albert_tf.models.sequence_classification import AlbertForSequenceClassification
+from albert_tf.models.similarity import AlbertForSimilarity
 from albert_tf.models.token_classification import AlbertForTokenClassification
 from albert_tf.tasks import BY_MODEL, TASKS
 
@@ -22,6 +23,7 @@ __all__ = [
     "AlbertForPreTraining",
     "AlbertForQuestionAnswering",
     "AlbertForSequenceClassification",
+    "AlbertForSimilarity",
     "AlbertForTokenClassification",
     "AlbertModel",
     "ModelOutput",

@@ -72,7 +72,9 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         self.newly_initialized: list[str] = []
         self._tokenizer: Any = None
         self._folder: Path | None = None  # of the weights
-        self._modules: Path | None = None  # the same, for the modules of sentence-transformers
+        self._module_folder: Path | None = (
+            None  # the same, for the modules of sentence-transformers
+        )
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -215,6 +217,11 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     def tokenizer(self, tokenizer: Any) -> None:
         self._tokenizer, self._folder = tokenizer, None
 
+    @property
+    def saved_class(self) -> str:
+        """The name of the class that `save_pretrained` writes a checkpoint of."""
+        return type(self).__name__
+
     def sentence_embedding(self) -> SentenceEmbedding | None:
         """Reads how vectors of texts are made, from the folder of sentence-transformers.
 
@@ -223,9 +230,9 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         Raises:
             UserError: as for `sentence_transformers.read`.
         """
-        if self._modules is None or self.task.pipeline_tag != ENCODER.pipeline_tag:
+        if self._module_folder is None or self.task.pipeline_tag != ENCODER.pipeline_tag:
             return None
-        return sentence_transformers.read(self._modules)
+        return sentence_transformers.read(self._module_folder)
 
     def save_assets(self, dir_path: str) -> None:
         """Adds the tokenizer to a `.keras` file, if it was set or used."""
@@ -286,7 +293,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         model = type(self)(config, weights_of=self, dtype=self.dtype_policy)
         model.newly_initialized = list(self.newly_initialized)
         model._tokenizer, model._folder = self._tokenizer, self._folder
-        model._modules = self._modules
+        model._module_folder = self._module_folder
         return model
 
     def num_parameters(self, only_trainable: bool = False) -> int:
@@ -429,7 +436,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         model.newly_initialized = weights.assign(
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )
-        model._folder = model._modules = checkpoint.folder
+        model._folder = model._module_folder = checkpoint.folder
         return model
 
     def save_pretrained(
@@ -458,7 +465,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
                 "save_pretrained's options are push_to_hub and, with it, those of push_to_hub. "
                 f"Received: {', '.join(hub_options)}. It writes model.safetensors alone."
             )
-        tensors, name = weights.extract(self), type(self).__name__
+        tensors, name = weights.extract(self), self.saved_class
         path = Path(folder).expanduser()
         hugging_face.write(path, self.config, tensors, name)
         self._save_tokenizer(path)

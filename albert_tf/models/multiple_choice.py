@@ -80,10 +80,10 @@ class AlbertForMultipleChoice(TaskModel):
         return {} if given is None else {"labels": given.shape[1]}
 
     def _encoder_inputs(self, inputs: Inputs) -> Inputs:
-        return {name: _merged(name, value) for name, value in inputs.items()}
+        return {name: merged(name, value) for name, value in inputs.items()}
 
 
-def _merged(name: str, values: Tensor) -> Tensor:
+def merged(name: str, values: Tensor) -> Tensor:
     """`[B, C, …]` to `[B·C, …]`."""
     if values is None:
         return None

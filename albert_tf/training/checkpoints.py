@@ -16,6 +16,7 @@ from typing import Any, Final
 from keras import ops
 
 from albert_tf.checkpoints import finder, names, weights
+from albert_tf.checkpoints.sentence_transformers import MODULES
 from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import UserError
 from albert_tf.files import (
@@ -153,10 +154,16 @@ def lock_output(output: Path, force: bool) -> Iterator[None]:
 
 
 def copy_files(source: Path, target: Path, but: Sequence[str] = ()) -> None:
-    """Copies the files of a folder to another one, as `replace_files` does, but for some names."""
-    paths = {path.name: path for path in source.iterdir() if path.is_file()}
+    """Copies a model directory's files to another one, as `replace_files` does, but for some names.
+
+    Removes a list of modules of another model.
+    """
+    files = [path for pattern in ("*", "[0-9]_*/*") for path in source.glob(pattern)]
+    paths = {path.relative_to(source).as_posix(): path for path in files if path.is_file()}
     names = paths.keys() - {CHECKSUMS, *but}
     replace_files(target, {name: partial(shutil.copyfile, paths[name]) for name in names})
+    if MODULES not in names:
+        (target / MODULES).unlink(missing_ok=True)
 
 
 def _flush(folder: Path) -> None:

@@ -250,7 +250,7 @@ def _train(
     dev_rows = encode(dev)
     replicas, is_chief = distribution.replicas(strategy), distribution.is_chief(strategy)
     # Each host predicts all of dev on one device; a model on several has a copy for it.
-    on_one = model if replicas == 1 else type(model)(model.config, dtype=model.dtype_policy)
+    on_one = model if replicas == 1 else type(model).from_config(model.get_config())
     shallow = [on_one.with_depth(depth) for depth in options.depths[:-1]]
     plan = Plan(
         steps,

@@ -129,7 +129,7 @@ class Loss:
             values = values * ops.take(ops.array(class_weights, "float32"), classes)
         loss = term.weight * ops.sum(values * weights)
         correct = ops.zeros((), "float32")
-        if losses.is_class(labels):
+        if losses.is_class(labels) and len(logits.shape) == len(weights.shape) + 1:
             labels = ops.reshape(ops.cast(labels, "int32"), ops.shape(weights))
             best = ops.cast(ops.argmax(logits, axis=-1), "int32")
             correct = ops.sum(ops.cast(ops.equal(best, labels), "float32") * weights)
@@ -202,14 +202,14 @@ def baseline_loss(rows: Rows, config: AlbertConfig, options: LossOptions) -> flo
 
     Returns:
         the entropy of the labels, or their variance in regression; None if it is 0, or if rows
-        have several targets, such as a span's two ends. With soft labels, their entropy at the
+        have other targets, such as a span's two ends. With soft labels, their entropy at the
         temperature has its share.
     """
     hard, soft = (
         [name for name in rows.labels if name.startswith(SOFT) == is_soft]
         for is_soft in (False, True)
     )
-    if len(hard) != 1:
+    if hard != ["labels"]:
         return None
     loss = _constant_loss(rows.labels[hard[0]], config, options)
     if options.distill_weight is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from albert_tf.config import SIZES, AlbertConfig
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import SIMILARITY, LabelledData
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.locks import LOCK
 from albert_tf.options import (
@@ -275,6 +275,12 @@ class FinetuningOptions(DeviceOptions, LabelledData):
             raise UserError(
                 "depth_sampling draws one of --depths. Received: no depths. Give --depths, as in "
                 "3,6,12, or leave it out."
+            )
+        if self.task == SIMILARITY and (self.teacher is not None or self.depths):
+            received = "--depths" if self.depths else "--teacher"
+            raise UserError(
+                f"{received} goes with tasks of labels. Received: {received} with --task "
+                f"{SIMILARITY}. Leave it out."
             )
         if self.temperature is not None and self.has_numbers:
             raise UserError(

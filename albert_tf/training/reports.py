@@ -157,7 +157,7 @@ def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:
     is_hub = data.startswith("hub:")
     # A path's folders may say much of its user.
     dataset = data.removeprefix("hub:").partition("@")[0] if is_hub else Path(data).name
-    model_class = type(model).__name__
+    model_class = model.saved_class
     listed = {name: settings[name] for name in settings if name not in _ELSEWHERE}
     for key in ("teacher", "unlabelled"):
         if listed.get(key) is not None:

@@ -761,6 +761,11 @@ def scored(
         UserError: the data can't be read, or is another task's.
     """
     task = task_of(gate.data)
+    if task.model != type(model).__name__:
+        raise UserError(
+            f"eval_data must be of a task that {type(model).__name__} learns. Received: "
+            f"{gate.data.task}, which an {task.model} learns."
+        )
     examples, config = task.examples("dev"), model.config
     task.check(examples, config)
     rows = task.encode(examples, tokenizer, config, max_length)

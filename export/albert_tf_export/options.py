@@ -318,7 +318,7 @@ def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedM
     policy = keras.dtype_policies.serialize(keras.DTypePolicy(precision))
     copy = type(model).from_config({**model.get_config(), "dtype": policy})
     copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
-    copy._modules = model._modules
+    copy._module_folder = model._module_folder
     return copy
 
 

@@ -12,8 +12,14 @@ from pathlib import Path
 import pytest
 
 from albert_tf import cli
+from albert_tf.checkpoints import sentence_transformers
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
-from albert_tf.models import AlbertForSequenceClassification, AlbertForTokenClassification
+from albert_tf.models import (
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
+    AlbertModel,
+)
 from albert_tf.pipelines import pipeline
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -295,3 +301,33 @@ def test_predict_labels_that_no_training_named(run, classifier, tiny_vocabulary,
     assert status == 2 and "a label 'entailment'" in error
     status, _, error = run(*command, "--pairs", "one\ttwo")
     assert status == 2 and "--labels needs texts without pairs" in error
+
+
+@pytest.fixture
+def sentence_model(classifier, tmp_path):
+    """A folder of sentence-transformers."""
+    model = AlbertModel.from_pretrained(classifier)
+    model.save_pretrained(tmp_path / "vectors")
+    embedding = SentenceEmbedding(("mean",))
+    sentence_transformers.write(tmp_path / "vectors", embedding, model.config.hidden_size)
+    return tmp_path / "vectors"
+
+
+def test_cosines_of_pairs(run, sentence_model):
+    given = ["A quiet delight.\tDull.", "Dull.\tDull."]
+    status, output, _ = run("predict", "--model", sentence_model, "--pairs", *given, "--json")
+    assert status == 0
+    rows = [json.loads(line) for line in output.splitlines()]
+    embed = pipeline("feature-extraction", sentence_model, normalize=True, return_tensors=True)
+    expected = float(embed("A quiet delight.") @ embed("Dull."))
+    assert [row["text"] for row in rows] == given
+    assert [row["cosine"] for row in rows] == pytest.approx([expected, 1], abs=1e-5)
+    _, plain, _ = run("predict", "--model", sentence_model, "--pairs", *given)
+    assert plain.splitlines() == [f"{row['cosine']:.4f}" for row in rows]
+
+
+@pytest.mark.parametrize("given", [["Dull."], ["--labels", "a,b", "Dull."]])
+def test_a_model_of_vectors_needs_pairs(run, sentence_model, given):
+    status, _, errors = run("predict", "--model", sentence_model, *given)
+    assert status == 2
+    assert "compares pairs of texts. Received: " in errors

@@ -360,7 +360,7 @@ def choice_rows(
         if max(map(len, ends)) > most:
             cut.append(number)
         row = [_pair(firsts[first], end[-most:], tokenizer, max_length) for end in ends]
-        for name, values in zip(arrays, _stacked(row, tokenizer.pad_token_id), strict=True):
+        for name, values in zip(arrays, stacked(row, tokenizer.pad_token_id), strict=True):
             arrays[name].append(values)
     if cut:
         logger.warning(
@@ -387,7 +387,7 @@ def _pair(
     return ids, [0] * (len(ids) - ones) + [1] * ones
 
 
-def _stacked(row: Sequence[tuple[list[int], list[int]]], pad_id: int) -> Iterator[np.ndarray]:
+def stacked(row: Sequence[tuple[list[int], list[int]]], pad_id: int) -> Iterator[np.ndarray]:
     """Yields ids, mask and segments `[C, T]`, padded to the longest choice."""
     longest = max(len(ids) for ids, _ in row)
     lengths = [longest - len(ids) for ids, _ in row]

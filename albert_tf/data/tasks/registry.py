@@ -2,16 +2,18 @@
 
 from typing import Any, Final
 
-from albert_tf.data.options import CHOICES, SQUAD, TAG, LabelledData
+from albert_tf.data.options import CHOICES, SIMILARITY, SQUAD, TAG, LabelledData
 from albert_tf.data.tasks.answers import QuestionAnswering
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.choices import Choices
 from albert_tf.data.tasks.classification import Classification
+from albert_tf.data.tasks.similarity import Similarity
 from albert_tf.data.tasks.tagging import Tagging
 
 _TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
     SQUAD: QuestionAnswering,
     TAG: Tagging,
+    SIMILARITY: Similarity,
     **dict.fromkeys(CHOICES, Choices),
 }
 

@@ -1,0 +1,339 @@
+"""Pairs of texts with scores, and texts that belong together: STS-B, and files of your own."""
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data import features
+from albert_tf.data.options import LabelledData
+from albert_tf.data.readers import Row, read_rows, rows_of, say_once
+from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
+from albert_tf.data.tasks.choices import stacked
+from albert_tf.data.tasks.classification import encode_texts
+from albert_tf.data.tasks.rows import Rows
+from albert_tf.errors import UserError, listed, short_repr
+
+# Names of columns that aren't given by options, those of STS-B and of the usual data sets.
+FIRST: Final = ("sentence1", "anchor", "text")
+SECOND: Final = ("sentence2", "positive", "text_pair")
+NEGATIVE: Final = ("negative",)
+SCORE: Final = ("score", "label")
+SCORED, PAIRS, TRIPLETS = "pairs with scores", "pairs without scores", "triplets"
+_BLOCK: Final = 1024  # examples that are compared with all others at a time
+
+
+class SimilarityExample(NamedTuple):
+    """Texts: two to compare, or one, its partner and perhaps one that doesn't belong to it.
+
+    The score is a number of 0 or more, or None.
+    """
+
+    texts: tuple[str, ...]
+    score: float | None
+    location: str = ""
+
+
+class Match(NamedTuple):
+    """A prediction for an example.
+
+    Attributes:
+        cosine: of the first two texts.
+        rank: of the second text among all others by their cosines with the first, from 1; None
+            where there are scores.
+        best: the most similar one of these.
+    """
+
+    cosine: float
+    rank: int | None = None
+    best: str = ""
+
+
+class Layout(NamedTuple):
+    """The columns of a file.
+
+    Attributes:
+        texts: two or three columns.
+        score: None for a file without scores.
+    """
+
+    texts: tuple[str, ...]
+    score: str | None
+
+    @property
+    def kind(self) -> str:
+        """What the examples are."""
+        if self.score is not None:
+            return SCORED
+        return PAIRS if len(self.texts) == 2 else TRIPLETS
+
+
+class Similarity(Task[SimilarityExample, Match]):
+    """Vectors whose cosines are the scores, or by which texts that belong together find each other.
+
+    The columns of the first file that is read decide which of both.
+    """
+
+    model = "AlbertForSimilarity"
+
+    def __init__(self, options: LabelledData):
+        super().__init__(options)
+        self._layout: Layout | None = None
+        self._first_file: Path | None = None
+        self._scale: float | None = None
+
+    def read(self, path: Path, labelled: bool = True) -> list[SimilarityExample]:
+        layout = self._layout_of(path, labelled)
+        if labelled:
+            self._remember(layout, path)
+
+        def example(row: Row) -> SimilarityExample:
+            texts = tuple(row.text(name, may_be_empty=not labelled) for name in layout.texts)
+            score = None if layout.score is None else _score(row, layout.score)
+            return SimilarityExample(texts, score, row.location)
+
+        columns = [*layout.texts, layout.score]
+        skip = labelled and self.options.skip_bad_rows
+        return read_rows(path, columns, example, skip, dialect=self.options.dialect)
+
+    def _layout_of(self, path: Path, labelled: bool) -> Layout:
+        """Chooses a file's columns from those of its first row and the options."""
+        row = next(rows_of(path, (None,), self.options.dialect), Row("", {}))
+        names = [str(name) for name in row.fields]
+        options = self.options
+
+        def column(given: str | None, known: Sequence[str], option: str) -> str:
+            found = given or next((name for name in known if name in names), None)
+            if found is None:
+                raise UserError(
+                    f"A file of --task similarity must have a column {' or '.join(known)}. "
+                    f"Received: {path}, with {listed(map(repr, names)) or 'none'}. Name it with "
+                    f"--{option}."
+                )
+            return found
+
+        own = options.text_column if options.text_column != FIRST[-1] else None
+        texts = [
+            column(own, FIRST, "text-column"),
+            column(options.text_pair_column, SECOND, "text-pair-column"),
+        ]
+        negative = options.negative_column or next(iter({*NEGATIVE} & {*names}), None)
+        given = options.label_column if options.label_column != SCORE[-1] else None
+        score = given or next((name for name in SCORE if name in names), None)
+        if negative is not None and score is not None:
+            raise UserError(
+                "Examples must have scores, or texts that don't belong to the first one. Received: "
+                f"{path}, with the columns {score!r} and {negative!r}. Remove one of them."
+            )
+        texts += [] if negative is None else [negative]
+        return Layout(tuple(texts), score if labelled else None)
+
+    def _remember(self, layout: Layout, path: Path) -> None:
+        """Refuses a file of other examples than the first one's."""
+        if self._layout is None:
+            self._layout, self._first_file = layout, path
+            meaning = {
+                SCORED: "the cosine of a pair learns its score",
+                PAIRS: "a text learns to find its partner among those of its batch",
+                TRIPLETS: "a text learns to find its partner among the other texts of its batch",
+            }[layout.kind]
+            columns = ", ".join(filter(None, (*layout.texts, layout.score)))
+            say_once(f"{path}: {layout.kind} ({columns}); {meaning}.")
+        elif layout.kind != self._layout.kind:
+            raise UserError(
+                f"All files of a data set must have the same columns. Received: {layout.kind} in "
+                f"{path}, {self._layout.kind} in {self._first_file}. Remove the column of one, or "
+                "add it to the other."
+            )
+
+    def config_fields(self, train: Sequence[SimilarityExample]) -> dict[str, Any]:
+        self._scale = _largest(train)
+        fields: dict[str, Any] = {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
+        if train[0].score is not None:
+            if len({example.score for example in train}) == 1:
+                raise UserError(
+                    "Scores must differ. Received: "
+                    f"{train[0].score:g} in all {len(train):,} examples of {self.options.data}. "
+                    "Give other examples, or leave the column of scores out."
+                )
+            fields = {"id2label": {0: "score"}, "problem_type": "regression"}
+        elif len(set(_groups(train))) == 1:
+            raise UserError(
+                "Texts that belong together need others that don't. Received: "
+                f"{len(train):,} examples of {self.options.data} that share their texts. Give more."
+            )
+        return {**fields, "thresholds": None}
+
+    def check(self, examples: Sequence[SimilarityExample], config: AlbertConfig) -> None:
+        """Does nothing: every encoder makes vectors."""
+
+    def encode(
+        self,
+        examples: Sequence[SimilarityExample],
+        tokenizer: Any,
+        config: AlbertConfig,
+        max_length: int,
+    ) -> Rows:
+        texts = [text for example in examples for text in example.texts]
+        encoded = encode_texts(texts, None, None, tokenizer, max_length)
+        ids = iter(encoded.arrays[features.INPUT_IDS.name])
+        arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in features.INPUTS}
+        for example in examples:
+            pieces = [next(ids).tolist() for _ in example.texts]
+            row = [(each, [0] * len(each)) for each in pieces]
+            for name, values in zip(arrays, stacked(row, tokenizer.pad_token_id), strict=True):
+                arrays[name].append(values)
+        labels: dict[str, Sequence[Any]] = {}
+        if self._is_scored(examples):
+            scale = self._scale or _largest(examples)
+            labels["labels"] = [(example.score or 0.0) / scale for example in examples]
+        elif self._layout is not None:
+            labels["groups"] = _groups(examples)
+        rows = Rows(arrays, labels, tokenizer.pad_token_id)
+        rows.cut = min(encoded.cut, len(rows))
+        return rows
+
+    @staticmethod
+    def _is_scored(examples: Sequence[SimilarityExample]) -> bool:
+        return examples[0].score is not None
+
+    def predictions(
+        self,
+        examples: Sequence[SimilarityExample],
+        rows: Rows,
+        outputs: Sequence[Outputs],
+        config: AlbertConfig,
+    ) -> list[Match]:
+        vectors = np.stack([output["embeddings"] for output in outputs]).astype("float32")
+        cosines = np.sum(vectors[:, 0] * vectors[:, 1], axis=-1).clip(-1, 1)
+        if self._layout is None or self._layout.kind == SCORED:
+            return [Match(float(cosine)) for cosine in cosines]
+        groups = np.array(_groups(examples))
+        others = np.concatenate(list(vectors[:, 1:].swapaxes(0, 1)))
+        texts = [
+            text
+            for each in zip(*(example.texts[1:] for example in examples), strict=True)
+            for text in each
+        ]
+        found = []
+        for start in range(0, len(examples), _BLOCK):
+            block = np.arange(start, min(start + _BLOCK, len(examples)))
+            scores = vectors[block, 0] @ others.T
+            is_other = groups[block, None] == groups
+            is_other[np.arange(len(block)), block] = False
+            scores[:, : len(examples)][is_other] = -np.inf
+            own = scores[np.arange(len(block)), block]
+            ranks = 1 + (scores > own[:, None]).sum(axis=1)
+            best = scores.argmax(axis=1)
+            for row, rank, other in zip(block, ranks, best, strict=True):
+                found.append(Match(float(cosines[row]), int(rank), texts[other]))
+        return found
+
+    def scores(
+        self,
+        examples: Sequence[SimilarityExample],
+        predictions: Sequence[Match],
+        config: AlbertConfig,
+    ) -> dict[str, float]:
+        """Returns `spearman` and `pearson` of scores and cosines, or where there are no scores:
+
+        `accuracy`, the share of texts that find their partner first, and `mrr`, the mean of
+        1 / rank.
+        """
+        if self._is_scored(examples):
+            from albert_tf.evaluation.metrics import evaluate
+
+            labels = np.array([example.score for example in examples])
+            cosines = np.array([match.cosine for match in predictions])
+            return evaluate(("spearman", "pearson"), labels, cosines)
+        ranks = np.array([match.rank for match in predictions])
+        return {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
+
+    def write(
+        self,
+        folder: Path,
+        examples: Sequence[SimilarityExample],
+        predictions: Sequence[Match],
+        config: AlbertConfig,
+    ) -> None:
+        """Writes a TSV of index and cosine."""
+        lines = [f"{index}\t{match.cosine:.6f}\n" for index, match in enumerate(predictions)]
+        with (folder / "predictions.tsv").open("w", encoding="utf-8", newline="\n") as file:
+            file.write("index\tprediction\n")
+            file.writelines(lines)
+
+    def grade(
+        self,
+        examples: Sequence[SimilarityExample],
+        predictions: Sequence[Match],
+        config: AlbertConfig,
+    ) -> list[GradedPrediction]:
+        scale = self._scale or _largest(examples)
+        graded = []
+        for (texts, score, _), match in zip(examples, predictions, strict=True):
+            if score is None:
+                graded.append(
+                    GradedPrediction(texts[0], texts[1], match.best, match.cosine, match.rank == 1)
+                )
+            else:
+                value = match.cosine * scale
+                distance = abs(value - score)
+                named = (f"{score:g}", f"{value:.3g}")
+                graded.append(GradedPrediction("\n".join(texts), *named, distance, distance == 0))
+        return graded
+
+    def texts(self, example: SimilarityExample) -> Iterable[str]:
+        return example.texts
+
+    def has_accuracy(self, config: AlbertConfig) -> bool:
+        return False
+
+    def columns(self) -> dict[str, str]:
+        if self._layout is None:
+            return {}
+        names = ("text", "text_pair", "negative")
+        columns = dict(zip(names, self._layout.texts, strict=False))
+        return columns if self._layout.score is None else {**columns, "score": self._layout.score}
+
+    def groups(self, examples: Sequence[SimilarityExample]) -> Sequence[Any] | None:
+        """Returns the groups of texts that belong together, where several examples share one."""
+        groups = _groups(examples)
+        is_shared = not self._is_scored(examples) and len(set(groups)) < len(groups)
+        return groups if is_shared else None
+
+
+def _groups(examples: Sequence[SimilarityExample]) -> list[int]:
+    """Returns a number for each example, the same for those that share texts, also by others."""
+    parents: dict[str, str] = {}
+
+    def root(text: str) -> str:
+        while (parent := parents.setdefault(text, text)) != text:
+            parents[text] = parents[parent]
+            text = parent
+        return text
+
+    for example in examples:
+        parents[root(example.texts[0])] = root(example.texts[1])
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(root(example.texts[0]), len(numbers)) for example in examples]
+
+
+def _largest(examples: Sequence[SimilarityExample]) -> float:
+    """Returns the score of texts that mean the same: 1, or the largest one if that is larger."""
+    return max(1.0, *(example.score or 0.0 for example in examples))
+
+
+def _score(row: Row, column: str) -> float:
+    text = row.text(column)
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not 0 <= score < math.inf:
+        raise UserError(
+            f"A score must be a number of 0 or more. Received: {short_repr(text)}, {row.location}."
+        )
+    return score

@@ -1,0 +1,173 @@
+"""ALBERT that learns vectors of texts, whose cosine says how similar the texts are."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import keras
+from keras import ops
+
+from albert_tf import tasks
+from albert_tf.checkpoints import sentence_transformers
+from albert_tf.checkpoints.sentence_transformers import (
+    FOLDER,
+    NORMALIZE,
+    POOLINGS,
+    SentenceEmbedding,
+    chosen,
+)
+from albert_tf.checkpoints.weights import Checkpoint
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
+from albert_tf.layers.common import Tensor
+from albert_tf.layers.encoder import Unroll
+from albert_tf.models import losses
+from albert_tf.models.multiple_choice import NO_CHOICE, merged
+from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.task import Inputs, TaskModel
+
+# Factor of the cosines in the loss of groups, as sentence-transformers has it.
+SCALE: Final = 20.0
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertForSimilarity(TaskModel):
+    """Makes a unit vector of each of an example's C texts, which are compared by their cosines.
+
+    The loss of `labels` is the squared error of the first two texts' cosine. The loss of `groups`
+    is the cross-entropy of finding an example's second text among the second and further ones of
+    the batch, by 20 times their cosines with its first; second texts of the same group don't count.
+
+    A checkpoint of it is an `AlbertModel`'s, with the modules of sentence-transformers. The pooler
+    stays as it is.
+
+    Args:
+        config: sizes and probabilities.
+        pooling: names of `sentence_transformers.POOLINGS`, whose vectors are concatenated.
+        **kwargs: `dtype` and `name`, as in `keras.Model`.
+    Call arguments: those of `AlbertModel` with the axis of texts (`input_ids` `[B, C, T]`), and
+        labels: float `[B]`, cosines to reach.
+        groups: int `[B]`, the same number for examples whose texts all belong together.
+    Returns:
+        `ModelOutput` with `loss` (given labels or groups), float32 `embeddings` `[B, C, D]` and
+        `similarity` `[B, C - 1]`, the cosines of the first text with the others; on request
+        `hidden_states` and `attentions` of the `B·C` sequences.
+    Source: Sentence-BERT, arXiv 1908.10084, section 3; in-batch negatives: arXiv 1705.00652.
+
+    Example:
+        >>> from albert_tf import AlbertForSimilarity, AlbertTokenizer
+        >>> tokenizer = AlbertTokenizer.from_pretrained("small")
+        >>> model = AlbertForSimilarity.from_pretrained("small")
+        >>> pair = tokenizer(["A quiet film.", "A loud one."], padding=True, return_tensors="np")
+        >>> model({name: values[None] for name, values in pair.items()}).embeddings.shape
+        TensorShape([1, 2, 256])
+    """
+
+    task = tasks.SIMILARITY
+    targets = {"labels": "similarity", "groups": "embeddings"}
+    pooled = True
+    saved_class = "AlbertModel"
+
+    def __init__(self, config: AlbertConfig, pooling: tuple[str, ...] | None = None, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        lender = kwargs.get("weights_of")
+        self.pooling = tuple(pooling or (("mean",) if lender is None else lender.pooling))
+        if unknown := [name for name in self.pooling if name not in POOLINGS]:
+            raise UserError(
+                f"pooling must be names of {', '.join(POOLINGS)}. Received: {unknown[0]!r}."
+            )
+        if self.albert.pooler is not None:
+            self.albert.pooler.trainable = False
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "pooling": self.pooling}
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint, *args: Any, **fields: Any) -> Any:
+        """Returns a model of a checkpoint in memory, with the pooling of its folder.
+
+        Raises:
+            UserError: the folder has modules of sentence-transformers that aren't trained here.
+        """
+        model = super().from_checkpoint(checkpoint, *args, **fields)
+        folder = checkpoint.folder
+        modules = None if folder is None else sentence_transformers.read(folder)
+        if modules is not None:
+            pooling = SentenceEmbedding(modules.poolings, max_length=modules.max_length)
+            if modules not in (pooling, chosen(lambda: pooling, FOLDER, True)):
+                raise UserError(
+                    "The folder of a model for similarity must have Pooling and Normalize alone. "
+                    f"Received: {folder}, with Dense, a prompt, do_lower_case or truncate_dim. "
+                    "Choose another model."
+                )
+            model.pooling = modules.poolings
+        return model
+
+    def sentence_embedding(self) -> SentenceEmbedding:
+        """Returns how vectors are made: the pooling, then the scaling to unit length."""
+        length = None if self._tokenizer is None else self._tokenizer.model_max_length
+        return SentenceEmbedding(self.pooling, (NORMALIZE,), length)
+
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        labels: Tensor = None,
+        groups: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: Unroll = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        inputs, encoded = self._encode(locals())
+        given = inputs["inputs_embeds" if inputs["input_ids"] is None else "input_ids"]
+        batch, count, length = ops.shape(given)[:3]
+        states = ops.cast(encoded["last_hidden_state"], "float32")
+        if inputs["attention_mask"] is None:
+            mask = ops.ones((batch * count, length), "float32")
+        else:
+            mask = ops.cast(merged("attention_mask", inputs["attention_mask"]), "float32")
+            if len(mask.shape) == 3:  # of queries and keys
+                mask = ops.max(mask, axis=1)
+        vectors = self.sentence_embedding()(states, mask, ops)
+        size = len(self.pooling) * self.config.hidden_size
+        embeddings = ops.reshape(vectors, (batch, count, size))
+        similarity = ops.sum(embeddings[:, :1] * embeddings[:, 1:], axis=-1)
+        outputs = {"embeddings": embeddings, "similarity": similarity}
+        return self._output(outputs, inputs, encoded)
+
+    def loss_terms(
+        self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
+    ) -> list[losses.Term]:
+        """Returns the squared error of labels, and the cross-entropy of groups."""
+        return [
+            losses.squared_error(label, outputs["similarity"][:, :1])
+            if name == "labels"
+            else _partners(outputs["embeddings"], label)
+            for name, label in labels.items()
+        ]
+
+    def _encoder_inputs(self, inputs: Inputs) -> Inputs:
+        return {name: merged(name, value) for name, value in inputs.items()}
+
+
+def _partners(vectors: Tensor, groups: Tensor) -> losses.Term:
+    """Returns the cross-entropy of each example's second text among those of the batch.
+
+    Args:
+        vectors: unit vectors `[B, C, D]`.
+        groups: int `[B]`.
+    """
+    batch, _, size = ops.shape(vectors)
+    # Second texts first, so that column i is the partner of row i.
+    others = ops.reshape(ops.transpose(vectors[:, 1:], (1, 0, 2)), (-1, size))
+    logits = SCALE * ops.matmul(vectors[:, 0], ops.transpose(others))
+    groups = ops.cast(ops.reshape(groups, (-1,)), "int32")
+    places = ops.arange(batch)
+    is_same = ops.equal(groups[:, None], groups[None, :])
+    is_other = ops.not_equal(places[:, None], places[None, :])
+    partners = ops.where(ops.logical_and(is_same, is_other), NO_CHOICE, logits[:, :batch])
+    logits = ops.concatenate([partners, logits[:, batch:]], axis=1)
+    return losses.cross_entropy(places, logits)

@@ -1,0 +1,139 @@
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.checkpoints import sentence_transformers
+from albert_tf.checkpoints.sentence_transformers import NORMALIZE, Dense, SentenceEmbedding
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertForSimilarity, AlbertModel, load_pretrained
+
+B, C, T = 4, 3, 7
+GROUPS = np.array([5, 2, 5, 0])  # the first and the third example belong together
+
+
+@pytest.fixture
+def config(small_config):
+    return dataclasses.replace(small_config, hidden_dropout_prob=0.0, initializer_range=0.2)
+
+
+@pytest.fixture
+def model(config, scrambled):
+    return scrambled(AlbertForSimilarity(config))
+
+
+@pytest.fixture
+def features():
+    generator = np.random.default_rng(3)
+    mask = (np.arange(T) < generator.integers(2, T + 1, (B, C, 1))).astype("int32")
+    return {
+        "input_ids": generator.integers(5, 31, (B, C, T)).astype("int32") * mask,
+        "attention_mask": mask,
+    }
+
+
+def numpy(values):
+    return keras.ops.convert_to_numpy(values)
+
+
+def encoder_vectors(model, features, pooling):
+    """Unit vectors `[B, C, D]` from the encoder alone, one text at a time."""
+    vectors = np.zeros((B, C, model.config.hidden_size))
+    for place in np.ndindex(B, C):
+        length = features["attention_mask"][place].sum()
+        ids = features["input_ids"][place][None, :length]
+        states = numpy(model.albert({"input_ids": ids}).last_hidden_state)[0]
+        vector = states.mean(axis=0) if pooling == "mean" else states[0]
+        vectors[place] = vector / np.linalg.norm(vector)
+    return vectors
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_embeddings(config, scrambled, features, pooling):
+    model = scrambled(AlbertForSimilarity(config, pooling=(pooling,)))
+    found = numpy(model(features).embeddings)
+    np.testing.assert_allclose(found, encoder_vectors(model, features, pooling), atol=1e-5)
+
+
+def test_loss_of_scores(model, features):
+    vectors, labels = numpy(model(features).embeddings), np.array([0.0, 1.0, 0.4, 0.5], "float32")
+    cosines = (vectors[:, 0] * vectors[:, 1]).sum(axis=-1)
+    found = float(model(features, labels=labels).loss)
+    assert found == pytest.approx(((cosines - labels) ** 2).mean(), abs=1e-5)
+
+
+@pytest.mark.parametrize("texts", [2, 3])
+def test_loss_of_partners(model, features, texts):
+    """Each first text chooses among all second and third ones, but for those of its own group."""
+    given = {name: values[:, :texts] for name, values in features.items()}
+    vectors, losses = numpy(model(given).embeddings), []
+    for row in range(B):
+        logits = {}
+        for other in range(B):
+            if other == row or GROUPS[other] != GROUPS[row]:
+                logits[other, 1] = 20 * vectors[row, 0] @ vectors[other, 1]
+            if texts == 3:
+                logits[other, 2] = 20 * vectors[row, 0] @ vectors[other, 2]
+        losses.append(np.log(sum(map(np.exp, logits.values()))) - logits[row, 1])
+    found = float(model(given, groups=GROUPS).loss)
+    assert found == pytest.approx(np.mean(losses), abs=1e-4)
+
+
+@pytest.mark.parametrize("labels", ["labels", "groups"])
+def test_training_leaves_the_pooler(model, features, labels):
+    pooler = numpy(model.albert.pooler.kernel)
+    word = numpy(model.albert.embedding.word_embeddings)
+    values = GROUPS if labels == "groups" else np.array([0, 1, 0, 1], "float32")
+    model.compile(optimizer=keras.optimizers.AdamW(1e-3))
+    losses = model.fit(features, {labels: values}, epochs=8, batch_size=B, verbose=0).history[
+        "loss"
+    ]
+    assert losses[-1] < losses[0]
+    np.testing.assert_array_equal(numpy(model.albert.pooler.kernel), pooler)
+    assert np.abs(numpy(model.albert.embedding.word_embeddings) - word).max() > 0
+
+
+def test_a_checkpoint_is_an_encoder_with_modules(config, scrambled, features, tmp_path):
+    model = scrambled(AlbertForSimilarity(config, pooling=("cls",)))
+    model.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["AlbertModel"]
+    assert isinstance(load_pretrained(tmp_path), AlbertModel)
+    embedding = sentence_transformers.read(tmp_path)
+    assert embedding == SentenceEmbedding(("cls",), (NORMALIZE,))
+    again = AlbertForSimilarity.from_pretrained(tmp_path)
+    assert again.newly_initialized == [] and again.pooling == ("cls",)
+    for same in (
+        again,
+        AlbertForSimilarity.from_config(again.get_config()),
+        again.with_depth(config.num_hidden_layers),
+    ):
+        if same is not again:
+            same.set_weights(again.get_weights())
+        found = numpy(same(features).embeddings)
+        np.testing.assert_allclose(found, numpy(model(features).embeddings), atol=1e-6)
+
+
+def test_folders_that_are_not_trained(config, tmp_path):
+    AlbertModel(config).save_pretrained(tmp_path)
+    size = config.hidden_size
+    dense = Dense(np.ones((2, size), "float32"), None, "torch.nn.modules.linear.Identity")
+    for embedding in (
+        SentenceEmbedding(("mean",), (dense,)),
+        SentenceEmbedding(("mean",), prompt="Q: "),
+        SentenceEmbedding(("mean",), size=2),
+    ):
+        sentence_transformers.write(tmp_path, embedding, size)
+        with pytest.raises(UserError, match="must have Pooling and Normalize alone"):
+            AlbertForSimilarity.from_pretrained(tmp_path)
+
+
+def test_an_unknown_pooling(config):
+    with pytest.raises(UserError, match="names of cls, max, .* Received: 'pooler'"):
+        AlbertForSimilarity(config, pooling=("pooler",))
+
+
+def test_texts_without_their_axis(model):
+    with pytest.raises(ValueError, match=r"shape \[batch, choices, length\]"):
+        model(np.ones((2, 5), "int32"))
