@@ -154,6 +154,14 @@ def files(tmp_path, monkeypatch):
         ),
         ("export tflite --model small --output o --depths 2,2", "depths must be different whole"),
         (
+            "export tflite --model small --output o --early-exit 0.9",
+            "early_exit needs depths to leave at. Received: early_exit=0.9 alone.",
+        ),
+        (
+            "export saved-model --model small --output o --depths 2 --early-exit 1.5",
+            "early_exit must be 1 or less and above 0. Received: 1.5",
+        ),
+        (
             "export tflite --model small --output o --depths 2 --lengths 8",
             "lengths and depths both name signatures by a number. Received: lengths=(8,) and",
         ),

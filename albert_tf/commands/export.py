@@ -42,7 +42,8 @@ EXAMPLES = """examples:
   albert-tf export tflite --model my-model --output my-model.tflite --lengths 16,64,128 --ids-only
   albert-tf export tflite --model my-model --output my-model.tflite --quantize dynamic \\
       --eval-data SST-2 --max-drop 0.01
-  albert-tf export tflite --model my-model --output my-model.tflite --depths 3,6
+  albert-tf export tflite --model my-model --output my-model.tflite --depths 3,6 \\
+      --early-exit 0.95
   albert-tf export tflite --model my-model --task masked-lm --predictions 1 --ids-only \\
       --output my-model.tflite
   albert-tf export tflite --model my-model --output my-model.tflite --for mediapipe

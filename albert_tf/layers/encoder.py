@@ -23,6 +23,7 @@ from albert_tf.layers.functions import activation, layer_norm
 Unroll: TypeAlias = bool | Literal["last"]
 # google-research/albert's value; float16 can represent it, and its exponential is 0 in float32.
 MASKED: Final = -10000.0
+ALL: Final = slice(None)
 
 
 def attention_bias(attention_mask: Tensor, dtype: str) -> Tensor:
@@ -243,6 +244,7 @@ class AlbertEncoder(ConfiguredLayer):
             layer out of the loop for `cls_only`, so that its weights have two uses in the graph.
         cls_only: compute the last block at `[CLS]` only, for heads that read nothing else: a fifth
             of the work of 4 layers. Ignored by `unroll=False`.
+        layers: those to apply; `slice(3, 6)` goes on from the output of the third.
     Returns:
         `(hidden_states, attentions)`: every block's `[B, T, H]`, the input first, and every block's
         `[B, A, T, T]`; from a loop only the last hidden state, and no attentions; with
@@ -306,6 +308,7 @@ class AlbertEncoder(ConfiguredLayer):
         attention_mask: Tensor = None,
         unroll: Unroll = True,
         cls_only: bool = False,
+        layers: slice = ALL,
         training: bool | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
         if attention_mask is None:
@@ -315,10 +318,11 @@ class AlbertEncoder(ConfiguredLayer):
             attention_mask, keras.backend.result_type(self.compute_dtype, "float32")
         )
         if unroll in (False, "last"):
-            return [self._looped(hidden, bias, unroll, cls_only, training)], []
+            schedule = self.schedule[layers]
+            return [self._looped(hidden, bias, schedule, unroll, cls_only, training)], []
         hidden_states, attentions = [hidden], []
         depths, inner = self.depths if training else (), self.config.inner_group_num
-        schedule = self.schedule[: max(depths, default=None)]
+        schedule = self.schedule[: max(depths, default=None)][layers]
         # With share="all" the same weights at every application.
         applied = [block for group in schedule for block in self.group(group)]
         frozen = self.frozen_layers * inner
@@ -341,7 +345,13 @@ class AlbertEncoder(ConfiguredLayer):
         return hidden_states, attentions
 
     def _looped(
-        self, hidden: Tensor, bias: Tensor, unroll: Unroll, cls_only: bool, training: bool | None
+        self,
+        hidden: Tensor,
+        bias: Tensor,
+        schedule: list[int],
+        unroll: Unroll,
+        cls_only: bool,
+        training: bool | None,
     ) -> Tensor:
         def apply(blocks: list[AlbertBlock], _: Tensor, hidden: Tensor) -> Tensor:
             for block in blocks:
@@ -349,12 +359,12 @@ class AlbertEncoder(ConfiguredLayer):
             return hidden
 
         cls_only = cls_only and unroll == "last"
-        schedule = self.schedule[:-1] if cls_only else self.schedule
-        for group, layers in itertools.groupby(schedule):
+        looped = schedule[:-1] if cls_only else schedule
+        for group, layers in itertools.groupby(looped):
             once, count = functools.partial(apply, self.group(group)), len(list(layers))
             is_plain = count == 1 and unroll == "last"
             hidden = once(0, hidden) if is_plain else ops.fori_loop(0, count, once, hidden)
         if cls_only:
-            *blocks, last = self.group(self.schedule[-1])
+            *blocks, last = self.group(schedule[-1])
             hidden, _ = last(apply(blocks, 0, hidden), bias, num_queries=1, training=training)
         return hidden

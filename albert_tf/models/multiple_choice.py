@@ -65,6 +65,10 @@ class AlbertForMultipleChoice(TaskModel):
         training: bool | None = None,
     ) -> ModelOutput:
         inputs, encoded = self._encode(locals())
+        return self._output({"logits": self.logits(encoded, inputs, training)}, inputs, encoded)
+
+    def logits(self, encoded: ModelOutput, inputs: Inputs, training: bool | None = None) -> Tensor:
+        """Returns logits `[B, C]` from the encoder's outputs and the task's inputs."""
         scores = self.classifier(encoded["pooler_output"], training=training)
         given = inputs["inputs_embeds" if inputs["input_ids"] is None else "input_ids"]
         logits = ops.reshape(scores, ops.shape(given)[:2])
@@ -73,13 +77,13 @@ class AlbertForMultipleChoice(TaskModel):
             positions = tuple(range(2, len(mask.shape)))
             attended = ops.max(ops.cast(mask, logits.dtype), axis=positions)
             logits = ops.where(attended > 0, logits, NO_CHOICE)
-        return self._output({"logits": logits}, inputs, encoded)
+        return logits
 
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         given = inputs.get("input_ids", inputs.get("inputs_embeds"))
         return {} if given is None else {"labels": given.shape[1]}
 
-    def _encoder_inputs(self, inputs: Inputs) -> Inputs:
+    def encoder_inputs(self, inputs: Inputs) -> Inputs:
         return {name: merged(name, value) for name, value in inputs.items()}
 
 

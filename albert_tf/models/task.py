@@ -89,7 +89,7 @@ class TaskModel(PreTrainedModel):
         given = {name: value for name, value in arguments.items() if name != "self"}
         options = {name: given.pop(name) for name in OPTIONS}
         inputs = named_inputs(given, self._known_inputs)
-        encoder_inputs = self._encoder_inputs({name: inputs[name] for name in ENCODER_INPUTS})
+        encoder_inputs = self.encoder_inputs({name: inputs[name] for name in ENCODER_INPUTS})
         encoded = self.albert(**encoder_inputs, **options, pooled_only=self.pooled_only)
         if options["training"]:
             inputs = self.at_depths(inputs)
@@ -105,8 +105,8 @@ class TaskModel(PreTrainedModel):
             for name, value in values.items()
         }
 
-    def _encoder_inputs(self, inputs: Inputs) -> Inputs:
-        """The encoder's inputs, from the task's inputs of the same names."""
+    def encoder_inputs(self, inputs: Inputs) -> Inputs:
+        """Returns the encoder's inputs, from the task's inputs of the same names."""
         return inputs
 
     def _output(self, outputs: Inputs, inputs: Inputs, encoded: ModelOutput) -> ModelOutput:

@@ -36,6 +36,7 @@ from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import ends_in_digit_comma
 from albert_tf.training.evaluate import predictions
+from albert_tf_export.early_exit import DEPTH, confidence
 from albert_tf_export.options import Gate
 from albert_tf_export.signatures import (
     CLASSIFY,
@@ -92,11 +93,13 @@ class Cost:
 
     Attributes:
         milliseconds: median time of a sample text or an example.
+        mean_milliseconds: mean of the same times, which early exit makes differ.
         megabytes: peak memory over an empty interpreter; Linux. Signatures of a SavedModel run in
             one process, and this peak includes those before it.
     """
 
     milliseconds: float = 0.0
+    mean_milliseconds: float = 0.0
     megabytes: float = 0.0
 
     @property
@@ -148,6 +151,7 @@ class Scores(Cost):
         keras, exported: its values.
         agreement: share of the examples that both predict alike.
         examples: their number.
+        depth: mean number of layers that an export with early exit applies to them.
     """
 
     metric: str
@@ -155,12 +159,16 @@ class Scores(Cost):
     exported: float
     agreement: float
     examples: int
+    depth: float | None = None
 
     def __str__(self) -> str:
-        return (
+        line = (
             f"{self.metric} {self.exported:.4f} of {self.examples} examples, Keras "
             f"{self.keras:.4f}; {self.agreement:.1%} predicted alike; {self.cost}"
         )
+        if self.depth is None:
+            return line
+        return f"{line}; on average {self.depth:.2f} layers and {self.mean_milliseconds:.1f} ms"
 
 
 @dataclass(frozen=True)
@@ -191,7 +199,7 @@ class Report:
         lines = [f"{self.path}: {self.size / 1e6:.1f} MB, SHA-256 {self.sha256[:12]}"]
         lines += [f"{name}: {difference}" for name, difference in self.differences.items()]
         lines += [f"depth {depth}: {scores}" for depth, scores in self.scores_by_depth.items()]
-        if self.scores and not self.scores_by_depth:
+        if self.scores and self.scores not in self.scores_by_depth.values():
             lines.append(str(self.scores))
         if self.depth:
             lines.append(f"Default signatures: those of depth {self.depth}.")
@@ -254,6 +262,7 @@ class Case(NamedTuple):
         pieces: each row's number of pieces.
         texts: the rows of texts that the inputs were made of.
         ties: outputs that may differ at reduced precision because of near ties.
+        exits: what replaces `expected` where a row may be answered at several depths.
     """
 
     inputs: Sequence[Row]
@@ -261,6 +270,89 @@ class Case(NamedTuple):
     pieces: Sequence[int]
     texts: Sequence[Row] = ()
     ties: Collection[str] = ()
+    exits: "Exits | None" = None
+
+
+class Exits(NamedTuple):
+    """Expected outputs of a signature that answers a row at the first depth that is sure of it.
+
+    Attributes:
+        threshold: the confidence that it takes.
+        expected: for each depth, in rising order, the outputs of each row.
+        confidences: for each depth, Keras' confidence in each row.
+    """
+
+    threshold: float
+    expected: Mapping[int, Sequence[Outputs]]
+    confidences: Mapping[int, Sequence[float]]
+
+    def at(self, row: int, actual: Outputs, pieces: int, tolerance: float) -> Outputs:
+        """Returns a row's outputs at the depth that the export reports.
+
+        Without a report at that of the depths where Keras may leave that comes nearest.
+
+        Args:
+            row: its number.
+            actual: the outputs of the export.
+            pieces: see `differences`.
+            tolerance: how far the export's confidence may be from Keras'.
+        Raises:
+            ParityError: Keras is surer at a lower depth, or not sure at this one.
+        """
+        sure = {depth: rows[row] - self.threshold for depth, rows in self.confidences.items()}
+        last = max(sure)
+        allowed = [
+            depth
+            for depth, margin in sure.items()
+            if (margin >= -tolerance or depth == last)
+            and all(sure[other] < tolerance for other in sure if other < depth)
+        ]
+        rows = {depth: self.expected[depth][row] for depth in allowed}
+        if DEPTH not in actual:
+            return min(
+                rows.values(),
+                key=lambda expected: max(differences(actual, expected, pieces).values()),
+            )
+        depth = int(actual[DEPTH])
+        if depth not in rows:
+            raise ParityError(
+                f"The export must leave row {row} after {' or '.join(map(str, rows))} layers, "
+                f"where Keras' confidence reaches {self.threshold}. Received: {depth}."
+            )
+        return {**rows[depth], DEPTH: actual[DEPTH]}
+
+
+def early_cases(
+    cases: Mapping[int, Mapping[str, Case]],
+    ids: str,
+    model: PreTrainedModel,
+    threshold: float,
+) -> dict[str, Case]:
+    """Returns the cases of signatures that leave early.
+
+    Args:
+        cases: for each depth, in rising order, the case of each signature by name.
+        ids: the name of one that has all probabilities.
+        model: see `confidence`.
+        threshold: see `Exits`.
+    """
+    confidences = {
+        depth: [
+            float(confidence(model, row["probabilities"][None], np.ones((1, count)))[0])
+            for row, count in zip(of_depth[ids].expected, of_depth[ids].pieces, strict=True)
+        ]
+        for depth, of_depth in cases.items()
+    }
+    return {
+        name: case._replace(
+            exits=Exits(
+                threshold,
+                {depth: of_depth[name].expected for depth, of_depth in cases.items()},
+                confidences,
+            )
+        )
+        for name, case in cases[max(cases)].items()
+    }
 
 
 # Imports packages and the script, and runs it for each line of arguments, up to an empty list.
@@ -360,6 +452,7 @@ def compare(
         name: replace(
             _difference(runs[name].outputs, case, precision),
             milliseconds=runs[name].milliseconds,
+            mean_milliseconds=runs[name].mean_milliseconds,
             megabytes=runs[name].megabytes,
         )
         for name, case in samples.items()
@@ -417,7 +510,10 @@ def run(
                     outputs[int(index)][output] = arrays[key]
             cost = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
             runs[name] = Run(
-                outputs, milliseconds=cost["milliseconds"], megabytes=cost["peak_memory_mb"]
+                outputs,
+                milliseconds=cost["milliseconds"],
+                mean_milliseconds=cost["mean_milliseconds"],
+                megabytes=cost["peak_memory_mb"],
             )
         return runs
 
@@ -425,6 +521,10 @@ def run(
 def _difference(outputs: Sequence[Any], case: Case, precision: str) -> Difference:
     """The difference of the output that comes closest to its tolerance."""
     share = TOLERANCES.get(precision, EXACT)
+    if case.exits:
+        rows_of = enumerate(zip(outputs, case.pieces, strict=True))
+        expected = [case.exits.at(row, *actual, share) for row, actual in rows_of]
+        case = case._replace(expected=expected)
     skipped = case.ties if share > EXACT else ()
     compared = (
         [{name: row[name] for name in row if name not in skipped} for row in rows]
@@ -630,15 +730,22 @@ def _in_words(texts: Sequence[Row], answer: Callable[..., Mapping[str, tf.Tensor
 
 def numeric(case: Case, names: Sequence[str] = ()) -> Case:
     """Returns the case of a signature with these outputs; without names, with all numbers."""
-    expected = [
-        {
-            name: value
-            for name, value in outputs.items()
-            if (name in names if names else value.dtype.kind in "if")
-        }
-        for outputs in case.expected
-    ]
-    return case._replace(expected=expected)
+
+    def chosen(rows: Sequence[Outputs]) -> list[Outputs]:
+        return [
+            {
+                name: value
+                for name, value in outputs.items()
+                if (name in names if names else value.dtype.kind in "if")
+            }
+            for outputs in rows
+        ]
+
+    exits = case.exits
+    if exits:
+        by_depth = {depth: chosen(rows) for depth, rows in exits.expected.items()}
+        exits = exits._replace(expected=by_depth)
+    return case._replace(expected=chosen(case.expected), exits=exits)
 
 
 def check_tokens(tokenizer: BaseTokenizer) -> None:
@@ -788,7 +895,11 @@ def scored(
             exported[metric],
             float(np.mean([one == other for one, other in zip(ours, theirs, strict=True)])),
             len(examples),
+            float(np.mean([row[DEPTH] for row in made.outputs]))
+            if DEPTH in made.outputs[0]
+            else None,
             milliseconds=made.milliseconds,
+            mean_milliseconds=made.mean_milliseconds,
             megabytes=made.megabytes,
         )
     return scores

@@ -80,9 +80,20 @@ class TextOptions(ExportOptions):
         "weights; the model's own depth is always one of them",
         range=COUNT,
     )
+    early_exit: float | None = option(
+        None,
+        help="let ids and text answer at the first of depths at which the head's probability is at "
+        "least this, such as 0.95",
+        range=Range(above=0, maximum=1),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.early_exit is not None and not self.depths:
+            raise UserError(
+                f"early_exit needs depths to leave at. Received: early_exit={self.early_exit} "
+                "alone. Give those that the model was trained at (--depths)."
+            )
         if len(set(self.depths)) < len(self.depths):
             raise UserError(
                 f"depths must be different whole numbers. Received: {list(self.depths)}."

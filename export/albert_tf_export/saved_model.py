@@ -21,6 +21,7 @@ from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf_export import check as checks
+from albert_tf_export.early_exit import check_early_exit, leaving_early
 from albert_tf_export.graphs import convert_for_serving, write
 from albert_tf_export.options import (
     SavedModelOptions,
@@ -69,7 +70,9 @@ def export_saved_model(
         `ids`: takes ids; `serving_default` if there is no `text`.
         `padded_ids`: takes `input_ids` alone, for servers that pad requests.
         `masked`: takes ids and the positions to score; for models that predict masked tokens.
-        `ids_3`, `text_3`, …: end after so many layers, where `depths` are given.
+        `ids_3`, `text_3`, …: end after so many layers, where `depths` are given. With `early_exit`
+            the signatures without a number answer at the first depth that is sure, and those but
+            `classify` say so: `depth`, int32 `[B]`.
 
     Strangers can send huge texts: 10 MB of English take 317 MB of memory, whatever `max_length` is.
     `max_bytes` and `max_batch` limit that; more examples are an error before they take memory.
@@ -107,6 +110,8 @@ def export_saved_model(
         limit = min(limit, embedding.max_length or limit)
     max_length = options.max_length or limit
     depths = all_depths(model.config, options.depths)
+    if options.early_exit:
+        check_early_exit(model, options.depths)
     quantize, max_batch = options.quantize, options.max_batch
     pairs = check_model(model, tokenizer, max_length, options.pairs)
     least = max(1024, 16 * max_length)  # so that ordinary texts are truncated by tokens alone
@@ -140,6 +145,8 @@ def export_saved_model(
         exact, unrolled = in_precision(model, "float32"), options.layers == "unrolled"
         unroll: Unroll = unrolled or "last"
         model = in_precision(model, options.precision)
+        threshold = options.early_exit
+        early = leaving_early(model, depths, threshold) if threshold else None
         signatures: list[Signature] = []
         if not options.ids_only:
             preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
@@ -163,11 +170,12 @@ def export_saved_model(
                     in_words=answers(model, unroll=unroll),
                 )
 
-            default, *others = with_depths(text, model, depths, model.config.num_hidden_layers)
+            deepest = model.config.num_hidden_layers
+            default, *others = with_depths(text, model, depths, deepest, early)
             signatures = [*with_examples(model, default), *others]
         ids = partial(ids_signature, unroll=unroll)
-        signatures += with_depths(ids, model, depths, model.config.num_hidden_layers)
-        signatures.append(padded_ids_signature(model, tokenizer.special, unroll=unroll))
+        signatures += with_depths(ids, model, depths, model.config.num_hidden_layers, early)
+        signatures.append(padded_ids_signature(early or model, tokenizer.special, unroll=unroll))
         if model.task.takes_positions:
             signatures.append(masked_signature(model, unroll=unroll))
         if max_batch is not None:
@@ -176,8 +184,9 @@ def export_saved_model(
         if requests:
             write_warmup(folder, requests)
         if quantize is not None:
+            served = leaving_early(exact, depths, threshold) if threshold else exact
             signature = padded_ids_signature(
-                exact, tokenizer.special, unroll=unrolled, length=max_length, strings=False
+                served, tokenizer.special, unroll=unrolled, length=max_length, strings=False
             )
             (folder / TFLITE).write_bytes(convert_for_serving(signature, quantize))
         differences: dict[str, checks.Difference] = {}
@@ -187,10 +196,12 @@ def export_saved_model(
                 in_words = None if options.ids_only else answers(model, unroll=True)
                 return checks.sample(model, tokenizer, max_length, pairs, in_words=in_words)
 
-            cases = sampled(exact)
+            by_depth = {depth: sampled(exact.with_depth(depth)) for depth in depths}
+            cases = dict(by_depth[max(depths)] if depths else sampled(exact))
+            if threshold:
+                cases = checks.early_cases(by_depth, IDS, exact, threshold)
             cases[PADDED_IDS] = _padded(cases[IDS], max_length, tokenizer.special.pad_id)
-            for depth in depths:
-                of_model = sampled(exact.with_depth(depth))
+            for depth, of_model in by_depth.items():
                 cases |= {of_depth(name, depth): of_model[name] for name in (TEXT, IDS)}
             samples = {name: cases[name] for signature in signatures for name in signature.names}
             batch = () if max_batch is None else ("--batch", str(min(max_batch, BATCH)))
@@ -206,8 +217,8 @@ def export_saved_model(
                 samples = {PADDED_IDS: checks.numeric(cases[PADDED_IDS])}
                 compared = checks.compare("tflite.py", folder / TFLITE, samples, quantize)
                 differences[TFLITE] = compared[PADDED_IDS]
-        deepest = depths[-1] if depths else None
-        return checks.report(Path(path), folder, differences, depth=deepest)
+        last = depths[-1] if depths and not early else None
+        return checks.report(Path(path), folder, differences, depth=last)
 
 
 def _padded(case: checks.Case, length: int, pad_id: int) -> checks.Case:

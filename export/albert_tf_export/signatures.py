@@ -68,6 +68,7 @@ def with_depths(
     model: PreTrainedModel,
     depths: Sequence[int],
     default: int,
+    early: PreTrainedModel | None = None,
 ) -> list[Signature]:
     """Returns a model's signature, and one for each of `depths`.
 
@@ -75,13 +76,14 @@ def with_depths(
         make: makes the signature of a model.
         depths: numbers of layers; all signatures share the weights.
         default: the depth whose signature has the plain name too.
+        early: a model that leaves early, whose signature has that name instead.
     """
     if not depths:
         return [make(model)]
     made = {depth: make(model.with_depth(depth)) for depth in depths}
-    first = made.pop(default)
+    first = make(early) if early else made.pop(default)
     others = [replace(each, name=of_depth(each.name, depth)) for depth, each in made.items()]
-    return [replace(first, alias=of_depth(first.name, default)), *others]
+    return [replace(first, alias=None if early else of_depth(first.name, default)), *others]
 
 
 def ids_signature(

@@ -20,6 +20,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf_export import check as checks
+from albert_tf_export.early_exit import check_early_exit, leaving_early
 from albert_tf_export.graphs import convert
 from albert_tf_export.metadata import LABELS, label_lines, with_files, with_metadata
 from albert_tf_export.options import (
@@ -65,7 +66,9 @@ def export_tflite(
         `ids_16`, …: replace `ids` where `lengths` are given; each takes that many ids, padded.
         `text`: takes strings. The interpreter needs tensorflow-text's operators.
         `ids_3`, `text_3`, …: end after so many layers, where `depths` are given. `ids` and `text`
-            have the model's own depth, or with a gate the first that keeps the score.
+            have the model's own depth, or with a gate the first that keeps the score. With
+            `early_exit` they have another output `depth`, int32 `[B]`: the number of layers after
+            which a row was answered.
 
     Unrolled layers take several times the memory of a loop. For `host="mediapipe"` the file has one
     signature `ids`, unrolled, that returns `probabilities` alone, and the vocabulary in its
@@ -110,6 +113,8 @@ def export_tflite(
     check_fit(tokenizer, model.config, min(lengths, default=max_length))
     check_counts(model, options.choices, predictions)
     depths = all_depths(model.config, options.depths)
+    if options.early_exit:
+        check_early_exit(model, options.depths)
     labels = classes(model)
     lines = label_lines(labels)
     text_process: checks.FreshProcess | None = None
@@ -122,6 +127,7 @@ def export_tflite(
             # It imports TensorFlow while this process converts.
             text_process = stack.enter_context(checks.FreshProcess("tflite.py", "tensorflow_text"))
         model = in_precision(model, "float32")
+        early = leaving_early(model, depths, options.early_exit) if options.early_exit else None
         choices = options.choices or DEFAULT_CHOICES
         name = MASKED if predictions else IDS
         shapes: dict[str, int | None] = {f"{name}_{length}": length for length in lengths}
@@ -156,7 +162,7 @@ def export_tflite(
             signatures = [
                 signature
                 for make in makers
-                for signature in with_depths(make, model, depths, default)
+                for signature in with_depths(make, model, depths, default, early)
             ]
             if options.host:
                 signatures = [for_mediapipe(signature, max_length) for signature in signatures]
@@ -177,9 +183,11 @@ def export_tflite(
         write(default)
         scores: dict[str, checks.Scores] = {}
         if gate:
-            by_name = {of_depth(IDS, depth): depth for depth in depths} or {IDS: deepest}
+            by_name = {of_depth(IDS, depth): depth for depth in depths}
+            by_name |= {IDS: deepest} if early or not depths else {}
             scores = checks.scored(gate, model, tokenizer, "tflite.py", file, max_length, by_name)
-            scores[IDS] = scores[chosen := checks.first_kept(gate, scores)]
+            candidates = {IDS: scores[IDS]} if early else scores
+            scores[IDS] = scores[chosen := checks.first_kept(gate, candidates)]
             default = by_name[chosen]
             if default != deepest:
                 write(default)
@@ -205,6 +213,8 @@ def export_tflite(
 
             by_depth = {depth: sampled(model.with_depth(depth)) for depth in depths}
             samples = dict(by_depth[default] if depths else sampled(model))
+            if options.early_exit:
+                samples = checks.early_cases(by_depth, name, model, options.early_exit)
             for depth, cases in by_depth.items():
                 samples |= {of_depth(key, depth): case for key, case in cases.items()}
             of_texts = [key for key in samples if key.startswith(TEXT)]
@@ -222,7 +232,7 @@ def export_tflite(
             file,
             differences,
             scores.get(IDS),
-            default if depths else None,
+            default if depths and not early else None,
             {depth: scores[of_depth(IDS, depth)] for depth in depths if scores},
         )
         report.write(companions[REPORT])

@@ -35,6 +35,7 @@ from albert_tf.text.encoding import special_count
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import UNASSIGNED, USER_DEFINED_PIECES
+from albert_tf_export.early_exit import DEPTH
 from albert_tf_export.options import refuse_left
 from albert_tf_export.signatures import POSITIONS, Tensors, task_outputs
 
@@ -162,7 +163,7 @@ def _(
     """`words` and `labels`, string, `scores`, `starts`, `ends`, `start_bytes`, `end_bytes`.
 
     All are `[B, W]`, "" and 0 after a row's last word. A word's label and score are those of its
-    first piece.
+    first piece. With early exit also `depth` `[B]`.
     """
     pieces, features, outputs = function.read(texts)
     number = tf.zeros_like(pieces.ids) + tf.range(tf.shape(pieces.ids)[1])
@@ -184,7 +185,8 @@ def _(
         "scores": at(tf.reduce_max(outputs["probabilities"], axis=-1), position),
         **{f"{name}s": value for name, value in found.items()},
     }
-    return {
+    depths = {DEPTH: outputs[DEPTH]} if DEPTH in outputs else {}
+    return depths | {
         name: tf.ragged.boolean_mask(value, is_word).to_tensor() for name, value in words.items()
     }
 

@@ -106,7 +106,7 @@ def test_loops_of_two_depths_share_their_body(make_classifier, tokenizer, tmp_pa
     assert len({each.condSubgraphIndex for each in calls}) == 3  # how often
 
 
-@pytest.mark.parametrize(("groups", "inner"), [(2, 1), (2, 2)])
+@pytest.mark.parametrize(("groups", "inner"), [(2, 1), pytest.param(2, 2, marks=pytest.mark.slow)])
 def test_depths_of_several_groups(groups, inner, make_classifier, tokenizer, tmp_path, features):
     model = make_classifier(num_hidden_layers=4, num_hidden_groups=groups, inner_group_num=inner)
     export_tflite(
@@ -191,7 +191,14 @@ def scored(mails, classifier, tokenizer, tmp_path, monkeypatch):
 ANSWERS = {"ids_1": [1, 1, 1], "ids_2": [0, 1, 0], "ids_3": [0, 2, 0]}  # right: 0, 1 and 2
 
 
-@pytest.mark.parametrize(("max_drop", "depth"), [(0.0, 3), (0.4, 2), (0.7, 1)])
+@pytest.mark.parametrize(
+    ("max_drop", "depth"),
+    [
+        pytest.param(0.0, 3, marks=pytest.mark.slow),
+        (0.4, 2),
+        pytest.param(0.7, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_the_shallowest_that_keeps_the_score_is_the_default(
     max_drop, depth, scored, classifier, features
 ):

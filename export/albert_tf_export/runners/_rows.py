@@ -25,7 +25,8 @@ signature `ids` it is {"input_ids": […], "token_type_ids": […]}, for `masked
 An answer is a line of JSON: the input, then the signature's outputs by name. For a classifier these
 are "label", "probabilities" by label and "logits"; for regression "value" and "logits".
 `--save FILE` writes NumPy arrays instead of JSON, named "ROW/NAME". `--report FILE` also writes the
-peak of memory over an empty interpreter in MB (Linux), and the milliseconds for a text.
+peak of memory over an empty interpreter in MB (Linux), and the milliseconds for a text, median and
+mean.
 """
 TEXTS = ("text", "text_pair")
 OPTIONAL = {"attention_mask", "token_type_ids"}
@@ -103,10 +104,12 @@ def serve(
     if options.save:
         np.savez(options.save, **arrays)
     if options.report:
+        # Without the first batch, which also traces, compiles or allocates.
+        times = times[1:] or times or [0.0]
         report = {
             "peak_memory_mb": memory("VmHWM") - empty,
-            # Without the first batch, which also traces, compiles or allocates.
-            "milliseconds": 1000 * statistics.median(times[1:] or times or [0.0]),
+            "milliseconds": 1000 * statistics.median(times),
+            "mean_milliseconds": 1000 * statistics.mean(times),
         }
         with open(options.report, "w", encoding="utf-8", newline="\n") as file:
             json.dump(report, file)
@@ -222,4 +225,6 @@ def _readable(outputs: Row) -> Row:
     if "label" not in answer:
         return answer
     probabilities = dict(zip(answer["classes"], answer["probabilities"], strict=True))
-    return {"logits": answer["logits"], "label": answer["label"], "probabilities": probabilities}
+    depth = {"depth": answer["depth"]} if "depth" in answer else {}  # of early exit
+    answer = {name: answer[name] for name in ("logits", "label")}
+    return {**answer, "probabilities": probabilities, **depth}
