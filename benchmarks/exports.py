@@ -11,8 +11,9 @@ lengths: .tflite files for a phone. "any length" takes rows as they are, "padded
     --padded tokens, "lengths" has a signature for each of --lengths, and "cached" is the padded
     file with one beside it, in which the runtime keeps packed weights from run to run; its first
     run writes it. `--size xxlarge --precisions dynamic --lengths 128` tries the largest model.
-depths: .tflite files for ids and strings with one depth, and with a signature for each of --depths.
-    A shallower signature's difference is that from the full depth.
+depths: .tflite files for ids and strings with one depth, and with a signature for each of --depths;
+    then with early exit, which leaves at the first of them or never. What ends early has another
+    answer than the full depth, which shows as a difference.
 precisions: .tflite files that `albert-tf export` doesn't write. "full int8" has activations in 8
     bits too, calibrated with four rows, unrolled, because a loop ends the calibrating process; "4
     bits" needs `pip install ai-edge-quantizer`. Then predictions of `small`, whose weights Keras
@@ -98,6 +99,7 @@ def lengths(model, folder, options):
 
 def depths(model, folder, options):
     from albert_tf_export import graphs
+    from albert_tf_export.early_exit import leaving_early
     from albert_tf_export.signatures import ids_signature, text_signature, with_depths
 
     from albert_tf import AlbertTokenizer
@@ -109,16 +111,26 @@ def depths(model, folder, options):
         partial(ids_signature, unroll=False, batch=1, strings=False),
         partial(text_signature, preprocessor=preprocessor, unroll=False, batch=1),
     )
+    chosen = (*options.depths, deepest)
+    forms = {
+        "one depth": ((), None),
+        "depths": (chosen, None),
+        "leaves at once": (chosen, leaving_early(model, chosen, 1e-6)),
+        "never leaves": (chosen, leaving_early(model, chosen, 2.0)),
+    }
     for precision in options.precisions:
-        for chosen in ((), (*options.depths, deepest)):
+        for form, (numbers, early) in forms.items():
             signatures = [
-                each for make in makers for each in with_depths(make, model, chosen, deepest)
+                each
+                for make in makers
+                for each in with_depths(make, model, numbers, deepest, early)
             ]
-            path = folder / f"{precision}-{len(chosen)}.tflite"
+            path = folder / f"{precision}-{form}.tflite"
             path.write_bytes(graphs.convert(signatures, precision))
-            for name in ("ids", *(f"ids_{depth}" for depth in chosen[:-1])):
-                form = f"{len(chosen) or 1} depths, {name}"
-                yield (f"{precision}, {form}", options.padded), Case(path, shape, signature=name)
+            names = ("ids", *(f"ids_{depth}" for depth in options.depths * (form == "depths")))
+            for name in names:
+                case = Case(path, shape, signature=name)
+                yield (f"{precision}, {form}, {name}", options.padded), case
 
 
 def precisions(model, folder, options):

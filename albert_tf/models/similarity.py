@@ -149,7 +149,7 @@ class AlbertForSimilarity(TaskModel):
             for name, label in labels.items()
         ]
 
-    def _encoder_inputs(self, inputs: Inputs) -> Inputs:
+    def encoder_inputs(self, inputs: Inputs) -> Inputs:
         return {name: merged(name, value) for name, value in inputs.items()}
 
 

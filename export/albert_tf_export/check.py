@@ -93,13 +93,14 @@ class Cost:
 
     Attributes:
         milliseconds: median time of a sample text or an example.
-        mean_milliseconds: mean of the same times, which early exit makes differ.
+        processor_milliseconds: mean time of the processor for one, in all its threads. Early exit
+            makes texts differ, and waiting for other programs doesn't count.
         megabytes: peak memory over an empty interpreter; Linux. Signatures of a SavedModel run in
             one process, and this peak includes those before it.
     """
 
     milliseconds: float = 0.0
-    mean_milliseconds: float = 0.0
+    processor_milliseconds: float = 0.0
     megabytes: float = 0.0
 
     @property
@@ -168,7 +169,8 @@ class Scores(Cost):
         )
         if self.depth is None:
             return line
-        return f"{line}; on average {self.depth:.2f} layers and {self.mean_milliseconds:.1f} ms"
+        mean = f"{self.depth:.2f} layers and {self.processor_milliseconds:.1f} ms of the processor"
+        return f"{line}; on average {mean}"
 
 
 @dataclass(frozen=True)
@@ -452,7 +454,7 @@ def compare(
         name: replace(
             _difference(runs[name].outputs, case, precision),
             milliseconds=runs[name].milliseconds,
-            mean_milliseconds=runs[name].mean_milliseconds,
+            processor_milliseconds=runs[name].processor_milliseconds,
             megabytes=runs[name].megabytes,
         )
         for name, case in samples.items()
@@ -512,7 +514,7 @@ def run(
             runs[name] = Run(
                 outputs,
                 milliseconds=cost["milliseconds"],
-                mean_milliseconds=cost["mean_milliseconds"],
+                processor_milliseconds=cost["processor_milliseconds"],
                 megabytes=cost["peak_memory_mb"],
             )
         return runs
@@ -899,7 +901,7 @@ def scored(
             if DEPTH in made.outputs[0]
             else None,
             milliseconds=made.milliseconds,
-            mean_milliseconds=made.mean_milliseconds,
+            processor_milliseconds=made.processor_milliseconds,
             megabytes=made.megabytes,
         )
     return scores

@@ -237,7 +237,7 @@ def test_scores_have_the_mean_depth(classifier, tokenizer, tmp_path, monkeypatch
                 {**row, "depth": np.int32(depth)}
                 for row, depth in zip(rows, (1, 1, 3), strict=True)
             ]
-        return {name: check.Run(rows, mean_milliseconds=1.5)}
+        return {name: check.Run(rows, processor_milliseconds=1.5)}
 
     monkeypatch.setattr(check, "run", run)
     monkeypatch.setattr(check, "predictions", lambda *_: np.eye(3)[[0, 2, 0]])
@@ -247,7 +247,7 @@ def test_scores_have_the_mean_depth(classifier, tokenizer, tmp_path, monkeypatch
     assert report.scores.depth == pytest.approx(5 / 3)
     assert report.scores.exported == pytest.approx(2 / 3)
     assert {depth: each.exported for depth, each in report.scores_by_depth.items()} == {1: 0, 3: 0}
-    assert str(report).endswith("; on average 1.67 layers and 1.5 ms")
+    assert str(report).endswith("; on average 1.67 layers and 1.5 ms of the processor")
 
 
 @pytest.mark.parametrize("exporter", [export_tflite, export_saved_model])

@@ -129,7 +129,7 @@ def test_saved_model_text(written, lines, expected, answers, tmp_path):
     assert json.loads((tmp_path / "report.json").read_text()).keys() == {
         "peak_memory_mb",
         "milliseconds",
-        "mean_milliseconds",
+        "processor_milliseconds",
     }
 
 
