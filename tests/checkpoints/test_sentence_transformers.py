@@ -96,6 +96,11 @@ def test_dense_then_normalize_then_truncation(dense, activation, function):
     np.testing.assert_allclose(found[0], (values / np.linalg.norm(values))[:2], atol=1e-6)
 
 
+@pytest.mark.parametrize("name", POOLINGS)
+def test_a_row_of_padding_alone_is_finite(name):
+    assert np.isfinite(SentenceEmbedding((name,), (NORMALIZE,))(STATES, 0 * MASK)).all()
+
+
 def test_a_vector_of_zeros_stays():
     found = SentenceEmbedding(("mean",), (NORMALIZE,))(0 * STATES, MASK)
     np.testing.assert_array_equal(found, np.zeros((2, 3)))
