@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -208,7 +209,7 @@ OPTIONS = {"saved-model": SavedModel, "tflite": TFLite, "onnx": Onnx, "web": Web
 
 def check(options: Any) -> None:
     """Checks the model's files, and refuses an output that exists or would replace the model."""
-    from albert_tf.checkpoints import tf_checkpoint
+    from albert_tf.checkpoints import finder, sentence_transformers, tf_checkpoint
     from albert_tf.text.tokenizer import check_length
 
     target = options.target
@@ -226,6 +227,9 @@ def check(options: Any) -> None:
             check_length(config, length)
     if config:
         all_depths(config, getattr(options, "depths", ()))
+    if getattr(options, "normalize", None) and options.pooling is None:
+        read_folder = partial(sentence_transformers.read, finder.find(options.model).folder)
+        sentence_transformers.chosen(read_folder, sentence_transformers.FOLDER, True)
     data = options.labelled
     if data:
         from albert_tf.data.tasks.registry import task_of
