@@ -72,9 +72,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         self.newly_initialized: list[str] = []
         self._tokenizer: Any = None
         self._folder: Path | None = None  # of the weights
-        self._module_folder: Path | None = (
-            None  # the same, for the modules of sentence-transformers
-        )
+        self._module_folder: Path | None = None  # of modules.json, or the one below it
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
