@@ -21,7 +21,7 @@ FILES = {"1_Pooling", "modules.json", "sentence_bert_config.json"}
 FILES |= {"config_sentence_transformers.json"}
 
 
-@pytest.fixture(scope="module", params=["scores", "pairs"])
+@pytest.fixture(scope="module", params=["scores", pytest.param("pairs", marks=pytest.mark.slow)])
 def data(request, tmp_path_factory):
     """The same thing is alike; or the same thing belongs together."""
     folder, generator = tmp_path_factory.mktemp(request.param) / "data", random.Random(2)

@@ -241,6 +241,7 @@ def test_each_depth_has_the_same_share_of_the_steps(depths):
     assert drawn != [steps.sampled_depth(depths, 8, number) for number in range(60)]
 
 
+@pytest.mark.slow
 def test_a_step_at_a_sampled_depth_is_that_of_a_model_that_ends_there(batches):
     """Begins at step 2, as a resumed run; compares totals, weights and the optimizer's state."""
     depths, first, seed = (1, 3), 2, 7
