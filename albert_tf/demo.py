@@ -159,7 +159,7 @@ def _verdict(answers: dict[str, Answers]) -> int:
         tolerance = AGREEMENT[name]
         pairs = list(zip(answer.rows, expected, strict=True))
         alike = all(label == other for (label, _), (other, _) in pairs)
-        largest = max(abs(odds - other) for (_, odds), (_, other) in pairs)
+        largest = max(abs(one - other) for (_, one), (_, other) in pairs)
         labels = "as Keras" if alike else "DIFFER"
         print(f"{name}: labels {labels}, probabilities within {largest:.1g}.")
         if not alike or largest > tolerance:

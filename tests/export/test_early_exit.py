@@ -98,15 +98,15 @@ def test_rows_of_padding_leave_at_once(classifier, features):
 
 
 def test_confidence_of_tags_leaves_padding_out(make_model):
-    odds = np.array([[[0.9, 0.1], [0.6, 0.4], [0.5, 0.5]]], "float32")
-    found = confidence(make_model("token-classification"), odds, np.array([[1, 1, 0]]))
+    probabilities = np.array([[[0.9, 0.1], [0.6, 0.4], [0.5, 0.5]]], "float32")
+    found = confidence(make_model("token-classification"), probabilities, np.array([[1, 1, 0]]))
     np.testing.assert_allclose(found, [0.6])
 
 
 @pytest.mark.parametrize(
     ("quantize", "layers"),
     [
-        ("none", "loop"),
+        pytest.param("none", "loop", marks=pytest.mark.slow),
         ("dynamic", "loop"),
         pytest.param("none", "unrolled", marks=pytest.mark.slow),
     ],
@@ -146,13 +146,10 @@ def test_layers_are_in_the_file_once(checked, classifier, threshold):
 )
 def test_other_tasks_on_a_phone(task, checked, make_model, features):
     model, features = make_model(task), given(task, features)
-    options = {"depths": (1, 2), "early_exit": middle(sure(model, features)), "ids_only": True}
-    assert (
-        "ids"
-        in checked(
-            export_tflite, model, **options, choices=None if task[0] == "t" else 2
-        ).differences
-    )
+    threshold = middle(sure(model, features))
+    choices = 2 if model.task.has_choices else None
+    options = {"depths": (1, 2), "early_exit": threshold, "ids_only": True, "choices": choices}
+    assert "ids" in checked(export_tflite, model, **options).differences
 
 
 @pytest.mark.parametrize(
