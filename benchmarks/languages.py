@@ -3,7 +3,7 @@
     for language in de el en-us fr hi ja km ko ru tr vi zh-cn; do
       apt-get download libreoffice-help-$language && dpkg -x libreoffice-help-${language}_*.deb help
     done
-    python -m benchmarks.languages help/usr/share/libreoffice/help --output /tmp/languages
+    python -m benchmarks.languages help/usr/share/libreoffice/help --output build/languages
 
 Writes the text of each language to a file, runs the two commands on it with their defaults but for
 the language, and shows what dropping accents would merge, what became of them, words by spaces or

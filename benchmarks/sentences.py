@@ -138,7 +138,7 @@ def book(path):
 
 
 class Source(NamedTuple):
-    """Where sentences come from.
+    """A kind of text that sentences are taken from.
 
     Attributes:
         files: glob below the extracted package, the books or the root folder.

@@ -1,4 +1,4 @@
-"""What notebooks have in common. `make docs` runs them, with the checks in tests/notebooks."""
+"""Every notebook is stored alike. `make docs` runs them, with the checks in tests/notebooks."""
 
 import json
 from pathlib import Path

@@ -53,6 +53,7 @@ _SUBMISSION: Final = "test files of a task"
 _OF_TABLES: Final = ("text_column", "text_pair_column", "separator", "encoding")
 _TAGGER: Final = "AlbertForTokenClassification"
 _ENCODER: Final = "AlbertModel"
+_CLASSIFIER: Final = "AlbertForSequenceClassification"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +113,8 @@ def check(options: OPTIONS) -> None:
             "Options of a task's files need --submission, a folder for their predictions. "
             f"Received: {', '.join(f'--{name}' for name in ignored)} without it."
         )
-    is_tagger, is_embedder = _is_tagger(options.model), _is_embedder(options.model)
+    wanted = _class_of(options.model)
+    is_tagger, is_embedder = wanted == _TAGGER, wanted == _ENCODER
     if is_embedder and (options.labels is not None or not options.has_pairs):
         raise UserError(
             "A model of sentence vectors compares pairs of texts. Received: "
@@ -124,8 +126,7 @@ def check(options: OPTIONS) -> None:
             "--labels needs texts without pairs, and a model fine-tuned on natural language "
             f"inference. Received: {'a model that tags' if is_tagger else 'pairs'}."
         )
-    wanted = _ENCODER if is_embedder else "AlbertForSequenceClassification"
-    check_texts(options, _TAGGER if is_tagger else wanted)
+    check_texts(options, wanted)
     if options.has_pairs and is_tagger:
         raise UserError(f"--pairs needs a model of pairs. Received: {options.model}, which tags.")
     if options.has_pairs and can_be_read_again(options.source):
@@ -163,10 +164,10 @@ def run(options: OPTIONS) -> int:
         return 0
     from albert_tf.data.tasks.labels import MULTI_LABEL, chosen_labels
 
-    given = texts(options)
-    if _is_tagger(options.model):
+    given, model_class = texts(options), _class_of(options.model)
+    if model_class == _TAGGER:
         return print_results(_tagged(options, given), options.json)
-    if _is_embedder(options.model):
+    if model_class == _ENCODER:
         for text, cosine in with_inputs(partial(_cosines, options), given):
             if options.json:
                 print_json({"text": text, "cosine": cosine})
@@ -203,27 +204,22 @@ def run(options: OPTIONS) -> int:
     return 0
 
 
-def _is_tagger(model: str) -> bool:
+def _class_of(model: str) -> str:
+    """Returns the class that a model predicts with; the encoder's if it makes sentence vectors."""
     if is_exported(model):
         from albert_tf.exported import read_facts
 
-        return read_facts(model)[0].model == _TAGGER
-    from albert_tf.checkpoints import finder
-
-    return _TAGGER in finder.find(model).architectures()
-
-
-def _is_embedder(model: str) -> bool:
-    """Whether a model is an encoder with the modules of sentence-transformers."""
-    if is_exported(model):
-        from albert_tf.exported import read_facts
-
-        return read_facts(model)[0].model == _ENCODER
+        name = read_facts(model)[0].model
+        return name if name in (_TAGGER, _ENCODER) else _CLASSIFIER
     from albert_tf.checkpoints import finder, sentence_transformers
 
     found = finder.find(model)
-    is_encoder = found.architectures() == [_ENCODER]
-    return is_encoder and sentence_transformers.read(found.folder) is not None
+    names = found.architectures()
+    if _TAGGER in names:
+        return _TAGGER
+    if names == [_ENCODER] and sentence_transformers.read(found.folder) is not None:
+        return _ENCODER
+    return _CLASSIFIER
 
 
 def _cosines(options: OPTIONS, stream: Iterator[str]) -> Iterator[float]:

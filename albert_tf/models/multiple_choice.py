@@ -82,19 +82,3 @@ class AlbertForMultipleChoice(TaskModel):
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         given = inputs.get("input_ids", inputs.get("inputs_embeds"))
         return {} if given is None else {"labels": given.shape[1]}
-
-    def encoder_inputs(self, inputs: Inputs) -> Inputs:
-        return {name: merged(name, value) for name, value in inputs.items()}
-
-
-def merged(name: str, values: Tensor) -> Tensor:
-    """`[B, C, …]` to `[B·C, …]`."""
-    if values is None:
-        return None
-    if len(values.shape) < 3:
-        raise ValueError(
-            f"{name} must have shape [batch, choices, length]. Received shape "
-            f"{tuple(values.shape)}."
-        )
-    batch, choices, *rest = ops.shape(values)
-    return ops.reshape(values, (batch * choices, *rest))

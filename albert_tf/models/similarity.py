@@ -21,9 +21,9 @@ from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
-from albert_tf.models.multiple_choice import NO_CHOICE, merged
+from albert_tf.models.multiple_choice import NO_CHOICE
 from albert_tf.models.outputs import ModelOutput
-from albert_tf.models.task import Inputs, TaskModel
+from albert_tf.models.task import TaskModel, merged
 
 # Factor of the cosines in the loss of groups, as sentence-transformers has it.
 SCALE: Final = 20.0
@@ -148,9 +148,6 @@ class AlbertForSimilarity(TaskModel):
             else _partners(outputs["embeddings"], label)
             for name, label in labels.items()
         ]
-
-    def encoder_inputs(self, inputs: Inputs) -> Inputs:
-        return {name: merged(name, value) for name, value in inputs.items()}
 
 
 def _partners(vectors: Tensor, groups: Tensor) -> losses.Term:

@@ -107,7 +107,9 @@ class TaskModel(PreTrainedModel):
 
     def encoder_inputs(self, inputs: Inputs) -> Inputs:
         """Returns the encoder's inputs, from the task's inputs of the same names."""
-        return inputs
+        if not self.task.has_choices:
+            return inputs
+        return {name: merged(name, value) for name, value in inputs.items()}
 
     def _output(self, outputs: Inputs, inputs: Inputs, encoded: ModelOutput) -> ModelOutput:
         """Adds the loss if labels are given, and hidden states and attentions if requested."""
@@ -416,3 +418,16 @@ def _replicas() -> int:
     import tensorflow as tf
 
     return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def merged(name: str, values: Tensor) -> Tensor:
+    """`[B, C, …]` to `[B·C, …]`."""
+    if values is None:
+        return None
+    if len(values.shape) < 3:
+        raise ValueError(
+            f"{name} must have shape [batch, choices, length]. Received shape "
+            f"{tuple(values.shape)}."
+        )
+    batch, choices, *rest = ops.shape(values)
+    return ops.reshape(values, (batch * choices, *rest))

@@ -23,7 +23,7 @@ FILES |= {"config_sentence_transformers.json"}
 
 @pytest.fixture(scope="module", params=["scores", pytest.param("pairs", marks=pytest.mark.slow)])
 def data(request, tmp_path_factory):
-    """The same thing is alike; or the same thing belongs together."""
+    """Texts about the same thing have a high score, or belong together."""
     folder, generator = tmp_path_factory.mktemp(request.param) / "data", random.Random(2)
     folder.mkdir()
     for name, count in (("train", 40), ("dev", 12)):

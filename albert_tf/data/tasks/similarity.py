@@ -65,7 +65,7 @@ class Layout(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What the examples are."""
+        """Whether examples have scores, and otherwise how many texts."""
         if self.score is not None:
             return SCORED
         return PAIRS if len(self.texts) == 2 else TRIPLETS
