@@ -161,6 +161,31 @@ class ExportedModel:
         return padded
 
 
+class ExportedSimilarity(ExportedModel):
+    """The file of an encoder, whose vectors are compared as those of `AlbertForSimilarity`.
+
+    Raises:
+        UserError: the folder that was exported had other modules than Pooling and Normalize.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        super().__init__(path)
+        poolings = sentence_transformers.compared_poolings(self._embedding, self.path)
+        self._vectors = SentenceEmbedding(poolings, (sentence_transformers.NORMALIZE,))
+
+    def predict_on_batch(self, features: Arrays) -> dict[str, np.ndarray]:
+        """Returns the unit vectors of the texts, `embeddings` `[B, C, D]`.
+
+        Args:
+            features: int32 `[B, C, T]`.
+        """
+        *shape, length = features["input_ids"].shape
+        rows = {name: values.reshape(-1, length) for name, values in features.items()}
+        states = super().predict_on_batch(rows)["last_hidden_state"][:, :length]
+        vectors = self._vectors(states, rows["attention_mask"].astype("float32"))
+        return {"embeddings": vectors.reshape(*shape, -1)}
+
+
 def model_files(
     config: AlbertConfig,
     class_name: str,

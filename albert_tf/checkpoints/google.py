@@ -328,7 +328,8 @@ def _sizes(variables: Mapping[str, np.ndarray], origin: Path) -> dict[str, Any]:
     except (KeyError, ValueError) as error:
         raise UserError(
             f"A module must hold an ALBERT's weights. Received: {origin} without {error}, but with "
-            f"{', '.join(sorted(variables)[:3]) or 'none'}, … Give another module."
+            f"{', '.join(sorted(variables)[:3]) or 'none'}, … Give another module; in place of a "
+            "SavedModel for serving, the model that was exported."
         ) from error
     return {
         "vocab_size": words,

@@ -228,6 +228,25 @@ def chosen(
     return dataclasses.replace(embedding, layers=(*layers, *[NORMALIZE] * normalize))
 
 
+def compared_poolings(embedding: SentenceEmbedding | None, origin: Path) -> tuple[str, ...]:
+    """Returns the poolings of vectors that are compared by their cosines: the mean without modules.
+
+    Args:
+        embedding: the modules of `origin`.
+    Raises:
+        UserError: there are other modules than Pooling and Normalize.
+    """
+    if embedding is None:
+        return ("mean",)
+    pooling = SentenceEmbedding(embedding.poolings, max_length=embedding.max_length)
+    if embedding not in (pooling, dataclasses.replace(pooling, layers=(NORMALIZE,))):
+        raise UserError(
+            "A model for similarity must have Pooling and Normalize alone. Received: "
+            f"{origin}, with Dense, a prompt, do_lower_case or truncate_dim. Choose another model."
+        )
+    return embedding.poolings
+
+
 def write(folder: Path, embedding: SentenceEmbedding, hidden_size: int) -> None:
     """Writes the files of `SentenceEmbedding.files` beside a model's in its folder."""
     contents = embedding.files(hidden_size).items()

@@ -16,7 +16,7 @@ from albert_tf.errors import UserError, escaped
 from albert_tf.files import is_exported
 from albert_tf.options import COUNT, check_options, option
 from albert_tf.progress import count
-from albert_tf.tasks import BY_MODEL
+from albert_tf.tasks import BY_MODEL, ENCODER, SIMILARITY
 
 Given = TypeVar("Given")
 Block = Sequence[Sequence[object]]
@@ -53,8 +53,10 @@ class TextOptions(AnswerOptions):
     text: tuple[str, ...] = option(
         (), help="texts; - for standard input", positional=True, may_be_empty=True
     )
-    text_column: str = option(
-        "text", help="name of the column with the texts, in a table (.csv, .tsv, .json, .parquet)"
+    text_column: str | None = option(
+        None,
+        help="name of the column with the texts, in a table (.csv, .tsv, .json, .parquet); "
+        "default: text",
     )
 
     @property
@@ -112,11 +114,11 @@ def texts(options: TextOptions) -> Iterator[str]:
 
 def _column(options: TextOptions) -> Iterator[str]:
     """Yields the texts of a table; pairs with a tab between, as `--pairs` reads them."""
-    pair = getattr(options, "text_pair_column", None)
+    column, pair = options.text_column or "text", getattr(options, "text_pair_column", None)
     dialect = getattr(options, "dialect", Dialect())
-    for row in rows_of(Path(str(options.source)), (options.text_column, pair), dialect):
+    for row in rows_of(Path(str(options.source)), (column, pair), dialect):
         check_width(row)
-        text = row.text(options.text_column, may_be_empty=True)
+        text = row.text(column, may_be_empty=True)
         if pair is not None:
             text = text.replace("\t", " ") + "\t" + row.text(pair, may_be_empty=True)
         yield text
@@ -255,7 +257,7 @@ def check_model(name: str, wanted: str = "AlbertModel") -> Any:
         from albert_tf.exported import read_facts
 
         task, config = read_facts(name)
-        other = BY_MODEL[wanted]
+        other = ENCODER if wanted == SIMILARITY.model else BY_MODEL[wanted]
         if (task.pipeline_tag, task.has_choices) != (other.pipeline_tag, other.has_choices):
             raise UserError(
                 f"The exported file for this command must have an {wanted}. Received: {name}, "

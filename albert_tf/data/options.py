@@ -38,8 +38,11 @@ class LabelledData:
         metavar="PATH",
     )
     skip_bad_rows: bool = option(False, help="omission of rows that can't be read")
-    text_column: str = option(
-        "text", help="name of the text's column", group=_OWN, only={"task": (CLASSIFY, SIMILARITY)}
+    text_column: str | None = option(
+        None,
+        help="name of the text's column; default: text, for similarity also sentence1 or anchor",
+        group=_OWN,
+        only={"task": (CLASSIFY, SIMILARITY)},
     )
     text_pair_column: str | None = option(
         None,
@@ -53,9 +56,9 @@ class LabelledData:
         group=_OWN,
         only={"task": (SIMILARITY,)},
     )
-    label_column: str = option(
-        "label",
-        help="name of the label's column, or the score's",
+    label_column: str | None = option(
+        None,
+        help="name of the label's or score's column; default: label, for similarity also score",
         group=_OWN,
         only={"task": (CLASSIFY, "choices", SIMILARITY)},
     )
@@ -178,7 +181,9 @@ class LabelledData:
     @property
     def columns(self) -> Columns:
         """The columns of the user's own files; GLUE's table lists those of GLUE's files."""
-        return Columns(self.text_column, self.label_column, self.text_pair_column)
+        return Columns(
+            self.text_column or "text", self.label_column or "label", self.text_pair_column
+        )
 
 
 def _check_dialect(separator: str | None, encoding: str | None) -> None:

@@ -9,11 +9,9 @@ from keras import ops
 from albert_tf import tasks
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import (
-    FOLDER,
     NORMALIZE,
     POOLINGS,
     SentenceEmbedding,
-    chosen,
 )
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
@@ -91,15 +89,8 @@ class AlbertForSimilarity(TaskModel):
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
         modules = None if folder is None else sentence_transformers.read(folder)
-        if modules is not None:
-            pooling = SentenceEmbedding(modules.poolings, max_length=modules.max_length)
-            if modules not in (pooling, chosen(lambda: pooling, FOLDER, True)):
-                raise UserError(
-                    "The folder of a model for similarity must have Pooling and Normalize alone. "
-                    f"Received: {folder}, with Dense, a prompt, do_lower_case or truncate_dim. "
-                    "Choose another model."
-                )
-            model.pooling = modules.poolings
+        if folder is not None and modules is not None:
+            model.pooling = sentence_transformers.compared_poolings(modules, folder)
         return model
 
     def sentence_embedding(self) -> SentenceEmbedding:

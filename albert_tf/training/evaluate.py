@@ -19,12 +19,13 @@ from albert_tf.data.tasks.base import Outputs, Task
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
-from albert_tf.exported import ExportedModel
+from albert_tf.exported import ExportedModel, ExportedSimilarity
 from albert_tf.files import is_exported
 from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.progress import Progress
+from albert_tf.tasks import SIMILARITY
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.distribution import parallel_slices
@@ -87,7 +88,8 @@ def trained_model(
     """Returns a task's model, its tokenizer, and the maximum tokens of an example."""
     model: PreTrainedModel | ExportedModel
     if is_exported(name):
-        model = ExportedModel(name)
+        is_similarity = task.model == SIMILARITY.model
+        model = ExportedSimilarity(name) if is_similarity else ExportedModel(name)
         tokenizer = model.tokenizer
     else:
         model = getattr(models, task.model).from_pretrained(name)

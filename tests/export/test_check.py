@@ -144,6 +144,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_a_check_ends_with_its_parent(tmp_path):
     """Interrupts a parent in its first check, and kills it in its second one."""
     script, pid = tmp_path / "script.py", tmp_path / "pid"

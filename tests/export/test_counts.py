@@ -178,10 +178,12 @@ def found(written):
     }
 
 
+@pytest.mark.slow
 def test_counts(found):
     assert {name: found[name] for name in EXACT} == EXACT
 
 
+@pytest.mark.slow
 def test_bounds(found):
     assert not {name: (found[name], most) for name, most in AT_MOST.items() if found[name] > most}
     assert found.keys() == EXACT.keys() | AT_MOST.keys()

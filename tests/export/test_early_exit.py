@@ -131,6 +131,7 @@ def test_tflite(quantize, layers, checked, classifier, features, threshold):
     assert len(set(depths)) > 1
 
 
+@pytest.mark.slow
 def test_layers_are_in_the_file_once(checked, classifier, threshold):
     options = {"early_exit": threshold, "quantize": "none", "layers": "loop"}
     path = checked(export_tflite, classifier, depths=(1, 2), **options).path

@@ -105,6 +105,7 @@ def test_tflite_ids_without_tensorflow(written, lines, expected, vocabulary, tmp
     assert 0 < report["milliseconds"] < 1000
 
 
+@pytest.mark.slow
 def test_saved_model_ids_without_tensorflow_text(written, features, logits):
     rows = [
         {"input_ids": ids[mask == 1].tolist()}

@@ -86,6 +86,10 @@ def commands(tiny_vocabulary, start, tmp_path_factory):
     (inputs / "task").mkdir()
     for name in ("train.tsv", "dev.tsv"):
         (inputs / name).rename(inputs / "task" / name)
+    (inputs / "pairs").mkdir()
+    pairs = [f"{text}\tSo: {text}" for text in SENTENCES]
+    for name in ("train.tsv", "dev.tsv"):
+        (inputs / "pairs" / name).write_text("anchor\tpositive\n" + "\n".join(pairs) + "\n")
     lines = {
         "build-data": f"build-data --input {inputs}/text.txt --vocab {inputs}/spiece.model "
         "--max-seq-length 24 --shard-bytes 3000 --workers 1 --mode static --dupe-factor 2",
@@ -98,6 +102,9 @@ def commands(tiny_vocabulary, start, tmp_path_factory):
         f"--vocab {inputs}/spiece.model --max-length 16 --batch-size 8 --epochs 1 --save-steps 2 "
         f"--teacher {inputs}/finetune --unlabelled {inputs}/unlabelled.tsv --depths 1,2 "
         "--depth-sampling",
+        "similarity": f"finetune --task similarity --data {inputs}/pairs "
+        f"--model {inputs}/config.json --vocab {inputs}/spiece.model --max-length 16 "
+        "--batch-size 4 --epochs 3 --save-steps 2",
         "saved-model": f"export saved-model --model {inputs}/finetune --ids-only --no-check",
         "tflite": f"export tflite --model {inputs}/finetune --ids-only --no-check --max-length 8",
         "convert": f"convert --format hf {inputs}/finetune",

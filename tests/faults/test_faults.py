@@ -17,7 +17,8 @@ from tests.faults.child import Fault
 from tests.faults.conftest import NONE, OUTPUT, content
 
 TRIALS = int(os.environ.get("ALBERT_TF_TRIALS", "200"))
-RESUMED = ("build-data", "pretrain", "finetune", "distillation")  # the others write all at once
+# The others write all at once.
+RESUMED = ("build-data", "pretrain", "finetune", "similarity", "distillation")
 ATOMIC = ("saved-model", "tflite", "convert")
 QUICK = [
     *(("build-data", kind) for kind in ("kill", "cut", "limit", "torn", "twice", "read-only")),
@@ -29,6 +30,7 @@ QUICK = [
 SLOW = [
     *(("pretrain", kind) for kind in ("kill", "twice")),
     ("finetune", "kill"),
+    *(("similarity", kind) for kind in ("kill", "torn")),
     *(("distillation", kind) for kind in ("kill", "torn", "limit")),
 ]
 KINDS = ("kill", "time", "cut", "cut", "limit", "disk", "read-only", "torn", "twice")

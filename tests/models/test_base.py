@@ -11,9 +11,17 @@ from keras import ops
 
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForMaskedLM, AlbertModel
+from tests.models.conftest import TASKS
 
 # TensorFlow and torch save the tracing of a short run; JAX would compile every operation.
 EAGERLY = keras.backend.backend() != "jax"
+# For tests that trace a graph for each task.
+QUICK = ("token classification", "answerability", "multiple choice")
+FEW = pytest.mark.parametrize(
+    "task",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TASKS],
+    indirect=True,
+)
 
 
 def arrays(outputs):
@@ -30,6 +38,7 @@ def assert_equal(ours, theirs, tolerance=0.0):
         np.testing.assert_allclose(ours[name], theirs[name], atol=tolerance, rtol=0, err_msg=name)
 
 
+@FEW
 def test_fit_with_the_models_loss(task, task_config):
     keras.utils.set_random_seed(1)
     model = task.model(dataclasses.replace(task_config, num_hidden_layers=1))
@@ -68,6 +77,7 @@ def places(task):
             yield [*needed, *names]
 
 
+@FEW
 @pytest.mark.parametrize("loss", [None, "by name"])
 def test_labels_in_either_place(task, task_model, loss):
     if loss is not None:
@@ -101,6 +111,7 @@ def test_a_label_in_both_places(task, task_model):
         task_model.evaluate(task.inputs, {**task.labels, "sop": task.labels[names[0]]})
 
 
+@FEW
 def test_sample_weight_scales_each_example(task, task_model):
     task_model.compile("sgd", run_eagerly=EAGERLY)
     examples = {**task.inputs, **task.labels}

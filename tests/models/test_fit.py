@@ -95,7 +95,7 @@ class Stop(keras.callbacks.Callback):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("optimizer", ["adam", "auto"])
+@pytest.mark.parametrize("optimizer", ["adam", pytest.param("auto", marks=pytest.mark.slow)])
 def test_backup_and_restore(load, features, tmp_path, optimizer):
     """Resumes with a new model exactly as without the interruption."""
 
@@ -114,6 +114,7 @@ def test_backup_and_restore(load, features, tmp_path, optimizer):
     assert resumed == pytest.approx(fit(None)[2:], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_search_leaves_no_models_behind(load, features):
     """Builds a model for each trial, as KerasTuner does; earlier ones are freed."""
     models, losses = [], []

@@ -212,6 +212,7 @@ def test_keras_loads_a_file_in_a_fresh_process(small_config, tmp_path):
     run("import keras, albert_tf; keras.models.load_model('model.keras')", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "mode"),
     [

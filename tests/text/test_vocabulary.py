@@ -61,6 +61,7 @@ def differing_rules(charsmap, unicode=unicodedata):
     return {key for key in different if all(unicode.category(c) != "Cn" for c in key)}
 
 
+@pytest.mark.slow
 def test_the_rules_that_ship_are_those_of_the_published_vocabulary(published):
     own = ModelProto.FromString(published).normalizer_spec.precompiled_charsmap
     if hashlib.sha256(own).hexdigest() != PUBLISHED_RULES:

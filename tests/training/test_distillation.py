@@ -314,6 +314,7 @@ def model_bytes(options):
     return (options.output / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_as_an_uninterrupted_one(taught, monkeypatch):
     """Stops within an epoch of 4 steps and within a round of 3 depths."""
     whole, options = taught("whole"), taught("out")
@@ -339,6 +340,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 def test_damaged_outputs_are_predicted_again(taught, caplog):
     whole, options = taught("whole", steps=4), taught("out", steps=4)
     finetune(whole)

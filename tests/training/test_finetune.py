@@ -401,6 +401,7 @@ def test_a_full_disk_loses_nothing(data, tmp_path, monkeypatch):
     assert finetune(options(data, tmp_path / "out", steps=3))["step"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_graphs")
 def test_several_depths(data, tmp_path, monkeypatch):
     """Scores each depth; their mean chooses the best version."""

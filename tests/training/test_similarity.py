@@ -5,8 +5,9 @@ import random
 
 import numpy as np
 import pytest
+from albert_tf_export import export_tflite
 
-from albert_tf import evaluate
+from albert_tf import AlbertModel, AlbertTokenizer, evaluate
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import NORMALIZE, SentenceEmbedding
 from albert_tf.errors import UserError
@@ -71,6 +72,22 @@ def test_from_files_to_vectors(data, tmp_path):
         assert scores[name] == pytest.approx(report["best"][name], abs=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fixed", [False, True])
+def test_an_exported_encoder_has_the_same_scores(data, tmp_path, fixed):
+    finetune(given(data, tmp_path / "out", epochs=1))
+    exported = tmp_path / "out.tflite"
+    model = AlbertModel.from_pretrained(tmp_path / "out")
+    tokenizer = AlbertTokenizer.from_pretrained(tmp_path / "out")
+    export_tflite(model, tokenizer, exported, ids_only=True, max_length=16, fixed=fixed)
+    scores = [
+        evaluate(model=model, task="similarity", data=data)
+        for model in (tmp_path / "out", exported)
+    ]
+    assert scores[1] == pytest.approx(scores[0], abs=1e-5)
+
+
+@pytest.mark.slow
 def test_another_model_in_its_place_has_no_modules(data, tmp_path):
     finetune(given(data, tmp_path / "out", epochs=1))
     lines = [json.dumps({"text": word, "label": word in WORDS[:3]}) for word in WORDS * 2]

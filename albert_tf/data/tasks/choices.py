@@ -78,7 +78,7 @@ def read_choices(path: Path, options: LabelledData, labelled: bool) -> list[Choi
         options.context_column or "context",
         options.question_column or "question",
         options.choices_columns,
-        options.label_column,
+        options.label_column or "label",
         options.id_column or "id",
         options.part_column,
     )

@@ -115,14 +115,12 @@ class Similarity(Task[SimilarityExample, Match]):
                 )
             return found
 
-        own = options.text_column if options.text_column != FIRST[-1] else None
         texts = [
-            column(own, FIRST, "text-column"),
+            column(options.text_column, FIRST, "text-column"),
             column(options.text_pair_column, SECOND, "text-pair-column"),
         ]
         negative = options.negative_column or next(iter({*NEGATIVE} & {*names}), None)
-        given = options.label_column if options.label_column != SCORE[-1] else None
-        score = given or next((name for name in SCORE if name in names), None)
+        score = options.label_column or next((name for name in SCORE if name in names), None)
         if negative is not None and score is not None:
             raise UserError(
                 "Examples must have scores, or texts that don't belong to the first one. Received: "

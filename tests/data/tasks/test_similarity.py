@@ -67,6 +67,16 @@ def test_columns_of_your_own(tmp_path):
     assert example[:2] == (("A.", "B.", "?"), None)
 
 
+def test_named_columns_before_known_ones(tmp_path):
+    columns = ("sentence1", "text", "text_pair", "score", "label")
+    path = write(tmp_path / "d.jsonl", ("A.", "B.", "C.", 1, 0.5), columns=columns)
+    assert task(path).read(path)[0][:2] == (("A.", "C."), 1.0)
+    named = task(path, text_column="text", label_column="label")
+    assert named.read(path)[0][:2] == (("B.", "C."), 0.5)
+    with pytest.raises(UserError, match="'title'"):
+        task(path, text_column="title").read(path)
+
+
 def test_what_is_learned_is_said(pairs, triplets, caplog):
     task(pairs).read(pairs)
     assert "pairs without scores (anchor, positive); a text learns to find its" in caplog.text
