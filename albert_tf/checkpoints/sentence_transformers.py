@@ -228,7 +228,7 @@ def chosen(
     return dataclasses.replace(embedding, layers=(*layers, *[NORMALIZE] * normalize))
 
 
-def compared_poolings(embedding: SentenceEmbedding | None, origin: Path) -> tuple[str, ...]:
+def compared_poolings(embedding: SentenceEmbedding | None, origin: Path | str) -> tuple[str, ...]:
     """Returns the poolings of vectors that are compared by their cosines: the mean without modules.
 
     Args:

@@ -7,6 +7,8 @@ import pytest
 from albert_tf_export.web import EXAMPLES, _installed, export_web
 
 import albert_tf
+from albert_tf.checkpoints import sentence_transformers
+from albert_tf.checkpoints.sentence_transformers import NORMALIZE, SentenceEmbedding
 from albert_tf.cli import main
 from albert_tf.pipelines import (
     FillMaskPipeline,
@@ -193,6 +195,32 @@ def test_an_answer_is_highlighted(open_task, tokenizer):
     assert page.inner_text("mark") == expected[0]["answer"]
     assert page.text_content(".passage") == CONTEXT
     assert "ids_24" in page.inner_text("#time")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_search(open_site, packages, make_model, tokenizer, tmp_path, pooling):
+    """A folder of sentence-transformers decides how vectors are made, and of how many tokens."""
+    encoder = make_model("encoder")
+    encoder.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    modules = SentenceEmbedding((pooling,), (NORMALIZE,), max_length=16)
+    sentence_transformers.write(
+        tmp_path / "model", modules, make_model("encoder").config.hidden_size
+    )
+    model = albert_tf.AlbertModel.from_pretrained(tmp_path / "model")
+    settings = {"lengths": LENGTHS, "quantize": "none", "check": False}
+    export_web(model, tokenizer, tmp_path / "site", node_modules=packages, **settings)
+    page = open_site(tmp_path / "site")
+    embed = albert_tf.pipeline("feature-extraction", model, tokenizer, return_tensors=True)
+    query, lines = EXAMPLES["feature-extraction"][0]
+    assert page.inner_text(".row.best span") in lines.split("\n")
+    texts = [" ".join(text.split()) for text in HARD if "\0" not in text]
+    vectors = np.stack(embed([query, *texts]))
+    cosines = vectors[1:] @ vectors[0]
+    best = call(page, "search", query, "\n".join(texts))["answers"]
+    wanted = np.argsort(-cosines, kind="stable")[:5]
+    assert [each["text"] for each in best] == [texts[index] for index in wanted]
+    assert [each["score"] for each in best] == [close_to(cosines[index]) for index in wanted]
 
 
 def test_masks(open_task, tokenizer):

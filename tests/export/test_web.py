@@ -1,5 +1,6 @@
 """The folder of the page; test_browser.py runs it."""
 
+import functools
 import json
 import re
 import sys
@@ -8,6 +9,7 @@ import pytest
 from albert_tf_export import web
 from albert_tf_export.check import report
 
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.cli import main
 from albert_tf.errors import UserError
 from albert_tf.pipelines import TextClassificationPipeline
@@ -92,9 +94,18 @@ def test_half_a_page_is_never_seen(monkeypatch, classifier, tokenizer, node_modu
     assert [path.name for path in tmp_path.iterdir()] == ["node_modules"]
 
 
-def test_models_and_vocabularies_that_have_no_page(make_model, tokenizer, classifier, tmp_path):
-    with pytest.raises(UserError, match="Received: AlbertModel. Choose another task"):
-        web.export_web(make_model("encoder"), tokenizer, tmp_path / "site")
+def test_models_and_vocabularies_that_have_no_page(
+    monkeypatch, make_model, tokenizer, classifier, tmp_path
+):
+    with pytest.raises(UserError, match="Received: AlbertForTokenClassification. Choose another"):
+        web.export_web(make_model("token-classification"), tokenizer, tmp_path / "site")
+    encoder = make_model("encoder")
+    for poolings in (("max",), ("cls", "mean")):
+        monkeypatch.setattr(
+            encoder, "sentence_embedding", functools.partial(SentenceEmbedding, poolings)
+        )
+        with pytest.raises(UserError, match=f"one of mean, cls. Received: {', '.join(poolings)}"):
+            web.export_web(encoder, tokenizer, tmp_path / "site")
     with pytest.raises(UserError, match="reads SentencePiece vocabularies. Received: object"):
         web.export_web(classifier, object(), tmp_path / "site")
     (tmp_path / "site").write_text("mine")

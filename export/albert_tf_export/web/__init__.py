@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from albert_tf.checkpoints.sentence_transformers import compared_poolings
 from albert_tf.errors import UserError
 from albert_tf.files import check_free, write_json, written_atomically
 from albert_tf.models import AlbertForSequenceClassification
@@ -78,7 +79,23 @@ EXAMPLES: Final = {
             "Today it has a museum, a market and two hundred boats.",
         ],
     ],
+    "feature-extraction": [
+        [
+            "Where can I eat well?",
+            "\n".join(
+                [
+                    "The kitchen of the inn is famous for its fish.",
+                    "The train to the coast was an hour late.",
+                    "Her novel tells of two brothers and a boat.",
+                    "They serve fresh bread and soup until midnight.",
+                    "The battery died and the screen froze.",
+                    "He studied the stars from the roof of his house.",
+                ]
+            ),
+        ],
+    ],
 }
+POOLINGS: Final = ("mean", "cls")  # that the page computes
 
 
 @accepts_keywords(WebOptions)
@@ -91,20 +108,21 @@ def export_web(
     """Writes a folder that any web server shows as a page with the model in it.
 
     The folder has all that the page needs; the browser asks no other server for anything. The page
-    classifies texts, fills masks or answers questions, as the model's task is. Texts longer than
-    all `lengths` are truncated, or read in windows for questions. `node_modules` is a folder where
-    `npm ci` installed the packages of `page/package-lock.json`.
+    classifies texts, fills masks, answers questions or searches texts by meaning, as the model's
+    task is. Texts longer than all `lengths` are truncated, or read in windows for questions.
+    `node_modules` is a folder where `npm ci` installed the packages of `page/package-lock.json`.
 
     Args:
-        model: a model for classification, masked words or question answering.
+        model: a model for classification, masked words or question answering, or an `AlbertModel`,
+            whose vectors are the folder's of sentence-transformers, or the mean of its states.
         tokenizer: the model's tokenizer, with a SentencePiece vocabulary.
         path: folder to write.
         name: the page's title.
     Returns:
         The report of the .tflite file, with the folder as its path.
     Raises:
-        UserError: the page has no such task or vocabulary, npm or a package is missing, or `path`
-            exists.
+        UserError: the page has no such task, vocabulary or vectors, npm or a package is missing,
+            or `path` exists.
         ParityError: the outputs differ from those of Keras.
         OSError: the folder can't be written.
     """
@@ -115,6 +133,7 @@ def export_web(
             f"Received: {type(tokenizer).__name__}. Serve this model from a SavedModel."
         )
     refuse_left(tokenizer, "The page")
+    settings = {"name": options.name, "task": task, **_settings(model, tokenizer, options.pairs)}
     check_free(Path(path), options.force)
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     longest = min(limit, LONGEST)
@@ -137,8 +156,7 @@ def export_web(
             check=options.check,
         )
         (folder / "model" / "spiece.model").write_bytes(tokenizer.model_bytes)
-        settings = {"name": options.name, "task": task, "megabytes": round(report.size / 1e6, 1)}
-        settings |= _settings(model, tokenizer, options.pairs)
+        settings["megabytes"] = round(report.size / 1e6, 1)
         takes_pairs = options.pairs and task == "text-classification"
         settings["examples"] = EXAMPLES["pairs" if takes_pairs else task]
         write_json(folder / "model" / "settings.json", settings)
@@ -165,9 +183,18 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
         scores = "none"
     elif config.problem_type == "multi_label_classification":
         scores = "sigmoid"
+    vectors = model.sentence_embedding()
+    poolings = compared_poolings(vectors, type(model).__name__)
+    if len(poolings) > 1 or poolings[0] not in POOLINGS:
+        raise UserError(
+            f"The page pools by one of {', '.join(POOLINGS)}. Received: {', '.join(poolings)}. "
+            "Serve this model from a SavedModel."
+        )
     return {
         "labels": list(config.labels) if is_classifier else [],
         "scores": scores,
+        "pooling": poolings[0],
+        "longest": None if vectors is None else vectors.max_length,
         "pairs": pairs,
         "threshold": config.thresholds[0] if config.thresholds else None,
         "special": {

@@ -1,6 +1,6 @@
 // The page: settings, text boxes, and answers as bars and highlighted text.
 import { Model } from "./model.js";
-import { answer, classify, fillMask } from "./tasks.js";
+import { answer, classify, fillMask, search } from "./tasks.js";
 import { Tokenizer } from "./tokenizer.js";
 
 const TASKS = {
@@ -24,6 +24,13 @@ const TASKS = {
     boxes: ["Question", "Text"],
     run: answer,
     show: showSpan,
+  },
+  "feature-extraction": {
+    title: "Search by meaning",
+    hint: "Finds the texts that are closest to a query, by the cosines of their vectors.",
+    boxes: ["Query", "Texts, one a line"],
+    run: search,
+    show: showClasses,
   },
 };
 const at = (id) => document.getElementById(id);
@@ -56,7 +63,8 @@ async function start() {
 function makeForm(page, task) {
   const { settings } = page;
   const form = at("form");
-  const isPair = settings.task === "question-answering" || settings.pairs;
+  const hasTwo = ["question-answering", "feature-extraction"].includes(settings.task);
+  const isPair = hasTwo || settings.pairs;
   at("first").querySelector("span").textContent = task.boxes[0];
   at("second").querySelector("span").textContent = task.boxes[1];
   at("second").hidden = !isPair;

@@ -105,6 +105,34 @@ export async function answer(page, question, context) {
   return { answers: best([...byText.values()]), runs, none };
 }
 
+// Returns the texts of `lines`, one a line, that are closest to a query: cosines of their vectors.
+export async function search(page, query, lines) {
+  const runs = [];
+  const wanted = await vector(page, query, runs);
+  const known = (page.vectors ??= new Map());
+  const answers = [];
+  for (const text of new Set(lines.split("\n").map((line) => line.trim()).filter(Boolean))) {
+    if (!known.has(text)) known.set(text, await vector(page, text, runs));
+    const score = known.get(text).reduce((sum, value, at) => sum + value * wanted[at], 0);
+    answers.push({ text, score });
+  }
+  return { answers: best(answers), runs };
+}
+
+// Returns a text's vector, of length 1.
+async function vector({ settings, tokenizer, model }, text, runs) {
+  const length = Math.min(model.length, settings.longest ?? model.length);
+  const ids = tokenizer.ids(text).slice(0, length - 2);
+  const run = await model.run(...row(settings, ids));
+  runs.push(run);
+  const { values, shape } = run.outputs.last_hidden_state;
+  const sum = new Float64Array(shape.at(-1));
+  const count = settings.pooling === "cls" ? 1 : ids.length + 2;
+  for (let at = 0; at < count * sum.length; at += 1) sum[at % sum.length] += values[at];
+  const norm = Math.hypot(...sum);
+  return sum.map((value) => value / norm);
+}
+
 function row({ special }, first, pair) {
   const head = [special.cls, ...first, special.sep];
   const tail = pair ? [...pair, special.sep] : [];
