@@ -11,7 +11,8 @@
 # make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
 # make bench          this library beside others: Markdown, JSON and a picture in build/bench; an hour
 # make bench-runtimes base in each runtime that reads an export: a table in Markdown
-# make small-model    pretrains the model in the package anew from BOOKS, a folder of text, in one run
+# make small-model    pretrains a model of the package's shape from BOOKS, a folder of text, in one run; with
+#                     TEACHER, a folder of a sentence encoder, and SENTENCES, a file, teaches `small` its vectors
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make test-oldest    the quick tests with the oldest version of each package in requirements.txt
 # make test-pythons   the same with the newest versions, on each installed Python
@@ -168,8 +169,10 @@ bench: $(PEERS_STAMP)
 bench-runtimes: $(PEERS_STAMP) $(BROWSER_STAMP)
 	$(RUN) -m benchmarks.runtimes
 
-small-model: $(BASE_STAMP)
-	$(RUN) -m benchmarks.small_model --books $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books)) --steps $(STEPS) --dtype-policy $(DTYPE_POLICY)
+small-model: books = $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books))
+small-model: $(if $(TEACHER),$(PEERS_STAMP),$(BASE_STAMP))
+	$(RUN) -m benchmarks.$(if $(TEACHER),distill_small --teacher $(TEACHER) --sentences $(SENTENCES),small_model) \
+	  --books $(books) --steps $(STEPS) --dtype-policy $(DTYPE_POLICY)
 
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
 fuzz: $(DEV_STAMP)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.sentences --books books --packages packages --output sentences.txt
     python -m benchmarks.distill_small --sentences sentences.txt --books books \
-        --teacher all-MiniLM-L6-v2 --count 100000 --steps 4000
+        --teacher all-MiniLM-L6-v2
 
 The teacher is the directory of an encoder for transformers whose sentence vectors are the means of
 its last hidden states. It reads the first `--count` sentences once (this needs the packages of the
@@ -23,6 +23,7 @@ on the first 4,096 sentences, which are held out, and the accuracies on held-out
 import argparse
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,13 +34,13 @@ from benchmarks import small_model
 SHARD = 4096  # sentences of a file of vectors; the first shard is held out
 MOST_TOKENS = 1.75  # a word, of a sentence to learn; rare words take long and teach little
 LONGEST = 64  # tokens of a sentence; longer ones are cut, and their words not compared
-BATCH, PRETRAINING_BATCH = 64, 8
+BATCH = 64  # sentences of a step
 WINDOW = 32 * BATCH  # sentences that are sorted by length together
 WARMUP, FALL = 50, 0.4  # steps; share of the steps before the learning rate falls to 0
 SAVE = 100  # steps between two saves
 SEED = 7
 NO_WORD = -1
-WEIGHTS = {"sentence": 1.0, "pooled": 1.0, "similarity": 5.0, "words": 1.0, "pretraining": 0.2}
+WEIGHTS = {"sentence": 1.0, "pooled": 1.0, "similarity": 5.0, "words": 1.0, "pretraining": 1.0}
 
 
 def teach(sentences, teacher, folder):
@@ -171,7 +172,7 @@ class Student:
     Args:
         checkpoint: of an ALBERT with both heads.
         lessons: its words' vectors are divided by the standard deviation of their entries.
-        pretraining: batches of `pretraining_batches`.
+        pretraining: batches of `pretraining_batches`, whose shapes count.
         weights: of the losses, by name; a loss whose weight is 0 isn't computed.
     """
 
@@ -267,16 +268,18 @@ def rate(step, steps, peak):
     return peak * min(1, (step + 1) / WARMUP, (1 - step / steps) / (1 - FALL))
 
 
-def train(student, lessons, records, steps, peak, state):
-    """Takes the steps that are missing; saves the state every `SAVE` steps."""
-    from albert_tf import pretraining_batches
+def train(student, lessons, pretraining, steps, peak, state):
+    """Takes the steps that are missing; saves the state every `SAVE` steps.
 
+    Args:
+        pretraining: returns the batches of records from a step on.
+    """
     start = student.restore(state)
-    pretraining = iter(pretraining_batches(records, PRETRAINING_BATCH, SEED, start))
+    records = iter(pretraining(start))
     sums, began = {}, time.monotonic()
     for step, batch in zip(range(start, steps), lessons.batches(start), strict=False):
         student.optimizer.learning_rate.assign(rate(step, steps, peak))
-        for name, value in student.step(*batch, *next(pretraining)).items():
+        for name, value in student.step(*batch, *next(records)).items():
             sums[name] = sums.get(name, 0.0) + float(value)
         if (step + 1) % SAVE == 0 or step + 1 == steps:
             student.save(state)
@@ -312,8 +315,14 @@ def main():
     parser.add_argument("--teacher", type=Path, required=True)
     parser.add_argument("--books", type=Path, required=True)
     parser.add_argument("--output", type=Path, default=Path("build/distilled"))
-    parser.add_argument("--count", type=int, default=100_000, help="default: %(default)s")
-    parser.add_argument("--steps", type=int, default=4000, help="default: %(default)s")
+    parser.add_argument("--count", type=int, default=400_000, help="default: %(default)s")
+    parser.add_argument("--steps", type=int, default=18_000, help="default: %(default)s")
+    parser.add_argument(
+        "--pretraining-batch-size",
+        type=int,
+        default=16,
+        help="records of masked words and sentence order of a step; default: %(default)s",
+    )
     parser.add_argument("--learning-rate", type=float, default=8e-4, help="default: %(default)s")
     parser.add_argument("--init-checkpoint", default="small", help="default: %(default)s")
     parser.add_argument("--dtype-policy", default="float32", help="default: %(default)s")
@@ -338,15 +347,18 @@ def main():
     numbers = range(-(-len(sentences) // SHARD))
     if not (folder / "model").exists():
         lessons = Lessons(sentences, teacher, numbers[1:], tokenizer)
-        records = folder / f"books-{LONGEST}"
+        pretraining = partial(
+            pretraining_batches, folder / f"books-{LONGEST}", options.pretraining_batch_size, SEED
+        )
         student = Student(
             options.init_checkpoint,
             lessons,
-            pretraining_batches(records, PRETRAINING_BATCH, SEED),
+            pretraining(),
             WEIGHTS | options.weights,
             options.dtype_policy,
         )
-        train(student, lessons, records, options.steps, options.learning_rate, folder / "state.npz")
+        state = folder / "state.npz"
+        train(student, lessons, pretraining, options.steps, options.learning_rate, state)
         student.model.save_pretrained(folder / "model")
         tokenizer.save_pretrained(folder / "model")
     held_out = Lessons(sentences, teacher, numbers[:1], tokenizer)

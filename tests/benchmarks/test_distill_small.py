@@ -1,5 +1,7 @@
 """Distillation of a sentence encoder: words of two vocabularies, and runs that resume."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ TEXTS = [" ".join(text.split()[:words]) for text in SENTENCES for words in (4, 6
 
 @pytest.fixture
 def lessons(tmp_path, monkeypatch):
-    for name, value in {"BATCH": 4, "WINDOW": 8, "PRETRAINING_BATCH": 2, "SAVE": 2}.items():
+    for name, value in {"BATCH": 4, "WINDOW": 8, "SAVE": 2}.items():
         monkeypatch.setattr(distill_small, name, value)
     rng = np.random.default_rng(0)
     counts = np.array([len(text.split(" ")) for text in TEXTS])
@@ -79,16 +81,16 @@ def test_a_run_learns_and_resumes(lessons, tmp_path):
     albert_tf.build_data(
         input=str(text), output=records, vocab="small", max_seq_length=16, workers=1
     )
-    pretraining = albert_tf.pretraining_batches(records, 2)
+    pretraining = partial(albert_tf.pretraining_batches, records, 2, 7)
 
     def trained(*steps, state):
         for count in steps:
-            student = Student("small", lessons, pretraining, distill_small.WEIGHTS, "float32")
-            train(student, lessons, records, count, 8e-4, tmp_path / state)
+            student = Student("small", lessons, pretraining(), distill_small.WEIGHTS, "float32")
+            train(student, lessons, pretraining, count, 8e-4, tmp_path / state)
         return student
 
     def loss(student):
-        batch = (*lessons._batch([1, 2, 3, 4]), *next(iter(pretraining)))
+        batch = (*lessons._batch([1, 2, 3, 4]), *next(iter(pretraining())))
         return float(student._losses(*batch)["words"])
 
     student = trained(8, state="whole.npz")

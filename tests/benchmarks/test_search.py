@@ -1,0 +1,46 @@
+"""Questions look for sentences: which sentence has an answer, and what is counted."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import search
+
+CONTEXT = "The harbour opened in 1854. It was large. A boat, a film and the harbour are here."
+
+
+@pytest.fixture
+def squad(tmp_path):
+    asked = {
+        "When did the harbour open?": "1854",
+        "What is here?": "A boat",
+        "How large was it?": "large",
+        "Which year was it?": "1854",
+    }
+    qas = [
+        {"question": question, "answers": [{"text": text, "answer_start": CONTEXT.index(text)}]}
+        for question, text in asked.items()
+    ]
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": CONTEXT, "qas": qas}]}]}))
+    return path
+
+
+def test_an_answer_s_sentence(squad):
+    questions, sentences, of = search.pairs(squad)
+    assert len(questions) == 4
+    assert [each.strip() for each in sentences] == [
+        "The harbour opened in 1854.",
+        "A boat, a film and the harbour are here.",
+        "It was large.",
+    ]
+    assert of.tolist() == [0, 1, 2, 0]
+    found = search.by_words(questions, sentences)
+    assert found.argmax(axis=1).tolist() == [0, 1, 2, 2]
+    assert search.scores(found, of) == (0.75, pytest.approx((3 + 1 / 2) / 4))
+
+
+def test_scores():
+    similarities = np.array([[0.1, 0.9, 0.3], [0.1, 0.9, 0.3]])
+    assert search.scores(similarities, np.array([1, 0])) == (0.5, pytest.approx((1 + 1 / 3) / 2))
