@@ -265,7 +265,7 @@ def test_predict_tags(run, tagger, tmp_path):
     found = [json.loads(line) for line in output.splitlines()]
     assert [each["text"] for each in found] == texts
     assert [tag for each in found for tag in each["tags"]] == tags
-    assert all(0 < odds <= 1 for each in found for odds in each["probabilities"])
+    assert all(0 < probability <= 1 for each in found for probability in each["probabilities"])
     status, _, errors = run("predict", "--model", tagger, "--pairs", "One.\tTwo.")
     assert status == 2
     assert "--pairs needs a model of pairs" in errors

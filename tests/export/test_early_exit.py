@@ -33,14 +33,16 @@ def sure(model, features):
     for depth in DEPTHS:
         outputs = task_outputs(model.with_depth(depth), features, True)
         outputs = {name: value.numpy() for name, value in outputs.items()}
-        odds = outputs["probabilities"]
+        probabilities = outputs["probabilities"]
         if getattr(model, "problem_type", "") == "multi_label_classification":
-            each = np.maximum(odds, 1 - odds).min(axis=-1)
-        elif odds.ndim == 3:
+            each = np.maximum(probabilities, 1 - probabilities).min(axis=-1)
+        elif probabilities.ndim == 3:
             masks = features["attention_mask"]
-            each = [row[mask == 1].max(-1).min() for row, mask in zip(odds, masks, strict=True)]
+            each = [
+                row[mask == 1].max(-1).min() for row, mask in zip(probabilities, masks, strict=True)
+            ]
         else:
-            each = odds.max(axis=-1)
+            each = probabilities.max(axis=-1)
         found[depth] = outputs, np.array(each)
     return found
 

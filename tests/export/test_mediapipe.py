@@ -31,8 +31,8 @@ TEXTS = [
 ANSWER = """
     for line in json.load(sys.stdin):
         (head,) = classifier.classify(line).classifications
-        odds = {each.category_name: each.score for each in head.categories}
-        print("ODDS", json.dumps([head.head_name, odds]))
+        probabilities = {each.category_name: each.score for each in head.categories}
+        print("ODDS", json.dumps([head.head_name, probabilities]))
 """
 PAGE = Path(__file__).parents[2] / "docs" / "mobile.md"
 
@@ -89,9 +89,9 @@ def test_mediapipe_answers_as_keras(options, exported, script, classifier, token
     expected = np.asarray(classifier.probabilities(classifier(dict(features))["logits"]))
     assert len(set(expected.argmax(axis=1))) > 1
     tolerance = report.differences["ids"].tolerance
-    for (head, odds), row in zip(map(json.loads, lines), expected, strict=True):
+    for (head, probabilities), row in zip(map(json.loads, lines), expected, strict=True):
         assert head == "probabilities"
-        found = [odds[name] for name in ("bad", "naïve", "good")]
+        found = [probabilities[name] for name in ("bad", "naïve", "good")]
         np.testing.assert_allclose(found, row, rtol=0, atol=tolerance)
         assert np.argmax(found) == row.argmax()
 

@@ -10,7 +10,7 @@ from albert_tf.pipelines import pipeline
 LONG = "the old dog barked at the moon over paris and ada sat on a mat "
 
 
-def odds(model, ids, place):
+def probabilities(model, ids, place):
     logits = model("fill-mask")({"input_ids": np.array([ids])})["logits"]
     return softmax(np.asarray(logits)[0, place])
 
@@ -18,7 +18,7 @@ def odds(model, ids, place):
 def test_the_likeliest_pieces(pipe, model, tokenizer):
     text = "the [MASK] sat"
     found = pipe("fill-mask")(text)
-    expected = odds(model, tokenizer(text).input_ids, 2)
+    expected = probabilities(model, tokenizer(text).input_ids, 2)
     best = np.argsort(-expected)[:5]
     assert [each["token"] for each in found] == best.tolist()
     np.testing.assert_allclose([each["score"] for each in found], expected[best], atol=1e-6)
@@ -70,7 +70,7 @@ def test_a_mask_beyond_the_length_is_seen_from_a_window(pipe, model, tokenizer, 
     place = ids.index(tokenizer.mask_token_id)
     start = min(max(place - 1 - 15, 0), len(ids) - 2 - 30)  # pieces before the window
     window = [2, *ids[1 + start : 31 + start], 3]
-    expected = odds(model, window, place - start)
+    expected = probabilities(model, window, place - start)
     assert found[0]["token"] == expected.argmax()
     assert found[0]["score"] == pytest.approx(expected.max(), abs=1e-5)
     assert len(tokenizer(found[0]["sequence"]).input_ids) > 32
@@ -88,7 +88,7 @@ def test_masks_far_apart_have_windows_of_their_own(pipe):
 def test_a_full_stop_follows_the_mask_closely(pipe, model, tokenizer):
     found = pipe("fill-mask")("a [MASK].")
     ids = [2, tokenizer.convert_tokens_to_ids("▁a"), 4, tokenizer.convert_tokens_to_ids("."), 3]
-    assert found[0]["score"] == pytest.approx(odds(model, ids, 2).max(), abs=1e-5)
+    assert found[0]["score"] == pytest.approx(probabilities(model, ids, 2).max(), abs=1e-5)
     assert found[0]["sequence"].endswith(".")
 
 

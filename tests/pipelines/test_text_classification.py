@@ -82,9 +82,11 @@ def test_labels_are_those_of_pretraining(pipe, model, tokenizer):
     assert {each["label"] for each in found} <= {"in_order", "swapped"}
     for pair, each in zip(PAIRS, found, strict=False):
         outputs = model("sentence-order")(dict(tokenizer(*pair, return_tensors="np")))
-        odds = softmax(np.asarray(outputs["sop_logits"])[0])
-        assert each["score"] == pytest.approx(odds[["in_order", "swapped"].index(each["label"])])
-        assert each["score"] == pytest.approx(odds.max(), abs=1e-6)
+        probabilities = softmax(np.asarray(outputs["sop_logits"])[0])
+        assert each["score"] == pytest.approx(
+            probabilities[["in_order", "swapped"].index(each["label"])]
+        )
+        assert each["score"] == pytest.approx(probabilities.max(), abs=1e-6)
 
 
 def test_one_pair_gives_one_dict(pipe):

@@ -42,13 +42,13 @@ def test_pieces_have_the_models_scores(pipe, model, tokenizer):
     encoding = tokenizer(TEXTS[0], return_offsets_mapping=True)
     features = {"input_ids": np.array([encoding.input_ids])}
     logits = model("token-classification")(features)["logits"]
-    odds = softmax(np.asarray(logits)[0], axis=-1)
+    probabilities = softmax(np.asarray(logits)[0], axis=-1)
     found = pipe("token-classification", ignore_labels=[])(TEXTS[0])
-    assert [each["index"] for each in found] == list(range(1, len(odds) - 1))
+    assert [each["index"] for each in found] == list(range(1, len(probabilities) - 1))
     for each in found:
         place = each["index"]
-        assert each["entity"] == LABELS[odds[place].argmax()]
-        assert each["score"] == pytest.approx(odds[place].max(), abs=1e-5)
+        assert each["entity"] == LABELS[probabilities[place].argmax()]
+        assert each["score"] == pytest.approx(probabilities[place].max(), abs=1e-5)
         assert (each["start"], each["end"]) == encoding.offset_mapping[place]
         assert each["word"] == tokenizer.convert_ids_to_tokens(encoding.input_ids[place])
 
@@ -153,10 +153,10 @@ NAMES = ("O", "B-PER", "I-PER", "B-LOC")
 TEXT = "ada love😀 in rome"
 
 
-def piece(token, start, end, place, continues, **odds):
+def piece(token, start, end, place, continues, **probabilities):
     """Returns a token with the probabilities of some labels, by their number: `_1=0.6`."""
     scores = np.zeros(4)
-    for name, value in odds.items():
+    for name, value in probabilities.items():
         scores[int(name[1:])] = value
     return Token(token, scores, start, end, place, continues)
 
