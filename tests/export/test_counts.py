@@ -27,11 +27,12 @@ EXACT = {
     "packed weights, TFLite": 9,
 }
 # May depend on the versions, so each bound is a little above the number that was counted: 47,
-# 1,368, 491,580 and 54,942; 103, 54 and 88,000; 69,456.
+# 1,368, 491,580 (500,639 where many functions were traced before, whose numbers are in the names)
+# and 54,942; 103, 54 and 88,000; 69,456.
 AT_MOST = {
     "modules of ours, albert-tf --help": 49,
     "operations, SavedModel": 1400,
-    "bytes of graphs, SavedModel": 500_000,
+    "bytes of graphs, SavedModel": 510_000,
     "bytes of weights, SavedModel": 56_000,
     "operators, TFLite": 105,
     "constants, TFLite": 56,
