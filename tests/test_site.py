@@ -36,7 +36,11 @@ def page(browser, serve_folder, site):
     page.faults = []
     page.on("console", lambda message: page.faults.append(message.text))
     page.on("pageerror", lambda error: page.faults.append(str(error)))
-    page.on("requestfailed", lambda request: page.faults.append(request.url))
+    # A click cancels what the page before it still loads.
+    page.on(
+        "requestfailed",
+        lambda request: request.failure == "net::ERR_ABORTED" or page.faults.append(request.url),
+    )
     page.on("response", lambda answer: answer.status < 400 or page.faults.append(answer.url))
     page.on(
         "request",
