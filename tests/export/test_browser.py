@@ -204,9 +204,7 @@ def test_search(open_site, packages, make_model, tokenizer, tmp_path, pooling):
     encoder.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     modules = SentenceEmbedding((pooling,), (NORMALIZE,), max_length=16)
-    sentence_transformers.write(
-        tmp_path / "model", modules, make_model("encoder").config.hidden_size
-    )
+    sentence_transformers.write(tmp_path / "model", modules, encoder.config.hidden_size)
     model = albert_tf.AlbertModel.from_pretrained(tmp_path / "model")
     settings = {"lengths": LENGTHS, "quantize": "none", "check": False}
     export_web(model, tokenizer, tmp_path / "site", node_modules=packages, **settings)

@@ -12,6 +12,7 @@ from albert_tf_export.check import report
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.cli import main
 from albert_tf.errors import UserError
+from albert_tf.models import AlbertForSimilarity
 from albert_tf.pipelines import TextClassificationPipeline
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -100,6 +101,9 @@ def test_models_and_vocabularies_that_have_no_page(
     with pytest.raises(UserError, match="Received: AlbertForTokenClassification. Choose another"):
         web.export_web(make_model("token-classification"), tokenizer, tmp_path / "site")
     encoder = make_model("encoder")
+    similarity = AlbertForSimilarity(encoder.config)
+    with pytest.raises(UserError, match="one of AlbertModel, .*Received: AlbertForSimilarity"):
+        web.export_web(similarity, tokenizer, tmp_path / "site")
     for poolings in (("max",), ("cls", "mean")):
         monkeypatch.setattr(
             encoder, "sentence_embedding", functools.partial(SentenceEmbedding, poolings)

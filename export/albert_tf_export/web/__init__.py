@@ -165,7 +165,8 @@ def export_web(
 
 def page_task(model: PreTrainedModel) -> str:
     """Returns the task of the page for a model."""
-    if (tag := model.task.pipeline_tag) in EXAMPLES:
+    tag = model.task.pipeline_tag
+    if tag in EXAMPLES and model.task.name in TASKS:
         return tag
     names = ", ".join(task.model for task in TASKS.values() if task.pipeline_tag in EXAMPLES)
     raise UserError(
