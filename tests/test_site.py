@@ -36,11 +36,7 @@ def page(browser, serve_folder, site):
     page.faults = []
     page.on("console", lambda message: page.faults.append(message.text))
     page.on("pageerror", lambda error: page.faults.append(str(error)))
-    # A click cancels what the page before it still loads.
-    page.on(
-        "requestfailed",
-        lambda request: request.failure == "net::ERR_ABORTED" or page.faults.append(request.url),
-    )
+    page.on("requestfailed", lambda request: page.faults.append(request.url))
     page.on("response", lambda answer: answer.status < 400 or page.faults.append(answer.url))
     page.on(
         "request",
@@ -84,15 +80,17 @@ def test_every_page(page, site):
             page.faults += page.evaluate(HIDDEN, size == DESKTOP)
         faults += [f"{name}: {each}" for each in page.faults]
         page.faults.clear()
+    page.wait_for_load_state("networkidle")  # the next test's page would cancel what still loads
     assert not faults, "\n".join(faults)
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in ROOT.glob("notebooks/*.ipynb")))
 def test_notebooks_show_their_outputs(page, name):
     page.set_viewport_size(DESKTOP)
-    page.goto(f"{page.home}notebooks/{name}.html")
+    page.goto(f"{page.home}notebooks/{name}.html", wait_until="networkidle")
     assert page.locator(".output").count() > 0
     assert name == "finetune" or page.locator("article .picture svg, article img").count() > 0
+    assert page.faults == []
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
@@ -114,6 +112,6 @@ def test_front_page(page, size):
     if size == PHONE:
         page.click("label.md-header__button[for=__drawer]")
     page.locator("nav.md-nav--primary").get_by_role("link", name="Migration").click()
-    page.wait_for_url("**/migration.html")
+    page.wait_for_url("**/migration.html", wait_until="networkidle")
     assert page.inner_text("article h1").startswith("Migrating")
     assert page.faults == []
