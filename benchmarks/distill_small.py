@@ -316,7 +316,7 @@ def main():
     parser.add_argument("--books", type=Path, required=True)
     parser.add_argument("--output", type=Path, default=Path("build/distilled"))
     parser.add_argument("--count", type=int, default=400_000, help="default: %(default)s")
-    parser.add_argument("--steps", type=int, default=18_000, help="default: %(default)s")
+    parser.add_argument("--steps", type=int, default=22_000, help="default: %(default)s")
     parser.add_argument(
         "--pretraining-batch-size",
         type=int,

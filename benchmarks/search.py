@@ -62,12 +62,9 @@ def by_vectors(model, questions, sentences):
     from albert_tf.pipelines import pipeline
 
     embed = pipeline("feature-extraction", model, return_tensors=True, batch_size=64)
-    if embed.embedding(embed.options) is None:
-        embed = pipeline(
-            "feature-extraction", model, pooling="mean", return_tensors=True, batch_size=64
-        )
-    vectors = np.stack(embed([*questions, *sentences], truncation=True))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    choices = {} if embed.embedding(embed.options) else {"pooling": "mean"}
+    texts = [*questions, *sentences]
+    vectors = np.stack(embed(texts, truncation=True, normalize=True, **choices))
     return vectors[: len(questions)] @ vectors[len(questions) :].T
 
 
