@@ -97,7 +97,7 @@ class FactorizedEmbedding(ConfiguredLayer):
     ) -> Tensor:
         config = self.config
         if inputs_embeds is None:
-            words = lookup(self.word_embeddings, input_ids, "input_ids")
+            words = word_lookup.get()(self.word_embeddings, input_ids, "input_ids")
         else:
             words = inputs_embeds
         length = _known_length(words)
@@ -180,6 +180,10 @@ def lookup(table: Tensor, ids: Tensor, argument: str) -> Tensor:
             f"{argument} must have shape [batch, length]. Received shape {tuple(ids.shape)}."
         )
     return rows_at(ops.multiply(table, 1.0), ops.cast(ids, "int32"))
+
+
+# How a `FactorizedEmbedding` reads its word table; an export may store it in 8 bits.
+word_lookup: Final = ContextVar("the lookup of words in their table", default=lookup)
 
 
 def first_rows(table: Tensor, length: int | Tensor) -> Tensor:

@@ -1,19 +1,22 @@
 """Writes signatures as a SavedModel, and converts that to a .tflite file."""
 
+import contextlib
 import copy
 import hashlib
 import re
 import tempfile
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 from tensorflow.core.protobuf import fingerprint_pb2
 
+from albert_tf.layers.embedding import lookup, rows_at, word_lookup
 from albert_tf.quiet import hidden_stderr
 from albert_tf_export.metadata import packed
 from albert_tf_export.options import Quantize
@@ -74,7 +77,8 @@ def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
     Converts a SavedModel: from concrete functions, the converter loses variables.
     """
     with tempfile.TemporaryDirectory() as folder:
-        write(signatures, Path(folder))
+        with words_stored(quantize):
+            write(signatures, Path(folder))
         converter = tf.lite.TFLiteConverter.from_saved_model(
             folder, signature_keys=[signature.name for signature in signatures]
         )
@@ -89,6 +93,34 @@ def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
     share_graphs(model)
     _add_aliases(model, signatures)
     return packed(model)
+
+
+@contextlib.contextmanager
+def words_stored(quantize: Quantize) -> Iterator[None]:
+    """Graphs that are traced within this context store word tables for that precision.
+
+    In 8 bits each row has a scale. Converters give a table one scale: its largest entry decides how
+    coarse all its rows are.
+    """
+    token = word_lookup.set(_lookup_in_8_bits if quantize == "dynamic" else lookup)
+    try:
+        yield
+    finally:
+        word_lookup.reset(token)
+
+
+def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor, argument: str) -> tf.Tensor:
+    """Returns rows as `lookup` does, from constants. Scales are integers, which stay exact."""
+    with tf.init_scope():
+        values = table.numpy().astype(np.float64)
+    largest = np.abs(values).max(axis=1, keepdims=True)
+    largest[largest == 0] = 1
+    # The converter rounds the matrix that scores masked words the same way: the two become one.
+    scaled = values / (largest / 127)
+    rows = rows_at(tf.constant(np.trunc(scaled + np.copysign(0.5, scaled)), tf.int8), ids)
+    unit = float(largest.max()) / 2**24
+    scales = rows_at(tf.constant(np.round(largest / unit), tf.int32), ids)
+    return tf.cast(rows, tf.float32) * (tf.cast(scales, tf.float32) * (unit / 127))
 
 
 def convert_for_serving(signature: Signature, quantize: Quantize) -> bytes:
@@ -108,7 +140,7 @@ def convert_for_serving(signature: Signature, quantize: Quantize) -> bytes:
 
 
 def share_graphs(model: schema.ModelT) -> None:
-    """Lets equal graphs be one: the loops of a file, and the branches of its conditions.
+    """Lets equal graphs be one, and equal constants: loops of a file, branches of its conditions.
 
     The converter writes the same layers once for each signature that has them. Their weights are
     stored once, but the runtime packs them in memory for every loop body, called or not: with two
@@ -120,9 +152,11 @@ def share_graphs(model: schema.ModelT) -> None:
             for buffer in model.buffers
         ]
     )
+    for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
+        tensor.buffer = buffers[tensor.buffer]
     changed = True
     while changed:  # Graphs that call equal graphs become equal.
-        first = _first_of_each([_described(graph, buffers) for graph in model.subgraphs])
+        first = _first_of_each([_described(graph) for graph in model.subgraphs])
         changed = False
         for options, name in (call for graph in model.subgraphs for call in _calls(graph)):
             called = getattr(options, name)
@@ -176,15 +210,13 @@ def _first_of_each(values: list[Any]) -> list[int]:
     return [firsts.setdefault(value, index) for index, value in enumerate(values)]
 
 
-def _described(graph: schema.SubGraphT, buffers: list[int]) -> str:
+def _described(graph: schema.SubGraphT) -> str:
     """A graph without names, as text: equal for equal graphs.
 
     Tensors are numbered by their first use. The converter's own order also depends on the constants
     that the rest of the model has.
     """
     copied = copy.deepcopy(graph)
-    for tensor in copied.tensors:
-        tensor.buffer = buffers[tensor.buffer]
     users = [copied, *(copied.operators or ())]
     used = [index for user in users for index in (*user.inputs, *user.outputs)]
     numbers = {old: new for new, old in enumerate(dict.fromkeys([-1, *used]), -1)}

@@ -15,8 +15,15 @@ from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf_export import check as checks
+from albert_tf_export.graphs import words_stored
 from albert_tf_export.metadata import LABELS, label_lines, with_files
-from albert_tf_export.options import OnnxOptions, check_counts, check_model, in_precision
+from albert_tf_export.options import (
+    OnnxOptions,
+    Quantize,
+    check_counts,
+    check_model,
+    in_precision,
+)
 from albert_tf_export.signatures import (
     IDS,
     MASKED,
@@ -105,7 +112,7 @@ def export_onnx(
 def convert(
     signature: Signature,
     axes: tuple[str, ...],
-    quantize: str,
+    quantize: Quantize,
     metadata: Mapping[str, str],
     path: Path,
 ) -> None:
@@ -122,7 +129,8 @@ def convert(
 
     inputs = list(signature.inputs)
     function = tf.function(_refusing_negative(signature), input_signature=inputs, autograph=False)
-    made, _ = tf2onnx.convert.from_function(function, input_signature=inputs, opset=OPSET)
+    with words_stored(quantize):
+        made, _ = tf2onnx.convert.from_function(function, input_signature=inputs, opset=OPSET)
     _keep_weights_outside(made.graph)
     if quantize == "none":
         _share_embedding(made.graph)
