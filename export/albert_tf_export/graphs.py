@@ -110,7 +110,7 @@ def words_stored(quantize: Quantize) -> Iterator[None]:
 
 
 def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor, argument: str) -> tf.Tensor:
-    """Returns rows as `lookup` does, from constants. Scales are integers, which stay exact."""
+    """Returns rows as `lookup` does. Scales are integers, because converters would round floats."""
     with tf.init_scope():
         values = table.numpy().astype(np.float64)
     largest = np.abs(values).max(axis=1, keepdims=True)
