@@ -18,12 +18,12 @@ ANSWERS = {"A wonderful surprise.": "positive", "Broken on arrival.": "negative"
 LABELS = {0: "negative", 1: "positive"}
 
 
-def run(seed, exports=True):
+def run(seed):
     """Trains the example with this seed.
 
     Returns:
         The accuracy on dev, whether the answers are right, and the largest difference of the file
-        in 8 bits from Keras, as a share of the one that is allowed; 0 without a file.
+        in 8 bits from Keras, as a share of the one that is allowed.
     """
     import keras
 
@@ -38,8 +38,6 @@ def run(seed, exports=True):
     _, accuracy = model.evaluate(*load_reviews("dev"), verbose=0)
     answers = pipeline("text-classification", model)(list(ANSWERS))
     right = [answer["label"] for answer in answers] == list(ANSWERS.values())
-    if not exports:
-        return [accuracy, right, 0]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "my-model.tflite")
         report = export_tflite(model, model.tokenizer, path, quantize="dynamic", ids_only=True)
