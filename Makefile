@@ -81,7 +81,8 @@ HEAVY := tests/models tests/pipelines tests/export tests/text
 # tests/backends compares all outputs with TensorFlow's, which other tests compare with references.
 MODELS := base compiling gradient_checkpointing losses question_answering use
 PORTABLE := tests/layers tests/test_optimizers.py \
-  tests/training/test_loss.py tests/training/test_steps.py tests/training/test_finetune_layers.py $(MODELS:%=tests/models/test_%.py)
+  tests/training/test_loss.py tests/training/test_steps.py tests/training/test_finetune_layers.py \
+  tests/benchmarks/test_distill_small.py $(MODELS:%=tests/models/test_%.py)
 
 TEST_PACKAGES := $(shell sed -nE "/^test = /,/^\]/s/^ *\"(.*)\",.*/'\1'/p" pyproject.toml)
 
@@ -174,8 +175,13 @@ bench-runtimes: $(PEERS_STAMP) $(BROWSER_STAMP)
 
 small-model: books = $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books))
 small-model: $(if $(TEACHER),$(PEERS_STAMP),$(BASE_STAMP))
-	$(RUN) -m benchmarks.$(if $(TEACHER),distill_small --teacher $(TEACHER) --sentences $(SENTENCES),small_model) \
+ifdef TEACHER
+	KERAS_BACKEND=torch $(RUN) -m benchmarks.distill_small --teacher $(TEACHER) --sentences $(SENTENCES) \
 	  --books $(books) --steps $(STEPS) --dtype-policy $(DTYPE_POLICY)
+	$(RUN) -m benchmarks.small_model --books $(books) --output build/distilled --score build/distilled/model
+else
+	$(RUN) -m benchmarks.small_model --books $(books) --steps $(STEPS) --dtype-policy $(DTYPE_POLICY)
+endif
 
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
 fuzz: $(DEV_STAMP)

@@ -1,13 +1,13 @@
 """Teaches `small` the vectors of a sentence encoder, in one run.
 
     python -m benchmarks.sentences --books books --packages packages --output sentences.txt
-    python -m benchmarks.distill_small --sentences sentences.txt --books books \
-        --teacher all-MiniLM-L6-v2
+    KERAS_BACKEND=torch python -m benchmarks.distill_small --sentences sentences.txt \
+        --teacher all-MiniLM-L6-v2 --books books
 
 The teacher is the directory of an encoder for transformers whose sentence vectors are the means of
-its last hidden states. It reads the first `--count` sentences once (this needs the packages of the
-extra `peers`); its vectors of sentences and words stay in the output's folder. The student begins
-with the weights of `--init-checkpoint` and learns five things at once, by a weighted sum of losses:
+its last hidden states. It reads the first `--count` sentences once (this needs transformers and
+torch); its vectors of sentences and words stay in the output's folder. The student begins with the
+weights of `--init-checkpoint` and learns five things at once, by a weighted sum of losses:
 
 - sentence: the mean of its hidden states, projected, has the direction of the teacher's vector;
 - pooled: so has the pooler's output, which the heads of classification read;
@@ -15,296 +15,442 @@ with the weights of `--init-checkpoint` and learns five things at once, by a wei
 - words: a word's mean hidden state, projected, is the teacher's;
 - pretraining: masked words and sentence order, on the books without their last chapters.
 
-The projections are thrown away. The same command resumes an interrupted run; `--steps` may change
-until the learning rate falls. At the end it prints the cosines' rank correlation with the teacher's
-on the first 4,096 sentences, which are held out, and the accuracies on held-out chapters.
+The projections are thrown away. The same command resumes an interrupted run. At the end it prints
+the cosines' rank correlation with the teacher's on the first 4,096 sentences, which are held out;
+`python -m benchmarks.small_model --score` prints the accuracies on held-out chapters. TensorFlow
+makes the records of the books; where their folder is already in the output's, nothing needs it.
 """
 
 import argparse
 import json
-import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
+from itertools import chain, count, islice
 from pathlib import Path
 
+import keras
 import numpy as np
+from keras import ops
 
+from albert_tf import (
+    AlbertAdamW,
+    AlbertConfig,
+    AlbertForPreTraining,
+    AlbertTokenizer,
+    WarmupPolynomialDecay,
+)
+from albert_tf.data.pretraining import rng
+from albert_tf.data.pretraining.masking import WordTable, as_rows, mask
+from albert_tf.data.pretraining.options import NO_LABEL, ExampleOptions
+from albert_tf.data.pretraining.pairs import Pairs, swapped
+from albert_tf.data.pretraining.records import MANIFEST, WORDS, decode, read_records
 from albert_tf.files import written_atomically
 from benchmarks import small_model
 
-SHARD = 4096  # sentences of a file of vectors; the first shard is held out
+HELD_OUT = 4096  # sentences
 MOST_TOKENS = 1.75  # a word, of a sentence to learn; rare words take long and teach little
-LONGEST = 64  # tokens of a sentence; longer ones are cut, and their words not compared
-BATCH = 64  # sentences of a step
-WINDOW = 32 * BATCH  # sentences that are sorted by length together
-WARMUP, FALL = 50, 0.4  # steps; share of the steps before the learning rate falls to 0
+WIDTHS = (12, 16, 20, 24, 28, 32, 40, 48, 64)  # tokens of a batch's rows; longer sentences are cut
+TEACHER_TOKENS = 2 * WIDTHS[-1]
+AT_ONCE = 65_536  # sentences between two saves of the teacher's vectors
+WINDOW = 32  # batches of sentences that are sorted by length together
+WARMUP = 0.02  # share of the steps
 SAVE = 100  # steps between two saves
 SEED = 7
 NO_WORD = -1
 WEIGHTS = {"sentence": 1.0, "pooled": 1.0, "similarity": 5.0, "words": 1.0, "pretraining": 1.0}
 
 
-def teach(sentences, teacher, folder):
-    """Writes the vectors of the shards that have none: float16, sentences' of length 1.
+class Words:
+    """Sentences as numbers of the words, which stand between spaces.
 
-    A word is what stands between spaces; its vector is the mean of its tokens' last hidden states.
+    Attributes:
+        unique: the words.
+        numbers: int32 `[W]`, the words of all sentences.
+        bounds: int64 `[N + 1]`, where in `numbers` each sentence begins, and W.
     """
-    numbers = range(-(-len(sentences) // SHARD))
-    missing = [number for number in numbers if not (folder / f"{number:04}.npz").exists()]
-    if not missing:
+
+    def __init__(self, sentences):
+        known = {}
+        split = [sentence.split(" ") for sentence in sentences]
+        words = chain.from_iterable(split)
+        self.numbers = np.array([known.setdefault(word, len(known)) for word in words], np.int32)
+        self.bounds = np.cumsum([0, *map(len, split)])
+        self.unique = list(known)
+
+
+class Tokens:
+    """The words of sentences in the tokens of a vocabulary, in which words are apart.
+
+    Args:
+        of_word: the ids of each unique word.
+        special: ids of `[CLS]`, `[SEP]` and padding.
+    Attributes:
+        bounds: int64 `[N + 1]`, where in all tokens those of each sentence begin.
+    """
+
+    def __init__(self, words, of_word, special):
+        sizes = np.array([len(ids) for ids in of_word])
+        starts = np.cumsum(sizes) - sizes
+        repeats = sizes[words.numbers]
+        ends = np.cumsum(repeats)
+        within = np.arange(ends[-1]) - np.repeat(ends - repeats, repeats)
+        flat = np.fromiter(chain.from_iterable(of_word), np.int32)
+        self.ids = flat[np.repeat(starts[words.numbers], repeats) + within]
+        number = np.arange(len(repeats)) - np.repeat(words.bounds[:-1], np.diff(words.bounds))
+        self.words_of = np.repeat(number.astype(np.int16), repeats)
+        self.bounds = np.concatenate([[0], ends])[words.bounds]
+        self.special = special
+
+    def rows(self, rows, width):
+        """Returns ids, mask and the number of each token's word, or `NO_WORD`: int32 `[B, T]`."""
+        classify, separate, pad = self.special
+        at = np.arange(width)
+        lengths = np.minimum(np.diff(self.bounds)[rows], width - 2)[:, None]
+        source = np.minimum(self.bounds[rows][:, None] + at - 1, len(self.ids) - 1)
+        is_token = (at > 0) & (at <= lengths)
+        ids = np.where(is_token, self.ids[source], np.where(at <= lengths + 1, separate, pad))
+        ids[:, 0] = classify
+        words_of = np.where(is_token, self.words_of[source], NO_WORD)
+        return ids.astype(np.int32), (at <= lengths + 1).astype(np.int32), words_of.astype(np.int32)
+
+
+def teach(words, teacher, folder):
+    """Writes the teacher's vectors: float16 `[N, D]` of length 1, and `[W, D]` of words.
+
+    A word's is the mean of its tokens' last hidden states.
+    """
+    state = folder / "teacher.json"
+    count = len(words.bounds) - 1
+    done = json.loads(state.read_text()) if state.exists() else 0
+    if done == count:
         return
     import torch
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(teacher)
-    model = AutoModel.from_pretrained(teacher).eval().to(torch.bfloat16)
-    folder.mkdir(parents=True, exist_ok=True)
-    for number in missing:
-        texts = sentences[number * SHARD : (number + 1) * SHARD]
-        counts = np.array([len(text.split(" ")) for text in texts])
-        first = np.cumsum(counts) - counts
-        words = np.zeros((counts.sum(), model.config.hidden_size), np.float16)
-        vectors = np.zeros((len(texts), model.config.hidden_size), np.float16)
-        order = np.argsort([len(text) for text in texts], kind="stable")
-        for rows in np.array_split(order, len(order) // 64 + 1):
-            batch = tokenizer(
-                [texts[row] for row in rows],
-                padding=True,
-                truncation=True,
-                max_length=2 * LONGEST,
-                return_tensors="pt",
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = AutoModel.from_pretrained(teacher).eval().to(device, torch.bfloat16)
+    of_word = tokenizer(words.unique, add_special_tokens=False)["input_ids"]
+    special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+    tokens = Tokens(words, of_word, special)
+    lengths, size = np.diff(tokens.bounds), model.config.hidden_size
+    vectors, all_words = (
+        np.lib.format.open_memmap(
+            folder / f"{name}.npy", "r+" if done else "w+", np.float16, (rows, size)
+        )
+        for name, rows in (("sentences", count), ("words", len(words.numbers)))
+    )
+    for begin in range(done, count, AT_ONCE):
+        order = begin + np.argsort(lengths[begin : begin + AT_ONCE], kind="stable")
+        for rows in np.array_split(order, len(order) // 512 + 1):
+            width = min(lengths[rows].max() + 2, TEACHER_TOKENS)
+            ids, mask, words_of = (
+                torch.tensor(part).to(device) for part in tokens.rows(rows, width)
             )
             with torch.inference_mode():
-                hidden = model(**batch).last_hidden_state.float().numpy()
-            mask = batch["attention_mask"].numpy()[..., None]
-            mean = (hidden * mask).sum(1) / mask.sum(1)
-            vectors[rows] = mean / np.linalg.norm(mean, axis=1, keepdims=True)
-            for i, row in enumerate(rows):
-                spaces = np.cumsum([letter == " " for letter in texts[row]])
-                tokens = [
-                    (token, spaces[begin])
-                    for token, (begin, end) in enumerate(batch.encodings[i].offsets)
-                    if end > begin
-                ]
-                at, of = np.array(tokens).T
-                sums = np.zeros((counts[row], words.shape[1]), np.float32)
-                np.add.at(sums, of, hidden[i, at])
-                found = np.bincount(of, minlength=counts[row])
-                words[first[row] :][: counts[row]] = sums / np.maximum(found, 1)[:, None]
-        with written_atomically(folder / f"{number:04}.npz") as path, open(path, "wb") as file:
-            np.savez(file, sentences=vectors, words=words, counts=counts)
-        print(f"teacher: {number * SHARD + len(texts)} sentences", flush=True)
+                hidden = model(ids, attention_mask=mask).last_hidden_state.float()
+                vectors[rows] = (
+                    torch.nn.functional.normalize((hidden * mask[..., None]).sum(1), dim=-1)
+                    .half()
+                    .cpu()
+                )
+                counts = words.bounds[rows + 1] - words.bounds[rows]
+                most = int(counts.max())
+                slot = torch.arange(len(rows), device=device)[:, None] * (most + 1) + words_of + 1
+                sums = torch.zeros(len(rows) * (most + 1), size, device=device)
+                sums.index_add_(0, slot.flatten(), hidden.flatten(0, 1))
+                found = torch.bincount(slot.flatten(), minlength=len(sums)).clamp(min=1)
+                means = (sums / found[:, None]).reshape(len(rows), most + 1, size)[:, 1:].half()
+                at = np.arange(most)
+                is_word = at < counts[:, None]
+                means = means[torch.tensor(is_word).to(device)].cpu().numpy()
+            all_words[(words.bounds[rows][:, None] + at)[is_word]] = means
+        done = begin + len(order)
+        vectors.flush(), all_words.flush()
+        with written_atomically(state, force=True) as path:
+            path.write_text(json.dumps(done))
+        print(f"teacher: {done} sentences", flush=True)
 
 
 class Lessons:
     """Sentences in the student's tokens, with the teacher's vectors.
 
     Args:
-        sentences: in the order of the shards.
-        folder: has the shards.
-        numbers: of the shards to read.
-        tokenizer: the student's; like the teacher's words, its words end at spaces.
-    Attributes:
-        ids, words_of: int32 `[T]` of each sentence; the number of each token's word within the
-            sentence, or `NO_WORD`.
-        vectors, words: float16 `[N, D]` and `[W, D]`.
-        first: number of each sentence's first word among all of them.
-        rows: numbers of the sentences whose words are short enough, in tokens, to be learned.
+        vectors, words_vectors: `teach`'s.
     """
 
-    def __init__(self, sentences, folder, numbers, tokenizer):
-        tokens = tokenizer.convert_ids_to_tokens(list(range(tokenizer.vocab_size)))
-        begins = np.array([token.startswith("▁") for token in tokens])
-        shards = [np.load(folder / f"{number:04}.npz") for number in numbers]
-        counts = np.concatenate([shard["counts"] for shard in shards])
-        self.vectors = np.concatenate([shard["sentences"] for shard in shards])
-        self.words = np.concatenate([shard["words"] for shard in shards])
-        self.first = np.cumsum(counts) - counts
-        self.counts, self.ids, self.words_of = counts, [], []
-        start = numbers[0] * SHARD
-        encoded = tokenizer(sentences[start : start + len(counts)], truncation=True)
-        for ids, count in zip(encoded["input_ids"], counts, strict=True):
-            ids = np.array(ids, np.int32)
-            words = np.cumsum(begins[ids], dtype=np.int32) - 1
-            words[[0, -1]] = NO_WORD
-            if len(ids) > LONGEST or words.max() + 1 != count:
-                words[:] = NO_WORD
-            self.ids.append(ids[:LONGEST])
-            self.words_of.append(words[:LONGEST])
-        lengths = np.array([len(ids) for ids in encoded["input_ids"]])
-        self.rows = np.flatnonzero(lengths <= MOST_TOKENS * counts + 2)
+    def __init__(self, words, tokens, vectors, words_vectors):
+        self.tokens, self.vectors, self.words = tokens, vectors, words_vectors
+        self.first, self.counts = words.bounds[:-1], np.diff(words.bounds)
+        self.lengths = np.diff(tokens.bounds)
 
-    def batches(self, start=0):
-        """Yields batches without end from number `start` on, sentences of like length together."""
-        number, epoch = 0, 0
-        while True:
-            rng = np.random.default_rng([SEED, epoch])
-            order, batches = rng.permutation(self.rows), []
-            for begin in range(0, len(order), WINDOW):
-                rows = sorted(order[begin : begin + WINDOW], key=lambda row: len(self.ids[row]))
-                batches += [rows[at : at + BATCH] for at in range(0, len(rows) - BATCH + 1, BATCH)]
-            for chosen in rng.permutation(len(batches)):
-                if number >= start:
-                    yield self._batch(batches[chosen])
-                number += 1
-            epoch += 1
+    def order(self, epoch, batch_size):
+        """Returns the rows of an epoch's batches, of like length: int64 `[batches, B]`."""
+        generator = np.random.default_rng([SEED, epoch])
+        rows = np.flatnonzero(self.lengths <= MOST_TOKENS * self.counts)
+        order = generator.permutation(rows[rows >= HELD_OUT])
+        window = WINDOW * batch_size
+        sorted_ones = [
+            part[np.argsort(self.lengths[part], kind="stable")]
+            for part in np.split(order, range(window, len(order), window))
+        ]
+        order = np.concatenate(sorted_ones)[: len(order) // batch_size * batch_size]
+        return generator.permutation(order.reshape(-1, batch_size))
 
-    def _batch(self, rows):
-        width = -(-max(len(self.ids[row]) for row in rows) // 4) * 4
-        ids, mask = np.zeros((2, len(rows), width), np.int32)
-        words_of, known = np.full((len(rows), width), NO_WORD, np.int32), []
-        count = 0
-        for i, row in enumerate(rows):
-            length = len(self.ids[row])
-            ids[i, :length], mask[i, :length] = self.ids[row], 1
-            of = self.words_of[row]
-            if of.max() == NO_WORD:
-                continue
-            words_of[i, :length] = np.where(of == NO_WORD, NO_WORD, of + count)
-            count += self.counts[row]
-            known.append(np.arange(self.first[row], self.first[row] + self.counts[row]))
-        words = self.words[np.concatenate(known)] if known else self.words[:1]
-        return ids, mask, words_of, words, self.vectors[rows]
-
-
-class Student:
-    """The model with its projections and its optimizer.
-
-    Args:
-        checkpoint: of an ALBERT with both heads.
-        lessons: its words' vectors are divided by the standard deviation of their entries.
-        pretraining: batches of `pretraining_batches`, whose shapes count.
-        weights: of the losses, by name; a loss whose weight is 0 isn't computed.
-    """
-
-    def __init__(self, checkpoint, lessons, pretraining, weights, dtype_policy):
-        import keras
-        import tensorflow as tf
-
-        from albert_tf import AlbertAdamW, AlbertForPreTraining
-
-        keras.utils.set_random_seed(SEED)
-        self.model = AlbertForPreTraining.from_pretrained(checkpoint, dtype=dtype_policy)
-        self.weights, self.deviation = weights, float(np.std(lessons.words[:100_000], dtype="f4"))
-        hidden, size = self.model.config.hidden_size, lessons.words.shape[1]
-        self.heads = {n: keras.layers.Dense(size, name=n) for n in ("words", "sentence", "pooled")}
-        for head in self.heads.values():
-            head.build((None, hidden))
-        self.variables = list(self.model.trainable_variables)
-        self.variables += [v for head in self.heads.values() for v in head.trainable_variables]
-        # Few steps: a second moment that forgets sooner.
-        self.optimizer = AlbertAdamW(1e-3, bias_correction=True, beta_2=0.98, global_clipnorm=1.0)
-        self.optimizer.build(self.variables)
-        lesson = [tf.TensorSpec((BATCH, None), tf.int32)] * 3
-        lesson += [tf.TensorSpec((count, size), tf.float16) for count in (None, BATCH)]
-        self.step = tf.function(
-            self._step, input_signature=[*lesson, *pretraining.element_spec], autograph=False
-        )
-
-    def _losses(self, ids, mask, words_of, words, vectors, features, labels):
-        import tensorflow as tf
-
-        def unit(values):
-            return tf.math.l2_normalize(tf.cast(values, tf.float32), axis=-1)
-
-        def cosines(values):
-            return tf.matmul(values, values, transpose_b=True)
-
-        outputs = self.model.albert({"input_ids": ids, "attention_mask": mask})
-        hidden = tf.cast(outputs["last_hidden_state"], tf.float32)
-        pooled = tf.cast(outputs["pooler_output"], tf.float32)
-        shares = tf.cast(mask, tf.float32)[..., None]
-        mean = tf.reduce_sum(hidden * shares, 1) / tf.reduce_sum(shares, 1)
-        vectors = unit(vectors)
-        target = cosines(vectors)
-        losses = {
-            name: 1 - tf.reduce_mean(tf.reduce_sum(unit(self.heads[name](read)) * vectors, -1))
-            for name, read in (("sentence", mean), ("pooled", pooled))
+    def batch(self, rows):
+        longest = self.lengths[rows].max() + 2
+        width = next((width for width in WIDTHS if width >= longest), WIDTHS[-1])
+        ids, mask, words_of = self.tokens.rows(rows, width)
+        numbers = np.minimum(self.first[rows][:, None] + np.arange(width), len(self.words) - 1)
+        return {
+            "input_ids": ids,
+            "attention_mask": mask,
+            "words_of": words_of,
+            "words": np.take(self.words, numbers, axis=0),
+            "sentences": self.vectors[rows],
         }
-        losses["similarity"] = sum(
-            tf.reduce_mean(tf.square(cosines(unit(read)) - target)) for read in (mean, pooled)
-        )
-        if self.weights["words"]:
-            flat = tf.reshape(hidden, [-1, hidden.shape[-1]])
-            means = tf.math.unsorted_segment_mean(
-                flat, tf.reshape(words_of, [-1]), tf.shape(words)[0]
-            )
-            wanted = tf.cast(words, tf.float32) / self.deviation
-            losses["words"] = tf.reduce_mean(tf.square(self.heads["words"](means) - wanted))
-        if self.weights["pretraining"]:
-            losses["pretraining"] = self.model({**features, **labels}, training=True)["loss"]
-        return losses
-
-    def _step(self, *batch):
-        import tensorflow as tf
-
-        with tf.GradientTape() as tape:
-            losses = self._losses(*batch)
-            loss = sum(self.weights[name] * value for name, value in losses.items())
-        gradients = tape.gradient(
-            loss,
-            [variable.value for variable in self.variables],
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
-        )
-        self.optimizer.apply_gradients(zip(gradients, self.variables, strict=True))
-        return losses
-
-    def save(self, path):
-        values = [variable.numpy() for variable in self.variables + self.optimizer.variables]
-        with written_atomically(path, force=True) as partial, open(partial, "wb") as file:
-            np.savez(file, *values)
-
-    def restore(self, path):
-        """Reads the state, if there is one; returns the number of steps behind it."""
-        if path.exists():
-            with np.load(path) as values:
-                variables = self.variables + self.optimizer.variables
-                for variable, name in zip(variables, values.files, strict=True):
-                    variable.assign(values[name])
-        return int(self.optimizer.iterations.numpy())
 
 
-def rate(step, steps, peak):
-    """Returns a learning rate that rises, stays, and falls to 0 from `FALL` of the steps on."""
-    return peak * min(1, (step + 1) / WARMUP, (1 - step / steps) / (1 - FALL))
+class Records:
+    """Pairs of segments of `build-data`, masked and swapped anew for each batch."""
+
+    def __init__(self, folder):
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        self.options = ExampleOptions.from_dict(manifest["settings"]["examples"])
+        self.table = WordTable.from_json(json.loads((folder / WORDS).read_text("utf-8")))
+        segments = [
+            features[name]
+            for shard in manifest["shards"]
+            for features in map(decode, read_records(folder / shard["file"]))
+            for name in ("segment_a", "segment_b")
+        ]
+        self.ids = np.fromiter(chain.from_iterable(segments), np.int32)
+        ends = np.cumsum([len(segment) for segment in segments])
+        bounds = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
+        self.first, self.second = bounds[::2], bounds[1::2]
+
+    def batch(self, number, size):
+        rows = np.random.default_rng([SEED, number]).integers(len(self.first), size=size)
+        keys = rng.fold_in(rng.key(SEED, number), np.arange(size))
+        pairs = swapped(Pairs(keys, self.first[rows], self.second[rows], np.zeros(size, np.int32)))
+        examples = as_rows(pairs, self.ids, self.table, self.options.max_seq_length)
+        masked = mask(examples, keys, self.table, self.options)
+        at, lengths = np.arange(examples.ids.shape[1]), examples.lengths[:, None]
+        is_label = np.arange(masked.positions.shape[1]) < masked.counts[:, None]
+        return {
+            "input_ids": masked.ids,
+            "attention_mask": (at < lengths).astype(np.int32),
+            "token_type_ids": ((at >= examples.first[:, None]) & (at < lengths)).astype(np.int32),
+            "masked_lm_positions": masked.positions,
+            "labels": np.where(is_label, masked.labels, NO_LABEL).astype(np.int32),
+            "sentence_order_label": pairs.labels,
+        }
 
 
-def train(student, lessons, pretraining, steps, peak, state):
-    """Takes the steps that are missing; saves the state every `SAVE` steps.
+def batches(lessons, records, sizes, start=0):
+    """Yields batches without end from number `start` on; some threads make the next ones.
 
     Args:
-        pretraining: returns the batches of records from a step on.
+        sizes: sentences and records of a batch.
     """
-    start = student.restore(state)
-    records = iter(pretraining(start))
-    sums, began = {}, time.monotonic()
-    for step, batch in zip(range(start, steps), lessons.batches(start), strict=False):
-        student.optimizer.learning_rate.assign(rate(step, steps, peak))
-        for name, value in student.step(*batch, *next(records)).items():
-            sums[name] = sums.get(name, 0.0) + float(value)
-        if (step + 1) % SAVE == 0 or step + 1 == steps:
-            student.save(state)
-            means = {
-                name: round(value / ((step - start) % SAVE + 1), 4) for name, value in sums.items()
-            }
-            print(step + 1, f"{time.monotonic() - began:.0f} s", json.dumps(means), flush=True)
-            sums = {}
+
+    def rows():
+        for epoch in count():
+            yield from lessons.order(epoch, sizes[0])
+
+    def make(number, rows):
+        return {"lesson": lessons.batch(rows), "pretraining": records.batch(number, sizes[1])}
+
+    numbered = enumerate(rows())
+    for _ in range(start):
+        next(numbered)
+    with ThreadPoolExecutor(4) as pool:
+        coming = deque(pool.submit(make, *next(numbered)) for _ in range(8))
+        while True:
+            coming.append(pool.submit(make, *next(numbered)))
+            yield (coming.popleft().result(),)
+
+
+def grown(checkpoint, tokenizer, dtype_policy, **sizes):
+    """Returns the checkpoint's model with another vocabulary, or numbers of layers and groups.
+
+    A piece that its vocabulary doesn't have begins as the mean of those that spell it there, a
+    group as a copy of the last one.
+    """
+    source = AlbertForPreTraining.from_pretrained(checkpoint)
+    config = AlbertConfig.from_dict(
+        {**source.config.to_dict(), **sizes, "vocab_size": tokenizer.vocab_size}
+    )
+    model = AlbertForPreTraining(config, dtype=dtype_policy)
+    known = AlbertTokenizer.from_pretrained(checkpoint)
+    vocab = known.get_vocab()
+    of_piece = [
+        [known.convert_tokens_to_ids(piece)]
+        if piece in vocab
+        else known.encode_plain([piece.replace("\u2581", " ")])[0]
+        for piece in tokenizer.convert_ids_to_tokens(list(range(tokenizer.vocab_size)))
+    ]
+    blocks = source.albert.encoder.blocks
+    pairs = [
+        (model.albert.embedding, source.albert.embedding),
+        (model.albert.pooler, source.albert.pooler),
+        (model.predictions, source.predictions),
+        (model.sop_classifier, source.sop_classifier),
+        *(
+            (block, blocks[min(number, len(blocks) - 1)])
+            for number, block in enumerate(model.albert.encoder.blocks)
+        ),
+    ]
+    for layer, other in pairs:
+        for variable, value in zip(layer.weights, other.get_weights(), strict=True):
+            if value.shape[0] == known.vocab_size:
+                value = np.stack([value[ids].mean(0) for ids in of_piece])
+            variable.assign(value)
+    return model
+
+
+class Student(keras.Model):
+    """A model with projections of its states to the teacher's, and their losses.
+
+    Args:
+        model: an `AlbertForPreTraining`.
+        size: D of the teacher.
+        deviation: the standard deviation by which words' vectors are divided.
+        weights: of the losses, by name.
+    """
+
+    def __init__(self, model, size, deviation, weights):
+        super().__init__()
+        self.model, self.deviation, self.weighting = model, deviation, weights
+        self.heads = {
+            name: keras.layers.Dense(size, name=name, dtype="float32")
+            for name in ("words", "sentence", "pooled")
+        }
+        for head in self.heads.values():
+            head.build((None, model.config.hidden_size))
+        self.losses_seen = {name: keras.metrics.Mean(name=name) for name in weights}
+        self.built = True
+
+    def call(self, batch, training=None):
+        lesson = batch["lesson"]
+        inputs = {name: lesson[name] for name in ("input_ids", "attention_mask")}
+        encoded = self.model.albert(inputs, training=training)
+        hidden = ops.cast(encoded["last_hidden_state"], "float32")
+        shares = ops.cast(lesson["attention_mask"], "float32")[..., None]
+        mean = ops.sum(hidden * shares, 1) / ops.sum(shares, 1)
+        width = ops.shape(lesson["input_ids"])[1]
+        tokens = ops.one_hot(lesson["words_of"], width, axis=1, dtype="float32")  # [B, words, T]
+        found = ops.sum(tokens, -1, keepdims=True)
+        words = ops.matmul(tokens / ops.maximum(found, 1), hidden)
+        pooled = ops.cast(encoded["pooler_output"], "float32")
+        return {
+            "mean": mean,
+            "pooled": pooled,
+            "sentence_vectors": [self.heads["sentence"](mean), self.heads["pooled"](pooled)],
+            "words": self.heads["words"](words),
+            "is_word": ops.cast(found > 0, "float32"),
+            "pretraining": self.model(batch["pretraining"], training=training)["loss"],
+        }
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        vectors = _unit(ops.cast(x["lesson"]["sentences"], "float32"))
+        target = ops.matmul(vectors, ops.transpose(vectors))
+        sentence, pooled = (
+            1 - ops.mean(ops.sum(_unit(found) * vectors, -1))
+            for found in y_pred["sentence_vectors"]
+        )
+        similarity = 0.0
+        for name in ("mean", "pooled"):
+            found = _unit(y_pred[name])
+            cosines = ops.matmul(found, ops.transpose(found))
+            similarity += ops.mean(ops.square(cosines - target))
+        wanted = ops.cast(x["lesson"]["words"], "float32") / self.deviation
+        errors = ops.mean(ops.square(y_pred["words"] - wanted), -1, keepdims=True)
+        is_word = y_pred["is_word"]
+        losses = {
+            "sentence": sentence,
+            "pooled": pooled,
+            "similarity": similarity,
+            "words": ops.sum(errors * is_word) / ops.sum(is_word),
+            "pretraining": y_pred["pretraining"],
+        }
+        for name, value in losses.items():
+            self.losses_seen[name].update_state(value)
+        return sum(self.weighting[name] * value for name, value in losses.items())
+
+
+def _unit(values):
+    return ops.normalize(values, axis=-1)
+
+
+class State(keras.callbacks.Callback):
+    """Saves all variables, and the number of spans of `SAVE` steps behind them."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def restore(self, student):
+        """Reads the state, if there is one; returns the number of spans."""
+        if not self.path.exists():
+            return 0
+        with np.load(self.path) as values:
+            spans, *rest = values.files
+            variables = student.variables + student.optimizer.variables
+            for variable, name in zip(variables, rest, strict=True):
+                variable.assign(values[name])
+            return int(values[spans])
+
+    def on_epoch_end(self, epoch, logs=None):
+        variables = self.model.variables + self.model.optimizer.variables
+        values = map(ops.convert_to_numpy, variables)
+        with written_atomically(self.path, force=True) as path, open(path, "wb") as file:
+            np.savez(file, epoch + 1, *values)
+
+
+def train(student, data, steps, peak, path):
+    """Takes the steps that are missing, with a line and a save after each span of them.
+
+    Args:
+        data: returns the batches from a number on.
+    """
+    # Few steps: a second moment that forgets sooner.
+    schedule = WarmupPolynomialDecay(peak, WARMUP, steps, form="usual")
+    optimizer = AlbertAdamW(schedule, bias_correction=True, beta_2=0.98, global_clipnorm=1.0)
+    student.compile(optimizer)
+    optimizer.build(student.trainable_variables)
+    state = State(path)
+    done = state.restore(student)
+    if done * SAVE < steps:
+        with closing(data(done * SAVE)) as batches:
+            student.fit(
+                batches,
+                steps_per_epoch=SAVE,
+                initial_epoch=done,
+                epochs=steps // SAVE,
+                callbacks=[state],
+                verbose=2,
+            )
 
 
 def correlation(model, lessons):
     """Returns the rank correlation of cosines of mean hidden states with the teacher's."""
-    import tensorflow as tf
     from scipy.stats import spearmanr
 
-    means = np.zeros((len(lessons.ids), model.config.hidden_size), np.float32)
-    order = np.argsort([len(ids) for ids in lessons.ids], kind="stable")
-    forward = tf.function(model.albert, autograph=False, reduce_retracing=True)
-    for rows in np.array_split(order, len(order) // 64):
-        ids, mask, *_ = lessons._batch(rows)
-        hidden = forward({"input_ids": ids, "attention_mask": mask})["last_hidden_state"]
-        means[rows] = (hidden.numpy() * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
-    vectors, pairs = lessons.vectors.astype(np.float32), np.triu_indices(len(means), 1)
-    return float(spearmanr((means @ means.T)[pairs], (vectors @ vectors.T)[pairs]).statistic)
+    means = []
+    held_out = np.arange(min(HELD_OUT, len(lessons.lengths)))
+    for rows in np.array_split(held_out, -(-len(held_out) // 256)):
+        ids, mask, _ = lessons.tokens.rows(rows, WIDTHS[-1])
+        hidden = model.albert({"input_ids": ids, "attention_mask": mask})["last_hidden_state"]
+        hidden = keras.ops.convert_to_numpy(ops.cast(hidden, "float32"))
+        means.append((hidden * mask[..., None]).sum(1))
+    found = np.concatenate(means)
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    wanted = lessons.vectors[held_out].astype(np.float32)
+    pairs = np.triu_indices(len(found), 1)
+    return float(spearmanr((found @ found.T)[pairs], (wanted @ wanted.T)[pairs]).statistic)
 
 
 def main():
@@ -316,15 +462,25 @@ def main():
     parser.add_argument("--books", type=Path, required=True)
     parser.add_argument("--output", type=Path, default=Path("build/distilled"))
     parser.add_argument("--count", type=int, default=400_000, help="default: %(default)s")
-    parser.add_argument("--steps", type=int, default=22_000, help="default: %(default)s")
     parser.add_argument(
-        "--pretraining-batch-size",
+        "--steps", type=int, default=22_000, help=f"a multiple of {SAVE}; default: %(default)s"
+    )
+    parser.add_argument(
+        "--batch-sizes",
         type=int,
-        default=16,
-        help="records of masked words and sentence order of a step; default: %(default)s",
+        nargs=2,
+        default=(64, 16),
+        help="sentences, and records, of a step; default: 64 16",
     )
     parser.add_argument("--learning-rate", type=float, default=8e-4, help="default: %(default)s")
     parser.add_argument("--init-checkpoint", default="small", help="default: %(default)s")
+    parser.add_argument("--vocab", help="another vocabulary; default: the checkpoint's")
+    parser.add_argument(
+        "--sizes",
+        type=json.loads,
+        default={},
+        help='those of config.json to change, such as {"num_hidden_layers": 6}',
+    )
     parser.add_argument("--dtype-policy", default="float32", help="default: %(default)s")
     parser.add_argument(
         "--weights",
@@ -333,40 +489,42 @@ def main():
         help=f"of losses, where they aren't the defaults: {json.dumps(WEIGHTS)}",
     )
     options = parser.parse_args()
-    folder, teacher = options.output, options.output / "teacher"
+    if keras.backend.backend() == "tensorflow":
+        parser.error("KERAS_BACKEND must be torch or jax: there Keras takes batches of any width.")
+    folder = options.output
+    folder.mkdir(parents=True, exist_ok=True)
     with open(options.sentences, encoding="utf-8") as file:
-        sentences = [line.rstrip("\n") for line, _ in zip(file, range(options.count), strict=False)]
-    teach(sentences, options.teacher, teacher)
-    if not (folder / "held-out").exists():
-        small_model.split(options.books, folder)
-    small_model.build(folder, (LONGEST,))
-
-    from albert_tf import AlbertForPreTraining, AlbertTokenizer, pretraining_batches
-
-    tokenizer = AlbertTokenizer.from_pretrained(options.init_checkpoint)
-    numbers = range(-(-len(sentences) // SHARD))
+        words = Words(line.rstrip("\n") for line in islice(file, options.count))
+    tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.init_checkpoint)
+    special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+    tokens = Tokens(words, tokenizer.encode_plain(words.unique), special)
+    teach(words, options.teacher, folder)
+    vectors, words_vectors = (
+        np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("sentences", "words")
+    )
+    lessons = Lessons(words, tokens, vectors, words_vectors)
     if not (folder / "model").exists():
-        lessons = Lessons(sentences, teacher, numbers[1:], tokenizer)
-        pretraining = partial(
-            pretraining_batches, folder / f"books-{LONGEST}", options.pretraining_batch_size, SEED
+        keras.utils.set_random_seed(SEED)
+        if not (folder / "held-out").exists():
+            small_model.split(options.books, folder)
+        small_model.build(folder, options.vocab or options.init_checkpoint, WIDTHS[-1:])
+        records = Records(folder / f"books-{WIDTHS[-1]}")
+        model = grown(options.init_checkpoint, tokenizer, options.dtype_policy, **options.sizes)
+        deviation = float(np.std(words_vectors[:100_000], dtype="f4"))
+        student = Student(model, vectors.shape[1], deviation, WEIGHTS | options.weights)
+        train(
+            student,
+            partial(batches, lessons, records, options.batch_sizes),
+            options.steps,
+            options.learning_rate,
+            folder / "state.npz",
         )
-        student = Student(
-            options.init_checkpoint,
-            lessons,
-            pretraining(),
-            WEIGHTS | options.weights,
-            options.dtype_policy,
-        )
-        state = folder / "state.npz"
-        train(student, lessons, pretraining, options.steps, options.learning_rate, state)
-        student.model.save_pretrained(folder / "model")
+        model.save_pretrained(folder / "model")
         tokenizer.save_pretrained(folder / "model")
-    held_out = Lessons(sentences, teacher, numbers[:1], tokenizer)
     for checkpoint in (folder / "model", options.init_checkpoint):
-        model = AlbertForPreTraining.from_pretrained(checkpoint)
-        print(checkpoint, "rank correlation", correlation(model, held_out))
-        found = small_model.scores(checkpoint, folder / f"held-out-{LONGEST}")
-        print(checkpoint, json.dumps(found), flush=True)
+        if checkpoint != options.init_checkpoint or not options.vocab:
+            model = AlbertForPreTraining.from_pretrained(checkpoint)
+            print(checkpoint, "rank correlation", correlation(model, lessons), flush=True)
 
 
 if __name__ == "__main__":

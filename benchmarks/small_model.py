@@ -17,7 +17,6 @@ import shlex
 from pathlib import Path
 
 from albert_tf import assets, cli
-from albert_tf.data.pretraining.batches import evaluation_batches
 
 SMALL = assets.model("small")
 LENGTHS = (64, 128)
@@ -45,15 +44,15 @@ def split(books, folder):
             path.write_text("\n\n".join(part) + "\n", encoding="utf-8")
 
 
-def build(folder, lengths=LENGTHS):
-    """Writes the records that aren't complete, in the pieces of `small`."""
+def build(folder, vocab="small", lengths=LENGTHS):
+    """Writes the records that aren't complete, in the pieces of a vocabulary."""
     for length in lengths:
         for name in ("books", "held-out"):
             options = WORDS if (name, length) == ("books", 64) else ""
             output = folder / f"{name}-{length}"
             if not (output / "manifest.json").exists():
                 run(
-                    f"build-data --input {folder}/{name}/*.txt --vocab small "
+                    f"build-data --input {folder}/{name}/*.txt --vocab {vocab} "
                     f"--max-seq-length {length} {options} --output {output}"
                 )
 
@@ -64,6 +63,7 @@ def scores(model, records):
     import tensorflow as tf
 
     from albert_tf import AlbertForPreTraining
+    from albert_tf.data.pretraining.batches import evaluation_batches
     from albert_tf.training.loss import pretraining_means
     from albert_tf.training.steps import Evaluation
 
@@ -83,18 +83,19 @@ def main():
     parser.add_argument(
         "--dtype-policy", default="float32", help="pretrain's; default: %(default)s"
     )
+    parser.add_argument("--score", type=Path, help="print the scores of this model; train none")
     options = parser.parse_args()
     folder = options.output
     if not (folder / "held-out").exists():
         split(options.books, folder)
     build(folder)
-    if not (folder / "model" / "report.json").exists():
+    if not (options.score or (folder / "model" / "report.json").exists()):
         run(
             f"pretrain --data {folder}/books-64 {folder}/books-128 --weights 2 1 "
             f"--size {SMALL / 'config.json'} --output {folder}/model --steps {options.steps} "
             f"--eval-data {folder}/held-out-128 --dtype-policy {options.dtype_policy} {TRAINING}"
         )
-    for model in (folder / "model", SMALL):
+    for model in (options.score or folder / "model", SMALL):
         for length in LENGTHS:
             found = scores(model, folder / f"held-out-{length}")
             print(model, length, json.dumps(found), flush=True)

@@ -1,100 +1,154 @@
 """Distillation of a sentence encoder: words of two vocabularies, and runs that resume."""
 
+import contextlib
 from functools import partial
+from itertools import islice
 
+import keras
 import numpy as np
 import pytest
 
 import albert_tf
 from benchmarks import distill_small
-from benchmarks.distill_small import NO_WORD, Lessons, Student, rate, train
+from benchmarks.distill_small import (
+    NO_WORD,
+    WEIGHTS,
+    Lessons,
+    Records,
+    Student,
+    Tokens,
+    Words,
+    batches,
+    grown,
+    train,
+)
 from tests.conftest import SENTENCES
 
 D = 12
-EPOCH = 5  # batches of four of the 21 sentences, in windows of eight
 TEXTS = [" ".join(text.split()[:words]) for text in SENTENCES for words in (4, 6, 9)]
 
 
 @pytest.fixture
-def lessons(tmp_path, monkeypatch):
-    for name, value in {"BATCH": 4, "WINDOW": 8, "SAVE": 2}.items():
+def tokenizer():
+    return albert_tf.AlbertTokenizer.from_pretrained("small")
+
+
+@pytest.fixture
+def lessons(tokenizer, monkeypatch):
+    for name, value in {"HELD_OUT": 2, "WINDOW": 2, "WIDTHS": (16,), "SAVE": 2}.items():
         monkeypatch.setattr(distill_small, name, value)
+    words = Words(TEXTS)
+    special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+    tokens = Tokens(words, tokenizer.encode_plain(words.unique), special)
     rng = np.random.default_rng(0)
-    counts = np.array([len(text.split(" ")) for text in TEXTS])
-    np.savez(
-        tmp_path / "0000.npz",
-        sentences=rng.normal(size=(len(TEXTS), D)).astype(np.float16),
-        words=rng.normal(size=(counts.sum(), D)).astype(np.float16),
-        counts=counts,
+    vectors, of_words = (
+        rng.normal(size=(rows, D)).astype(np.float16) for rows in (len(TEXTS), len(words.numbers))
     )
-    tokenizer = albert_tf.AlbertTokenizer.from_pretrained("small")
-    return Lessons(TEXTS, tmp_path, [0], tokenizer)
+    return Lessons(words, tokens, vectors, of_words)
 
 
-def test_tokens_know_their_words(lessons):
-    """Word by word, the tokens are those of the word alone."""
-    tokenizer = albert_tf.AlbertTokenizer.from_pretrained("small")
-    for row in (0, 11):
-        for number, word in enumerate(TEXTS[row].split(" ")):
-            ids = lessons.ids[row][lessons.words_of[row] == number]
-            assert ids.tolist() == tokenizer(word, add_special_tokens=False)["input_ids"]
-
-
-def test_a_batch_has_the_words_of_its_rows(lessons):
-    ids, mask, words_of, words, vectors = lessons._batch([5, 2])
-    for i, row in enumerate((5, 2)):
-        length = len(lessons.ids[row])
-        assert ids[i, :length].tolist() == lessons.ids[row].tolist()
-        assert mask[i].sum() == length
-        own = words_of[i][words_of[i] != NO_WORD]
-        wanted = lessons.words[lessons.first[row] :][: lessons.counts[row]]
-        np.testing.assert_array_equal(words[np.unique(own)], wanted)
-    np.testing.assert_array_equal(vectors, lessons.vectors[[5, 2]])
-
-
-def test_batches_start_anywhere(lessons):
-    batches = [
-        batch[0].tolist() for batch, _ in zip(lessons.batches(), range(2 * EPOCH), strict=False)
-    ]
-    assert next(lessons.batches(EPOCH + 1))[0].tolist() == batches[EPOCH + 1]
-    assert batches[:EPOCH] != batches[EPOCH:]  # another epoch, another order
-
-
-def test_sentences_of_rare_words_are_not_learned(lessons):
-    lengths = np.array([len(ids) - 2 for ids in lessons.ids])
-    is_plain = lengths <= 1.75 * lessons.counts
-    assert 0 < is_plain.sum() < len(TEXTS)
-    assert lessons.rows.tolist() == np.flatnonzero(is_plain).tolist()
-
-
-def test_the_rate_rises_stays_and_falls():
-    found = [rate(step, 1000, 2.0) for step in (0, 49, 400, 700, 999)]
-    np.testing.assert_allclose(found, [0.04, 2, 2, 1, 1 / 300], rtol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.tensorflow
-def test_a_run_learns_and_resumes(lessons, tmp_path):
-    text = tmp_path / "book.txt"
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    text = folder / "book.txt"
     text.write_text("\n".join(SENTENCES * 4) + "\n\n" + "\n".join(SENTENCES), "utf-8")
-    records = tmp_path / "records"
+    output = folder / "records"
     albert_tf.build_data(
-        input=str(text), output=records, vocab="small", max_seq_length=16, workers=1
+        input=str(text), output=output, vocab="small", max_seq_length=16, workers=1
     )
-    pretraining = partial(albert_tf.pretraining_batches, records, 2, 7)
+    return Records(output)
 
-    def trained(*steps, state):
-        for count in steps:
-            student = Student("small", lessons, pretraining(), distill_small.WEIGHTS, "float32")
-            train(student, lessons, pretraining, count, 8e-4, tmp_path / state)
+
+def test_tokens_are_the_texts_and_know_their_words(lessons, tokenizer):
+    for row in (0, 11):
+        ids, mask, words_of = (part[0] for part in lessons.tokens.rows(np.array([row]), 24))
+        assert ids[: mask.sum()].tolist() == tokenizer(TEXTS[row])["input_ids"]
+        assert set(ids[mask.sum() :]) <= {tokenizer.pad_token_id}
+        for number, word in enumerate(TEXTS[row].split(" ")):
+            own = ids[words_of == number].tolist()
+            assert own == tokenizer(word, add_special_tokens=False)["input_ids"]
+
+
+def test_long_rows_are_cut(lessons, tokenizer):
+    ids, mask, words_of = lessons.tokens.rows(np.array([11]), 6)
+    assert ids[0, -1] == tokenizer.sep_token_id and mask.all()
+    assert words_of[0, [0, -1]].tolist() == [NO_WORD, NO_WORD]
+
+
+def test_a_batch_has_the_vectors_of_its_rows_and_words(lessons):
+    rows = np.array([5, 2])
+    batch = lessons.batch(rows)
+    np.testing.assert_array_equal(batch["sentences"], lessons.vectors[rows])
+    for i, row in enumerate(rows):
+        wanted = lessons.words[lessons.first[row] :][: lessons.counts[row]]
+        np.testing.assert_array_equal(batch["words"][i, : len(wanted)], wanted)
+
+
+def test_an_epoch_has_each_plain_sentence_once_but_those_held_out(lessons):
+    plain = np.flatnonzero(lessons.lengths <= distill_small.MOST_TOKENS * lessons.counts)
+    order = lessons.order(0, 1)
+    assert 0 < len(plain) < len(TEXTS)
+    assert sorted(order.ravel()) == [row for row in plain if row >= 2]
+    assert order.tolist() == lessons.order(0, 1).tolist() != lessons.order(1, 1).tolist()
+
+
+def test_records_are_masked_anew(records):
+    one, other = (records.batch(number, 8) for number in (0, 1))
+    assert not np.array_equal(one["input_ids"], other["input_ids"])
+    rows, columns = np.nonzero(one["labels"] >= 0)
+    masked = one["input_ids"][rows, one["masked_lm_positions"][rows, columns]]
+    assert np.mean(masked == records.table.mask_id) > 0.5
+    assert np.array_equal(one["input_ids"], records.batch(0, 8)["input_ids"])
+
+
+def test_batches_start_anywhere(lessons, records):
+    found = batches(lessons, records, (4, 2))
+    third = [next(found) for _ in range(3)][2][0]
+    (again,) = next(batches(lessons, records, (4, 2), start=2))
+    for part in ("lesson", "pretraining"):
+        for name, values in third[part].items():
+            np.testing.assert_array_equal(values, again[part][name])
+
+
+def test_a_grown_model_begins_as_the_smaller_one(tokenizer, tmp_path):
+    features = tokenizer(TEXTS[:2], padding=True, return_tensors="np")
+    small = albert_tf.AlbertForPreTraining.from_pretrained("small")
+    wanted = keras.ops.convert_to_numpy(small(features)["prediction_logits"])
+    for sizes in ({}, {"num_hidden_groups": 4}):
+        model = grown("small", tokenizer, "float32", **sizes)
+        found = keras.ops.convert_to_numpy(model(features)["prediction_logits"])
+        assert model.config.num_hidden_groups == sizes.get("num_hidden_groups", 2)
+        if not sizes:
+            np.testing.assert_allclose(found, wanted, atol=1e-5)
+    groups = model.albert.encoder.blocks
+    for one, other in zip(groups[2].get_weights(), groups[3].get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="runs on torch and JAX")
+def test_a_run_learns_and_resumes(lessons, records, tokenizer, tmp_path):
+    def trained(name, *limits):
+        for limit in limits:
+            keras.utils.set_random_seed(0)
+            student = Student(grown("small", tokenizer, "float32"), D, 1.0, WEIGHTS)
+            data = partial(batches, lessons, records, (4, 2))
+            stopped = contextlib.nullcontext()
+            if limit:
+                stopped = pytest.raises(KeyboardInterrupt)
+                data = partial(interrupted, data, limit)
+            with stopped:
+                train(student, data, 8, 8e-4, tmp_path / name)
         return student
 
-    def loss(student):
-        batch = (*lessons._batch([1, 2, 3, 4]), *next(iter(pretraining())))
-        return float(student._losses(*batch)["words"])
+    def interrupted(data, limit, start):
+        yield from islice(data(start), limit)
+        raise KeyboardInterrupt
 
-    student = trained(8, state="whole.npz")
-    again = trained(6, 8, state="parts.npz")
-    for one, other in zip(student.variables, again.variables, strict=True):
-        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-6)
-    assert loss(student) < loss(trained(0, state="none.npz"))
+    whole, parts = trained("whole.npz", None), trained("parts.npz", 5, None)
+    for one, other in zip(whole.variables, parts.variables, strict=True):
+        one, other = map(keras.ops.convert_to_numpy, (one, other))
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    again = Student(grown("small", tokenizer, "float32"), D, 1.0, WEIGHTS)
+    (batch,) = next(batches(lessons, records, (4, 2)))
+    loss = [float(model.compute_loss(batch, y_pred=model(batch))) for model in (whole, again)]
+    assert loss[0] < loss[1]
