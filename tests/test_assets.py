@@ -1,6 +1,7 @@
 """The bundled model: found by its name, without a network, and as its card describes it."""
 
 import json
+import string
 
 import numpy as np
 import pytest
@@ -31,6 +32,13 @@ def test_it_is_small():
     tensors = safetensors.numpy.load_file(folder / "model.safetensors")
     assert {str(tensor.dtype) for tensor in tensors.values()} == {"float16"}
     assert all(np.isfinite(tensor).all() for tensor in tensors.values())
+
+
+def test_it_reads_every_character_of_a_keyboard():
+    tokenizer = AlbertTokenizer.from_pretrained("small")
+    for character in string.printable.strip():
+        ids = tokenizer.encode(f"a {character}", add_special_tokens=False)
+        assert len(ids) > 1 and tokenizer.unk_token_id not in ids, character
 
 
 def test_it_is_found_by_its_name():
