@@ -1,8 +1,9 @@
 """Teaches `small` the vectors of a sentence encoder, in one run.
 
     python -m benchmarks.sentences --books books --packages packages --output sentences.txt
-    KERAS_BACKEND=torch python -m benchmarks.distill_small --sentences sentences.txt \
-        --teacher all-MiniLM-L6-v2 --books books
+    export KERAS_BACKEND=torch
+    python -m benchmarks.distill_small --sentences sentences.txt --books books \
+        --teacher all-MiniLM-L6-v2
 
 The teacher is the directory of an encoder for transformers whose sentence vectors are the means of
 its last hidden states. It reads the first `--count` sentences once (this needs transformers and
