@@ -82,7 +82,7 @@ def test_it_fills_masks():
         "they went out [MASK] the house.": "of",
         "it was one of the [MASK] important things in the world.": "most",
         "for the first [MASK] in his life he was happy.": "time",
-        "at the [MASK] of the table sat an old man.": "foot",
+        "at the [MASK] of the table sat an old man.": "end",
     }
     found = pipeline("fill-mask", model="small")(list(words))
     for (text, word), answers in zip(words.items(), found, strict=True):
