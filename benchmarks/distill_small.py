@@ -43,7 +43,8 @@ from albert_tf import (
     WarmupPolynomialDecay,
 )
 from albert_tf.data.pretraining import rng
-from albert_tf.data.pretraining.masking import WordTable, as_rows, mask
+from albert_tf.data.pretraining.examples import masked_features
+from albert_tf.data.pretraining.masking import WordTable
 from albert_tf.data.pretraining.options import NO_LABEL, ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs, swapped
 from albert_tf.data.pretraining.records import MANIFEST, WORDS, decode, read_records
@@ -64,7 +65,7 @@ WEIGHTS = {"sentence": 1.0, "pooled": 1.0, "similarity": 5.0, "words": 1.0, "pre
 
 
 class Words:
-    """Sentences as numbers of the words, which stand between spaces.
+    """Sentences as lists of words; a word is what stands between spaces.
 
     Attributes:
         unique: the words.
@@ -236,16 +237,14 @@ class Records:
         rows = np.random.default_rng([SEED, number]).integers(len(self.first), size=size)
         keys = rng.fold_in(rng.key(SEED, number), np.arange(size))
         pairs = swapped(Pairs(keys, self.first[rows], self.second[rows], np.zeros(size, np.int32)))
-        examples = as_rows(pairs, self.ids, self.table, self.options.max_seq_length)
-        masked = mask(examples, keys, self.table, self.options)
-        at, lengths = np.arange(examples.ids.shape[1]), examples.lengths[:, None]
-        is_label = np.arange(masked.positions.shape[1]) < masked.counts[:, None]
+        features = masked_features(pairs, self.ids, self.table, self.options)
+        is_label = features["masked_lm_weights"] > 0
         return {
-            "input_ids": masked.ids,
-            "attention_mask": (at < lengths).astype(np.int32),
-            "token_type_ids": ((at >= examples.first[:, None]) & (at < lengths)).astype(np.int32),
-            "masked_lm_positions": masked.positions,
-            "labels": np.where(is_label, masked.labels, NO_LABEL).astype(np.int32),
+            "input_ids": features["input_ids"],
+            "attention_mask": features["input_mask"].astype(np.int32),
+            "token_type_ids": features["segment_ids"].astype(np.int32),
+            "masked_lm_positions": features["masked_lm_positions"],
+            "labels": np.where(is_label, features["masked_lm_ids"], NO_LABEL).astype(np.int32),
             "sentence_order_label": pairs.labels,
         }
 
@@ -492,6 +491,8 @@ def main():
     options = parser.parse_args()
     if keras.backend.backend() == "tensorflow":
         parser.error("KERAS_BACKEND must be torch or jax: there Keras takes batches of any width.")
+    if options.steps % SAVE:
+        parser.error(f"--steps must be a multiple of {SAVE}. Received: {options.steps}.")
     folder = options.output
     folder.mkdir(parents=True, exist_ok=True)
     with open(options.sentences, encoding="utf-8") as file:
