@@ -125,7 +125,15 @@ def teach(words, teacher, folder):
     """
     state = folder / "teacher.json"
     count = len(words.bounds) - 1
+    sizes = {"sentences": count, "words": len(words.numbers)}
     done = json.loads(state.read_text()) if state.exists() else 0
+    if done:
+        there = {name: len(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in sizes}
+        if there != sizes:
+            raise SystemExit(
+                f"{folder} has the teacher's vectors of other sentences: {there}, not {sizes}. "
+                "Give another --output, or remove that folder."
+            )
     if done == count:
         return
     import torch
@@ -140,9 +148,9 @@ def teach(words, teacher, folder):
     lengths, size = np.diff(tokens.bounds), model.config.hidden_size
     vectors, all_words = (
         np.lib.format.open_memmap(
-            folder / f"{name}.npy", "r+" if done else "w+", np.float16, (rows, size)
+            folder / f"{name}.npy", "r+" if done else "w+", np.float16, (number, size)
         )
-        for name, rows in (("sentences", count), ("words", len(words.numbers)))
+        for name, number in sizes.items()
     )
     for begin in range(done, count, AT_ONCE):
         order = begin + np.argsort(lengths[begin : begin + AT_ONCE], kind="stable")

@@ -49,9 +49,10 @@ def theirs(options):
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     start = time.perf_counter()
-    recipe, task = options.recipe(), task_of(options)
-    folder = finder.find(options.model).folder
+    task = task_of(options)
     train, dev = task.train_and_dev(options.dev_fraction, options.seed)
+    recipe = options.recipe(len(train))
+    folder = finder.find(options.model).folder
     config = AlbertConfig.from_pretrained(
         folder,
         **task.config_fields(train),

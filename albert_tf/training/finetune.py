@@ -88,7 +88,7 @@ def finetune(options: FinetuningOptions) -> Report:
         if options.baseline:
             config = AlbertConfig(**task.config_fields(training))
             data["baseline"] = task.baseline(training, dev, config)
-        recipe = options.recipe()
+        recipe = options.recipe(len(training))
         teacher = None
         if options.teacher is not None:
             teacher = Teacher(options, recipe, task, training)

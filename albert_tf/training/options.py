@@ -299,12 +299,16 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         text = self.freeze or ""
         return int(text) if text.isascii() and text.isdigit() else 0
 
-    def recipe(self) -> "Recipe":
-        """Returns the task's recipe with the values that these options override."""
+    def recipe(self, examples: int) -> "Recipe":
+        """Returns the task's recipe with the values that these options override.
+
+        Args:
+            examples: number of training examples.
+        """
         from albert_tf.data.tasks.registry import task_of
         from albert_tf.recipes import Recipe, recipe  # Imports all readers of checkpoints.
 
-        base = recipe(task_of(self).recipe_name(), self.model)
+        base = recipe(task_of(self).recipe_name(), self.model, examples)
         if self.scale_steps and self.batch_size is not None:
             base = base.scaled(self.batch_size)
         if self.epochs is not None and self.steps is None:

@@ -20,6 +20,7 @@ from benchmarks.distill_small import (
     Words,
     batches,
     grown,
+    teach,
     train,
 )
 from tests.conftest import SENTENCES
@@ -82,6 +83,14 @@ def test_a_batch_has_the_vectors_of_its_rows_and_words(lessons):
     for i, row in enumerate(rows):
         wanted = lessons.words[lessons.first[row] :][: lessons.counts[row]]
         np.testing.assert_array_equal(batch["words"][i, : len(wanted)], wanted)
+
+
+def test_vectors_of_other_sentences_are_refused(tmp_path):
+    for name, rows in {"sentences": 3, "words": 9}.items():
+        np.save(tmp_path / f"{name}.npy", np.zeros((rows, D), np.float16))
+    (tmp_path / "teacher.json").write_text("3")
+    with pytest.raises(SystemExit, match=r"'sentences': 3, 'words': 9.*Give another --output"):
+        teach(Words(TEXTS), "no-teacher", tmp_path)
 
 
 def test_an_epoch_has_each_plain_sentence_once_but_those_held_out(lessons):

@@ -70,7 +70,7 @@ def softened(options, vocabulary, **fields):
     task = task_of(options)
     examples = task.read(options.data)
     config = AlbertConfig.from_size("tiny", **{**task.config_fields(examples), **fields})
-    teacher = Teacher(options, options.recipe(), task, examples)
+    teacher = Teacher(options, options.recipe(len(examples)), task, examples)
     tokenizer = AlbertTokenizer(vocabulary)
     rows = task.encode(examples, tokenizer, config, LENGTH)
     others = None
@@ -267,11 +267,12 @@ def test_a_run_predicts_once_and_learns_from_the_teacher_alone(tmp_path, vocabul
         np.testing.assert_array_equal(one, other)
 
     task = task_of(options)
+    dev = task.examples("dev")
     arguments = (
         given(tmp_path, folder, task="classify"),
-        options.recipe(),
+        options.recipe(len(dev)),
         task,
-        task.examples("dev"),
+        dev,
     )
     first = Teacher(*arguments)
     monkeypatch.setattr(distillation, "model_outputs", None)
