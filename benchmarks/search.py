@@ -10,6 +10,7 @@ hold the answers of several questions are candidates once.
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -58,14 +59,56 @@ def by_words(questions, sentences):
     return (vectorizer.transform(questions) @ vectorizer.transform(sentences).T).toarray()
 
 
-def by_vectors(model, questions, sentences):
+def vectors(model, texts):
+    """Returns a model's vectors of length 1: float32 `[N, D]`."""
     from albert_tf.pipelines import pipeline
 
     embed = pipeline("feature-extraction", model, return_tensors=True, batch_size=64)
     choices = {} if embed.embedding(embed.options) else {"pooling": "mean"}
-    texts = [*questions, *sentences]
-    vectors = np.stack(embed(texts, truncation=True, normalize=True, **choices))
-    return vectors[: len(questions)] @ vectors[len(questions) :].T
+    return np.stack(embed(texts, truncation=True, normalize=True, **choices))
+
+
+def encoder_vectors(folder, texts):
+    """Returns the same of an encoder for transformers: the means of its last hidden states."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    found = np.empty((len(texts), model.config.hidden_size), np.float32)
+    by_length = np.argsort([len(text) for text in texts], kind="stable")
+    for rows in np.array_split(by_length, len(texts) // 64 + 1):
+        batch = tokenizer(
+            [texts[row] for row in rows], padding=True, truncation=True, return_tensors="pt"
+        )
+        with torch.inference_mode():
+            states = model(**batch).last_hidden_state
+        sums = (states * batch["attention_mask"][..., None]).sum(1)
+        found[rows] = torch.nn.functional.normalize(sums, dim=-1).numpy()
+    return found
+
+
+def parsed(parser):
+    """Returns the options of a parser, with those that name models."""
+    parser.add_argument("--model", action="append", default=[], help="may be given several times")
+    parser.add_argument(
+        "--encoder",
+        action="append",
+        default=[],
+        help="folder of an encoder for transformers, which needs torch",
+    )
+    return parser.parse_args()
+
+
+def encoders(options):
+    """Returns, by name, the functions from texts to vectors."""
+    return {name: partial(vectors, name) for name in options.model} | {
+        Path(folder).name: partial(encoder_vectors, folder) for folder in options.encoder
+    }
+
+
+def by_vectors(make, questions, sentences):
+    found = make([*questions, *sentences])
+    return found[: len(questions)] @ found[len(questions) :].T
 
 
 def main():
@@ -73,17 +116,15 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--squad", type=Path, required=True, help="a file in SQuAD's format")
-    parser.add_argument("--model", action="append", default=[], help="may be given several times")
-    options = parser.parse_args()
+    options = parsed(parser)
     questions, sentences, of = pairs(options.squad)
     print(f"{len(questions):,} questions, {len(sentences):,} sentences\n")
     print("| vectors | accuracy | mean of 1 / rank |\n|---|---:|---:|")
-    for name in ("TF-IDF", *options.model):
-        found = (
-            by_words(questions, sentences)
-            if name == "TF-IDF"
-            else by_vectors(name, questions, sentences)
-        )
+    ways = {"TF-IDF": by_words} | {
+        name: partial(by_vectors, make) for name, make in encoders(options).items()
+    }
+    for name, way in ways.items():
+        found = way(questions, sentences)
         accuracy, rank = scores(found, of)
         print(f"| {name} | {accuracy:.3f} | {rank:.3f} |", flush=True)
 
