@@ -14,7 +14,8 @@ weights of `--init-checkpoint` and learns five things at once, by a weighted sum
 - pooled: so has the pooler's output, which the heads of classification read;
 - similarity: in a batch the cosines of means, and of pooled outputs, are those of the teacher;
 - words: a word's mean hidden state, projected, is the teacher's;
-- pretraining: masked words and sentence order, on the books without their last chapters.
+- pretraining: masked words and sentence order, on the books without their last chapters; rows of
+  64 tokens and of 128 take turns, so that the later positions learn, too.
 
 The projections are thrown away. The same command resumes an interrupted run. At the end it prints
 the cosines' rank correlation with the teacher's on the first 4,096 sentences, which are held out;
@@ -261,6 +262,7 @@ def batches(lessons, records, sizes, start=0):
     """Yields batches without end from number `start` on; some threads make the next ones.
 
     Args:
+        records: those of each length, which take turns.
         sizes: sentences and records of a batch.
     """
 
@@ -269,7 +271,8 @@ def batches(lessons, records, sizes, start=0):
             yield from lessons.order(epoch, sizes[0])
 
     def make(number, rows):
-        return {"lesson": lessons.batch(rows), "pretraining": records.batch(number, sizes[1])}
+        pretraining = records[number % len(records)].batch(number, sizes[1])
+        return {"lesson": lessons.batch(rows), "pretraining": pretraining}
 
     numbered = enumerate(rows())
     for _ in range(start):
@@ -439,6 +442,7 @@ def train(student, data, steps, peak, path):
                 initial_epoch=done,
                 epochs=steps // SAVE,
                 callbacks=[state],
+                shuffle=False,  # the batches' order is the data's own
                 verbose=2,
             )
 
@@ -517,8 +521,8 @@ def main():
         keras.utils.set_random_seed(SEED)
         if not (folder / "held-out").exists():
             small_model.split(options.books, folder)
-        small_model.build(folder, options.vocab or options.init_checkpoint, WIDTHS[-1:])
-        records = Records(folder / f"books-{WIDTHS[-1]}")
+        small_model.build(folder, options.vocab or options.init_checkpoint)
+        records = [Records(folder / f"books-{length}") for length in small_model.LENGTHS]
         model = grown(options.init_checkpoint, tokenizer, options.dtype_policy, **options.sizes)
         deviation = float(np.std(words_vectors[:100_000], dtype="f4"))
         student = Student(model, vectors.shape[1], deviation, WEIGHTS | options.weights)

@@ -10,7 +10,7 @@ import safetensors.numpy
 from albert_tf import assets, pipeline
 from albert_tf.checkpoints.finder import find
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForPreTraining, load_pretrained
+from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining, load_pretrained
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 LIMIT = 8_000_000  # bytes
@@ -87,6 +87,26 @@ def test_it_fills_masks():
     found = pipeline("fill-mask", model="small")(list(words))
     for (text, word), answers in zip(words.items(), found, strict=True):
         assert word in [each["token_str"] for each in answers], text
+
+
+def test_late_positions_know_as_much_as_early_ones():
+    tokenizer, model = (
+        cls.from_pretrained("small") for cls in (AlbertTokenizer, AlbertForMaskedLM)
+    )
+    texts, _ = assets.load_reviews()
+    tokens = np.concatenate(tokenizer(texts, add_special_tokens=False)["input_ids"])
+    length = model.config.max_position_embeddings
+    count = len(tokens) // (length - 2)
+    rows = np.full((count, length), tokenizer.sep_token_id)
+    rows[:, 0] = tokenizer.cls_token_id
+    rows[:, 1:-1] = tokens[: count * (length - 2)].reshape(count, -1)
+    is_masked = np.random.default_rng(0).random(rows.shape) < 0.15
+    is_masked[:, [0, -1]] = False
+    logits = model(np.where(is_masked, tokenizer.mask_token_id, rows)).logits
+    is_right = np.argmax(logits, axis=-1) == rows
+    halves = np.s_[:, : length // 2], np.s_[:, length // 2 :]
+    early, late = (is_right[half][is_masked[half]].mean() for half in halves)
+    assert early > 0.15 and late > 0.8 * early, (early, late)
 
 
 def test_its_card_says_what_it_is():

@@ -111,9 +111,9 @@ def test_records_are_masked_anew(records):
 
 
 def test_batches_start_anywhere(lessons, records):
-    found = batches(lessons, records, (4, 2))
+    found = batches(lessons, [records], (4, 2))
     third = [next(found) for _ in range(3)][2][0]
-    (again,) = next(batches(lessons, records, (4, 2), start=2))
+    (again,) = next(batches(lessons, [records], (4, 2), start=2))
     for part in ("lesson", "pretraining"):
         for name, values in third[part].items():
             np.testing.assert_array_equal(values, again[part][name])
@@ -140,7 +140,7 @@ def test_a_run_learns_and_resumes(lessons, records, tokenizer, tmp_path):
         for limit in limits:
             keras.utils.set_random_seed(0)
             student = Student(grown("small", tokenizer, "float32"), D, 1.0, WEIGHTS)
-            data = partial(batches, lessons, records, (4, 2))
+            data = partial(batches, lessons, [records], (4, 2))
             stopped = contextlib.nullcontext()
             if limit:
                 stopped = pytest.raises(KeyboardInterrupt)
@@ -158,6 +158,6 @@ def test_a_run_learns_and_resumes(lessons, records, tokenizer, tmp_path):
         one, other = map(keras.ops.convert_to_numpy, (one, other))
         np.testing.assert_allclose(one, other, atol=1e-5)
     again = Student(grown("small", tokenizer, "float32"), D, 1.0, WEIGHTS)
-    (batch,) = next(batches(lessons, records, (4, 2)))
+    (batch,) = next(batches(lessons, [records], (4, 2)))
     loss = [float(model.compute_loss(batch, y_pred=model(batch))) for model in (whole, again)]
     assert loss[0] < loss[1]
