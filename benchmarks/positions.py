@@ -26,7 +26,7 @@ SEED = 7
 def train(model, records, first, steps, peak):
     """Trains the vectors of positions from `first` on."""
     positions = model.albert.embedding.position_embeddings
-    for variable in model.variables:
+    for variable in model.weights:
         variable.trainable = variable is positions
     is_later = ops.expand_dims(ops.arange(positions.shape[0]) >= first, -1)
     before = ops.copy(positions)
@@ -35,7 +35,7 @@ def train(model, records, first, steps, peak):
     model.compile(AlbertAdamW(schedule, bias_correction=True, beta_2=0.98))
     batches = ((records.batch(number, ROWS),) for number in count())
     model.fit(batches, steps_per_epoch=steps, epochs=1, shuffle=False, verbose=2)
-    for variable in model.variables:
+    for variable in model.weights:
         variable.trainable = True
 
 

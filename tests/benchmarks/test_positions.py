@@ -17,9 +17,9 @@ def test_only_later_positions_change(tmp_path):
         input=str(text), output=tmp_path / "records", vocab="small", max_seq_length=16, workers=1
     )
     model = albert_tf.AlbertForPreTraining.from_pretrained("small")
-    before = {variable.path: np.array(variable) for variable in model.variables}
+    before = {variable.path: np.array(variable) for variable in model.weights}
     positions.train(model, Records(tmp_path / "records"), FIRST, steps=2, peak=1e-2)
-    after = {variable.path: np.array(variable) for variable in model.variables}
+    after = {variable.path: np.array(variable) for variable in model.weights}
     table = model.albert.embedding.position_embeddings.path
     later = slice(FIRST, 16)  # the records' length
     assert np.all(np.any(before[table][later] != after[table][later], axis=1))
@@ -30,4 +30,4 @@ def test_only_later_positions_change(tmp_path):
             np.testing.assert_array_equal(values[:16], after[path][:16])
         else:
             np.testing.assert_array_equal(values, after[path], err_msg=path)
-    assert all(variable.trainable for variable in model.albert.weights)
+    assert all(variable.trainable for variable in model.weights)
