@@ -66,7 +66,7 @@ WEIGHTS = {"sentence": 1.0, "pooled": 1.0, "similarity": 5.0, "words": 1.0, "pre
 
 
 class Words:
-    """Sentences as lists of words; a word is what stands between spaces.
+    """Sentences as lists of words, split at spaces.
 
     Attributes:
         unique: the words.

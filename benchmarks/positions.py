@@ -51,7 +51,7 @@ def long_texts(books, sentences, tokenizer, first, last):
     return found
 
 
-def encoded(model, tokenizer, texts, length):
+def encoded(tokenizer, texts, length):
     """Returns the features of texts, padded to a length."""
     return dict(tokenizer(texts, padding="max_length", max_length=length, return_tensors="np"))
 
@@ -143,11 +143,11 @@ def main():
     teacher = search.encoder_vectors(options.encoder, [*short, *texts])
     longer = Longer(model, [])
     parts = [
-        longer.vectors(encoded(model, tokenizer, short[at : at + 100], first))
+        longer.vectors(encoded(tokenizer, short[at : at + 100], first))
         for at in range(0, len(short), 100)
     ]
     longer.anchors = [teacher[: len(short)], *map(ops.concatenate, zip(*parts, strict=True))]
-    features = {**encoded(model, tokenizer, texts, length), "vectors": teacher[len(short) :]}
+    features = {**encoded(tokenizer, texts, length), "vectors": teacher[len(short) :]}
     print(len(short), "anchors,", len(texts), "long texts", flush=True)
     train(longer, batches_of(features, records), first, options.steps, options.learning_rate)
     model.save_pretrained(folder / "model")

@@ -1,4 +1,4 @@
-"""What a linear classifier makes of the vectors of texts, whose models stay as they are.
+"""How well a linear classifier does on the vectors of models that are not trained further.
 
     python -m benchmarks.probe --data SST-2-4000 --model small --encoder all-MiniLM-L6-v2
 

@@ -43,10 +43,10 @@ def test_only_later_positions_change(tokenizer, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     anchors, teacher = (rng.normal(size=(rows, 6)).astype("f4") for rows in (3, 5))
     longer = positions.Longer(model, [])
-    own = longer.vectors(positions.encoded(model, tokenizer, ["a hat", "a boat", "no"], FIRST))
+    own = longer.vectors(positions.encoded(tokenizer, ["a hat", "a boat", "no"], FIRST))
     longer.anchors = [anchors, *own]
     texts = [" ".join(text.split()[:5]) for text in SENTENCES[:5]]
-    features = positions.encoded(model, tokenizer, texts, LAST) | {"vectors": teacher}
+    features = positions.encoded(tokenizer, texts, LAST) | {"vectors": teacher}
     before = values(model)
     batches = positions.batches_of(features, Records(tmp_path / "records"))
     positions.train(longer, batches, FIRST, steps=2, peak=1e-2)
