@@ -5,7 +5,9 @@
 
 import contextlib
 import dataclasses
+import errno
 import math
+import os
 import signal
 import threading
 import time
@@ -40,6 +42,13 @@ STUCK: Final = 0.99
 LEARNED: Final = 0.9
 STEPS_A_POINT: Final = 100  # of TensorBoard's curves
 EVENTS: Final = "events.out.tfevents.*"  # TensorFlow's name for files of TensorBoard
+# What the system had said when TensorFlow raises these on writing a file.
+_ERRNO: Final = {
+    "ResourceExhaustedError": errno.ENOSPC,
+    "OutOfRangeError": errno.EFBIG,
+    "PermissionDeniedError": errno.EACCES,
+    "NotFoundError": errno.ENOENT,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -403,9 +412,10 @@ class Scalars:
     def __init__(self, folder: Path, interval: Interval, step: int = 0, every: int = STEPS_A_POINT):
         import tensorflow as tf  # on other backends too: it reads the examples anyway
 
-        _drop_later(folder, step)
-        self._summary = tf.summary
-        self._writer = tf.summary.create_file_writer(str(folder))
+        self._folder, self._summary = folder, tf.summary
+        with _disk_errors(folder):
+            _drop_later(folder, step)
+            self._writer = tf.summary.create_file_writer(str(folder))
         self._interval = interval
         self._every, self._step, self._learning_rate = every, step, 0.0
 
@@ -423,7 +433,8 @@ class Scalars:
 
     def close(self) -> None:
         self._end_interval()
-        self._writer.close()
+        with _disk_errors(self._folder):
+            self._writer.close()
 
     def _end_interval(self) -> None:
         if not self._interval.empty:
@@ -431,10 +442,22 @@ class Scalars:
             self._write(self._step, point)
 
     def _write(self, step: int, values: Mapping[str, float]) -> None:
-        with self._writer.as_default(step=step):
+        with _disk_errors(self._folder), self._writer.as_default(step=step):
             for name, value in values.items():
                 self._summary.scalar(name, value)
-        self._writer.flush()
+            self._writer.flush()
+
+
+@contextlib.contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    """Raises TensorFlow's errors of writing as the OSError that Python would raise."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        number = _ERRNO.get(type(error).__name__, errno.EIO)
+        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 def _drop_later(folder: Path, after: int) -> None:

@@ -1,3 +1,4 @@
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -96,3 +97,11 @@ def test_a_restarted_run_replaces_all_points(tmp_path):
         scalars.close()
     assert [step for step, _ in points(tmp_path, "learning_rate")] == [10, 20]
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_full_disk_is_an_error_of_the_system(tmp_path, files_of_at_most):
+    scalars = scalars_of(tmp_path)
+    scalars.on_evaluation(1, {"masked_lm_loss": 4.5})
+    with pytest.raises(OSError, match="File too large") as error, files_of_at_most(1):
+        scalars.on_evaluation(2, {"masked_lm_loss": 4.0})
+    assert error.value.errno == errno.EFBIG and error.value.filename == str(tmp_path)
