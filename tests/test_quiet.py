@@ -91,31 +91,6 @@ def test_a_closed_stderr_hides_nothing():
     assert alone(code + "with hidden_stderr(): print('inside')") == ("inside\n", "")
 
 
-EXAMPLE = """
-from albert_tf import AlbertForSequenceClassification, export_saved_model, export_tflite, pipeline
-from albert_tf.assets import load_reviews
-
-texts, labels = load_reviews()
-model = AlbertForSequenceClassification.from_pretrained("small")
-model.compile(metrics=["accuracy"])
-model.fit(texts[:32], labels[:32], batch_size=16, verbose=0)
-model.save_pretrained("my-model")
-export_saved_model(model, model.tokenizer, "serving/my-model/1")
-export_tflite(model, model.tokenizer, "my-model.tflite", quantize="dynamic")
-for name in ("my-model", "my-model.tflite"):
-    print(pipeline("text-classification", name)("A quiet delight.")[0]["label"])
-"""
-
-
-@pytest.mark.slow
-def test_the_first_example_prints_only_our_lines(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    printed, errors = alone(EXAMPLE)
-    assert len(printed.splitlines()) == 2
-    (line,) = errors.splitlines()
-    assert line.endswith("not in the checkpoint, so newly initialized: classifier.")
-
-
 def test_the_home_folder_stays_as_it_was(tmp_path):
     assert run(tmp_path) == ["tensorflow 1e-07", "None None"]
     assert list(tmp_path.iterdir()) == []
