@@ -101,7 +101,9 @@ class Similarity(Task[SimilarityExample, Match]):
 
     def _layout_of(self, path: Path, labelled: bool) -> Layout:
         """Chooses a file's columns from those of its first row and the options."""
-        row = next(rows_of(path, (None,), self.options.dialect), Row("", {}))
+        row = next(rows_of(path, (None,), self.options.dialect), None)
+        if row is None:
+            raise UserError(f"A file must have at least one row. Received: {path}.")
         names = [str(name) for name in row.fields]
         options = self.options
 
@@ -110,8 +112,7 @@ class Similarity(Task[SimilarityExample, Match]):
             if found is None:
                 raise UserError(
                     f"A file of --task similarity must have a column {' or '.join(known)}. "
-                    f"Received: {path}, with {listed(map(repr, names)) or 'none'}. Name it with "
-                    f"--{option}."
+                    f"Received: {path}, with {listed(map(repr, names))}. Name it with --{option}."
                 )
             return found
 

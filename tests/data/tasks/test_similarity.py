@@ -101,6 +101,13 @@ def test_bad_rows(tmp_path, row, columns, message):
         task(path).read(path)
 
 
+def test_a_header_alone(tmp_path):
+    path = tmp_path / "d.tsv"
+    path.write_text("sentence1\tsentence2\tscore\n")
+    with pytest.raises(UserError, match=r"at least one row\. Received: .*d\.tsv"):
+        task(path).read(path)
+
+
 def test_mixtures(tmp_path):
     write(tmp_path / "train.jsonl", *PAIRS)
     write(tmp_path / "dev.jsonl", ("a", "A", 1.0), columns=("anchor", "positive", "score"))
