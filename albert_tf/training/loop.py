@@ -42,7 +42,7 @@ STUCK: Final = 0.99
 LEARNED: Final = 0.9
 STEPS_A_POINT: Final = 100  # of TensorBoard's curves
 EVENTS: Final = "events.out.tfevents.*"  # TensorFlow's name for files of TensorBoard
-# What the system had said when TensorFlow raises these on writing a file.
+# The system's errors behind those of TensorFlow, when a file can't be written.
 _ERRNO: Final = {
     "ResourceExhaustedError": errno.ENOSPC,
     "OutOfRangeError": errno.EFBIG,
@@ -450,14 +450,15 @@ class Scalars:
 
 @contextlib.contextmanager
 def _disk_errors(path: Path) -> Iterator[None]:
-    """Raises TensorFlow's errors of writing as the OSError that Python would raise."""
+    """Raises the OSError that Python would raise in the place of TensorFlow's errors."""
     import tensorflow as tf
 
     try:
         yield
     except tf.errors.OpError as error:
-        number = _ERRNO.get(type(error).__name__, errno.EIO)
-        raise OSError(number, os.strerror(number), str(path)) from error
+        number = _ERRNO.get(type(error).__name__, 0)
+        text = os.strerror(number) if number else error.message
+        raise OSError(number, text, str(path)) from error
 
 
 def _drop_later(folder: Path, after: int) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data import features
 from albert_tf.data.options import LabelledData
-from albert_tf.data.readers import Row, read_rows, rows_of, say_once
+from albert_tf.data.readers import Row, made, read_rows, rows_of, say_once
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.choices import stacked
 from albert_tf.data.tasks.classification import encode_texts
@@ -101,10 +102,8 @@ class Similarity(Task[SimilarityExample, Match]):
 
     def _layout_of(self, path: Path, labelled: bool) -> Layout:
         """Chooses a file's columns from those of its first row and the options."""
-        row = next(rows_of(path, (None,), self.options.dialect), None)
-        if row is None:
-            raise UserError(f"A file must have at least one row. Received: {path}.")
-        names = [str(name) for name in row.fields]
+        first = islice(rows_of(path, (None,), self.options.dialect), 1)
+        (names,) = made(path, first, lambda row: [str(name) for name in row.fields])
         options = self.options
 
         def column(given: str | None, known: Sequence[str], option: str) -> str:
