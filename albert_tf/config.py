@@ -96,6 +96,19 @@ _BERT_CONSTANTS: Final[Mapping[str, Any]] = {
     "pooler_size_per_head": 128,
     "pooler_type": "first_token_transform",
 }
+# A BERT's, where its configuration leaves a field out.
+_BERT_DEFAULTS: Final[Mapping[str, Any]] = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "bos_token_id": None,
+    "eos_token_id": None,
+}
 # Hugging Face writes these about the run or the library; none changes what an encoder computes.
 _HF_BOOKKEEPING: Final = frozenset(
     """_attn_implementation _attn_implementation_autoset _commit_hash _from_auto _name_or_path
@@ -365,6 +378,8 @@ class AlbertConfig:
     def from_dict(cls, values: Mapping[str, Any]) -> "AlbertConfig":
         """Reads the content of Hugging Face's `config.json` or Google's `albert_config.json`.
 
+        A BERT's becomes that of the ALBERT that computes the same: E = H, a group for each layer.
+
         `hidden_act` "gelu" is erf in Hugging Face's file and tanh in Google's. A file without any
         key that only Hugging Face writes is Google's.
 
@@ -373,6 +388,8 @@ class AlbertConfig:
                 a value out of range. Warns of other unknown keys.
         """
         values = dict(values)
+        if values.get("model_type") == "bert":
+            values = _from_bert(values)
         _check_keys(values)
         fields = {key: value for key, value in values.items() if key in _FIELDS}
         google_keys = GOOGLE_FIELDS | GOOGLE_CONSTANTS.keys() | _BERT_CONSTANTS.keys()
@@ -479,6 +496,18 @@ def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
 
 
 _FIELDS: Final = frozenset(field.name for field in dataclasses.fields(AlbertConfig))
+
+
+def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the configuration of the ALBERT that computes what a BERT's does."""
+    fields = {**_BERT_DEFAULTS, **values, "model_type": "albert"}
+    dropout = fields.pop("classifier_dropout", None)
+    return {
+        **fields,
+        "classifier_dropout_prob": fields["hidden_dropout_prob"] if dropout is None else dropout,
+        "embedding_size": fields["hidden_size"],
+        "num_hidden_groups": fields["num_hidden_layers"],
+    }
 
 
 def _check_keys(values: Mapping[str, Any]) -> None:

@@ -1,34 +1,31 @@
-"""Teaches `small` the vectors of a sentence encoder, in one run.
+"""Teaches `small` the hidden states of a BERT encoder, in one run.
 
     python -m benchmarks.sentences --books books --packages packages --output sentences.txt
-    export KERAS_BACKEND=torch
-    python -m benchmarks.distill_small --sentences sentences.txt --books books \
-        --teacher all-MiniLM-L6-v2
+    python -m benchmarks.distill_small --sentences sentences.txt --teacher all-MiniLM-L6-v2
 
-The teacher is the directory of an encoder for transformers whose sentence vectors are the means of
-its last hidden states. It reads the first `--count` sentences once (this needs transformers and
-torch); its vectors of sentences and words stay in the output's folder. The student begins with the
-weights of `--init-checkpoint` and learns five things at once, by a weighted sum of losses:
+The student has the teacher's hidden size and layers, but the vocabulary of `small`, a factorized
+word table and fewer groups. It begins with the teacher's parts: words are the means of their
+wordpieces on the main directions of the teacher's table, and a group is one of the teacher's
+layers. It learns, by a weighted sum of losses:
 
-- sentence: the mean of its hidden states, projected, has the direction of the teacher's vector;
-- pooled: so has the pooler's output, which the heads of classification read;
-- similarity: in a batch the cosines of means, and of pooled outputs, are those of the teacher;
-- words: a word's mean hidden state, projected, is the teacher's;
-- pretraining: masked words and sentence order, on the books without their last chapters; rows of
-  64 tokens and of 128 take turns, so that the later positions learn, too.
+- states: after the embedding and after each `EVERY`-th layer, each token's state is the mean of the
+  teacher's states of the same word; errors are divided by the variance of the layer;
+- sentence: the mean of its last states has the direction of the teacher's;
+- similarity: the cosines of these means within a batch are the teacher's;
+- pooled: the pooler's output, projected, has that direction, and its cosines are those, too;
+- pretraining: masked words and sentence order.
 
-The projections are thrown away. The same command resumes an interrupted run. At the end it prints
-the cosines' rank correlation with the teacher's on the first 4,096 sentences, which are held out;
-`python -m benchmarks.small_model --score` prints the accuracies on held-out chapters. TensorFlow
-makes the records of the books; where their folder is already in the output's, nothing needs it.
+Rows have the `WIDTHS` in turn: single sentences and clauses in the short ones, two runs of
+sentences of one document in the long ones. A batch is a pure function of the seed and the step, so
+that the same command resumes an interrupted run. `--steps` decides the schedule, `--stop` ends the
+process earlier. The last hundredth of the documents is held out; its losses are printed at the end.
+The output's folder keeps the tokens of the text; once they are there, torch or JAX is enough.
 """
 
 import argparse
 import json
+import multiprocessing
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
 
@@ -36,219 +33,163 @@ import keras
 import numpy as np
 from keras import ops
 
-from albert_tf import (
-    AlbertAdamW,
-    AlbertConfig,
-    AlbertForPreTraining,
-    AlbertTokenizer,
-    WarmupPolynomialDecay,
-)
+from albert_tf import AlbertConfig, AlbertForPreTraining, AlbertModel, AlbertTokenizer
+from albert_tf import WarmupPolynomialDecay
 from albert_tf.data.pretraining import rng
 from albert_tf.data.pretraining.examples import masked_features
-from albert_tf.data.pretraining.masking import WordTable
+from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import NO_LABEL, ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs, swapped
-from albert_tf.data.pretraining.records import MANIFEST, WORDS, decode, read_records
 from albert_tf.files import written_atomically
-from benchmarks import small_model
+from albert_tf.layers.embedding import checked_ids
 
-HELD_OUT = 4096  # sentences
-MOST_TOKENS = 1.75  # a word, of a sentence to learn; rare words take long and teach little
-WIDTHS = (12, 16, 20, 24, 28, 32, 40, 48, 64)  # tokens of a batch's rows; longer sentences are cut
-TEACHER_TOKENS = 2 * WIDTHS[-1]
-AT_ONCE = 65_536  # sentences between two saves of the teacher's vectors
-WINDOW = 32  # batches of sentences that are sorted by length together
-WARMUP = 0.02  # share of the steps
-SAVE = 100  # steps between two saves
 SEED = 7
-NO_WORD = -1
-WEIGHTS = {"sentence": 1.0, "pooled": 1.0, "similarity": 5.0, "words": 1.0, "pretraining": 1.0}
+WIDTHS = (32, 64, 32, 128, 32, 64, 32, 256)  # tokens of a row, step by step
+CROPPED = 0.3  # share of short rows that are a clause
+HELD_OUT = 0.01  # share of the documents
+EVERY = 2  # layers from one state that is learned to the next
+WEIGHTS = {"states": 1.0, "sentence": 1.0, "similarity": 5.0, "pooled": 0.5, "pretraining": 0.5}
+# In place of a word's number; padding of the two vocabularies differs, so that it has no partner.
+CLASSIFY, SEPARATE, END, STUDENT_PADDING, TEACHER_PADDING = -1, -2, -3, -4, -5
 
 
-class Words:
-    """Sentences as lists of words, split at spaces.
+class Text:
+    """Documents as words, and words as the tokens of two vocabularies.
 
     Attributes:
-        unique: the words.
-        numbers: int32 `[W]`, the words of all sentences.
-        bounds: int64 `[N + 1]`, where in `numbers` each sentence begins, and W.
+        sentences: int64 `[S + 1]`, the word that each sentence begins with, and the number of words.
+        ends: int64 `[S]`, the word that ends the document of each sentence.
+        ids: int32 `[N]` of the student and of the teacher, the tokens of all words.
+        bounds: int64 `[W + 1]` of both, the token that each word begins with, and N.
     """
 
-    def __init__(self, sentences):
-        known = {}
-        split = [sentence.split(" ") for sentence in sentences]
-        words = chain.from_iterable(split)
-        self.numbers = np.array([known.setdefault(word, len(known)) for word in words], np.int32)
-        self.bounds = np.cumsum([0, *map(len, split)])
-        self.unique = list(known)
+    def __init__(self, numbers, sentences, documents, student, teacher):
+        self.sentences = sentences
+        self.ends = np.repeat(sentences[documents[1:]], np.diff(documents))
+        self.held_out = int(documents[int(len(documents) * (1 - HELD_OUT)) - 1])  # sentence
+        self.ids, self.bounds = [], []
+        for flat, sizes in (student, teacher):
+            starts = np.cumsum(sizes, dtype=np.int64) - sizes
+            repeats = sizes[numbers].astype(np.int64)
+            ends = np.cumsum(repeats)
+            within = np.arange(ends[-1]) - np.repeat(ends - repeats, repeats)
+            self.ids.append(flat[np.repeat(starts[numbers], repeats) + within].astype(np.int32))
+            self.bounds.append(np.concatenate([[0], ends]))
 
+    @classmethod
+    def read(cls, path, sentences, tokenizers):
+        """Reads the words and tokens in `path`; makes that file of `sentences` if it is missing."""
+        if not path.exists():
+            known, numbers, bounds, documents = {}, [], [0], [0]
+            with open(sentences, encoding="utf-8") as file:
+                for line in chain(file, "\n"):
+                    if line.strip():
+                        numbers += (known.setdefault(word, len(known)) for word in line.split())
+                        bounds.append(len(numbers))
+                    elif documents[-1] < len(bounds) - 1:
+                        documents.append(len(bounds) - 1)
+            tokens = []
+            for tokenizer in tokenizers():
+                of_words = tokenizer.encode_plain(list(known))
+                tokens.append(np.concatenate(of_words).astype(np.uint16))
+                tokens.append(np.array([len(ids) for ids in of_words], np.uint8))
+            with written_atomically(path, force=True) as new, open(new, "wb") as file:
+                np.savez(file, np.array(numbers, np.uint32), bounds, documents, *tokens)
+        with np.load(path) as content:
+            numbers, bounds, documents, *tokens = (content[name] for name in content.files)
+        return cls(numbers, bounds, documents, tokens[:2], tokens[2:])
 
-class Tokens:
-    """The words of sentences in the tokens of a vocabulary, in which words are apart.
+    def spans(self, generator, size, width, held_out=False):
+        """Draws spans of words that fit a row in both vocabularies.
 
-    Args:
-        of_word: the ids of each unique word.
-        special: ids of `[CLS]`, `[SEP]` and padding.
-    Attributes:
-        bounds: int64 `[N + 1]`, where in all tokens those of each sentence begin.
-    """
+        Returns:
+            Begin, middle and end of each: int64 `[B]`. Short rows have one sentence, or a part of
+            it; long ones as many as fit, and the middle is the end of a sentence if there is one.
+        """
+        limits = (self.held_out, len(self.ends)) if held_out else (0, self.held_out)
+        sentence = generator.integers(*limits, size=size)
+        begin, end = self.sentences[sentence], self.sentences[sentence + 1]
+        draws = generator.random((4, size))
+        if width <= min(WIDTHS):
+            spare = np.where(draws[0] < CROPPED, np.maximum(end - begin - 2, 0), 0)
+            begin = begin + (draws[1] * (spare + 1)).astype(int)
+            end = end - (draws[2] * (spare + 1 - (begin - self.sentences[sentence]))).astype(int)
+        else:
+            end = self.ends[sentence]
+        for bounds in self.bounds:
+            fitting = np.searchsorted(bounds, bounds[begin] + width - 3, side="right") - 1
+            end = np.maximum(np.minimum(end, fitting), begin + 1)
+        last = np.searchsorted(self.sentences, end, side="right") - 1  # sentences that are whole
+        end = np.where((last > sentence) & (width > min(WIDTHS)), self.sentences[last], end)
+        middle = self.sentences[sentence + 1 + (draws[3] * (last - sentence - 1)).astype(int)]
+        inside = begin + 1 + (draws[3] * (end - begin - 1)).astype(int)
+        return begin, np.where((middle > begin) & (middle < end), middle, inside), end
 
-    def __init__(self, words, of_word, special):
-        sizes = np.array([len(ids) for ids in of_word])
-        starts = np.cumsum(sizes) - sizes
-        repeats = sizes[words.numbers]
-        ends = np.cumsum(repeats)
-        within = np.arange(ends[-1]) - np.repeat(ends - repeats, repeats)
-        flat = np.fromiter(chain.from_iterable(of_word), np.int32)
-        self.ids = flat[np.repeat(starts[words.numbers], repeats) + within]
-        number = np.arange(len(repeats)) - np.repeat(words.bounds[:-1], np.diff(words.bounds))
-        self.words_of = np.repeat(number.astype(np.int16), repeats)
-        self.bounds = np.concatenate([[0], ends])[words.bounds]
-        self.special = special
+    def rows(self, side, special, spans, is_pair, width):
+        """Returns ids, mask, types and word numbers of rows: int32 `[B, T]`.
 
-    def rows(self, rows, width):
-        """Returns ids, mask and the number of each token's word, or `NO_WORD`: int32 `[B, T]`."""
-        classify, separate, pad = self.special
+        Args:
+            side: 0 for the student, 1 for the teacher.
+            special: ids of `[CLS]`, `[SEP]` and padding.
+        """
+        classify, separate, pad = special
+        begin, middle, end = (bound[:, None] for bound in spans)
+        bounds, ids = self.bounds[side], self.ids[side]
+        is_pair = is_pair[:, None]
         at = np.arange(width)
-        lengths = np.minimum(np.diff(self.bounds)[rows], width - 2)[:, None]
-        source = np.minimum(self.bounds[rows][:, None] + at - 1, len(self.ids) - 1)
-        is_token = (at > 0) & (at <= lengths)
-        ids = np.where(is_token, self.ids[source], np.where(at <= lengths + 1, separate, pad))
-        ids[:, 0] = classify
-        words_of = np.where(is_token, self.words_of[source], NO_WORD)
-        return ids.astype(np.int32), (at <= lengths + 1).astype(np.int32), words_of.astype(np.int32)
+        first = bounds[middle] - bounds[begin]
+        last = np.minimum(bounds[end] - bounds[begin] + 1 + is_pair, width - 1)  # of [SEP]
+        source = bounds[begin] + at - 1 - (is_pair & (at > first))
+        source = np.clip(source, 0, len(ids) - 1)
+        words = np.searchsorted(bounds, source, side="right") - 1 - begin
+        found = ids[source]
+        for where, token, word in (
+            (at == 0, classify, CLASSIFY),
+            (is_pair & (at == first + 1), separate, SEPARATE),
+            (at == last, separate, END),
+            (at > last, pad, (STUDENT_PADDING, TEACHER_PADDING)[side]),
+        ):
+            found, words = np.where(where, token, found), np.where(where, word, words)
+        types = is_pair & (at > first + 1) & (at <= last)
+        return [part.astype(np.int32) for part in (found, at <= last, types, words)]
 
 
-def teach(words, teacher, folder):
-    """Writes the teacher's vectors: float16 `[N, D]` of length 1, and `[W, D]` of words.
-
-    A word's is the mean of its tokens' last hidden states.
-    """
-    state = folder / "teacher.json"
-    count = len(words.bounds) - 1
-    sizes = {"sentences": count, "words": len(words.numbers)}
-    done = json.loads(state.read_text()) if state.exists() else 0
-    if done:
-        there = {name: len(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in sizes}
-        if there != sizes:
-            raise SystemExit(
-                f"{folder} has the teacher's vectors of other sentences: {there}, not {sizes}. "
-                "Give another --output, or remove that folder."
-            )
-    if done == count:
-        return
-    import torch
-    from transformers import AutoModel, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(teacher)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = AutoModel.from_pretrained(teacher).eval().to(device, torch.bfloat16)
-    of_word = tokenizer(words.unique, add_special_tokens=False)["input_ids"]
-    special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
-    tokens = Tokens(words, of_word, special)
-    lengths, size = np.diff(tokens.bounds), model.config.hidden_size
-    vectors, all_words = (
-        np.lib.format.open_memmap(
-            folder / f"{name}.npy", "r+" if done else "w+", np.float16, (number, size)
-        )
-        for name, number in sizes.items()
-    )
-    for begin in range(done, count, AT_ONCE):
-        order = begin + np.argsort(lengths[begin : begin + AT_ONCE], kind="stable")
-        for rows in np.array_split(order, len(order) // 512 + 1):
-            width = min(lengths[rows].max() + 2, TEACHER_TOKENS)
-            ids, mask, words_of = (
-                torch.tensor(part).to(device) for part in tokens.rows(rows, width)
-            )
-            with torch.inference_mode():
-                hidden = model(ids, attention_mask=mask).last_hidden_state.float()
-                vectors[rows] = (
-                    torch.nn.functional.normalize((hidden * mask[..., None]).sum(1), dim=-1)
-                    .half()
-                    .cpu()
-                )
-                counts = words.bounds[rows + 1] - words.bounds[rows]
-                most = int(counts.max())
-                slot = torch.arange(len(rows), device=device)[:, None] * (most + 1) + words_of + 1
-                sums = torch.zeros(len(rows) * (most + 1), size, device=device)
-                sums.index_add_(0, slot.flatten(), hidden.flatten(0, 1))
-                found = torch.bincount(slot.flatten(), minlength=len(sums)).clamp(min=1)
-                means = (sums / found[:, None]).reshape(len(rows), most + 1, size)[:, 1:].half()
-                at = np.arange(most)
-                is_word = at < counts[:, None]
-                means = means[torch.tensor(is_word).to(device)].cpu().numpy()
-            all_words[(words.bounds[rows][:, None] + at)[is_word]] = means
-        done = begin + len(order)
-        vectors.flush(), all_words.flush()
-        with written_atomically(state, force=True) as path:
-            path.write_text(json.dumps(done))
-        print(f"teacher: {done} sentences", flush=True)
-
-
-class Lessons:
-    """Sentences in the student's tokens, with the teacher's vectors.
+class Batches:
+    """Makes the batch of a step: rows for both models, and rows to mask.
 
     Args:
-        vectors, words_vectors: `teach`'s.
+        special: ids of `[CLS]`, `[SEP]` and padding of both vocabularies.
+        table: the student's `WordTable`.
+        tokens: of a batch, for both models and to mask.
     """
 
-    def __init__(self, words, tokens, vectors, words_vectors):
-        self.tokens, self.vectors, self.words = tokens, vectors, words_vectors
-        self.first, self.counts = words.bounds[:-1], np.diff(words.bounds)
-        self.lengths = np.diff(tokens.bounds)
+    def __init__(self, text, special, table, tokens):
+        self.text, self.special, self.table, self.tokens = text, special, table, tokens
 
-    def order(self, epoch, batch_size):
-        """Returns the rows of an epoch's batches, of like length: int64 `[batches, B]`."""
-        generator = np.random.default_rng([SEED, epoch])
-        rows = np.flatnonzero(self.lengths <= MOST_TOKENS * self.counts)
-        order = generator.permutation(rows[rows >= HELD_OUT])
-        window = WINDOW * batch_size
-        sorted_ones = [
-            part[np.argsort(self.lengths[part], kind="stable")]
-            for part in np.split(order, range(window, len(order), window))
-        ]
-        order = np.concatenate(sorted_ones)[: len(order) // batch_size * batch_size]
-        return generator.permutation(order.reshape(-1, batch_size))
-
-    def batch(self, rows):
-        longest = self.lengths[rows].max() + 2
-        width = next((width for width in WIDTHS if width >= longest), WIDTHS[-1])
-        ids, mask, words_of = self.tokens.rows(rows, width)
-        numbers = np.minimum(self.first[rows][:, None] + np.arange(width), len(self.words) - 1)
-        return {
-            "input_ids": ids,
-            "attention_mask": mask,
-            "words_of": words_of,
-            "words": np.take(self.words, numbers, axis=0),
-            "sentences": self.vectors[rows],
-        }
-
-
-class Records:
-    """Pairs of segments of `build-data`, masked and swapped anew for each batch."""
-
-    def __init__(self, folder):
-        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-        self.options = ExampleOptions.from_dict(manifest["settings"]["examples"])
-        self.table = WordTable.from_json(json.loads((folder / WORDS).read_text("utf-8")))
-        segments = [
-            features[name]
-            for shard in manifest["shards"]
-            for features in map(decode, read_records(folder / shard["file"]))
-            for name in ("segment_a", "segment_b")
-        ]
-        self.ids = np.fromiter(chain.from_iterable(segments), np.int32)
-        ends = np.cumsum([len(segment) for segment in segments])
-        bounds = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
-        self.first, self.second = bounds[::2], bounds[1::2]
-
-    def batch(self, number, size):
-        rows = np.random.default_rng([SEED, number]).integers(len(self.first), size=size)
-        keys = rng.fold_in(rng.key(SEED, number), np.arange(size))
-        pairs = swapped(Pairs(keys, self.first[rows], self.second[rows], np.zeros(size, np.int32)))
-        features = masked_features(pairs, self.ids, self.table, self.options)
+    def __call__(self, step, held_out=False):
+        generator = np.random.default_rng([SEED, held_out, step])
+        width = WIDTHS[step % len(WIDTHS)]
+        size = self.tokens[0] // width
+        spans = self.text.spans(generator, size, width, held_out)
+        is_pair = (generator.random(size) < 0.5) & (width > min(WIDTHS))
+        lesson = {}
+        for side, name in enumerate(("student", "teacher")):
+            parts = self.text.rows(side, self.special[side], spans, is_pair, width)
+            keys = ("input_ids", "attention_mask", "token_type_ids", "words")
+            lesson |= {f"{name}_{key}": part for key, part in zip(keys, parts, strict=True)}
+        width = max(width, 64)
+        size = self.tokens[1] // width
+        begin, middle, end = (
+            self.text.bounds[0][bound]
+            for bound in self.text.spans(generator, size, width, held_out)
+        )
+        keys = rng.fold_in(rng.key(SEED + held_out, step), np.arange(size))
+        first, second = np.stack([begin, middle], 1), np.stack([middle, end], 1)
+        pairs = swapped(Pairs(keys, first, second, np.zeros(size, np.int32)))
+        options = ExampleOptions(max_seq_length=width, masked_lm_prob=0.2)
+        features = masked_features(pairs, self.text.ids[0], self.table, options)
         is_label = features["masked_lm_weights"] > 0
-        return {
+        pretraining = {
             "input_ids": features["input_ids"],
             "attention_mask": features["input_mask"].astype(np.int32),
             "token_type_ids": features["segment_ids"].astype(np.int32),
@@ -256,244 +197,267 @@ class Records:
             "labels": np.where(is_label, features["masked_lm_ids"], NO_LABEL).astype(np.int32),
             "sentence_order_label": pairs.labels,
         }
+        return {"lesson": lesson, "pretraining": pretraining}
 
 
-def batches(lessons, records, sizes, start=0):
-    """Yields batches without end from number `start` on; some threads make the next ones.
+_batches = None  # of a worker process, which inherits it
 
-    Args:
-        records: those of each length, which take turns.
-        sizes: sentences and records of a batch.
-    """
 
-    def rows():
-        for epoch in count():
-            yield from lessons.order(epoch, sizes[0])
+def _batch(step):
+    return _batches(step)
 
-    def make(number, rows):
-        pretraining = records[number % len(records)].batch(number, sizes[1])
-        return {"lesson": lessons.batch(rows), "pretraining": pretraining}
 
-    numbered = enumerate(rows())
-    for _ in range(start):
-        next(numbered)
-    with ThreadPoolExecutor(4) as pool:
-        coming = deque(pool.submit(make, *next(numbered)) for _ in range(8))
+def stream(batches, start, workers):
+    """Yields the batches from step `start` on; worker processes make the next ones."""
+    global _batches
+    _batches = batches
+    steps = count(start)
+    if not workers:
+        yield from ((batches(step),) for step in steps)
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
+        coming = deque(pool.apply_async(_batch, (step,)) for step in islice(steps, 3 * workers))
         while True:
-            coming.append(pool.submit(make, *next(numbered)))
-            yield (coming.popleft().result(),)
+            coming.append(pool.apply_async(_batch, (next(steps),)))
+            yield (coming.popleft().get(),)
 
 
-def grown(checkpoint, tokenizer, dtype_policy, **sizes):
-    """Returns the checkpoint's model with another vocabulary, or numbers of layers and groups.
-
-    A piece that its vocabulary doesn't have begins as the mean of those that spell it there, a
-    group as a copy of the last one.
-    """
-    source = AlbertForPreTraining.from_pretrained(checkpoint)
-    config = AlbertConfig.from_dict(
-        {**source.config.to_dict(), **sizes, "vocab_size": tokenizer.vocab_size}
-    )
-    model = AlbertForPreTraining(config, dtype=dtype_policy)
-    known = AlbertTokenizer.from_pretrained(checkpoint)
-    vocab = known.get_vocab()
-    of_piece = [
-        [known.convert_tokens_to_ids(piece)]
-        if piece in vocab
-        else known.encode_plain([piece.replace("\u2581", " ")])[0]
-        for piece in tokenizer.convert_ids_to_tokens(list(range(tokenizer.vocab_size)))
-    ]
-    blocks = source.albert.encoder.blocks
-    pairs = [
-        (model.albert.embedding, source.albert.embedding),
-        (model.albert.pooler, source.albert.pooler),
-        (model.predictions, source.predictions),
-        (model.sop_classifier, source.sop_classifier),
-        *(
-            (block, blocks[min(number, len(blocks) - 1)])
-            for number, block in enumerate(model.albert.encoder.blocks)
-        ),
-    ]
-    for layer, other in pairs:
-        for variable, value in zip(layer.weights, other.get_weights(), strict=True):
-            if value.shape[0] == known.vocab_size:
-                value = np.stack([value[ids].mean(0) for ids in of_piece])
-            variable.assign(value)
-    return model
+def spelled(piece, vocab):
+    """Returns the teacher's ids of a student's piece, longest wordpieces first."""
+    text, ids = piece.removeprefix("\u2581"), []
+    prefix = "" if piece.startswith("\u2581") else "##"
+    while text:
+        for end in range(len(text), 0, -1):
+            if prefix + text[:end] in vocab:
+                ids.append(vocab[prefix + text[:end]])
+                break
+        else:
+            return []
+        text, prefix = text[end:], "##"
+    return ids
 
 
-class Student(keras.Model):
-    """A model with projections of its states to the teacher's, and their losses.
+def begun(teacher, tokenizer, vocab, frequency, config, dtype):
+    """Returns a student that has the teacher's parts.
 
     Args:
-        model: an `AlbertForPreTraining`.
-        size: D of the teacher.
-        deviation: the standard deviation by which words' vectors are divided.
+        vocab: the teacher's ids by wordpiece.
+        frequency: `[V]`, how often the student's tokens occur.
+    """
+    student = AlbertForPreTraining(config, dtype=dtype)
+    words, positions, types, gamma, beta, _, _ = teacher.embedding.get_weights()
+    pieces = tokenizer.convert_ids_to_tokens(list(range(config.vocab_size)))
+    named = {"[CLS]": "[CLS]", "[SEP]": "[SEP]", "[MASK]": "[MASK]", "<pad>": "[PAD]"}
+    of_piece = [
+        [vocab[named[piece]]] if piece in named else spelled(piece, vocab) or [vocab["[UNK]"]]
+        for piece in pieces
+    ]
+    table = np.stack([words[ids].mean(0) for ids in of_piece])
+    weights = np.sqrt(frequency + 1.0)[:, None]
+    center = np.average(table, 0, weights[:, 0] ** 2)
+    directions = np.linalg.svd((table - center) * weights, full_matrices=False)[2]
+    directions = directions[: config.embedding_size].T  # [H, E]
+    # What the projection has to map to the teacher's normalized sums.
+    context = positions[1:33].mean(0) + types[0]
+    projected = (table - center) @ directions, (context + center) @ directions
+    normalized = _normalized(projected[0] + projected[1])
+    wanted = _normalized(table + context) * gamma + beta
+    inputs = np.concatenate([normalized, np.ones((len(table), 1))], 1)
+    solution = np.linalg.lstsq(inputs * weights, wanted * weights, rcond=None)[0]
+    parts = [
+        projected[0],
+        (positions[: config.max_position_embeddings] + center) @ directions,
+        types @ directions,
+        np.ones(config.embedding_size),
+        np.zeros(config.embedding_size),
+        solution[:-1],
+        solution[-1],
+    ]
+    student.albert.embedding.set_weights(parts)
+    student.albert.pooler.set_weights(teacher.pooler.get_weights())
+    layers = config.num_hidden_layers // config.num_hidden_groups
+    for group, block in enumerate(student.albert.encoder.blocks):
+        block.set_weights(teacher.encoder.blocks[group * layers].get_weights())
+    return student
+
+
+def _normalized(values):
+    centered = values - values.mean(1, keepdims=True)
+    return centered / centered.std(1, keepdims=True)
+
+
+class Distillation(keras.Model):
+    """The student, the teacher and the losses.
+
+    Args:
         weights: of the losses, by name.
     """
 
-    def __init__(self, model, size, deviation, weights):
+    def __init__(self, student, teacher, weights):
         super().__init__()
-        self.model, self.deviation, self.weighting = model, deviation, weights
-        self.heads = {
-            name: keras.layers.Dense(size, name=name, dtype="float32")
-            for name in ("words", "sentence", "pooled")
-        }
-        for head in self.heads.values():
-            head.build((None, model.config.hidden_size))
-        self.losses_seen = {name: keras.metrics.Mean(name=name) for name in weights}
+        teacher.trainable = False
+        self.student, self.teacher, self.weighting = student, teacher, weights
+        self.projection = keras.layers.Dense(teacher.config.hidden_size, dtype="float32")
+        self.projection.build((None, student.config.hidden_size))
+        self.seen = {name: keras.metrics.Mean(name=name) for name in (*weights, "last")}
         self.built = True
 
     def call(self, batch, training=None):
         lesson = batch["lesson"]
-        inputs = {name: lesson[name] for name in ("input_ids", "attention_mask")}
-        encoded = self.model.albert(inputs, training=training)
-        hidden = ops.cast(encoded["last_hidden_state"], "float32")
-        shares = ops.cast(lesson["attention_mask"], "float32")[..., None]
-        mean = ops.sum(hidden * shares, 1) / ops.sum(shares, 1)
-        width = ops.shape(lesson["input_ids"])[1]
-        tokens = ops.one_hot(lesson["words_of"], width, axis=1, dtype="float32")  # [B, words, T]
-        found = ops.sum(tokens, -1, keepdims=True)
-        words = ops.matmul(tokens / ops.maximum(found, 1), hidden)
-        pooled = ops.cast(encoded["pooler_output"], "float32")
+        encoded = {}
+        with checked_ids(self.student.config, {}):  # one check a step costs a wait for the GPU
+            for name, model in (("teacher", self.teacher), ("student", self.student.albert)):
+                keys = ("input_ids", "attention_mask", "token_type_ids")
+                encoded[name] = model(
+                    {key: lesson[f"{name}_{key}"] for key in keys},
+                    output_hidden_states=True,
+                    training=training and name == "student",
+                )
+            pretraining = self.student(batch["pretraining"], training=training)["loss"]
+        losses = self.losses_of(lesson, encoded["student"], encoded["teacher"])
+        return losses | {"pretraining": pretraining}
+
+    def losses_of(self, lesson, student, teacher):
+        """Returns the losses by name, and the error of the last state as "last"."""
+        of_token = lesson["student_words"][:, :, None] == lesson["teacher_words"][:, None, :]
+        of_token = ops.cast(of_token, "float32")  # [B, student's T, teacher's T]
+        partners = ops.sum(of_token, -1, keepdims=True)
+        means = of_token / ops.maximum(partners, 1.0)
+        is_known = ops.cast(partners > 0, "float32")
+        states, last = [], None
+        for ours, theirs in zip(
+            student["hidden_states"][::EVERY], teacher["hidden_states"][::EVERY], strict=True
+        ):
+            theirs = ops.cast(theirs, "float32")
+            wanted = ops.matmul(means, theirs)
+            center = ops.sum(wanted * is_known, (0, 1)) / ops.sum(is_known)
+            spread = ops.sum(ops.square(wanted - center) * is_known)
+            error = ops.sum(ops.square(ops.cast(ours, "float32") - wanted) * is_known)
+            last = error / ops.stop_gradient(spread)
+            states.append(last)
+        ours, theirs = (
+            _unit_mean(states["last_hidden_state"], lesson[f"{name}_attention_mask"])
+            for name, states in (("student", student), ("teacher", teacher))
+        )
+        cosines = ops.matmul(theirs, ops.transpose(theirs))
+        pooled = ops.cast(student["pooler_output"], "float32")
         return {
-            "mean": mean,
-            "pooled": pooled,
-            "sentence_vectors": [self.heads["sentence"](mean), self.heads["pooled"](pooled)],
-            "words": self.heads["words"](words),
-            "is_word": ops.cast(found > 0, "float32"),
-            "pretraining": self.model(batch["pretraining"], training=training)["loss"],
+            "states": sum(states) / len(states),
+            "sentence": 1 - ops.mean(ops.sum(ours * theirs, -1)),
+            "similarity": _distance(ours, cosines),
+            "pooled": 1
+            - ops.mean(ops.sum(_unit(self.projection(pooled)) * theirs, -1))
+            + 5 * _distance(_unit(pooled), cosines),
+            "last": last,
         }
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        vectors = _unit(ops.cast(x["lesson"]["sentences"], "float32"))
-        target = ops.matmul(vectors, ops.transpose(vectors))
-        sentence, pooled = (
-            1 - ops.mean(ops.sum(_unit(found) * vectors, -1))
-            for found in y_pred["sentence_vectors"]
-        )
-        similarity = 0.0
-        for name in ("mean", "pooled"):
-            found = _unit(y_pred[name])
-            cosines = ops.matmul(found, ops.transpose(found))
-            similarity += ops.mean(ops.square(cosines - target))
-        wanted = ops.cast(x["lesson"]["words"], "float32") / self.deviation
-        errors = ops.mean(ops.square(y_pred["words"] - wanted), -1, keepdims=True)
-        is_word = y_pred["is_word"]
-        losses = {
-            "sentence": sentence,
-            "pooled": pooled,
-            "similarity": similarity,
-            "words": ops.sum(errors * is_word) / ops.sum(is_word),
-            "pretraining": y_pred["pretraining"],
-        }
-        for name, value in losses.items():
-            self.losses_seen[name].update_state(value)
-        return sum(self.weighting[name] * value for name, value in losses.items())
+        for name, value in y_pred.items():
+            self.seen[name].update_state(value)
+        return sum(weight * y_pred[name] for name, weight in self.weighting.items())
 
 
-def _unit(values):
-    return ops.normalize(values, axis=-1)
+def _unit(vectors):
+    return ops.normalize(vectors, axis=-1)
+
+
+def _unit_mean(states, mask):
+    shares = ops.cast(mask, "float32")[..., None]
+    return _unit(ops.sum(ops.cast(states, "float32") * shares, 1))
+
+
+def _distance(vectors, cosines):
+    return ops.mean(ops.square(ops.matmul(vectors, ops.transpose(vectors)) - cosines))
 
 
 class State(keras.callbacks.Callback):
-    """Saves all variables, and the number of spans of `SAVE` steps behind them."""
+    """Saves the variables that change, with the number of saves so far, and the student.
 
-    def __init__(self, path):
+    Args:
+        folder: of the state and of the model.
+    """
+
+    def __init__(self, folder):
         super().__init__()
-        self.path = path
+        self.folder, self.path = folder, folder / "state.npz"
 
-    def restore(self, student):
-        """Reads the state, if there is one; returns the number of spans."""
+    def restore(self, model):
+        """Reads the state, if there is one; returns the number of saves before it."""
         if not self.path.exists():
             return 0
         with np.load(self.path) as values:
-            spans, *rest = values.files
-            variables = student.variables + student.optimizer.variables
-            for variable, name in zip(variables, rest, strict=True):
+            saves, *rest = values.files
+            for variable, name in zip(self.variables(model), rest, strict=True):
                 variable.assign(values[name])
-            return int(values[spans])
+            return int(values[saves])
+
+    def variables(self, model):
+        return [*model.trainable_variables, *model.optimizer.variables]
 
     def on_epoch_end(self, epoch, logs=None):
-        variables = self.model.variables + self.model.optimizer.variables
-        values = map(ops.convert_to_numpy, variables)
+        values = map(ops.convert_to_numpy, self.variables(self.model))
         with written_atomically(self.path, force=True) as path, open(path, "wb") as file:
             np.savez(file, epoch + 1, *values)
+        self.model.student.save_pretrained(self.folder / "model")
 
 
-def train(student, data, steps, peak, path):
-    """Takes the steps that are missing, with a line and a save after each span of them.
-
-    Args:
-        data: returns the batches from a number on.
-    """
+def train(model, batches, steps, stop, save, peak, folder, workers):
+    """Takes the steps that are missing, with a line and a save after each `save` of them."""
     # Few steps: a second moment that forgets sooner.
-    schedule = WarmupPolynomialDecay(peak, WARMUP, steps, form="usual")
-    optimizer = AlbertAdamW(schedule, bias_correction=True, beta_2=0.98, global_clipnorm=1.0)
-    student.compile(optimizer)
-    optimizer.build(student.trainable_variables)
-    state = State(path)
-    done = state.restore(student)
-    if done * SAVE < steps:
-        with closing(data(done * SAVE)) as batches:
-            student.fit(
-                batches,
-                steps_per_epoch=SAVE,
-                initial_epoch=done,
-                epochs=steps // SAVE,
-                callbacks=[state],
-                shuffle=False,  # the batches' order is the data's own
-                verbose=2,
-            )
+    optimizer = keras.optimizers.AdamW(
+        WarmupPolynomialDecay(peak, 0.04, steps, form="usual"),
+        weight_decay=0.01,
+        beta_2=0.98,
+        epsilon=1e-6,
+        global_clipnorm=1.0,
+    )
+    optimizer.exclude_from_weight_decay(
+        var_list=[variable for variable in model.trainable_variables if variable.ndim < 2]
+    )
+    model.compile(optimizer)
+    optimizer.build(model.trainable_variables)
+    state = State(folder)
+    done = state.restore(model)
+    if done * save < stop:
+        model.fit(
+            stream(batches, done * save, workers),
+            steps_per_epoch=save,
+            initial_epoch=done,
+            epochs=stop // save,
+            callbacks=[state],
+            shuffle=False,  # the batches' order is the data's own
+            verbose=2,
+        )
 
 
-def correlation(model, lessons):
-    """Returns the rank correlation of cosines of mean hidden states with the teacher's."""
-    from scipy.stats import spearmanr
-
-    means = []
-    held_out = np.arange(min(HELD_OUT, len(lessons.lengths)))
-    for rows in np.array_split(held_out, -(-len(held_out) // 256)):
-        ids, mask, _ = lessons.tokens.rows(rows, WIDTHS[-1])
-        hidden = model.albert({"input_ids": ids, "attention_mask": mask})["last_hidden_state"]
-        hidden = keras.ops.convert_to_numpy(ops.cast(hidden, "float32"))
-        means.append((hidden * mask[..., None]).sum(1))
-    found = np.concatenate(means)
-    found /= np.linalg.norm(found, axis=1, keepdims=True)
-    wanted = lessons.vectors[held_out].astype(np.float32)
-    pairs = np.triu_indices(len(found), 1)
-    return float(spearmanr((found @ found.T)[pairs], (wanted @ wanted.T)[pairs]).statistic)
+def held_out_losses(model, batches, steps=len(WIDTHS) * 2):
+    """Returns the mean of each loss over batches of held-out documents."""
+    found = [model(batches(step, held_out=True), training=False) for step in range(steps)]
+    return {name: float(np.mean([float(part[name]) for part in found])) for name in found[0]}
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sentences", type=Path, required=True, help="a file, one a line")
-    parser.add_argument("--teacher", type=Path, required=True)
-    parser.add_argument("--books", type=Path, required=True)
+    parser.add_argument("--sentences", type=Path, help="output of benchmarks.sentences")
+    parser.add_argument("--teacher", type=Path, required=True, help="folder of a BERT encoder")
+    parser.add_argument("--vocab", default="small", help="the student's; default: %(default)s")
     parser.add_argument("--output", type=Path, default=Path("build/distilled"))
-    parser.add_argument("--count", type=int, default=400_000, help="default: %(default)s")
+    parser.add_argument("--steps", type=int, default=20_000, help="default: %(default)s")
+    parser.add_argument("--stop", type=int, help="step after which the process ends; default: all")
+    parser.add_argument("--save-steps", type=int, default=100, help="default: %(default)s")
+    parser.add_argument("--groups", type=int, default=3, help="default: %(default)s")
+    parser.add_argument("--embedding-size", type=int, default=128, help="default: %(default)s")
     parser.add_argument(
-        "--steps", type=int, default=22_000, help=f"a multiple of {SAVE}; default: %(default)s"
-    )
-    parser.add_argument(
-        "--batch-sizes",
+        "--tokens",
         type=int,
         nargs=2,
-        default=(64, 16),
-        help="sentences, and records, of a step; default: 64 16",
+        default=(2048, 1024),
+        help="of a step, for both models and to mask; default: 2048 1024",
     )
-    parser.add_argument("--learning-rate", type=float, default=8e-4, help="default: %(default)s")
-    parser.add_argument("--init-checkpoint", default="small", help="default: %(default)s")
-    parser.add_argument("--vocab", help="another vocabulary; default: the checkpoint's")
-    parser.add_argument(
-        "--sizes",
-        type=json.loads,
-        default={},
-        help='those of config.json to change, such as {"num_hidden_layers": 6}',
-    )
+    parser.add_argument("--learning-rate", type=float, default=5e-4, help="default: %(default)s")
     parser.add_argument("--dtype-policy", default="float32", help="default: %(default)s")
+    parser.add_argument("--workers", type=int, default=1, help="processes that make batches")
     parser.add_argument(
         "--weights",
         type=json.loads,
@@ -501,44 +465,59 @@ def main():
         help=f"of losses, where they aren't the defaults: {json.dumps(WEIGHTS)}",
     )
     options = parser.parse_args()
-    if keras.backend.backend() == "tensorflow":
-        parser.error("KERAS_BACKEND must be torch or jax: there Keras takes batches of any width.")
-    if options.steps % SAVE:
-        parser.error(f"--steps must be a multiple of {SAVE}. Received: {options.steps}.")
+    stop = options.stop or options.steps
+    if options.steps % options.save_steps or stop % options.save_steps:
+        parser.error("--steps and --stop must be multiples of --save-steps.")
     folder = options.output
     folder.mkdir(parents=True, exist_ok=True)
-    with open(options.sentences, encoding="utf-8") as file:
-        words = Words(line.rstrip("\n") for line in islice(file, options.count))
-    tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.init_checkpoint)
-    special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
-    tokens = Tokens(words, tokenizer.encode_plain(words.unique), special)
-    teach(words, options.teacher, folder)
-    vectors, words_vectors = (
-        np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("sentences", "words")
+    keras.utils.set_random_seed(SEED)
+    tokenizer = AlbertTokenizer.from_pretrained(options.vocab)
+    teacher_vocab = {
+        token: index
+        for index, token in enumerate((options.teacher / "vocab.txt").read_text("utf-8").split())
+    }
+    text = Text.read(
+        folder / "text.npz",
+        options.sentences,
+        lambda: (tokenizer, AlbertTokenizer.from_pretrained(options.teacher)),
     )
-    lessons = Lessons(words, tokens, vectors, words_vectors)
-    if not (folder / "model").exists():
-        keras.utils.set_random_seed(SEED)
-        if not (folder / "held-out").exists():
-            small_model.split(options.books, folder)
-        small_model.build(folder, options.vocab or options.init_checkpoint)
-        records = [Records(folder / f"books-{length}") for length in small_model.LENGTHS]
-        model = grown(options.init_checkpoint, tokenizer, options.dtype_policy, **options.sizes)
-        deviation = float(np.std(words_vectors[:100_000], dtype="f4"))
-        student = Student(model, vectors.shape[1], deviation, WEIGHTS | options.weights)
-        train(
-            student,
-            partial(batches, lessons, records, options.batch_sizes),
-            options.steps,
-            options.learning_rate,
-            folder / "state.npz",
-        )
-        model.save_pretrained(folder / "model")
-        tokenizer.save_pretrained(folder / "model")
-    for checkpoint in (folder / "model", options.init_checkpoint):
-        if checkpoint != options.init_checkpoint or not options.vocab:
-            model = AlbertForPreTraining.from_pretrained(checkpoint)
-            print(checkpoint, "rank correlation", correlation(model, lessons), flush=True)
+    special = (
+        (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id),
+        tuple(teacher_vocab[token] for token in ("[CLS]", "[SEP]", "[PAD]")),
+    )
+    batches = Batches(text, special, word_table(tokenizer), options.tokens)
+    mixed = options.dtype_policy.removeprefix("mixed_")
+    teacher = AlbertModel.from_pretrained(options.teacher, dtype="float32")
+    config = AlbertConfig.from_dict(
+        {
+            **teacher.config.to_dict(),
+            "vocab_size": tokenizer.vocab_size,
+            "embedding_size": options.embedding_size,
+            "num_hidden_groups": options.groups,
+            "hidden_act": "gelu_new",
+            "hidden_dropout_prob": 0,
+            "attention_probs_dropout_prob": 0,
+            "bos_token_id": tokenizer.cls_token_id,
+            "eos_token_id": tokenizer.sep_token_id,
+        }
+    )
+    frequency = np.bincount(text.ids[0], minlength=tokenizer.vocab_size)
+    student = begun(teacher, tokenizer, teacher_vocab, frequency, config, options.dtype_policy)
+    if mixed != "float32":
+        teacher = AlbertModel.from_pretrained(options.teacher, dtype=mixed)
+    model = Distillation(student, teacher, WEIGHTS | options.weights)
+    train(
+        model,
+        batches,
+        options.steps,
+        stop,
+        options.save_steps,
+        options.learning_rate,
+        folder,
+        options.workers,
+    )
+    tokenizer.save_pretrained(folder / "model")
+    print("held out:", json.dumps(held_out_losses(model, batches)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Collects English sentences and clauses from books and from Debian's packages of documents.
+"""Collects English sentences from books and from Debian's packages of documents.
 
     mkdir packages && cd packages && apt-get download dict-foldoc …   # the packages of SOURCES
     python -m benchmarks.sentences --books books --packages packages --output sentences.txt
 
-The books are those of `small_model`: the last chapter of each is left out. Packages are `.deb`
-files; `apt-get -o Acquire::Languages=en update` fetches the descriptions of all packages. A long
-sentence is replaced by up to two of its clauses half of the time, so that short texts are learned
-too. The output has each once, in an order that a seed decides, from each source up to its number.
+Writes one sentence a line, and an empty line between documents: chapters of books, and paragraphs
+of everything else. The last chapter of each book is left out, as in `small_model`. Packages are
+`.deb` files; `apt-get -o Acquire::Languages=en update` fetches the descriptions of all packages.
+Each sentence stands once in the output; a seed decides the order of the documents.
 """
 
 import argparse
@@ -20,36 +20,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 SEED = 7
-WORDS, CLAUSE_WORDS, LONG = (3, 45), (3, 25), 12
-LETTERS = 0.85  # smallest share of letters and spaces in a paragraph of prose
+WORDS = (3, 60)  # of a sentence
+LENGTHS = (12, 400)  # characters of a sentence
+LETTERS = 0.85  # smallest share of ASCII letters and spaces in a paragraph of prose
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z])")
-CLAUSE_END = re.compile(
-    r"(?<=[,;:—])\s*|\s+(?=and |but |because |which |that |if |when |while )|--+|—"
-)
 
 
 class Prose(html.parser.HTMLParser):
     """The paragraphs of a page of HTML or Mallard, without code and tables."""
 
     BLOCKS = frozenset(
-        [
-            "p",
-            "li",
-            "dd",
-            "dt",
-            "h1",
-            "h2",
-            "h3",
-            "h4",
-            "title",
-            "div",
-            "section",
-            "summary",
-            "note",
-            "item",
-        ]
+        "p li dd dt h1 h2 h3 h4 title div section summary note item".split()  # noqa: SIM905
     )
-    SKIPPED = frozenset(["script", "style", "pre", "head", "screen", "nav", "footer", "table"])
+    SKIPPED = frozenset("script style pre head screen nav footer table".split())  # noqa: SIM905
 
     def __init__(self):
         super().__init__()
@@ -82,6 +65,19 @@ def pages(path):
     return [paragraph.rstrip("¶") for paragraph in parser.paragraphs if len(paragraph) > 30]
 
 
+def plain(path):
+    """Returns paragraphs between empty lines, without lines of code and of markup."""
+    text = re.sub(r"\[\[\w+ (\w+)\]\]|[A-Z]<+([^<>]*)>+", r"\1\2", read(path))
+    paragraphs = re.split(r"\n\s*\n|\n(?=[%=:]|[A-Z_0-9]+\n)", text)
+    return [part for part in paragraphs if not re.search(r"^(    |\t)|[{}<>|]", part)]
+
+
+def quoted(path):
+    """Returns the longer strings of a game's scripts."""
+    found = re.findall(r'"([^"]{20,})"|`([^`]{20,})`|\[\[(.{20,}?)\]\]', read(path), re.DOTALL)
+    return [re.sub(r"<[^>]*>|\$\w+|%\w", "it", "".join(strings)) for strings in found]
+
+
 def wordnet(path):
     """Yields definitions, with and without their words, and examples."""
     for line in read(path).splitlines():
@@ -111,11 +107,6 @@ def fortunes(path):
         yield re.sub(r"\n\s+-- .*", "", entry, flags=re.DOTALL)  # whose words they are
 
 
-def game(path):
-    for spoken, described in re.findall(r'`([^`]{20,})`|description "([^"]{20,})"', read(path)):
-        yield re.sub(r"<[^>]*>", "it", spoken or described)
-
-
 def manual(path):
     text = re.sub(r"\\-", "-", read(path))
     text = re.sub(r"\\f.|\\&|\\\(..|\\\[[^\]]*\]", "", text)
@@ -133,8 +124,8 @@ def descriptions(path):
 
 
 def book(path):
-    for chapter in read(path).strip().split("\n\n")[:-1]:
-        yield from chapter.split("\n")
+    """Returns the chapters but the last one, each as one paragraph."""
+    return read(path).strip().split("\n\n")[:-1]
 
 
 class Source(NamedTuple):
@@ -143,7 +134,7 @@ class Source(NamedTuple):
     Attributes:
         files: glob below the extracted package, the books or the root folder.
         paragraphs: reads those of a file.
-        count: of sentences and clauses that are taken at most.
+        count: of sentences that are taken at most.
         licence: of the text.
     """
 
@@ -155,57 +146,71 @@ class Source(NamedTuple):
 
 BOOKS, LISTS = "books", "var/lib/apt/lists"
 SOURCES = {
-    BOOKS: Source("*.txt*", book, 150_000, "public domain, editions CC0 1.0"),
-    "wordnet-base": Source("**/data.*", wordnet, 90_000, "WordNet 3.0's"),
-    LISTS: Source("*_main_*Translation-en.lz4", descriptions, 35_000, "each package's own, free"),
-    "dict-gcide": Source("**/*.dz", dictionary, 35_000, "GPL 2"),
-    "fortunes": Source("**/*.u8", fortunes, 25_000, "quotations; collection BSD"),
-    "endless-sky-data": Source("**/data/**/*.txt", game, 12_000, "GPL 3"),
-    "dict-foldoc": Source("**/*.dz", dictionary, 10_000, "GFDL 1.2"),
-    "python3.11-doc": Source("**/*.html", pages, 9_000, "PSF 2"),
-    "debian-handbook": Source("**/en-US/*.html", pages, 9_000, "GPL 2, CC BY-SA 3.0"),
-    "dict-jargon": Source("**/*.dz", dictionary, 8_000, "public domain"),
-    "manpages": Source("**/man?/*.gz", manual, 4_000, "each page's own, free"),
-    "manpages-dev": Source("**/man?/*.gz", manual, 4_000, "each page's own, free"),
-    "libreoffice-help-en-us": Source("**/*.html", pages, 6_000, "MPL 2.0"),
-    "gimp-help-en": Source("**/*.html", pages, 5_000, "GFDL 1.2"),
-    "gnome-user-docs": Source("**/C/**/*.page", pages, 3_000, "CC BY-SA 3.0"),
-    "git-doc": Source("**/*.html", pages, 3_000, "GPL 2"),
-    "sqlite3-doc": Source("**/*.html", pages, 3_000, "public domain"),
-    "linux-doc-6.12": Source("**/admin-guide/**/*.html", pages, 3_000, "GPL 2"),
+    BOOKS: Source("*.txt*", book, 1_000_000, "public domain, editions CC0 1.0"),
+    "wordnet-base": Source("**/data.*", wordnet, 300_000, "WordNet 3.0's"),
+    LISTS: Source("*_main_*Translation-en.lz4", descriptions, 150_000, "each package's own, free"),
+    "dict-gcide": Source("**/*.dz", dictionary, 120_000, "GPL 2"),
+    "anarchism": Source("**/*.html", pages, 60_000, "GFDL 1.1, GPL 2"),
+    "wesnoth-1.16-data": Source("**/*.cfg", quoted, 60_000, "GPL 2"),
+    "fortunes": Source("**/*.u8", fortunes, 60_000, "quotations; collection BSD"),
+    "openjdk-17-doc": Source("**/java.base/**/*.html", pages, 40_000, "GPL 2"),
+    "endless-sky-data": Source("**/data/**/*.txt", quoted, 40_000, "GPL 3"),
+    "dict-foldoc": Source("**/*.dz", dictionary, 40_000, "GFDL 1.2"),
+    "perl-doc": Source("**/*.pod", plain, 40_000, "Artistic, GPL 1"),
+    "postgresql-doc-15": Source("**/*.html", pages, 40_000, "PostgreSQL's"),
+    "python3.11-doc": Source("**/*.html", pages, 30_000, "PSF 2"),
+    "python-django-doc": Source("**/*.html", pages, 30_000, "BSD"),
+    "naev-data": Source("**/*.lua", quoted, 30_000, "GPL 3, CC BY-SA"),
+    "widelands-data": Source("**/*.lua", quoted, 30_000, "GPL 2"),
+    "freedroidrpg-data": Source("**/*.lua", quoted, 30_000, "GPL 2"),
+    "stellarium-data": Source("**/*.en.utf8", pages, 20_000, "GPL 2, CC BY-SA"),
+    "erlang-doc": Source("**/*.html", pages, 20_000, "Apache 2.0"),
+    "apache2-doc": Source("**/*.html.en", pages, 20_000, "Apache 2.0"),
+    "linux-doc-6.12": Source("**/admin-guide/**/*.html", pages, 20_000, "GPL 2"),
+    "gimp-help-en": Source("**/*.html", pages, 20_000, "GFDL 1.2"),
+    "debian-handbook": Source("**/en-US/*.html", pages, 20_000, "GPL 2, CC BY-SA 3.0"),
+    "dict-jargon": Source("**/*.dz", dictionary, 20_000, "public domain"),
+    "freeorion-data": Source("**/stringtables/en.txt", plain, 20_000, "GPL 2, CC BY-SA 3.0"),
+    "crawl-common": Source("**/dat/d[ae]*/*.txt", plain, 20_000, "GPL 2"),
+    "gnucash-docs": Source("**/C/**/*.xml", pages, 20_000, "GFDL 1.1"),
+    "libreoffice-help-en-us": Source("**/*.html", pages, 20_000, "MPL 2.0"),
+    "manpages": Source("**/man?/*.gz", manual, 15_000, "each page's own, free"),
+    "manpages-dev": Source("**/man?/*.gz", manual, 15_000, "each page's own, free"),
+    "gnome-user-docs": Source("**/C/**/*.page", pages, 15_000, "CC BY-SA 3.0"),
+    "octave-doc": Source("**/*.html", pages, 15_000, "GPL 3"),
+    "r-doc-html": Source("**/*.html", pages, 15_000, "GPL 2"),
+    "git-doc": Source("**/*.html", pages, 15_000, "GPL 2"),
+    "sqlite3-doc": Source("**/*.html", pages, 15_000, "public domain"),
+    "vim-doc": Source("**/*.html", pages, 15_000, "Vim's"),
+    "debian-policy": Source("**/*.html", pages, 10_000, "GPL 2"),
+    "debian-reference-en": Source("**/*.html", pages, 10_000, "GPL 2"),
+    "developers-reference": Source("**/*.html", pages, 10_000, "GPL 2"),
+    "installation-guide-amd64": Source("**/en/*.html", pages, 10_000, "GPL 2"),
 }
 LEFT_OUT = {"ethnic", "men-women", "drugs", "ascii-art", "translate-me"}  # of the fortunes
 
 
-def units(paragraph, rng):
-    """Yields the sentences of a paragraph, or clauses of them."""
-    for sentence in SENTENCE_END.split(paragraph):
-        count = len(sentence.split())
-        if count > LONG and rng.random() < 0.5:
-            clauses = [part for part in CLAUSE_END.split(sentence) if part]
-            fitting = [
-                part for part in clauses if CLAUSE_WORDS[0] <= len(part.split()) <= CLAUSE_WORDS[1]
-            ]
-            if fitting:
-                for part in rng.sample(fitting, min(2, len(fitting))):
-                    yield part.strip(" ,;:—-")
-                continue
-        if WORDS[0] <= count <= WORDS[1]:
-            yield sentence
-
-
 def is_prose(paragraph):
-    letters = sum(letter.isalpha() or letter == " " for letter in paragraph)
+    letters = sum(letter.isascii() and letter.isalpha() or letter == " " for letter in paragraph)
     return len(paragraph) >= 15 and letters >= LETTERS * len(paragraph)
 
 
+def sentences(paragraph):
+    return [
+        sentence
+        for sentence in SENTENCE_END.split(paragraph)
+        if WORDS[0] <= len(sentence.split()) <= WORDS[1]
+        and LENGTHS[0] <= len(sentence) <= LENGTHS[1]
+    ]
+
+
 def collect(folders, rng):
-    """Returns the units of all sources.
+    """Returns documents: lists of sentences, of which each is there once.
 
     Args:
         folders: yields each source's name and the folder of its files.
     """
-    found = {}  # lower case, as the tokenizer reads it
+    seen, documents = set(), []  # in lower case, as the tokenizer reads them
     for name, folder in folders:
         files, paragraphs, count, _ = SOURCES[name]
         paths = [path for path in sorted(folder.glob(files)) if path.is_file()]
@@ -217,15 +222,19 @@ def collect(folders, rng):
         }
         texts = sorted(text for text in texts if is_prose(text))
         rng.shuffle(texts)
-        before = len(found)
+        before = len(seen)
         for text in texts:
-            if len(found) - before >= count:
+            if len(seen) - before >= count:
                 break
-            for unit in units(text, rng):
-                if 12 <= len(unit) <= 300:
-                    found.setdefault(unit.lower(), unit)
-        print(name, len(found) - before, flush=True)
-    return list(found.values())
+            document = []
+            for sentence in sentences(text):
+                if sentence.lower() not in seen:
+                    seen.add(sentence.lower())
+                    document.append(sentence)
+            if document:
+                documents.append(document)
+        print(name, len(seen) - before, flush=True)
+    return documents
 
 
 def folders(books, packages):
@@ -249,9 +258,10 @@ def main():
     parser.add_argument("--output", type=Path, default=Path("sentences.txt"))
     options = parser.parse_args()
     rng = random.Random(SEED)
-    sentences = collect(folders(options.books, options.packages), rng)
-    rng.shuffle(sentences)
-    options.output.write_text("\n".join(sentences) + "\n", encoding="utf-8")
+    documents = collect(folders(options.books, options.packages), rng)
+    rng.shuffle(documents)
+    text = "\n\n".join("\n".join(document) for document in documents)
+    options.output.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

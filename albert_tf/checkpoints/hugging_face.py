@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.checkpoints import names, weight_files
+from albert_tf.checkpoints import bert, names, weight_files
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
@@ -72,6 +72,8 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
     else:
         tensors, rename = _load(weights)
         renamed = rename(tensors)
+    if (folder / CONFIG).exists() and read_json(folder / CONFIG).get("model_type") == bert.MODEL_TYPE:
+        renamed = bert.albert_tensors(renamed)
     return Checkpoint(config, *collected(renamed), f"{folder} ({weights.name})")
 
 

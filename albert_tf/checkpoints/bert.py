@@ -1,0 +1,58 @@
+"""BERT encoders as ALBERTs: E = H, an identity projection, and a group for each layer.
+
+BERT adds word, type and position vectors of width H and normalizes the sum; ALBERT does the same
+at width E and then projects to H. With E = H and an identity projection both compute the same.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+MODEL_TYPE: Final = "bert"
+_LAYER: Final = re.compile(r"encoder\.layer\.(\d+)\.(.*)\.(weight|bias)")
+_PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
+# BERT's name of a part of a layer, and ALBERT's.
+_PARTS: Final[Mapping[str, str]] = {
+    "attention.self.query": "attention.query",
+    "attention.self.key": "attention.key",
+    "attention.self.value": "attention.value",
+    "attention.output.dense": "attention.dense",
+    "attention.output.LayerNorm": "attention.LayerNorm",
+    "intermediate.dense": "ffn",
+    "output.dense": "ffn_output",
+    "output.LayerNorm": "full_layer_layer_norm",
+}
+# The beginnings of other names of BERT's, and of ALBERT's.
+_PREFIXES: Final[Mapping[str, str]] = {
+    "pooler.dense.": "pooler.",
+    "cls.predictions.transform.": "predictions.",
+    "cls.predictions.": "predictions.",
+    "cls.seq_relationship.": "sop_classifier.classifier.",
+}
+
+
+def albert_tensors(
+    renamed: Iterable[tuple[str, str, np.ndarray]],
+) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Renames BERT's tensors as ALBERT's, and adds the identity projection.
+
+    Args:
+        renamed: yields the name, the name in the file, and the tensor.
+    """
+    for name, source, tensor in renamed:
+        name = name.removeprefix(f"{MODEL_TYPE}.")
+        if name == "embeddings.word_embeddings.weight":
+            width = tensor.shape[1]
+            yield f"{_PROJECTION}.weight", "(identity)", np.eye(width, dtype="float32")
+            yield f"{_PROJECTION}.bias", "(zeros)", np.zeros(width, "float32")
+        elif (match := _LAYER.fullmatch(name)) and match[2] in _PARTS:
+            layer = f"encoder.albert_layer_groups.{match[1]}.albert_layers.0"
+            name = f"{layer}.{_PARTS[match[2]]}.{match[3]}"
+        else:
+            for theirs, ours in _PREFIXES.items():
+                if name.startswith(theirs):
+                    name = ours + name.removeprefix(theirs)
+                    break
+        yield name, source, tensor
