@@ -147,24 +147,11 @@ def files(tmp_path, monkeypatch):
             "export tflite --model small --output o --max-length 9999",
             "Received: max_length=9999, max_position_embeddings=128.",
         ),
-        ("export tflite --model small --output o --lengths 16 --fixed", "only choice of length"),
         (
-            "export saved-model --model small --output o --depths 2,5",
-            "depths must be at most 4, the model's number of layers. Received: 5.",
+            "export tflite --model small --output o --lengths 16 --max-length 9",
+            "max_length must be left out with lengths",
         ),
-        ("export tflite --model small --output o --depths 2,2", "depths must be different whole"),
-        (
-            "export tflite --model small --output o --early-exit 0.9",
-            "early_exit needs depths to leave at. Received: early_exit=0.9 alone.",
-        ),
-        (
-            "export saved-model --model small --output o --depths 2 --early-exit 1.5",
-            "early_exit must be 1 or less and above 0. Received: 1.5",
-        ),
-        (
-            "export tflite --model small --output o --depths 2 --lengths 8",
-            "lengths and depths both name signatures by a number. Received: lengths=(8,) and",
-        ),
+        ("export tflite --model small --output o --lengths 8,8", "lengths must be different whole"),
         (
             "export tflite --model small --output o --batch 0",
             "batch must be 1 or more. Received: 0",

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from albert_tf_export import Gate, export_tflite
+from albert_tf_export import export_tflite
 from albert_tf_export.options import TFLiteOptions
 from albert_tf_export.tflite import check_mediapipe
 
@@ -70,7 +70,7 @@ def test_the_file_has_what_mediapipe_reads(exported, tokenizer):
 
 
 @pytest.mark.peers
-@pytest.mark.parametrize("options", [{}, {"fixed": True, "quantize": "dynamic"}])
+@pytest.mark.parametrize("options", [{}, {"quantize": "dynamic"}])
 def test_mediapipe_answers_as_keras(options, exported, script, classifier, tokenizer):
     pytest.importorskip("mediapipe")
     report = exported(**options)
@@ -103,7 +103,6 @@ def test_mediapipe_answers_as_keras(options, exported, script, classifier, token
         ("regression", {}, "of texts. Received: regression"),
         ("several-labels", {"pairs": True}, "one text at a time.* Received: pairs. Leave it out"),
         ("several-labels", {"lengths": (8,), "batch": 2}, "Received: lengths, batch. Leave them"),
-        ("several-labels", {"gate": Gate("data")}, "probabilities alone. Received: gate"),
         ("several-labels", {"host": "tasks"}, "host must be mediapipe. Received: 'tasks'"),
     ],
 )

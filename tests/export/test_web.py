@@ -7,7 +7,6 @@ import sys
 
 import pytest
 from albert_tf_export import web
-from albert_tf_export.check import report
 
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.cli import main
@@ -41,7 +40,7 @@ def exported(monkeypatch):
     def export_tflite(model, tokenizer, path, **options):
         given.update(options)
         path.write_bytes(b"TFL3")
-        return report(path, path, {})
+        return Report.of(path, path, {})
 
     monkeypatch.setattr(web, "export_tflite", export_tflite)
     return given
