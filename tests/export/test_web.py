@@ -6,7 +6,7 @@ import re
 import sys
 
 import pytest
-from albert_tf_export import web
+from albert_tf_export import Report, web
 
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.cli import main
