@@ -3,10 +3,9 @@
 Needs no TensorFlow, as the command line demands.
 """
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from albert_tf.checkpoints.options import Pooling
 from albert_tf.errors import UserError, check_extra, check_tensorflow_text
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
 Layers = Literal["loop", "unrolled"]
 Precision = Literal["float32", "bfloat16"]
 Quantize = Literal["none", "float16", "dynamic"]
-# As Linux names them: two of x86-64, one of ARM.
-BFLOAT16_FEATURES: Final = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
-CPU_INFO: Final = Path("/proc/cpuinfo")
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,16 +250,3 @@ def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedM
     copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
     copy._module_folder = model._module_folder
     return copy
-
-
-def warn_without_bfloat16() -> None:
-    """Warns if this computer's processor has no instruction for products of bfloat16 (Linux)."""
-    try:
-        features = set(CPU_INFO.read_text(encoding="utf-8").split())
-    except OSError:
-        return
-    if not features & BFLOAT16_FEATURES:
-        logger.warning(
-            "This processor has none of %s: it computes in bfloat16 more slowly than in float32.",
-            ", ".join(sorted(BFLOAT16_FEATURES)),
-        )

@@ -19,12 +19,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf_export import check as checks
 from albert_tf_export.graphs import write
-from albert_tf_export.options import (
-    SavedModelOptions,
-    check_model,
-    in_precision,
-    warn_without_bfloat16,
-)
+from albert_tf_export.options import SavedModelOptions, check_model, in_precision
 from albert_tf_export.report import Report
 from albert_tf_export.samples import check_tokens, sample
 from albert_tf_export.signatures import (
@@ -61,8 +56,8 @@ def export_saved_model(
 
     Strangers can send huge texts: 10 MB of English take 317 MB of memory, whatever `max_length` is.
     `max_bytes` and `max_batch` limit that; more examples are an error before they take memory.
-    bfloat16 halves the weights, and on processors with products of bfloat16 takes 0.6 of the time;
-    a warning says if this one has none. Outputs stay float32. A request for the warm-up is a text,
+    bfloat16 halves the weights, and on processors with products of bfloat16 takes 0.6 of the time.
+    Outputs stay float32. A request for the warm-up is a text,
     or JSON with the inputs of `text`.
 
     Args:
@@ -156,8 +151,6 @@ def _plan(
     if options.warmup is not None:
         names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)
         requests = read_requests(options.warmup, names, model.task.has_choices)
-    if options.precision == "bfloat16":
-        warn_without_bfloat16()
     if WILDCARDS & set(Path(path).resolve().as_posix()):
         raise UserError(
             "TensorFlow loads no SavedModel from a path with *, ?, [ or a backslash. "

@@ -126,6 +126,22 @@ def test_half_precision_serves_ids_as_ids_and_computes_in_float32(
     assert model.dtype_policy.name == "mixed_bfloat16"
 
 
+def test_weights_in_bfloat16(checked, classifier, features, logits):
+    report = checked(export_saved_model, classifier, ids_only=True, precision="bfloat16")
+    assert 1e-4 < report.differences["ids"].value < report.differences["ids"].tolerance
+    loaded, served = signatures(report.path)
+    assert {each.dtype for each in loaded.weights} == {tf.bfloat16}
+    found = served["ids"](**{k: tf.constant(v) for k, v in features.items()})["logits"]
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, logits, rtol=0, atol=0.1)
+
+
+@pytest.mark.slow
+def test_a_tagger_in_bfloat16(checked):
+    report = checked(export_saved_model, "token-classification", precision="bfloat16")
+    assert set(report.differences) == {"text", "ids"}
+
+
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
 def test_a_copy_in_float32(policy, make_classifier):
     model = make_classifier(policy)
