@@ -35,7 +35,6 @@ from albert_tf_export.signatures import (
 from albert_tf_export.tflite import REPORT, written_with_companions
 
 OPSET: Final = 18  # the newest that tf2onnx 1.17 writes
-RUNNER: Final = "onnx_runtime.py"
 ARCHIVE: Final = 2000  # number of a field that ONNX's ModelProto doesn't have
 BYTES: Final = 2  # wire type of protocol buffers
 PACKAGES: Final = ("keras", "tensorflow", "onnx", "onnxruntime", "tf2onnx")
@@ -98,11 +97,11 @@ def export_onnx(
                 name
             ]
             differences = checks.compare(
-                RUNNER, file, {name: checks.numeric(case)}, options.quantize
+                "onnx", file, {name: checks.numeric(case)}, options.quantize
             )
         scores = None
         if gate:
-            by_name = checks.scored(gate, model, tokenizer, RUNNER, file, max_length)
+            by_name = checks.scored(gate, model, tokenizer, "onnx", file, max_length)
             scores = by_name[checks.first_kept(gate, by_name)]
         report = checks.report(Path(path), file, differences, scores)
         report.write(companions[REPORT], PACKAGES)

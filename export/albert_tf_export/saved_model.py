@@ -18,6 +18,7 @@ from albert_tf.layers.encoder import Unroll
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
+from albert_tf.runtimes import BATCH
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf_export import check as checks
@@ -48,7 +49,6 @@ from albert_tf_export.signatures import (
 )
 from albert_tf_export.words import check_words, text_function
 
-BATCH: Final = 8  # rows of a batch in the check
 TFLITE: Final = "model.tflite"  # TensorFlow Serving looks for this name
 WARMUP: Final = "assets.extra/tf_serving_warmup_requests"  # TensorFlow Serving's name
 MOST_REQUESTS: Final = 1000  # TensorFlow Serving refuses a model with more
@@ -141,7 +141,7 @@ def export_saved_model(
                 checks.check_tokens(tokenizer)
                 package = "tensorflow_text"
             # It imports TensorFlow while this process writes.
-            process = stack.enter_context(checks.FreshProcess("saved_model.py", package))
+            process = stack.enter_context(checks.FreshProcess(package))
         exact, unrolled = in_precision(model, "float32"), options.layers == "unrolled"
         unroll: Unroll = unrolled or "last"
         model = in_precision(model, options.precision)
@@ -204,18 +204,17 @@ def export_saved_model(
             for depth, of_model in by_depth.items():
                 cases |= {of_depth(name, depth): of_model[name] for name in (TEXT, IDS)}
             samples = {name: cases[name] for signature in signatures for name in signature.names}
-            batch = () if max_batch is None else ("--batch", str(min(max_batch, BATCH)))
             differences = checks.compare(
-                "saved_model.py",
+                "saved-model",
                 folder,
                 samples,
                 options.precision,
-                options=batch,
+                batch=min(max_batch or BATCH, BATCH),
                 processes=dict.fromkeys(samples, process),
             )
             if quantize is not None:
                 samples = {PADDED_IDS: checks.numeric(cases[PADDED_IDS])}
-                compared = checks.compare("tflite.py", folder / TFLITE, samples, quantize)
+                compared = checks.compare("tflite", folder / TFLITE, samples, quantize)
                 differences[TFLITE] = compared[PADDED_IDS]
         last = depths[-1] if depths and not early else None
         return checks.report(Path(path), folder, differences, depth=last)
@@ -229,7 +228,7 @@ def _padded(case: checks.Case, length: int, pad_id: int) -> checks.Case:
         choices = ids if isinstance(ids[0], list) else [ids]
         padded = [[*row, *[pad_id] * (length - len(row))] for row in choices]
         rows.append({"input_ids": padded if isinstance(ids[0], list) else padded[0]})
-    return case._replace(inputs=rows, texts=())
+    return case._replace(inputs=rows)
 
 
 def with_examples(model: PreTrainedModel, text: Signature) -> list[Signature]:

@@ -125,7 +125,7 @@ def export_tflite(
         if options.check and not ids_only:
             checks.check_tokens(tokenizer)
             # It imports TensorFlow while this process converts.
-            text_process = stack.enter_context(checks.FreshProcess("tflite.py", "tensorflow_text"))
+            text_process = stack.enter_context(checks.FreshProcess("tensorflow_text"))
         model = in_precision(model, "float32")
         early = leaving_early(model, depths, options.early_exit) if options.early_exit else None
         choices = options.choices or DEFAULT_CHOICES
@@ -185,7 +185,7 @@ def export_tflite(
         if gate:
             by_name = {of_depth(IDS, depth): depth for depth in depths}
             by_name |= {IDS: deepest} if early or not depths else {}
-            scores = checks.scored(gate, model, tokenizer, "tflite.py", file, max_length, by_name)
+            scores = checks.scored(gate, model, tokenizer, "tflite", file, max_length, by_name)
             candidates = {IDS: scores[IDS]} if early else scores
             scores[IDS] = scores[chosen := checks.first_kept(gate, candidates)]
             default = by_name[chosen]
@@ -219,13 +219,8 @@ def export_tflite(
                 samples |= {of_depth(key, depth): case for key, case in cases.items()}
             of_texts = [key for key in samples if key.startswith(TEXT)]
             processes = dict.fromkeys(of_texts, text_process) if text_process else {}
-            # The runner reads SentencePiece vocabularies and truncates on the right; other ids come
-            # from the samples.
-            is_right = tokenizer.truncation_side == "right"
-            has_runner = is_right and isinstance(tokenizer, AlbertTokenizer)
-            vocabulary = tokenizer.model_bytes if has_runner else None
             differences = checks.compare(
-                "tflite.py", file, samples, options.quantize, vocabulary, processes=processes
+                "tflite", file, samples, options.quantize, processes=processes
             )
         report = checks.report(
             Path(path),
