@@ -6,9 +6,7 @@ tokenizer's, as a ZIP archive: `unzip -p my-model.tflite config.json` prints one
 
 import contextlib
 import importlib.util
-import math
 import os
-import re
 import tempfile
 import threading
 import zipfile
@@ -41,7 +39,6 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], WORDPIECE[0])
 POSITIONS: Final = "masked_lm_positions"
 LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # of models that take positions
-_OF_IDS: Final = re.compile(r"(ids|masked)(_\d+)?")  # ids_16 takes 16 ids
 
 
 class ExportedModel:
@@ -67,11 +64,11 @@ class ExportedModel:
             self.task, self.config = _facts(self.path, folder)
             self.tokenizer: BaseTokenizer = AlbertTokenizer.from_pretrained(folder)
             self._embedding = sentence_transformers.read(folder)
-        self._signatures = sorted(_opened(self.path), key=_longest)
+        self._signatures = _opened(self.path)
         self._lock = threading.Lock()
         longest = self._signatures[-1]
         self.pooler = True if "pooler_output" in longest.outputs else None
-        positions = min(self.config.max_position_embeddings, _longest(longest))
+        positions = min(self.config.max_position_embeddings, longest.longest)
         self.config = self.config.replace(max_position_embeddings=int(positions))
 
     def untrained_parts(self) -> list[str]:
@@ -91,9 +88,7 @@ class ExportedModel:
         Raises:
             UserError: the file takes fewer tokens, positions or choices, or can't compute a batch.
         """
-        length = features["input_ids"].shape[-1]
-        fitting = (each for each in self._signatures if _longest(each) >= length)
-        signature = next(fitting, self._signatures[-1])
+        signature = runtimes.shortest(self._signatures, features["input_ids"].shape[-1])
         self._check_sizes(features, signature)
         try:
             with self._lock:
@@ -205,7 +200,7 @@ def _directory(path: Path) -> Iterator[Path]:
 
 
 def _opened(path: Path) -> list[Signature]:
-    """Returns the signatures of a file that take ids."""
+    """Returns the signatures of a file that take ids, of shortest rows first."""
     is_onnx = path.suffix == ".onnx"
     if is_onnx and importlib.util.find_spec("onnxruntime") is None:
         raise UserError(
@@ -220,10 +215,4 @@ def _opened(path: Path) -> list[Signature]:
             f"{path} must be {'an .onnx' if is_onnx else 'a .tflite'} file. "
             f"Received: {str(error)[:200]}."
         ) from error
-    return [each for name, each in signatures.items() if _OF_IDS.fullmatch(name)]
-
-
-def _longest(signature: Signature) -> float:
-    """Returns the maximum number of tokens in a sequence."""
-    length = signature.inputs["input_ids"][-1]
-    return length if length > 0 else math.inf
+    return [each for name in ("ids", "masked") for each in runtimes.by_length(signatures, name)]

@@ -5,7 +5,9 @@ The check of an export loads this file by its path in a fresh process, and calls
 
 import functools
 import json
+import math
 import os
+import re
 import statistics
 import sys
 import time
@@ -33,6 +35,12 @@ class Signature(NamedTuple):
     inputs: Mapping[str, Sequence[int]]
     outputs: Sequence[str]
     run: Callable[..., Arrays]
+
+    @property
+    def longest(self) -> float:
+        """Maximum number of tokens in a sequence."""
+        length = self.inputs.get("input_ids", [-1])[-1]
+        return length if length > 0 else math.inf
 
     def __call__(self, features: Arrays) -> dict[str, np.ndarray]:
         """Returns the outputs of any number of rows, which it pads to the signature's shapes.
@@ -64,6 +72,19 @@ def _padded(values: np.ndarray | None, shape: Sequence[int]) -> np.ndarray:
     padded = np.full(sizes, b"" if values.dtype == object else 0, values.dtype)
     padded[tuple(map(slice, values.shape))] = values
     return padded
+
+
+def by_length(signatures: Mapping[str, Signature], name: str) -> list[Signature]:
+    """Returns a signature alone, or without it `ids_16`, `ids_64`, …, of shortest rows first."""
+    if name in signatures:
+        return [signatures[name]]
+    found = [each for key, each in signatures.items() if re.fullmatch(rf"{name}_\d+", key)]
+    return sorted(found, key=lambda each: each.longest)
+
+
+def shortest(signatures: Sequence[Signature], length: int) -> Signature:
+    """Returns the first of `by_length` that a row fits, or the last."""
+    return next((each for each in signatures if each.longest >= length), signatures[-1])
 
 
 def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Signature]:
@@ -156,7 +177,7 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
     Args:
         form: "tflite", "onnx" or "saved-model".
         path: the export.
-        name: of the signature.
+        name: of the signature; "ids" also takes the shortest of `ids_16`, … that a row fits.
         inputs: file of rows as JSON, one a line: `{"text": …}`, for pairs with "text_pair", or
             `{"input_ids": …}`, with "token_type_ids" and "masked_lm_positions" where the signature
             takes them; lists of C for multiple choice.
@@ -165,9 +186,9 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
             processor's mean.
         batch: rows in a batch, where the signature takes any number.
     """
-    signatures, empty = _opened(form, path)
-    signature = signatures[name]
-    fixed = next(iter(signature.inputs.values()))[0]
+    opened, empty = _opened(form, path)
+    signatures = by_length(opened, name)
+    fixed = next(iter(signatures[0].inputs.values()))[0]
     size = fixed if fixed > 0 else batch
     with open(inputs, encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
@@ -176,7 +197,9 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
     for at in range(0, len(rows), size):
         some = rows[at : at + size]
         start, processor_start = time.perf_counter(), time.process_time()
-        found = signature(_features(some, signature.inputs))
+        features = _features(some, signatures[0].inputs)
+        length = features["input_ids"].shape[-1] if "input_ids" in features else 0
+        found = shortest(signatures, length)(features)
         times.append((time.perf_counter() - start) / len(some))
         processor_times.append((time.process_time() - processor_start) / len(some))
         for key, values in found.items():
