@@ -8,14 +8,14 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from albert_tf import runtimes
 from albert_tf_export.report import Difference, ParityError
 from albert_tf_export.samples import Case, Outputs
 
-RUNNERS: Final = Path(__file__).parent / "runners"
 # The largest difference of an output for each precision, as a share of its largest magnitude (of 1,
 # where all are smaller); `EXACT` in float32. Measured at base size with random weights: 2e-6,
 # 1.4e-3, 0.015 and 0.03 over all tasks, the pooled output being the worst (a classifier's logits:
@@ -38,9 +38,9 @@ class Run(NamedTuple):
     megabytes: float = 0.0
 
 
-# Imports packages and the script, and runs it for each line of arguments, up to an empty list.
+# Imports packages and a file, and calls its `main` with each line of arguments, up to an empty one.
 _PROGRAM: Final = """
-import importlib, json, os, queue, sys, threading
+import importlib.util, json, os, queue, sys, threading
 
 def read():
     for line in open(0, "rb", buffering=0):
@@ -49,28 +49,29 @@ def read():
 
 lines = queue.SimpleQueue()
 threading.Thread(target=read, daemon=True).start()
-_, script, *packages = sys.argv
-sys.path[0], file = os.path.split(script)
+_, file, *packages = sys.argv
+del sys.path[0]  # the current folder
 for package in packages:
     importlib.import_module(package)
-runner = importlib.import_module(file.removesuffix(".py"))
+spec = importlib.util.spec_from_file_location("fresh", file)
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
 while arguments := lines.get():
-    sys.argv = [script, *arguments]
-    runner.run(runner.main)
+    module.main(*arguments)
 """
 
 
 class FreshProcess:
-    """Runs a script of `runners/` in a new process, which ends with this one.
+    """Calls the `main` of a file in a new process, which ends with this one.
 
     It imports packages at once, which takes TensorFlow seconds, and then waits for `run`: what it
     will run can be written meanwhile.
     """
 
-    def __init__(self, script: str, *packages: str):
+    def __init__(self, *packages: str, file: str = runtimes.__file__):
         self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, RUNNERS / script, *packages],
+            [sys.executable, "-c", _PROGRAM, file, *packages],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self.errors,
@@ -85,52 +86,49 @@ class FreshProcess:
         with self.errors, contextlib.suppress(OSError), self.process:
             self.process.kill()  # Ctrl-C ends it at once.
 
-    def run(self, arguments: Sequence[str | Path]) -> None:
-        """Lets the process run the script once more, with these arguments."""
-        self._send(list(map(str, arguments)))
+    def run(self, *arguments: Any) -> None:
+        """Lets the process call `main` once more, with these arguments."""
+        self._send(arguments)
 
     def wait(self) -> None:
         """Waits until everything has run.
 
         Raises:
-            ParityError: the script failed.
+            ParityError: a call failed.
         """
-        self._send([])
+        self._send(())
         if status := self.process.wait():
             self.errors.seek(0)
             reason = (self.errors.read().strip() or f"status {status}").splitlines()[-1]
             raise ParityError(f"The export must run without this package. Received: {reason}")
 
-    def _send(self, arguments: Sequence[str]) -> None:
+    def _send(self, arguments: Sequence[Any]) -> None:
         with contextlib.suppress(OSError):  # It has ended already: `wait` reports that.
-            print(json.dumps(arguments), file=self.process.stdin, flush=True)
+            print(json.dumps(arguments, default=str), file=self.process.stdin, flush=True)
 
 
 def compare(
-    runner: str,
+    form: str,
     path: Path,
     samples: Mapping[str, Case],
     precision: str,
-    vocabulary: bytes | None = None,
-    options: Sequence[str] = (),
+    batch: int = runtimes.BATCH,
     processes: Mapping[str, FreshProcess] = {},
 ) -> dict[str, Difference]:
     """Returns the largest difference for each signature.
 
     Args:
-        runner: file name of the script that runs the export.
+        form: of the export, a key of `runtimes.OPENED`.
         path: the export.
         samples: for each of its signatures, its inputs and expected outputs.
         precision: a key of `TOLERANCES`, or any other name of float32.
-        vocabulary: SentencePiece model with which the runner makes the ids where a sample has its
-            texts, as on a phone; by default they come from the samples.
-        options: further arguments of the script.
-        processes: processes of the script by the signatures that they run; each other signature
-            has a process of its own. All run at once.
+        batch: rows in a batch, where a signature takes any number.
+        processes: processes by the signatures that they run; each other signature has a process
+            of its own. All run at once.
     Raises:
         ParityError: the export doesn't run, or a difference is beyond the tolerance.
     """
-    runs = run(runner, path, samples, vocabulary, options, processes)
+    runs = run(form, path, samples, batch, processes)
     differences = {name: _difference(runs[name], case, precision) for name, case in samples.items()}
     for name, difference in differences.items():
         if difference.share > 1:
@@ -143,32 +141,22 @@ def compare(
 
 
 def run(
-    runner: str,
+    form: str,
     path: Path,
     samples: Mapping[str, Case],
-    vocabulary: bytes | None = None,
-    options: Sequence[str] = (),
+    batch: int = runtimes.BATCH,
     processes: Mapping[str, FreshProcess] = {},
 ) -> dict[str, Run]:
     """Runs each signature on its samples in a fresh process; takes arguments as `compare` does."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         all_processes = {
-            name: processes.get(name) or stack.enter_context(FreshProcess(runner))
-            for name in samples
+            name: processes.get(name) or stack.enter_context(FreshProcess()) for name in samples
         }
         for name, case in samples.items():
-            command: list[str | Path] = [path, "--signature", name, *options]
-            inputs = case.inputs
-            if case.texts and vocabulary is not None:
-                (folder / "spiece.model").write_bytes(vocabulary)
-                command += ["--vocabulary", folder / "spiece.model"]
-                command += ["--max-length", str(max(case.pieces))]
-                inputs = case.texts
-            lines = "".join(json.dumps(row) + "\n" for row in inputs)
+            lines = "".join(json.dumps(row) + "\n" for row in case.inputs)
             (folder / name).write_text(lines, encoding="utf-8", newline="\n")
-            command += ["--input", folder / name, "--save", folder / f"{name}.npz"]
-            all_processes[name].run([*command, "--report", folder / f"{name}.json"])
+            all_processes[name].run(form, path, name, folder / name, folder / name, batch)
         for process in dict.fromkeys(all_processes.values()):
             process.wait()
         runs = {}
@@ -180,7 +168,7 @@ def run(
                     outputs += [{} for _ in range(len(outputs), int(index) + 1)]
                     outputs[int(index)][output] = arrays[key]
             cost = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-            runs[name] = Run(outputs, cost["milliseconds"], cost["peak_memory_mb"])
+            runs[name] = Run(outputs, **cost)
         return runs
 
 

@@ -35,7 +35,6 @@ from albert_tf_export.signatures import (
 from albert_tf_export.tflite import written_with_companions
 
 OPSET: Final = 18  # the newest that tf2onnx 1.17 writes
-RUNNER: Final = "onnx_runtime.py"
 ARCHIVE: Final = 2000  # number of a field that ONNX's ModelProto doesn't have
 BYTES: Final = 2  # wire type of protocol buffers
 PACKAGES: Final = ("keras", "tensorflow", "onnx", "onnxruntime", "tf2onnx")
@@ -91,7 +90,7 @@ def export_onnx(
         if options.check:
             cases = sample(model, tokenizer, max_length, pairs, predictions=predictions or 1)
             samples = {signature.name: numeric(cases[signature.name])}
-            differences = checks.compare(RUNNER, file, samples, options.quantize)
+            differences = checks.compare("onnx", file, samples, options.quantize)
         report = Report.of(Path(path), file, differences)
         report.write(beside_it, PACKAGES)
         return report

@@ -50,18 +50,15 @@ class Case(NamedTuple):
     """Sample inputs of one signature, and the expected outputs.
 
     Attributes:
-        inputs: rows as the runners read them: `{"text": …}`, with "text_pair" for pairs, or
-            `{"input_ids": …, "token_type_ids": …}` without padding; lists of C for multiple choice.
+        inputs: rows as `runtimes.main` reads them, without padding.
         expected: each row's outputs of Keras, computed in float32, without the batch's axis.
         pieces: each row's number of pieces.
-        texts: the rows of texts that the inputs were made of.
         ties: outputs that may differ at reduced precision because of near ties.
     """
 
     inputs: Sequence[Row]
     expected: Sequence[Outputs]
     pieces: Sequence[int]
-    texts: Sequence[Row] = ()
     ties: Collection[str] = ()
 
 
@@ -108,7 +105,7 @@ def sample(
         expected.append({name: np.asarray(np.asarray(value)[0]) for name, value in outputs.items()})
         with_ids.append({**expected[-1], **{name: value[0] for name, value in batch.items()}})
     cases = {
-        IDS: Case(ids, expected, pieces, texts),
+        IDS: Case(ids, expected, pieces),
         TEXT: Case(texts, with_ids if model.task.outputs_by_token else expected, pieces),
     }
     if in_words is not None:

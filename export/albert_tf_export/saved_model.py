@@ -15,6 +15,7 @@ from albert_tf.files import WILDCARDS, written_atomically
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
+from albert_tf.runtimes import BATCH
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf_export import check as checks
@@ -33,7 +34,6 @@ from albert_tf_export.signatures import (
 )
 from albert_tf_export.words import TextFunction, check_words, text_function
 
-BATCH: Final = 8  # rows of a batch in the check
 UNROLL: Final = "last"  # a loop of all layers but the last
 WARMUP: Final = "assets.extra/tf_serving_warmup_requests"  # TensorFlow Serving's name
 MOST_REQUESTS: Final = 1000  # TensorFlow Serving refuses a model with more
@@ -89,7 +89,7 @@ def export_saved_model(
                 check_tokens(tokenizer)
             package = "tensorflow" if options.ids_only else "tensorflow_text"
             # It imports TensorFlow while this process writes.
-            process = stack.enter_context(checks.FreshProcess("saved_model.py", package))
+            process = stack.enter_context(checks.FreshProcess(package))
         signatures = _signatures(in_precision(model, options.precision), tokenizer, options, plan)
         write(signatures, folder)
         if plan.requests:
@@ -101,11 +101,11 @@ def export_saved_model(
             cases = sample(exact, tokenizer, plan.max_length, plan.pairs, in_words=in_words)
             names = [signature.name for signature in signatures]
             differences = checks.compare(
-                "saved_model.py",
+                "saved-model",
                 folder,
                 {name: cases[name] for name in names},
                 options.precision,
-                options=("--batch", str(min(options.max_batch or BATCH, BATCH))),
+                batch=min(options.max_batch or BATCH, BATCH),
                 processes=dict.fromkeys(names, process),
             )
         return Report.of(Path(path), folder, differences)

@@ -44,7 +44,6 @@ from albert_tf_export.signatures import (
 )
 
 REPORT: Final = "export.json"
-RUNNER: Final = "tflite.py"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
 # MediaPipe's name of each input in the metadata (bert_preprocessor_calculator.cc), and its output.
 NAMES: Final = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "segment_ids"}
@@ -105,23 +104,15 @@ def export_tflite(
         if options.check and plan.has_text:
             check_tokens(tokenizer)
             # It imports TensorFlow while this process converts.
-            process = stack.enter_context(checks.FreshProcess(RUNNER, "tensorflow_text"))
+            process = stack.enter_context(checks.FreshProcess("tensorflow_text"))
             processes = {TEXT: process}
         model = in_precision(model, "float32")
         file.write_bytes(_content(model, tokenizer, options, plan))
         differences = {}
         if options.check:
-            # The runner reads SentencePiece vocabularies and truncates on the right; other ids come
-            # from the samples.
-            is_right = tokenizer.truncation_side == "right"
-            has_runner = is_right and isinstance(tokenizer, AlbertTokenizer)
+            samples = _samples(model, tokenizer, options, plan)
             differences = checks.compare(
-                RUNNER,
-                file,
-                _samples(model, tokenizer, options, plan),
-                options.quantize,
-                tokenizer.model_bytes if has_runner else None,
-                processes=processes,
+                "tflite", file, samples, options.quantize, processes=processes
             )
         report = Report.of(Path(path), file, differences)
         report.write(beside_it)

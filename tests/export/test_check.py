@@ -84,29 +84,27 @@ def test_the_digest_depends_on_names_and_contents_alone(tmp_path):
 
 SCRIPT = """
 import os, sys
-def main():
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        print(os.getpid(), "colorsys" in sys.modules, *sys.argv[2:], file=file)
-    if sys.argv[2] == "bad":
+def main(path, *words):
+    with open(path, "w", encoding="utf-8") as file:
+        print(os.getpid(), "colorsys" in sys.modules, *words, file=file)
+    if words[0] == "bad":
         sys.exit("no such thing")
-def run(main):
-    main()
 """
 
 
 def test_a_process_runs_a_script_several_times(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    with check.FreshProcess(str(script), "colorsys") as process:
+    with check.FreshProcess("colorsys", file=script) as process:
         for name in ("one", "other"):
-            process.run([tmp_path / name, f"{name} é"])
+            process.run(tmp_path / name, f"{name} é")
         process.wait()
     number = str(process.process.pid)
     for name in ("one", "other"):
         assert (tmp_path / name).read_text("utf-8").split() == [number, "True", name, "é"]
-    with check.FreshProcess(str(script)) as process:
-        process.run([tmp_path / "bad", "bad"])
-        process.run([tmp_path / "never", "good"])
+    with check.FreshProcess(file=script) as process:
+        process.run(tmp_path / "bad", "bad")
+        process.run(tmp_path / "never", "good")
         with pytest.raises(ParityError, match="must run without .* Received: no such thing"):
             process.wait()
     assert (tmp_path / "bad").exists() and not (tmp_path / "never").exists()
@@ -117,12 +115,12 @@ import contextlib, signal, sys
 from albert_tf_export import check
 signal.signal(signal.SIGINT, signal.default_int_handler)  # A background job ignores it.
 for _ in range(2):
-    with contextlib.suppress(KeyboardInterrupt), check.FreshProcess(sys.argv[1]) as process:
+    with contextlib.suppress(KeyboardInterrupt), check.FreshProcess(file=sys.argv[1]) as process:
         process.wait()
 """
 ENDLESS = """
 import os, sys, time
-print(os.getpid(), file=open(sys.path[0] + "/pid", "w"))
+print(os.getpid(), file=open(os.path.dirname(__file__) + "/pid", "w"))
 time.sleep(600)
 """
 

@@ -43,7 +43,7 @@ def script():
 
     It runs in a process of its own: MediaPipe brings another TensorFlow Lite.
     """
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     *lines, last = code.splitlines()
     assert last.startswith("    print(classifier.classify(")
     code = "\n".join(lines)

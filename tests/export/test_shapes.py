@@ -1,7 +1,5 @@
 """Lengths and batches of TFLite files; test_bad_input.py has inputs that LiteRT refuses."""
 
-import json
-
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
@@ -43,20 +41,6 @@ def test_buckets(buckets, features, classifier, written):
         np.testing.assert_allclose(signature(**inputs)["logits"], expected, rtol=0, atol=2e-6)
     weights = 4 * classifier.count_params()
     assert buckets.size < written(export_tflite).stat().st_size + weights / 2
-
-
-def test_the_shortest_bucket_is_chosen(buckets, run_script, tokenizer, tmp_path, classifier):
-    """Prints no more hidden padding than the bucket has; longer texts are truncated to the last."""
-    (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
-    texts = ["slow", "noisy mess " * 40]
-    options = ["--vocabulary", tmp_path / "spiece.model"]
-    lines = "".join(f"{text}\n" for text in texts)
-    status, output, errors = run_script("tflite.py", buckets.path, *options, lines=lines)
-    assert status == 0, errors
-    for text, line in zip(texts, output.splitlines(), strict=True):
-        encoded = tokenizer(text, truncation=True, max_length=16, return_tensors="np")
-        expected = classifier(dict(encoded))["logits"][0]
-        np.testing.assert_allclose(json.loads(line)["logits"], expected, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from ai_edge_litert.interpreter import Interpreter
 from albert_tf_export import export_saved_model, export_tflite
 from albert_tf_export.tflite import LABELS, beside
 
-from albert_tf.pipelines import pipeline
 from tests.export.conftest import archive_start
 
 TASKS = (
@@ -36,19 +35,6 @@ FORMS = (
     ("encoder", "unrolled", "float16"),
     ("multiple-choice", "loop", "dynamic"),
 )
-
-
-@pytest.fixture
-def run(run_script):
-    """Returns a function that returns the rows that a runner prints, or its error message."""
-
-    def call(script, *arguments, rows, status=0):
-        lines = "".join(json.dumps(row) + "\n" for row in rows)
-        ended, output, errors = run_script(script, *arguments, lines=lines)
-        assert ended == status, errors
-        return errors if status else [json.loads(line) for line in output.splitlines()]
-
-    return call
 
 
 @pytest.mark.parametrize("task", by_task("answerability", "masked-lm"))
@@ -150,77 +136,10 @@ def test_labels_beside_the_file(task, named, checked):
     assert {each["dtype"] for each in interpreter.get_output_details()} == {np.float32}
 
 
-def test_masked_words_on_a_phone(checked, run):
+def test_masked_words_on_a_phone(checked):
     """Replaces `ids` by `masked`, which computes no logits at other positions."""
     report = checked(export_tflite, "masked-lm", predictions=3, ids_only=True, quantize="dynamic")
     assert set(report.differences) == {"masked"}
     signature = Interpreter(str(report.path)).get_signature_runner("masked")
     assert signature.get_input_details()["masked_lm_positions"]["shape"].tolist() == [1, 3]
     assert signature.get_output_details()["logits"]["shape"].tolist() == [1, 3, 124]
-    row = {"input_ids": [2, 9, 4, 12, 3], "masked_lm_positions": [2]}
-    (answer,) = run("tflite.py", report.path, "--signature", "masked", rows=[row])
-    assert np.shape(answer["logits"]) == (3, 124)
-    row["masked_lm_positions"] = [1, 2, 3, 4]
-    errors = run("tflite.py", report.path, "--signature", "masked", rows=[row], status=1)
-    assert "masked_lm_positions must fit the shape [3]. Received: 1 of up to 4." in errors
-
-
-def test_answers_of_a_tagger_as_json(checked, run, tokenizer, tmp_path):
-    """Prints the pieces beside the labels, for strings and for ids."""
-    (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
-    path, rows = checked(export_tflite, "token-classification").path, [{"text": "a quiet delight"}]
-    (by_text,) = run("tflite.py", path, rows=rows)
-    (by_ids,) = run("tflite.py", path, "--vocabulary", tmp_path / "spiece.model", rows=rows)
-    ids = tokenizer("a quiet delight")["input_ids"]
-    assert by_ids["input_ids"] == by_text["input_ids"][: len(ids)] == ids
-    assert sum(by_text["attention_mask"]) == len(ids)
-    assert by_ids["labels"] == by_text["labels"]
-    assert set(by_ids["labels"]) <= {"bad", "naïve", "good"}
-    assert by_ids["classes"] == ["bad", "naïve", "good"]
-    assert np.shape(by_ids["probabilities"]) == (len(ids), 3)
-
-
-def test_answers_to_questions_as_json(checked, run, tokenizer, make_model):
-    path = checked(export_saved_model, "question-answering").path
-    rows = [{"text": "What died?", "text_pair": "The battery died.", "key": 7}]
-    (answer,) = run("saved_model.py", path, rows=rows)
-    assert answer["key"] == 7
-    ask = pipeline("question-answering", make_model("question-answering"), tokenizer)
-    expected = ask(question=rows[0]["text"], context=rows[0]["text_pair"])
-    assert answer["score"] == pytest.approx(expected.pop("score"), abs=1e-5)
-    assert expected.items() <= answer.items()
-    errors = run("saved_model.py", path, rows=[{"text": "What died?"}], status=1)
-    assert "signature text must have text, text_pair. Received: text." in errors
-
-
-def test_choices_as_json(checked, run, tokenizer, tmp_path):
-    (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
-    path = checked(export_tflite, "multiple-choice").path
-    row = {"text": ["a", "a", "a", "a"], "text_pair": ["boat", "film", "", "kind people"]}
-    (by_text,) = run("tflite.py", path, rows=[row])
-    (by_ids,) = run("tflite.py", path, "--vocabulary", tmp_path / "spiece.model", rows=[row])
-    np.testing.assert_allclose(by_ids["logits"], by_text["logits"], rtol=0, atol=1e-6)
-    assert sum(by_ids["probabilities"]) == pytest.approx(1, abs=1e-6)
-    assert len(set(by_ids["logits"])) == 4
-    errors = run("tflite.py", path, rows=[{"text": "a", "text_pair": "b"}], status=1)
-    assert "text must be a list of texts. Received: 'a'." in errors
-
-
-@pytest.mark.parametrize(
-    ("row", "arguments", "message"),
-    [
-        ({"input_ids": [2, 3]}, (), "input_ids must be a list of lists of ids"),
-        ({"input_ids": [[2, 3]]}, (), "must fit the shape [4, -1]. Received: 1 of up to 2."),
-        (
-            {"input_ids": [[2] * 41] * 4},
-            (),
-            "no more of them than it has positions (--max-length). Received: ",
-        ),
-        ({"text": "a"}, (), "signature ids must have input_ids. Received: text."),
-        ({}, ("--signature", "masked"), "one of ids, text. Received: masked. Choose with --sig"),
-    ],
-)
-def test_wrong_inputs_of_a_phone(row, arguments, message, checked, run):
-    path = checked(export_tflite, "multiple-choice").path
-    arguments = ("--signature", "ids", *arguments)
-    assert message in run("tflite.py", path, *arguments, rows=[row], status=1)
