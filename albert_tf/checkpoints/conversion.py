@@ -33,7 +33,7 @@ from albert_tf.checkpoints.options import ConversionOptions
 from albert_tf.checkpoints.weights import Checkpoint, bad_values, misfits, require_fit
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, write_checksums, written_atomically
+from albert_tf.files import check_apart, written_atomically
 from albert_tf.options import accepts_keywords, save_options
 
 _WRITERS: Final[dict[str, Callable[[Path, AlbertConfig, Mapping[str, np.ndarray]], None]]] = {
@@ -215,7 +215,6 @@ def _write(
         again = finder.find(folder).read().tensors
         if digest(again) != digest(checkpoint.tensors):
             raise RuntimeError("The written checkpoint differs from its source.")
-        write_checksums(folder)
         save_options(options, folder)
 
 

@@ -81,7 +81,7 @@ def write(
     tensors: Mapping[str, np.ndarray],
     class_name: str | None = None,
 ) -> None:
-    """Writes `config.json`, `model.safetensors` and their sums, as transformers reads them.
+    """Writes `config.json`, `model.safetensors`, as transformers reads them.
 
     Args:
         folder: created if missing; other files in it stay.

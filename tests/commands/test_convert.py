@@ -9,7 +9,6 @@ from albert_tf import cli
 from albert_tf.checkpoints import google
 from albert_tf.checkpoints.conversion import checksum, digest
 from albert_tf.checkpoints.finder import find
-from albert_tf.files import CHECKSUMS
 from albert_tf.models import (
     AlbertForMaskedLM,
     AlbertForPreTraining,
@@ -64,27 +63,12 @@ def test_to_tensorflow_1_and_back_is_bit_equal(convert, saved, tmp_path, cls, op
     for name in names:
         assert (tmp_path / "back" / name).read_bytes() == (folder / name).read_bytes(), name
     found = {path.name for path in (tmp_path / "back").iterdir()}
-    assert found == {"SHA256SUMS", "config.json", "options.yaml", *names}
+    assert found == {"config.json", "options.yaml", *names}
     configs = [
         json.loads((each / "config.json").read_text()) for each in (folder, tmp_path / "back")
     ]
     assert configs[0]["architectures"] == configs[1]["architectures"] == [cls.__name__]
     assert (tmp_path / "tf1" / "30k-clean.model").read_bytes() == b"vocabulary"
-
-
-@pytest.mark.parametrize(
-    ("format", "vocabulary"),
-    [("tf1", "30k-clean.model"), ("keras-hub", "assets/tokenizer/vocabulary.spm")],
-)
-def test_other_formats_have_sums_too(convert, saved, tmp_path, format, vocabulary):
-    folder = saved(AlbertForSequenceClassification)
-    assert convert(folder, tmp_path / "new", "--format", format)[0] == 0
-    weights = sorted(path.name for path in (tmp_path / "new").glob("model.*"))
-    assert weights and all(name in (tmp_path / "new" / CHECKSUMS).read_text() for name in weights)
-    (tmp_path / "new" / vocabulary).write_bytes(b"another")
-    status, _, errors = convert(tmp_path / "new", tmp_path / "back", "--format", "hf")
-    assert status == 2
-    assert f"{vocabulary} must be the file that SHA256SUMS beside it was written for" in errors
 
 
 def test_to_keras_hub_and_back_is_bit_equal(convert, saved, tmp_path):
@@ -187,7 +171,6 @@ def test_copies_of_tied_weights_are_dropped(convert, saved, tmp_path):
     more = {"albert.embeddings.position_ids": np.arange(11)[None]}
     more["predictions.decoder.weight"] = tensors["albert.embeddings.word_embeddings.weight"].copy()
     safetensors.numpy.save_file({**tensors, **more}, folder / "model.safetensors")
-    (folder / "SHA256SUMS").unlink()
     assert convert(folder, tmp_path / "out", "--format", "hf")[0] == 0
     assert (
         safetensors.numpy.load_file(tmp_path / "out" / "model.safetensors").keys() == tensors.keys()
@@ -228,7 +211,6 @@ def test_every_tensor_is_in_the_report(convert, saved, tmp_path, change, message
     tensors = safetensors.numpy.load_file(folder / "model.safetensors")
     change(tensors)
     safetensors.numpy.save_file(tensors, folder / "model.safetensors")
-    (folder / "SHA256SUMS").unlink()
     status, output, errors = convert(folder, tmp_path / "out", "--format", "tf1")
     assert (status, output) == (2, "")
     assert message in errors
@@ -308,7 +290,6 @@ def test_half_precision_out_of_range(convert, saved, tmp_path):
     tensors = safetensors.numpy.load_file(path)
     tensors["pooler.bias"][0] = 1e5
     safetensors.numpy.save_file(tensors, path)
-    (folder / "SHA256SUMS").unlink()
     status, _, said = convert(folder, out, "--format", "hf", "--dtype", "float16")
     assert status == 2 and "range of float16. Received: pooler.bias" in said
     assert not out.exists()
