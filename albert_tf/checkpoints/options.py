@@ -23,7 +23,7 @@ class ConversionOptions:
         positional=True,
     )
     output: Path = option(help="folder to write", metavar="OUT", positional=True)
-    format: Literal["hf", "tf1", "keras-hub"] = option(help="format of the output")
+    format: Literal["hf", "tf1"] = option(help="format of the output")
     without: tuple[str, ...] = option(
         (),
         help="leave out a head, e.g. sop_classifier, or the pooler; may be repeated",
