@@ -7,10 +7,7 @@ from typing import Literal
 from albert_tf.errors import UserError
 from albert_tf.options import check_options, option
 
-# Those of sentence-transformers, and ALBERT's pooler.
-Pooling = Literal[
-    "mean", "cls", "pooler", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"
-]
+Pooling = Literal["mean", "cls", "max"]
 
 
 @dataclass(frozen=True)

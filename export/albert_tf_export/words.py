@@ -128,11 +128,6 @@ def check_words(
         )
     if isinstance(model, AlbertModel):
         chosen(model.sentence_embedding, pooling or FOLDER, normalize)
-        if pooling == "pooler" and (model.pooler is None or "pooler" in model.newly_initialized):
-            raise UserError(
-                "pooling='pooler' needs a checkpoint with a pooler. Received: one without. "
-                "Use pooling='mean' or 'cls'."
-            )
     elif pooling is not None or normalize is not None:
         raise UserError(
             "pooling and normalize apply only to encoders. Received: "
@@ -218,18 +213,13 @@ def _(model: PreTrainedModel, function: TextFunction, texts: Sequence[tf.Tensor]
 
 @answers_in_words.register
 def _(model: AlbertModel, function: TextFunction, texts: Sequence[tf.Tensor]) -> Tensors:
-    """`embedding` `[B, D]`."""
+    """`embedding` `[B, H]`."""
     embedding = function.embedding
     assert embedding is not None
-    if embedding.prompt:
-        texts = tuple(tf.strings.join([embedding.prompt, text]) for text in texts)
-    if embedding.lower_case:
-        texts = tuple(tf.strings.lower(text, "utf-8") for text in texts)
     features = function.preprocessor(texts)
     outputs = function.run(features)
     mask = tf.cast(features["attention_mask"], tf.float32)
-    pooler = outputs.get("pooler_output")
-    return {"embedding": embedding(outputs["last_hidden_state"], mask, keras.ops, pooler=pooler)}
+    return {"embedding": embedding(outputs["last_hidden_state"], mask, keras.ops)}
 
 
 def _with_masks(function: TextFunction, texts: tf.Tensor) -> tf.RaggedTensor:
