@@ -4,23 +4,19 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from albert_tf.errors import UserError
 from albert_tf.locks import LOCK, locked
 
-CHECKSUMS: Final = "SHA256SUMS"
 # Bytes. In memory JSON takes some ten times as much; the largest tokenizer.json have 40 MB.
 LONGEST: Final = 2**26
 EXPORTED: Final = (".tflite", ".onnx")  # endings of exported files that pipelines read
 WILDCARDS: Final = frozenset("*?[\\")  # in the paths of checkpoints, which TensorFlow globs
-# Endings of files that people edit, and whose content is checked when they are read.
-_EDITED: Final = (".json", ".yaml", ".md", "checkpoint")
 
 
 @contextlib.contextmanager
@@ -149,105 +145,17 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:
-    """Writes files of a folder, which belong together, and their sums.
-
-    All are written before the first replaces an older one. Meanwhile `SHA256SUMS` lists the older
-    ones and, below an empty line, the new ones: either are accepted, and a mix, which a killed
-    process leaves, is refused.
+    """Writes files of a folder that belong together: all of them, before one replaces an older one.
 
     Args:
-        folder: other files in it stay, and their sums.
+        folder: other files in it stay.
         writers: for each file's name, a function that writes it to a path.
     Raises:
         OSError: they can't be written; the older ones stay.
     """
-    names = sorted(writers)
-    folder.mkdir(parents=True, exist_ok=True)
-    lists: list[dict[str, str]] = []
-    with contextlib.suppress(UserError):  # Sums that can't be read are replaced.
-        lists = _read_checksums(folder)
-    others = [
-        {name: total for name, total in listed.items() if name not in writers}
-        for listed in lists or [{}]
-    ]
-    older = {name: sha256(folder / name) for name in names if (folder / name).is_file()}
     with contextlib.ExitStack() as stack:
-        newer = {}
-        for name in names:
-            path = stack.enter_context(written_atomically(folder / name, force=True))
-            writers[name](path)
-            newer[name] = sha256(path)
-        if older:
-            _write_checksums(
-                folder, [{**kept, **part} for part in (older, newer) for kept in others]
-            )
-    lasting = {name: total for name, total in newer.items() if not name.endswith(_EDITED)}
-    _write_checksums(folder, [{**kept, **lasting} for kept in others])
-
-
-def write_checksums(folder: Path) -> None:
-    """Writes the SHA-256 of all files in a folder to `SHA256SUMS`, which `sha256sum -c` reads too.
-
-    Leaves out what people edit.
-    """
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CHECKSUMS)
-    names = (path.relative_to(folder).as_posix() for path in paths)
-    _write_checksums(
-        folder, [{name: sha256(folder / name) for name in names if not name.endswith(_EDITED)}]
-    )
-
-
-def verify_checksums(folder: Path, only: str | None = None) -> None:
-    """Compares the files in a folder with their SHA-256 in `SHA256SUMS`, if it exists.
-
-    Args:
-        only: name of the only file to compare.
-    Raises:
-        UserError: a file differs, or `SHA256SUMS` isn't as `sha256sum` writes it.
-    """
-    lists = _read_checksums(folder)
-    names = {name for listed in lists for name in listed if only in (None, name)}
-    actual = {name: sha256(folder / name) for name in sorted(names) if (folder / name).is_file()}
-    different = [
-        [name for name in actual if listed.get(name, actual[name]) != actual[name]]
-        for listed in lists
-    ]
-    if different and all(different):
-        name = different[-1][0]
-        raise UserError(
-            f"{folder / name} must be the file that {CHECKSUMS} beside it was written for. "
-            "Received another one. Copy both again, or save again if saving was interrupted; "
-            f"if {name} was changed on purpose, delete {CHECKSUMS}."
-        )
-
-
-def _read_checksums(folder: Path) -> list[dict[str, str]]:
-    """Returns the sums by file: one list, or several that an empty line separates."""
-    path = folder / CHECKSUMS
-    lists: list[dict[str, str]] = []
-    content = read_bytes(path).decode("utf-8", "replace") if path.exists() else ""
-    for block in filter(None, content.replace("\r\n", "\n").split("\n\n")):
-        lists.append({})
-        for line in block.splitlines():
-            match = re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line)
-            if not match:
-                raise UserError(
-                    f"{CHECKSUMS} must be as sha256sum writes it. Received: {path} with "
-                    f"{line[:99]!r}. Write it again, or delete it."
-                )
-            if not {"..", "/", "\\"} & set(Path(match[2]).parts):
-                lists[-1][match[2]] = match[1]
-    return lists
-
-
-def _write_checksums(folder: Path, lists: Iterable[Mapping[str, str]]) -> None:
-    blocks = (
-        "".join(f"{total}  {name}\n" for name, total in sorted(listed.items())) for listed in lists
-    )
-    with written_atomically(folder / CHECKSUMS, force=True) as path:
-        path.write_text(
-            "\n".join(dict.fromkeys(filter(None, blocks))), encoding="utf-8", newline="\n"
-        )
+        for name, write in writers.items():
+            write(stack.enter_context(written_atomically(folder / name, force=True)))
 
 
 def sha256(path: Path) -> str:

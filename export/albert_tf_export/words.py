@@ -56,26 +56,17 @@ class TextFunction:
     embedding: SentenceEmbedding | None = None
 
     def __call__(self, *texts: tf.Tensor) -> Tensors:
-        if self.embedding is not None:
-            return {"embedding": self.vectors(self.embedding, texts)}
         tokens = [self.preprocessor.tokenize(text) for text in texts]
         features = self.preprocessor.rows(tokens)
         outputs = task_outputs(self.model, features, self.unroll)
+        if self.embedding is not None:
+            mask = tf.cast(features["attention_mask"], tf.float32)
+            return {"embedding": self.embedding(outputs["last_hidden_state"], mask, keras.ops)}
         ids = tf.pad(tokens[-1][:, : self.preprocessor.max_length].to_tensor(), [[0, 0], [0, 1]])
         pieces = of_pieces(self.tokenizer, texts[-1], ids)
         if isinstance(self.model, AlbertForQuestionAnswering):
             return answers(self.model, pieces, features, outputs)
         return tags(self.tokenizer, pieces, features, outputs)
-
-    def vectors(self, embedding: SentenceEmbedding, texts: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Returns the vectors of an encoder, `[B, D]`."""
-        if embedding.lower_case:
-            texts = tuple(tf.strings.lower(text, "utf-8") for text in texts)
-        features = self.preprocessor(texts)
-        outputs = task_outputs(self.model, features, self.unroll)
-        mask = tf.cast(features["attention_mask"], tf.float32)
-        pooler = outputs.get("pooler_output")
-        return embedding(outputs["last_hidden_state"], mask, keras.ops, pooler=pooler)
 
 
 def text_function(
@@ -110,11 +101,6 @@ def check_words(model: PreTrainedModel, pooling: Pooling | None, normalize: bool
     """Refuses options of other tasks, and normalization without vectors."""
     if isinstance(model, AlbertModel):
         chosen(model.sentence_embedding, pooling or FOLDER, normalize)
-        if pooling == "pooler" and (model.pooler is None or "pooler" in model.newly_initialized):
-            raise UserError(
-                "pooling='pooler' needs a checkpoint with a pooler. Received: one without. "
-                "Use pooling='mean' or 'cls'."
-            )
     elif pooling is not None or normalize is not None:
         raise UserError(
             "pooling and normalize apply only to encoders. Received: "

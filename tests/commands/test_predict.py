@@ -308,7 +308,7 @@ def sentence_model(classifier, tmp_path):
     """A folder of sentence-transformers."""
     model = AlbertModel.from_pretrained(classifier)
     model.save_pretrained(tmp_path / "vectors")
-    embedding = SentenceEmbedding(("mean",))
+    embedding = SentenceEmbedding("mean")
     sentence_transformers.write(tmp_path / "vectors", embedding, model.config.hidden_size)
     return tmp_path / "vectors"
 

@@ -103,12 +103,9 @@ def test_models_and_vocabularies_that_have_no_page(
     similarity = AlbertForSimilarity(encoder.config)
     with pytest.raises(UserError, match="one of AlbertModel, .*Received: AlbertForSimilarity"):
         web.export_web(similarity, tokenizer, tmp_path / "site")
-    for poolings in (("max",), ("cls", "mean")):
-        monkeypatch.setattr(
-            encoder, "sentence_embedding", functools.partial(SentenceEmbedding, poolings)
-        )
-        with pytest.raises(UserError, match=f"one of mean, cls. Received: {', '.join(poolings)}"):
-            web.export_web(encoder, tokenizer, tmp_path / "site")
+    monkeypatch.setattr(encoder, "sentence_embedding", functools.partial(SentenceEmbedding, "max"))
+    with pytest.raises(UserError, match="one of mean, cls. Received: max"):
+        web.export_web(encoder, tokenizer, tmp_path / "site")
     with pytest.raises(UserError, match="reads SentencePiece vocabularies. Received: object"):
         web.export_web(classifier, object(), tmp_path / "site")
     (tmp_path / "site").write_text("mine")

@@ -7,7 +7,7 @@ from albert_tf_export import words
 from albert_tf_export.words import check_words, text_function
 
 from albert_tf.checkpoints import sentence_transformers
-from albert_tf.checkpoints.sentence_transformers import NORMALIZE, Dense, SentenceEmbedding
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import pipeline
@@ -15,7 +15,6 @@ from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
-TANH = "torch.nn.modules.activation.Tanh"
 LENGTH = 90  # so that the longest text is one window
 TEXTS = [
     "The film (a quiet delight) was made by kind people.",
@@ -109,7 +108,7 @@ def test_words_of_a_tagger(answer, long_tokenizer):
         assert raw == found["words"][row].tolist()
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "pooler"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_embeddings(pooling, answer, long_tokenizer):
     found, model = answer("encoder", [*TEXTS, ""], pooling=pooling)
     assert found.keys() == {"embedding"}
@@ -123,15 +122,14 @@ def test_embeddings(pooling, answer, long_tokenizer):
 def test_embeddings_of_a_folder_of_sentence_transformers(make_model, long_tokenizer, tmp_path):
     make_model("encoder", max_position_embeddings=LENGTH).save_pretrained(tmp_path)
     size = make_model("encoder").config.hidden_size
-    dense = Dense(np.ones((3, size), "float32"), np.ones(3, "float32"), TANH)
-    embedding = SentenceEmbedding(("max",), (dense, NORMALIZE), None, True, "", 2)
+    embedding = SentenceEmbedding("max", normalize=True)
     sentence_transformers.write(tmp_path, embedding, size)
     model = AlbertModel.from_pretrained(tmp_path)
     preprocessor = AlbertPreprocessor(long_tokenizer, LENGTH, padding="longest")
     in_words = text_function(model, long_tokenizer, preprocessor, unroll=True)
     found = in_words(tf.constant(TEXTS))["embedding"]
     embed = pipeline("feature-extraction", model, long_tokenizer)
-    assert found.shape == (len(TEXTS), 2)
+    assert found.shape == (len(TEXTS), size)
     np.testing.assert_allclose(found, embed(TEXTS), rtol=0, atol=1e-5)
 
 

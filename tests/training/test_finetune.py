@@ -122,7 +122,6 @@ def assert_same_end(report, output, uninterrupted):
 def test_the_output_is_a_model_directory(uninterrupted, shared_data):
     report, output = uninterrupted
     assert {path.name for path in output.iterdir()} == {
-        "SHA256SUMS",
         "config.json",
         "model.safetensors",
         "options.yaml",
@@ -379,7 +378,6 @@ def test_bad_options(data, tmp_path, others, message):
 def test_a_vocabulary_that_is_not_the_models(data, uninterrupted, tmp_path, tiny_vocabulary):
     model = shutil.copytree(uninterrupted[1], tmp_path / "first")
     (model / "spiece.model").write_bytes(tiny_vocabulary)
-    (model / "SHA256SUMS").unlink()
     with pytest.raises(
         UserError, match=r"\d+ tokens in the tokenizer, vocab_size=\d+ in the model"
     ):

@@ -81,7 +81,6 @@ def assert_equal(one, other):
 def test_the_output(uninterrupted, records):
     report, output = uninterrupted
     assert {path.name for path in output.iterdir()} == {
-        "SHA256SUMS",
         "config.json",
         "curves.png",
         "logs",

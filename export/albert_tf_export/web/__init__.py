@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from albert_tf.checkpoints.sentence_transformers import compared_poolings
 from albert_tf.errors import UserError
 from albert_tf.files import check_free, write_json, written_atomically
 from albert_tf.models import AlbertForSequenceClassification
@@ -185,16 +184,16 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
     elif config.problem_type == "multi_label_classification":
         scores = "sigmoid"
     vectors = model.sentence_embedding()
-    poolings = compared_poolings(vectors, type(model).__name__)
-    if len(poolings) > 1 or poolings[0] not in POOLINGS:
+    pooling = "mean" if vectors is None else vectors.pooling
+    if pooling not in POOLINGS:
         raise UserError(
-            f"The page pools by one of {', '.join(POOLINGS)}. Received: {', '.join(poolings)}. "
+            f"The page pools by one of {', '.join(POOLINGS)}. Received: {pooling}. "
             "Serve this model from a SavedModel."
         )
     return {
         "labels": list(config.labels) if is_classifier else [],
         "scores": scores,
-        "pooling": poolings[0],
+        "pooling": pooling,
         "longest": None if vectors is None else vectors.max_length,
         "pairs": pairs,
         "threshold": config.thresholds[0] if config.thresholds else None,
