@@ -211,5 +211,5 @@ class EvaluationOptions(LabelledData):
         None, help="folder for the predictions, as the task's official scorer or site takes them"
     )
     report: Path | None = option(
-        None, help="folder for a confusion matrix or scores as a picture, and the worst mistakes"
+        None, help="folder for a confusion matrix and the worst mistakes"
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
-from albert_tf.data.tasks.base import ByThreshold, GradedPrediction, Outputs, Task, names_of
+from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, names_of
 from albert_tf.data.tasks.questions import Question, encode_questions, read_questions, trainable
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
@@ -184,17 +184,6 @@ class QuestionAnswering(Task[Question, Answers]):
             return {}
         thresholds, means = _curves(examples, predictions)["f1"]
         return {"thresholds": (float(thresholds[np.argmax(means)]),)}
-
-    def by_threshold(
-        self, examples: Sequence[Question], predictions: Sequence[Answers], config: AlbertConfig
-    ) -> list[ByThreshold]:
-        if not any(example.is_impossible for example in examples):
-            return []
-        chosen = self._threshold(examples, config)
-        return [
-            ByThreshold(name, thresholds.tolist(), means.tolist(), chosen)
-            for name, (thresholds, means) in _curves(examples, predictions).items()
-        ]
 
     def grade(
         self, examples: Sequence[Question], predictions: Sequence[Answers], config: AlbertConfig

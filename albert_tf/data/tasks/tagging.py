@@ -184,14 +184,10 @@ class Tagging(Task[Sentence, Tagged]):
             )
         ]
 
-    def classes(self, config: AlbertConfig) -> Sequence[str]:
-        """Returns the kinds of entities and "O", or the tags where they have no entities."""
-        return list(dict.fromkeys(tag.kind for tag in parsed(config.labels).values()))
-
     def pairs(
         self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
     ) -> list[tuple[str, str]]:
-        """Returns the kinds of each word."""
+        """Returns each word's kind of entity or "O", or its tag where they have no entities."""
         known = parsed(config.labels)
         return [
             (known[tag].kind, known[other].kind)

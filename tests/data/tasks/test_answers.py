@@ -175,10 +175,6 @@ def test_scores_of_squad_2():
     at_best = squad.scores(examples, found, HEAD.replace(**tuned))
     assert at_best["f1"] == 75.0 and at_best["no_answer_f1"] == 100.0
     assert squad.fit_thresholds(examples[:2], found[:2]) == {}
-    f1, exact = squad.by_threshold(examples, found, HEAD)
-    assert (f1.score, exact.score) == ("f1", "exact_match") and f1.chosen == 0
-    assert f1.thresholds[1:] == [1, 2, 3, 4] and f1.scores == [0.5, 0.75, 0.5, 0.75, 0.5]
-    assert squad.by_threshold(examples[:2], found[:2], HEAD) == []
 
 
 def test_what_people_read():

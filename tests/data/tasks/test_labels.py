@@ -116,9 +116,6 @@ def test_scores_by_hand():
     chosen = config(**task().fit_thresholds(given, found))
     assert chosen.thresholds == pytest.approx((0.65, 0.35, 0.5))
     assert task().scores(given, found, chosen)["micro_f1"] == 1
-    (curve, other) = task().by_threshold(given, found, chosen)
-    assert (curve.chosen, max(curve.scores), len(curve.thresholds)) == (chosen.thresholds[0], 1, 4)
-    assert other.score == "F1 of sad"
     graded = task().grade(given, found, chosen)
     assert [each.is_right for each in graded] == [True] * 4
     assert (graded[2].expected, graded[3].predicted) == ("long, sad", "no label")
