@@ -79,9 +79,9 @@ def files(tmp_path, monkeypatch):
         ),
         ("answer --model small --question a --context-file utf-16.txt", "begins as UTF-16"),
         ("embed --model small a --output data.csv", "must end in .npy or .jsonl"),
-        ("evaluate --model small --task sst2 --data folder", "one file dev.tsv"),
-        ("evaluate --model small --task rte --data data.csv", "a column 'sentence1'"),
-        ("evaluate --model small --task sst2 --data dev.tsv", "have a column 'sentence'"),
+        ("evaluate --model classifier --task sst2 --data folder", "one file dev.tsv"),
+        ("evaluate --model classifier --task rte --data data.csv", "a column 'sentence1'"),
+        ("evaluate --model classifier --task sst2 --data dev.tsv", "have a column 'sentence'"),
         (
             "evaluate --model small --task classify --data data.csv",
             "must have an AlbertForSequenceClassification",
@@ -115,9 +115,9 @@ def files(tmp_path, monkeypatch):
         ("convert none o --format hf", "Received: none"),
         ("convert small folder --format hf", "must not exist yet. Received: folder"),
         (
-            "predict --model small --task mnli --regression --part high --data data.csv "
+            "predict --model small --task mnli --max-answer-length 9 --data data.csv "
             "--submission o",
-            "regression is an option of --task classify. Received: True with --task mnli.",
+            "max_answer_length is an option of --task squad. Received: 9 with --task mnli.",
         ),
         (
             "predict --model small --task classify --data data.csv --submission data.csv",

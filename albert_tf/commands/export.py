@@ -234,7 +234,7 @@ def check(options: Any) -> None:
     if data:
         from albert_tf.data.tasks.registry import task_of
 
-        task = task_of(data)
+        task = task_of(data, config)
         examples = task.examples("dev")
         if config:
             task.check(examples, config)

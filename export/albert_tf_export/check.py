@@ -869,7 +869,7 @@ def scored(
     Raises:
         UserError: the data can't be read, or is another task's.
     """
-    task = task_of(gate.data)
+    task = task_of(gate.data, model.config)
     if task.model != type(model).__name__:
         raise UserError(
             f"eval_data must be of a task that {type(model).__name__} learns. Received: "

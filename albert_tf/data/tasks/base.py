@@ -11,7 +11,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import TaskData
 from albert_tf.data.readers import FORMATS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
@@ -50,6 +50,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
     Args:
         options: the task's name, its data and their columns.
+        config: a trained model's, which decides what its labels are; by default the options do.
     Attributes:
         model: name of the model's class in `albert_tf.models`.
         formats: endings of the task's files.
@@ -58,7 +59,7 @@ class Task(ABC, Generic[Example, Prediction]):
     model: ClassVar[str]
     formats: ClassVar[Sequence[str]] = FORMATS
 
-    def __init__(self, options: LabelledData):
+    def __init__(self, options: TaskData, config: AlbertConfig | None = None):
         self.options = options
 
     @abstractmethod

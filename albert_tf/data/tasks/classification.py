@@ -9,7 +9,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import LabelledData, TaskData
 from albert_tf.data.readers import Example, Row, read_examples
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, find_file
 from albert_tf.data.tasks.glue import GLUE, GlueTask, Part
@@ -44,14 +44,10 @@ class Classification(Task[Example, Any]):
 
     model = "AlbertForSequenceClassification"
 
-    def __init__(self, options: LabelledData):
-        super().__init__(options)
+    def __init__(self, options: TaskData, config: AlbertConfig | None = None):
+        super().__init__(options, config)
         self.is_glue = options.task in GLUE
-        label_type: type[LabelType] = SingleLabel
-        if options.multi_label:
-            label_type = MultiLabel
-        elif options.has_numbers:
-            label_type = Regression
+        label_type = _label_type(options, config)
         own = GlueTask(options.columns, (), label_type.metrics, (Part("predictions"),))
         self.table = GLUE.get(options.task, own)
         self.label_type = label_type(options, self.table.labels)
@@ -73,7 +69,7 @@ class Classification(Task[Example, Any]):
         columns = self.table.columns_of(part, labelled, on_hub)
         read_label = self._hub_label if self.table.labels and on_hub else self.label_type.read
         skip = labelled and self.options.skip_bad_rows
-        return read_examples(path, columns, skip, part.name, read_label, self.options.dialect)
+        return read_examples(path, columns, skip, part.name, read_label, self.options.encoding)
 
     def _hub_label(self, row: Row, name: str | int) -> str:
         """Returns a label as GLUE's files spell it; the hub has its name, or its number."""
@@ -93,17 +89,6 @@ class Classification(Task[Example, Any]):
 
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
         """Returns the targets of labelled examples; errors are those of `check`."""
-        has_several = config.problem_type == MULTI_LABEL
-        if has_several and not self.options.multi_label:
-            raise UserError(
-                f"The model must give one label for --task {self.options.task}. Received: a model "
-                "for several. Add --multi-label to --task classify."
-            )
-        if self.options.multi_label and not has_several:
-            raise UserError(
-                "With --multi-label the model must have been trained with it. Received: a model "
-                f"for {config.problem_type or 'one label'}. Leave --multi-label out."
-            )
         labelled = [example for example in examples if example.label is not None]
         return self.label_type.targets(labelled, config)
 
@@ -234,6 +219,19 @@ def baseline_scores(
     probabilities = np.zeros((len(dev), len(config.labels)))
     probabilities[:, model.classes_] = model.predict_proba(words.transform(dev_texts))
     return task.scores(dev, list(probabilities), config)
+
+
+def _label_type(options: TaskData, config: AlbertConfig | None) -> type[LabelType]:
+    if options.task in GLUE:
+        return SingleLabel if GLUE[options.task].labels else Regression
+    several, numbers = False, False
+    if config is not None:
+        several, numbers = config.problem_type == MULTI_LABEL, len(config.labels) == 1
+    elif isinstance(options, LabelledData):
+        several, numbers = options.multi_label, options.regression
+    if several:
+        return MultiLabel
+    return Regression if numbers else SingleLabel
 
 
 def encode_texts(

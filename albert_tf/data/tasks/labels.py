@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Example, Row
 from albert_tf.data.tasks.base import GradedPrediction
 from albert_tf.data.tasks.glue import GLUE
@@ -38,7 +38,7 @@ class LabelType(ABC):
     metrics: ClassVar[Sequence[str]] = ()
     is_single_class: ClassVar[bool] = False
 
-    def __init__(self, options: LabelledData, labels: Sequence[tuple[str, str]]):
+    def __init__(self, options: TaskData, labels: Sequence[tuple[str, str]]):
         self.options, self.glue_labels = options, labels
 
     def read(self, row: Row, column: str | int) -> Any:
