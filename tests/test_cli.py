@@ -172,7 +172,10 @@ def files(tmp_path, monkeypatch):
         ("export saved-model --model small --output o --normalize", "normalize needs a pooling."),
         ("convert small o --format tf1 --dtype float16", "--dtype goes with --format hf;"),
         ("sizes --model none", "Received: none"),
-        ("sizes --config folder", "A file must not be a folder. Received: folder: Is a directory"),
+        (
+            "pretrain --config folder",
+            "A file must not be a folder. Received: folder: Is a directory",
+        ),
         ("sizes --batch-size 9999999999", "batch_size must be 2,147,483,647 or less"),
     ],
 )

@@ -96,10 +96,7 @@ def check_texts(options: TextOptions, model: str = "AlbertModel") -> Any:
     """
     from_file = options.source is not None
     if from_file == bool(options.text) and options.text != ("-",):
-        hint = " Texts come before --targets." if getattr(options, "targets", None) else ""
-        raise UserError(
-            f"Texts come as arguments or with --input. Received: neither, or both.{hint}"
-        )
+        raise UserError("Texts come as arguments or with --input. Received: neither, or both.")
     if options.has_table:
         next(texts(options), None)
     elif given := [name for name in _OF_TABLES if getattr(options, name, None) is not None]:

@@ -122,10 +122,6 @@ def test_a_limit_on_the_bytes_of_a_text(run, folder, tmp_path):
         (("saved-model", "--name", "a", "--force"), "force must be left out with name"),
         (("saved-model", "--warmup", "none"), "warmup must be a file of requests. Received: none"),
         (
-            ("tflite", "--max-bytes", 1024),
-            "--max-bytes goes with saved-model. Received: albert",
-        ),
-        (
             ("saved-model", "--max-bytes", 1024, "--max-length", 128),
             "at least 2048 for max_length=128. Received: 1024.",
         ),
@@ -170,9 +166,6 @@ def test_onnx(run, folder, tmp_path, monkeypatch):
     assert run(*arguments, "--quantize", "dynamic", "--predictions", 3)[:2] == (0, "a report\n")
     expected = {"quantize": "dynamic", "predictions": 3, "gate": None}
     assert given == {**expected, "check": True, "force": False}
-    status, _, errors = run(*arguments, "--fixed")
-    assert (status, errors.count("\n")) == (2, 1)
-    assert "--fixed goes with tflite. Received: albert-tf export onnx --fixed" in errors
 
 
 @pytest.mark.parametrize(
@@ -213,11 +206,6 @@ def test_data_to_score_on(run, folder, tmp_path, exported):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ("saved-model", "--lengths", 16),
-            "--lengths goes with tflite and web. Received: albert-tf export saved",
-        ),
-        (("saved-model", "--eval-data", "d"), "--eval-data goes with tflite and onnx"),
         (("tflite", "--max-drop", 0.1), "max_drop goes with eval_data. Received: 0.1. Give both."),
         (("tflite", "--batch", "some"), "batch must be a whole number or dynamic. Received: 'some"),
         (("tflite", "--lengths", "16,a"), "lengths must be a whole number. Received: 'a'"),
@@ -241,35 +229,13 @@ def test_the_help_has_the_flags_of_the_format(form, capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.main(["export", form, "--help"])
     shown = re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
-    assert sorted(shown) == sorted([*(name.replace("_", "-") for name in FLAGS[form]), "config"])
+    assert sorted(shown) == sorted(name.replace("_", "-") for name in FLAGS[form])
 
 
-@pytest.mark.parametrize("form", FLAGS)
-def test_a_flag_of_another_format(run, form):
-    """Is refused in one line, in all its spellings, also where its value is false."""
-    others = {name: each for flags in FLAGS.values() for name, each in flags.items()}
-    foreign = [each for name, each in others.items() if name not in FLAGS[form]]
-    assert len(foreign) > 6
-    for each in foreign:
-        spelled = each.name.replace("_", "-")
-        lines = [(f"--{spelled}", "7"), (f"--{each.name}=7",), (f"--no-{spelled}",)]
-        for flag, *value in lines if each.kind is bool else lines[:2]:
-            status, _, errors = run(form, "--model", "small", "--output", "out", flag, *value)
-            assert (status, errors.count("\n")) == (2, 1)
-            formats = " and ".join(form for form, flags in FLAGS.items() if each.name in flags)
-            assert f"{flag.split('=')[0]} goes with {formats}. Received: albert-tf" in errors
-
-
-def test_a_saved_models_options_are_read_again(run, folder, tmp_path):
-    """`options.yaml` names its format, as the command line does."""
-    (tmp_path / "options.yaml").write_text("format: saved-model\nids_only: true\ncheck: false\n")
-    arguments = ("--config", tmp_path / "options.yaml", "--model", folder("encoder"))
-    assert run("saved-model", *arguments, "--output", tmp_path / "1")[0] == 0
-    assert list(tf.saved_model.load(tmp_path / "1").signatures) == [
-        "serving_default",
-        "ids",
-        "padded_ids",
-    ]
+def test_a_saved_model_has_its_options(run, folder, tmp_path):
+    arguments = ("saved-model", "--model", folder("encoder"), "--ids-only", "--no-check")
+    assert run(*arguments, "--output", tmp_path / "1")[0] == 0
+    assert "ids" in tf.saved_model.load(tmp_path / "1").signatures
     saved = (tmp_path / "1" / "options.yaml").read_text()
     assert "format: saved-model" in saved and "ids_only: true" in saved
 
