@@ -88,7 +88,7 @@ class Option(NamedTuple):
     positional: bool = False
     repeated: bool = False
     may_be_empty: bool = False
-    only: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    only: Mapping[str, tuple[str | None, ...]] = MappingProxyType({})
     none: str | None = None
 
     @property
@@ -192,10 +192,11 @@ def check_options(options: Any) -> None:
         value = getattr(options, name)
         for other, allowed in option.only.items():
             received = getattr(options, other)
-            if value != option.default and received not in (None, *allowed):
+            if value != option.default and received not in allowed:
+                known = ", ".join(filter(None, allowed))
                 raise UserError(
-                    f"{name} is an option of --{other} {', '.join(allowed)}. Received: "
-                    f"{value} with --{other} {received}. Leave it out."
+                    f"{name} is an option of --{other} {known}. Received: {value} with --{other} "
+                    f"{received}. Leave it out."
                 )
 
 

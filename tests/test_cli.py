@@ -79,9 +79,9 @@ def files(tmp_path, monkeypatch):
         ),
         ("answer --model small --question a --context-file utf-16.txt", "begins as UTF-16"),
         ("embed --model small a --output data.csv", "must end in .npy or .jsonl"),
-        ("evaluate --model small --task sst2 --data folder", "one file dev.tsv"),
-        ("evaluate --model small --task rte --data data.csv", "a column 'sentence1'"),
-        ("evaluate --model small --task sst2 --data dev.tsv", "have a column 'sentence'"),
+        ("evaluate --model classifier --task sst2 --data folder", "one file dev.tsv"),
+        ("evaluate --model classifier --task rte --data data.csv", "a column 'sentence1'"),
+        ("evaluate --model classifier --task sst2 --data dev.tsv", "have a column 'sentence'"),
         (
             "evaluate --model small --task classify --data data.csv",
             "must have an AlbertForSequenceClassification",
@@ -115,9 +115,9 @@ def files(tmp_path, monkeypatch):
         ("convert none o --format hf", "Received: none"),
         ("convert small folder --format hf", "must not exist yet. Received: folder"),
         (
-            "predict --model small --task mnli --regression --part high --data data.csv "
+            "predict --model small --task mnli --max-answer-length 9 --data data.csv "
             "--submission o",
-            "regression is an option of --task classify. Received: True with --task mnli.",
+            "max_answer_length is an option of --task squad. Received: 9 with --task mnli.",
         ),
         (
             "predict --model small --task classify --data data.csv --submission data.csv",
@@ -159,7 +159,10 @@ def files(tmp_path, monkeypatch):
         ("export saved-model --model small --output o --normalize", "normalize needs a pooling."),
         ("convert small o --format tf1 --dtype float16", "--dtype goes with --format hf;"),
         ("sizes --model none", "Received: none"),
-        ("sizes --config folder", "A file must not be a folder. Received: folder: Is a directory"),
+        (
+            "pretrain --config folder",
+            "A file must not be a folder. Received: folder: Is a directory",
+        ),
         ("sizes --batch-size 9999999999", "batch_size must be 2,147,483,647 or less"),
     ],
 )

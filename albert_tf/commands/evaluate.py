@@ -29,9 +29,9 @@ def check(options: OPTIONS) -> None:
 
     check_folder(options.predictions)
     check_folder(options.report)
-    task = task_of(options)
+    config = check_model(options.model, task_of(options).model)
+    task = task_of(options, config)
     examples = task.examples("dev")
-    config = check_model(options.model, task.model)
     if config:
         task.check(examples, config)
 

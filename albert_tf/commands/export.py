@@ -1,6 +1,6 @@
 """`albert-tf export saved-model`, `tflite`, `onnx` and `web`"""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -14,12 +14,11 @@ from albert_tf_export.options import (
 
 from albert_tf.commands.text_options import check_model
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, check_free, written_atomically
+from albert_tf.files import check_apart, check_free
 from albert_tf.options import (
     check_options,
     option,
     part,
-    save_options,
 )
 from albert_tf.tasks import TASKS
 
@@ -120,31 +119,21 @@ def run(options: Any) -> int:
     from albert_tf.models import load_pretrained
     from albert_tf.text.tokenizer import AlbertTokenizer
 
-    def loaded() -> tuple[Any, Any]:
-        """Returns the model of a task, all of whose weights were trained, and its tokenizer."""
-        model = load_pretrained(options.model, options.task)
-        if model.newly_initialized:
-            raise UserError(
-                "All parts of an exported model must be trained. Received: a checkpoint without "
-                f"weights for {', '.join(model.newly_initialized)} of {type(model).__name__}. "
-                "Fine-tune it first, or choose another --task."
-            )
-        return model, AlbertTokenizer.from_pretrained(options.model)
-
-    if isinstance(options, SavedModel):
-        output = options.output
-        with written_atomically(output, force=options.force, nowait=True) as written:
-            report = export_saved_model(*loaded(), written, part(SavedModelOptions, options))
-            save_options(options, written)
-        report = replace(report, path=output)
-    elif isinstance(options, TFLite):  # writes files beside it too, as ONNX does
-        tflite = part(TFLiteOptions, options)
-        report = export_tflite(*loaded(), options.output, tflite)
-    elif isinstance(options, Onnx):
-        onnx = part(OnnxOptions, options)
-        report = export_onnx(*loaded(), options.output, onnx)
-    else:
-        web = part(WebOptions, options, name=Path(options.model).resolve().name)
-        report = export_web(*loaded(), options.output, web)
-    print(report)
+    exporters: dict[str, Any] = {
+        "saved-model": (export_saved_model, SavedModelOptions),
+        "tflite": (export_tflite, TFLiteOptions),
+        "onnx": (export_onnx, OnnxOptions),
+        "web": (export_web, WebOptions),
+    }
+    export, own = exporters[options.format]
+    model = load_pretrained(options.model, options.task)
+    if model.newly_initialized:
+        raise UserError(
+            "All parts of an exported model must be trained. Received: a checkpoint without "
+            f"weights for {', '.join(model.newly_initialized)} of {type(model).__name__}. "
+            "Fine-tune it first, or choose another --task."
+        )
+    tokenizer = AlbertTokenizer.from_pretrained(options.model)
+    title = {"name": Path(options.model).resolve().name} if options.format == "web" else {}
+    print(export(model, tokenizer, options.output, part(own, options, **title)))
     return 0

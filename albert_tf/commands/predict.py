@@ -22,10 +22,10 @@ from albert_tf.commands.text_options import (
     texts,
     with_inputs,
 )
-from albert_tf.data.options import TAG, TASKS, EvaluationOptions, LabelledData
+from albert_tf.data.options import TAG, TASKS, EvaluationOptions, TaskData, TaskFiles
 from albert_tf.errors import UserError
 from albert_tf.files import is_exported
-from albert_tf.options import declared, option, part
+from albert_tf.options import declared, option
 
 if TYPE_CHECKING:
     from albert_tf.data.tasks.tagging import Sentence, Tagged
@@ -49,15 +49,13 @@ large it is. With --submission it predicts a task's test files instead, which ne
 writes the files that the task's official scorer or site takes.
 """
 _SUBMISSION: Final = "test files of a task"
-# Options that say where a table has its texts.
-_OF_TABLES: Final = ("text_column", "text_pair_column", "separator", "encoding")
 _TAGGER: Final = "AlbertForTokenClassification"
 _ENCODER: Final = "AlbertModel"
 _CLASSIFIER: Final = "AlbertForSequenceClassification"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OPTIONS(LabelledData, TextOptions):
+class OPTIONS(TaskFiles, TextOptions):
     """The options of `albert-tf predict`."""
 
     pairs: bool = option(False, help="pairs of texts, with a tab between")
@@ -102,16 +100,10 @@ def check(options: OPTIONS) -> None:
     if options.submission is not None:
         _check_submission(options)
         return
-    ignored = [
-        name.replace("_", "-")
-        for name, declared_option in declared(LabelledData).items()
-        if getattr(options, name) not in (declared_option.default, None)
-        and not (name in _OF_TABLES and options.has_table)
-    ]
-    if ignored:
+    if options.task is not None or options.data is not None:
         raise UserError(
-            "Options of a task's files need --submission, a folder for their predictions. "
-            f"Received: {', '.join(f'--{name}' for name in ignored)} without it."
+            "--task and --data need --submission, a folder for the predictions of test files. "
+            "Received: none. Give it, or texts without --task and --data."
         )
     wanted = _class_of(options.model)
     is_tagger, is_embedder = wanted == _TAGGER, wanted == _ENCODER
@@ -145,11 +137,19 @@ def _check_submission(options: OPTIONS) -> None:
     from albert_tf.data.tasks.registry import task_of
 
     check_folder(options.submission)
-    task = task_of(options)
+    data = _test_files(options)
+    config = check_model(options.model, task_of(data).model)
+    task = task_of(data, config)
     examples = task.examples("test", labelled=False)
-    config = check_model(options.model, task.model)
     if config:
         task.check(examples, config)
+
+
+def _test_files(options: OPTIONS) -> EvaluationOptions:
+    """Returns the options of `evaluate` that say the same."""
+    names = {*declared(TaskFiles), "model", "batch_size"}
+    given = {name: getattr(options, name) for name in names}
+    return EvaluationOptions(**given, predictions=options.submission)
 
 
 def run(options: OPTIONS) -> int:
@@ -157,9 +157,7 @@ def run(options: OPTIONS) -> int:
     if options.submission is not None:
         from albert_tf.training.evaluate import predict_test_files
 
-        for path in predict_test_files(
-            part(EvaluationOptions, options, predictions=options.submission, report=None)
-        ):
+        for path in predict_test_files(_test_files(options)):
             print(path)
         return 0
     from albert_tf.data.tasks.labels import MULTI_LABEL, chosen_labels
@@ -240,7 +238,7 @@ def _tagged(
     from albert_tf.data.tasks.tagging import Sentence, Tagging
     from albert_tf.pipelines.base import FEATURES, Window
 
-    task = Tagging(LabelledData(task=TAG, data=Path()))
+    task = Tagging(TaskData(task=TAG, data=Path()))
     tag = load("token-classification", options)
     config, count = tag.model.config, tag.ahead * options.batch_size
 

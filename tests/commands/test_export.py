@@ -104,10 +104,6 @@ def test_a_limit_on_the_bytes_of_a_text(run, folder, tmp_path):
         (("saved-model", "--max-bytes", 1023), "max_bytes must be 1024 or more. Received: 1023"),
         (("saved-model", "--warmup", "none"), "warmup must be a file of requests. Received: none"),
         (
-            ("tflite", "--max-bytes", 1024),
-            "--max-bytes goes with saved-model. Received: albert",
-        ),
-        (
             ("saved-model", "--max-bytes", 1024, "--max-length", 128),
             "at least 2048 for max_length=128. Received: 1024.",
         ),
@@ -152,9 +148,6 @@ def test_onnx(run, folder, tmp_path, monkeypatch):
     assert run(*arguments, "--quantize", "dynamic", "--predictions", 3)[:2] == (0, "a report\n")
     expected = {"quantize": "dynamic", "predictions": 3}
     assert given == {**expected, "check": True, "force": False}
-    status, _, errors = run(*arguments, "--batch", 2)
-    assert (status, errors.count("\n")) == (2, 1)
-    assert "--batch goes with tflite. Received: albert-tf export onnx --batch" in errors
 
 
 @pytest.mark.parametrize(
@@ -177,10 +170,6 @@ def test_a_missing_package(package, extra, arguments, run, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ("saved-model", "--lengths", 16),
-            "--lengths goes with tflite and web. Received: albert-tf export saved",
-        ),
         (("tflite", "--batch", "some"), "batch must be a whole number or dynamic. Received: 'some"),
         (("tflite", "--lengths", "16,a"), "lengths must be a whole number. Received: 'a'"),
         (("tflite", "--lengths", "16,0"), "lengths must be 1 or more. Received: 0"),
@@ -203,33 +192,7 @@ def test_the_help_has_the_flags_of_the_format(form, capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.main(["export", form, "--help"])
     shown = re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
-    assert sorted(shown) == sorted([*(name.replace("_", "-") for name in FLAGS[form]), "config"])
-
-
-@pytest.mark.parametrize("form", FLAGS)
-def test_a_flag_of_another_format(run, form):
-    """Is refused in one line, in all its spellings, also where its value is false."""
-    others = {name: each for flags in FLAGS.values() for name, each in flags.items()}
-    foreign = [each for name, each in others.items() if name not in FLAGS[form]]
-    assert len(foreign) > 4
-    for each in foreign:
-        spelled = each.name.replace("_", "-")
-        lines = [(f"--{spelled}", "7"), (f"--{each.name}=7",), (f"--no-{spelled}",)]
-        for flag, *value in lines if each.kind is bool else lines[:2]:
-            status, _, errors = run(form, "--model", "small", "--output", "out", flag, *value)
-            assert (status, errors.count("\n")) == (2, 1)
-            formats = " and ".join(form for form, flags in FLAGS.items() if each.name in flags)
-            assert f"{flag.split('=')[0]} goes with {formats}. Received: albert-tf" in errors
-
-
-def test_a_saved_models_options_are_read_again(run, folder, tmp_path):
-    """`options.yaml` names its format, as the command line does."""
-    (tmp_path / "options.yaml").write_text("format: saved-model\nids_only: true\ncheck: false\n")
-    arguments = ("--config", tmp_path / "options.yaml", "--model", folder("encoder"))
-    assert run("saved-model", *arguments, "--output", tmp_path / "1")[0] == 0
-    assert list(tf.saved_model.load(tmp_path / "1").signatures) == ["serving_default", "ids"]
-    saved = (tmp_path / "1" / "options.yaml").read_text()
-    assert "format: saved-model" in saved and "ids_only: true" in saved
+    assert sorted(shown) == sorted(name.replace("_", "-") for name in FLAGS[form])
 
 
 @pytest.mark.parametrize("name", ["saved-model", "tflite"])

@@ -92,7 +92,7 @@ def test_predict_refuses_a_table_without_the_column(run, classifier, tmp_path):
     assert (status, output) == (2, "")
     assert "The file must have a column 'text'" in errors and "--text-column" in errors
     status, _, errors = run("predict", "--model", classifier, "a", "--text-column", "body")
-    assert status == 2 and "Received: --text-column without it" in errors
+    assert status == 2 and "--text-column needs a table of texts" in errors
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_predictions_of_test_files(run, classifier, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["text", "--text-column", "a"], "need --submission.* Received: --text-column without it"),
+        (["text", "--task", "sst2"], "--task and --data need --submission"),
         (["--task", "sst2", "--submission", "out"], "--submission needs --task and --data"),
         (["text", "--task", "sst2", "--data", ".", "--submission", "out"], "excludes texts"),
         (["--task", "rte", "--data", ".", "--submission", "out"], "must have one file test.tsv"),
