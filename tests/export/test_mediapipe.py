@@ -15,7 +15,6 @@ from albert_tf_export import export_tflite
 from albert_tf_export.options import TFLiteOptions
 from albert_tf_export.tflite import check_mediapipe
 
-from albert_tf.cli import main
 from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -118,11 +117,3 @@ def test_refuses_a_vocabulary_with_capitals(classifier, tiny_vocabulary):
     vars(cased)["do_lower_case"] = False  # an assignment is refused
     with pytest.raises(UserError, match="lower-case its texts.*do_lower_case=False"):
         check_mediapipe(classifier, cased, TFLiteOptions(host="mediapipe"))
-
-
-def test_the_flag_goes_with_tflite(capsys):
-    command = ["export", "saved-model", "--model", "small", "--output", "a", "--for", "mediapipe"]
-    assert main(command) == 2
-    assert (
-        "--for goes with tflite. Received: albert-tf export saved-model" in capsys.readouterr().err
-    )

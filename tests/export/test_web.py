@@ -156,14 +156,6 @@ def test_the_command_line(
     assert (exported["lengths"], exported["check"]) == ((8, 24), False)
     settings = json.loads((tmp_path / "site" / "model" / "settings.json").read_text())
     assert (settings["name"], settings["pairs"]) == ("stars", True)
-    assert main([*given, "--max-length", "8"]) == 2
-    assert "--max-length goes with saved-model and tflite. Received: albert-tf export web" in (
-        capsys.readouterr().err
-    )
-    assert main(["export", "tflite", *given[2:]]) == 2
-    assert (
-        "--node-modules goes with web. Received: albert-tf export tflite" in capsys.readouterr().err
-    )
 
 
 @pytest.mark.parametrize(
