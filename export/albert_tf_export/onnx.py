@@ -74,7 +74,7 @@ def export_onnx(
     check_counts(model, None, predictions)
     labels = classes(model)
     metadata = {"labels": label_lines(labels)} if labels else {}
-    with written_with_companions(Path(path), options.force, labels) as (file, beside_it):
+    with written_with_companions(Path(path), options.force, labels) as (file, report_file):
         model = in_precision(model, "float32")
         signature = (
             masked_signature(model, unroll="last", predictions=predictions)
@@ -92,7 +92,7 @@ def export_onnx(
             samples = {signature.name: numeric(cases[signature.name])}
             differences = checks.compare("onnx", file, samples, options.quantize)
         report = Report.of(Path(path), file, differences)
-        report.write(beside_it, PACKAGES)
+        report.write(report_file, PACKAGES)
         return report
 
 

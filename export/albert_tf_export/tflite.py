@@ -97,7 +97,7 @@ def export_tflite(
     """
     plan = _plan(model, tokenizer, options)
     with contextlib.ExitStack() as stack:
-        file, beside_it = stack.enter_context(
+        file, report_file = stack.enter_context(
             written_with_companions(Path(path), options.force, classes(model))
         )
         processes = {}
@@ -115,7 +115,7 @@ def export_tflite(
                 "tflite", file, samples, options.quantize, processes=processes
             )
         report = Report.of(Path(path), file, differences)
-        report.write(beside_it)
+        report.write(report_file)
         return report
 
 
