@@ -27,7 +27,7 @@ def written_atomically(
 
     The caller creates a file or a folder at the yielded path. If the block raises (a full disk,
     Ctrl-C), it is removed, and `path` stays as it was. The next call removes what a killed process
-    left beside `path`.
+    left beside `path`, and puts back an older folder that it had set aside.
 
     Args:
         path: file or folder to write. Missing parent folders are made.
@@ -41,21 +41,37 @@ def written_atomically(
     path = Path(path)
     workshop = path.parent / f".{path.name}.partial"
     new, old = workshop / path.name, workshop / f".{path.name}.replaced"
+
+    def clear() -> None:
+        if old.exists() and not path.exists():
+            os.replace(old, path)
+        for left in workshop.iterdir():
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            elif left.name != LOCK:
+                left.unlink(missing_ok=True)
+
     with locked(workshop, output=path, wait=not nowait):
-        _clear(workshop, old, path)
+        clear()
         check_free(path, force)
         try:
             with _blame_final_path(path, new):
                 yield new
-                _apply_umask(new)
-                _swap(new, path, old)
+                if new.is_file():
+                    if path.is_dir() and any(path.iterdir()):
+                        raise UserError(f"{path} is a directory; --force replaces files only.")
+                    shutil.copymode(workshop / LOCK, new)  # safetensors' are the owner's alone
+                if path.is_dir() or (new.is_dir() and path.exists()):
+                    os.replace(path, old)
+                os.replace(new, path)
         finally:
-            _clear(workshop, old, path)
+            clear()
 
 
 def check_free(path: Path, force: bool) -> None:
     """Refuses an output that exists, unless it is an empty folder or `force` replaces it."""
-    if not force and _is_nonempty(path):
+    is_empty = path.is_dir() and not any(path.iterdir())
+    if path.exists() and not is_empty and not force:
         raise UserError(
             f"The output must not exist yet. Received: {path}. "
             "Choose another path, or replace it with force=True (--force on the command line)."
@@ -197,7 +213,13 @@ def require_same(output: Any, then: Mapping[str, Any], now: Mapping[str, Any]) -
     Raises:
         UserError: settings differ; each is named with both values, up to `_SHOWN`.
     """
-    different = _differences(then, json.loads(json.dumps(now)))
+    before, after = dict(_flat(then)), dict(_flat(json.loads(json.dumps(now))))
+    different = []
+    for name in sorted({*before, *after}):
+        old, new = ([values[name]] if name in values else [] for values in (before, after))
+        if old != new:
+            was, is_now = (repr(value[0]) if value else "nothing" for value in (old, new))
+            different.append(f"{name} was {was}, is {is_now}")
     if different:
         more = f" and {len(different) - _SHOWN} more" * (len(different) > _SHOWN)
         raise UserError(
@@ -207,18 +229,13 @@ def require_same(output: Any, then: Mapping[str, Any], now: Mapping[str, Any]) -
         )
 
 
-def _differences(then: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> list[str]:
-    different = []
-    for name in sorted({*then, *now}):
-        old, new = then.get(name), now.get(name)
-        if isinstance(old, dict) and isinstance(new, dict):
-            different += _differences(old, new, f"{within}{name} ")
-        elif old != new or (name in then) != (name in now):
-            before, after = (
-                repr(values[name]) if name in values else "nothing" for values in (then, now)
-            )
-            different.append(f"{within}{name} was {before}, is {after}")
-    return different
+def _flat(settings: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields each setting, with the names of the dicts around it before its own."""
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{within}{name} ")
+        else:
+            yield f"{within}{name}", value
 
 
 _SHOWN: Final = 5  # differences in a message
@@ -233,48 +250,6 @@ def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
         error.args = tuple(str(text).replace(str(stand_in), str(path)) for text in error.args)
         raise
     except OSError as error:
-        named = error.filename
-        if named is None and error.errno is not None:
-            error.filename = str(path)
-        elif isinstance(named, str | os.PathLike) and os.fspath(named).startswith(str(stand_in)):
-            error.filename = str(path) + os.fspath(named).removeprefix(str(stand_in))
+        if error.errno is not None:
+            error.filename = str(error.filename or path).replace(str(stand_in), str(path))
         raise
-
-
-def _apply_umask(path: Path) -> None:
-    """Gives a file the usual permissions, since some writers grant the owner alone."""
-    if path.is_file():
-        mask = os.umask(0)
-        os.umask(mask)
-        path.chmod(0o666 & ~mask)
-
-
-def _is_nonempty(path: Path) -> bool:
-    if path.is_dir():
-        return any(path.iterdir())
-    return path.exists()
-
-
-def _swap(new: Path, path: Path, old: Path) -> None:
-    """Puts `new` at `path`; what is there is set aside at `old`, unless a file replaces a file."""
-    if new.is_file() and path.is_dir() and _is_nonempty(path):
-        raise UserError(
-            f"What a file replaces must not be a folder. Received: {path} is a folder; --force "
-            "replaces files alone. Choose another path."
-        )
-    if not path.exists() or not (path.is_dir() or new.is_dir()):
-        os.replace(new, path)
-        return
-    os.replace(path, old)
-    os.replace(new, path)
-
-
-def _clear(workshop: Path, old: Path, path: Path) -> None:
-    """Removes all but the lock; puts back what a swap set aside that didn't end."""
-    if old.exists() and not path.exists():
-        os.replace(old, path)
-    for left in workshop.iterdir():
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
-        elif left.name != LOCK:
-            left.unlink(missing_ok=True)

@@ -95,7 +95,7 @@ def test_a_file_never_replaces_a_folder(tmp_path):
     target = tmp_path / "folder"
     target.mkdir()
     (target / "old.txt").write_text("old")
-    refused = pytest.raises(UserError, match="folder is a folder; --force replaces files alone")
+    refused = pytest.raises(UserError, match="folder is a directory; --force replaces files only")
     with refused, written_atomically(target, force=True) as path:
         path.write_text("new")
     assert [entry.name for entry in target.iterdir()] == ["old.txt"]

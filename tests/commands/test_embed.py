@@ -75,7 +75,7 @@ def test_embed_replaces_no_folder(ask, tmp_path):
     (output / "old.txt").write_text("old")
     status, _, errors = ask("embed", "a", "--output", output, "--force")
     assert status == 2
-    assert "--force replaces files alone" in errors
+    assert "--force replaces files only" in errors
     assert (output / "old.txt").read_text() == "old"
 
 

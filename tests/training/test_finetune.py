@@ -344,7 +344,7 @@ def test_an_output_that_exists(data, tmp_path):
         finetune(options(data, tmp_path / "out"))
     with (
         locked(tmp_path / "other"),
-        pytest.raises(UserError, match="one run at a time .*other, locked by process"),
+        pytest.raises(UserError, match="one run at a time .*other, to which another run"),
     ):
         finetune(options(data, tmp_path / "other"))
     without_progress = {"epochs": 5, "learning_rate": 1e-9, "patience": 1, "batch_size": 16}
