@@ -101,7 +101,7 @@ def test_each_weight_is_stored_once(written, classifier):
 
 
 def test_ids_only_needs_no_operators_of_text(written, features, logits):
-    """test_runners serves such a model in a process without tensorflow-text."""
+    """The check serves such a model in a process without tensorflow-text."""
     with_text = written(export_saved_model, layers="loop")
     ids_only = written(export_saved_model, ids_only=True)
     graphs = [(path / "saved_model.pb").read_bytes() for path in (with_text, ids_only)]
