@@ -381,7 +381,7 @@ class WordPieceTokenizer(BaseTokenizer):
                 text += token if not text or token in CLOSE_UP else f" {token}"
         return text
 
-    def _encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
+    def encode_plain(self, texts: list[str], threads: int = 1) -> list[np.ndarray]:
         """Encodes the texts; TensorFlow chooses the number of threads."""
         encoded: list[np.ndarray] = []
         for start in range(0, len(texts), BATCH):
@@ -391,7 +391,7 @@ class WordPieceTokenizer(BaseTokenizer):
         return encoded
 
     def _tokenize(self, text: str) -> list[str]:
-        [ids] = self._encode_plain([text], 1)
+        [ids] = self.encode_plain([text])
         return [self._token(index) for index in ids.tolist()]
 
     def _encode_with_offsets(self, text: str) -> Tokens:

@@ -19,6 +19,7 @@ from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import softmax
+from albert_tf.text.encoding import special_count
 
 RACE: Final = "race"
 SWAG: Final = "swag"
@@ -342,7 +343,7 @@ def choice_rows(
         locations: of the examples, for a warning.
     Source: google-research/albert, race_utils.py, `convert_single_example`.
     """
-    most = min(MAX_CHOICE_LENGTH, max_length - tokenizer.num_special_tokens_to_add(pair=True))
+    most = min(MAX_CHOICE_LENGTH, max_length - special_count(True))
     texts = dict.fromkeys(first for first, _ in pairs)  # RACE's articles have many questions
     firsts = dict(zip(texts, _pieces(list(texts), tokenizer), strict=True))
     seconds = iter(_pieces([text for _, choices in pairs for text in choices], tokenizer))
@@ -374,7 +375,7 @@ def _pair(
     first: list[int], second: list[int], tokenizer: Any, max_length: int
 ) -> tuple[list[int], list[int]]:
     """Returns ids and segments of a pair; the first loses what doesn't fit."""
-    room = max_length - len(second) - tokenizer.num_special_tokens_to_add(pair=True)
+    room = max_length - len(second) - special_count(True)
     ids = tokenizer.build_inputs_with_special_tokens(first[:room], second)
     ones = len(second) + 1
     return ids, [0] * (len(ids) - ones) + [1] * ones
