@@ -88,7 +88,7 @@ class Option(NamedTuple):
     positional: bool = False
     repeated: bool = False
     may_be_empty: bool = False
-    only: Mapping[str, tuple[str | None, ...]] = MappingProxyType({})
+    only: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     none: str | None = None
 
     @property
@@ -193,10 +193,9 @@ def check_options(options: Any) -> None:
         for other, allowed in option.only.items():
             received = getattr(options, other)
             if value != option.default and received not in allowed:
-                known = ", ".join(filter(None, allowed))
                 raise UserError(
-                    f"{name} is an option of --{other} {known}. Received: {value} with --{other} "
-                    f"{received}. Leave it out."
+                    f"{name} is an option of --{other} {', '.join(allowed)}. Received: {value} "
+                    f"with --{other} {received}. Leave it out."
                 )
 
 

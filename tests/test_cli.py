@@ -115,12 +115,11 @@ def files(tmp_path, monkeypatch):
         ("convert none o --format hf", "Received: none"),
         ("convert small folder --format hf", "must not exist yet. Received: folder"),
         (
-            "predict --model small --task mnli --max-answer-length 9 --data data.csv "
-            "--submission o",
+            "evaluate --model small --task mnli --max-answer-length 9 --data data.csv",
             "max_answer_length is an option of --task squad. Received: 9 with --task mnli.",
         ),
         (
-            "predict --model small --task classify --data data.csv --submission data.csv",
+            "evaluate --model small --task classify --data data.csv --submission data.csv",
             "The output must be a folder. Received: data.csv, a file.",
         ),
         (

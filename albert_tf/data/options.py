@@ -14,14 +14,18 @@ SQUAD: Final = "squad"
 TAG: Final = "tag"
 CHOICES: Final = ("race", "swag", "choices")
 SIMILARITY: Final = "similarity"
+ENCODING: Final = (
+    "encoding of files of text, such as cp1252; by default UTF-8, or the one that the file's first "
+    "bytes name"
+)
 TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG, *CHOICES, SIMILARITY)
-_OWN_TASKS: Final = (None, CLASSIFY, TAG, "choices", SIMILARITY)
 _OWN: Final = "your own files (--task classify, tag, choices, similarity)"
+_OWN_TASKS: Final = {"task": (CLASSIFY, TAG, "choices", SIMILARITY)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskFiles:
-    """The options that say where a task's texts are."""
+class TaskData:
+    """The options of labelled examples."""
 
     task: str = option(
         help="GLUE task, squad (1.1 and 2.0), race or swag; classify, tag, choices or similarity "
@@ -34,20 +38,39 @@ class TaskFiles:
         ".jsonl, each also .gz, .parquet, or CoNLL for tag",
         metavar="PATH",
     )
+    skip_bad_rows: bool = option(False, help="skip rows that can't be read")
+    max_answer_length: int = option(
+        30, help="most tokens of an answer (--task squad)", range=COUNT, only={"task": (SQUAD,)}
+    )
     text_column: str | None = option(
         None,
         help="column of the texts, by default text; for tag of the words, for choices of the "
         "contexts",
         metavar="NAME",
         group=_OWN,
-        only={"task": _OWN_TASKS},
+        only=_OWN_TASKS,
     )
     text_pair_column: str | None = option(
         None,
         help="column of the second texts, for pairs; for choices of the questions",
         metavar="NAME",
         group=_OWN,
-        only={"task": (None, CLASSIFY, "choices", SIMILARITY)},
+        only={"task": (CLASSIFY, "choices", SIMILARITY)},
+    )
+    label_column: str | None = option(
+        None,
+        help="column of the labels, by default label; for tag of the tags, for similarity of the "
+        "scores",
+        metavar="NAME",
+        group=_OWN,
+        only=_OWN_TASKS,
+    )
+    label_separator: str = option(
+        ",",
+        help="text between the labels of a text that has several",
+        metavar="TEXT",
+        group=_OWN,
+        only={"task": (CLASSIFY,)},
     )
     choices_columns: tuple[str, ...] = option(
         ("choices",),
@@ -58,49 +81,14 @@ class TaskFiles:
     )
     encoding: str | None = option(
         None,
-        help="encoding of files of text, such as cp1252; by default UTF-8, or the one that the "
-        "file's first bytes name",
+        help=ENCODING,
         metavar="NAME",
         group=_OWN,
-        only={"task": (*_OWN_TASKS, SQUAD)},
-    )
-    max_answer_length: int = option(
-        30, help="most tokens of an answer (--task squad)", range=COUNT, only={"task": (SQUAD,)}
+        only={"task": (CLASSIFY, TAG, "choices", SIMILARITY, SQUAD)},
     )
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.encoding is None:
-            return
-        try:
-            "".encode(self.encoding)
-        except (LookupError, UnicodeError) as error:
-            raise UserError(
-                "encoding must be a name that Python knows, such as cp1252, latin-1 or utf-16. "
-                f"Received: {self.encoding!r}."
-            ) from error
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskData(TaskFiles):
-    """The options of labelled examples."""
-
-    skip_bad_rows: bool = option(False, help="skip rows that can't be read")
-    label_column: str | None = option(
-        None,
-        help="column of the labels, by default label; for tag of the tags, for similarity of the "
-        "scores",
-        metavar="NAME",
-        group=_OWN,
-        only={"task": _OWN_TASKS},
-    )
-    label_separator: str = option(
-        ",",
-        help="text between the labels of a text that has several",
-        metavar="TEXT",
-        group=_OWN,
-        only={"task": (CLASSIFY,)},
-    )
 
     @property
     def columns(self) -> Columns:

@@ -41,7 +41,7 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 _WAY_OUT: Final = (
     "Name it with an option, as with --text-column or --label-column; predict a file without "
-    "labels with albert-tf predict --submission."
+    "labels with albert-tf evaluate --submission."
 )
 
 
@@ -293,6 +293,13 @@ def opened(
         UserError: it has another encoding, its compression is damaged, it is too large, or a line
             is longer than `LONGEST_LINE`.
     """
+    try:
+        "".encode(encoding or _UTF8)
+    except (LookupError, UnicodeError) as error:
+        raise UserError(
+            "encoding must be a name that Python knows, such as cp1252, latin-1 or utf-16. "
+            f"Received: {encoding!r}."
+        ) from error
     whole = whole and path.suffix != ".gz"  # of unknown size
     if whole and path.stat().st_size > LARGEST:
         raise _too_large(path)

@@ -77,7 +77,7 @@ def test_labels_in_json_that_are_no_strings(tmp_path):
             '{"body": "x", "folder": "y"}\n{"body": "z", "fol',
             "line 2, must be JSON: .*fol'. If it was cut",
         ),
-        ("a.csv", "body\nx\n", "a column 'folder'.* predict a file without labels with .*predict"),
+        ("a.csv", "body\nx\n", "a column 'folder'.* predict a file without labels with .*evaluate"),
         ("a.jsonl", "[1]\n", r"must be a list of objects, .*a.jsonl, \[1\]"),
         ("a.jsonl", "1\n", "line 1, must be a JSON object. Received: int"),
         ("a.json", '{"rows": [\n1]}\n', "must be a list of objects, or an object a line"),
