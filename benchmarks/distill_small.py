@@ -33,8 +33,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from albert_tf import AlbertConfig, AlbertForPreTraining, AlbertModel, AlbertTokenizer
-from albert_tf import WarmupPolynomialDecay
+from albert_tf import (
+    AlbertConfig,
+    AlbertForPreTraining,
+    AlbertModel,
+    AlbertTokenizer,
+    WarmupPolynomialDecay,
+)
 from albert_tf.data.pretraining import rng
 from albert_tf.data.pretraining.examples import masked_features
 from albert_tf.data.pretraining.masking import word_table

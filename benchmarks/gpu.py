@@ -97,10 +97,7 @@ def theirs(size, batch_size, length):
     return found
 
 
-SIZES = (
-    "embedding_size hidden_size num_hidden_layers num_attention_heads intermediate_size "
-    "hidden_dropout_prob attention_probs_dropout_prob"
-).split()
+SIZES = ["embedding_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_dropout_prob", "attention_probs_dropout_prob"]
 
 
 def golden():

@@ -191,7 +191,7 @@ LEFT_OUT = {"ethnic", "men-women", "drugs", "ascii-art", "translate-me"}  # of t
 
 
 def is_prose(paragraph):
-    letters = sum(letter.isascii() and letter.isalpha() or letter == " " for letter in paragraph)
+    letters = sum((letter.isascii() and letter.isalpha()) or letter == " " for letter in paragraph)
     return len(paragraph) >= 15 and letters >= LETTERS * len(paragraph)
 
 

@@ -34,19 +34,19 @@ _PREFIXES: Final[Mapping[str, str]] = {
 
 
 def albert_tensors(
-    renamed: Iterable[tuple[str, str, np.ndarray]],
-) -> Iterator[tuple[str, str, np.ndarray]]:
+    tensors: Iterable[tuple[str, np.ndarray]],
+) -> Iterator[tuple[str, np.ndarray]]:
     """Renames BERT's tensors as ALBERT's, and adds the identity projection.
 
     Args:
-        renamed: yields the name, the name in the file, and the tensor.
+        tensors: yields the names in PyTorch and the tensors.
     """
-    for name, source, tensor in renamed:
+    for name, tensor in tensors:
         name = name.removeprefix(f"{MODEL_TYPE}.")
         if name == "embeddings.word_embeddings.weight":
             width = tensor.shape[1]
-            yield f"{_PROJECTION}.weight", "(identity)", np.eye(width, dtype="float32")
-            yield f"{_PROJECTION}.bias", "(zeros)", np.zeros(width, "float32")
+            yield f"{_PROJECTION}.weight", np.eye(width, dtype="float32")
+            yield f"{_PROJECTION}.bias", np.zeros(width, "float32")
         elif (match := _LAYER.fullmatch(name)) and match[2] in _PARTS:
             layer = f"encoder.albert_layer_groups.{match[1]}.albert_layers.0"
             name = f"{layer}.{_PARTS[match[2]]}.{match[3]}"
@@ -55,4 +55,4 @@ def albert_tensors(
                 if name.startswith(theirs):
                     name = ours + name.removeprefix(theirs)
                     break
-        yield name, source, tensor
+        yield name, tensor
