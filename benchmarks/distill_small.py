@@ -62,7 +62,7 @@ class Text:
     """Documents as words, and words as the tokens of two vocabularies.
 
     Attributes:
-        sentences: int64 `[S + 1]`, the word that each sentence begins with, and the number of words.
+        sentences: int64 `[S + 1]`, the word that each sentence begins with, and W.
         ends: int64 `[S]`, the word that ends the document of each sentence.
         ids: int32 `[N]` of the student and of the teacher, the tokens of all words.
         bounds: int64 `[W + 1]` of both, the token that each word begins with, and N.
@@ -434,10 +434,13 @@ def train(model, batches, steps, stop, save, peak, folder, workers):
         )
 
 
-def held_out_losses(model, batches, steps=len(WIDTHS) * 2):
-    """Returns the mean of each loss over batches of held-out documents."""
-    found = [model(batches(step, held_out=True), training=False) for step in range(steps)]
-    return {name: float(np.mean([float(part[name]) for part in found])) for name in found[0]}
+def held_out_losses(model, batches):
+    """Returns the mean of each loss over two batches of each width from held-out documents."""
+    sums = dict.fromkeys(model.seen, 0.0)
+    for step in range(2 * len(WIDTHS)):
+        for name, value in model(batches(step, held_out=True), training=False).items():
+            sums[name] += float(ops.convert_to_numpy(value)) / (2 * len(WIDTHS))
+    return sums
 
 
 def main():

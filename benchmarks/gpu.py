@@ -18,6 +18,15 @@ from benchmarks import harness
 
 STEPS, EPOCHS = 30, 3  # the first epoch compiles
 GOLDEN = "tests/golden/C_hf/random/g1_i2_gelu_erf/pretraining"
+SIZES = (
+    "embedding_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+)
 PACKAGES = ("keras", "jax", "torch", "transformers")
 
 
@@ -95,9 +104,6 @@ def theirs(size, batch_size, length):
         model.eval()
         found[name].append(harness.timed(predict, calls=3) / STEPS)
     return found
-
-
-SIZES = ["embedding_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_dropout_prob", "attention_probs_dropout_prob"]
 
 
 def golden():

@@ -1,32 +1,41 @@
-"""Distillation of a sentence encoder: words of two vocabularies, and runs that resume."""
-
-import contextlib
-from functools import partial
-from itertools import islice
+"""Distillation of a BERT encoder: rows of two vocabularies, and runs that resume."""
 
 import keras
 import numpy as np
 import pytest
 
 import albert_tf
+from albert_tf.data.pretraining.masking import word_table
 from benchmarks import distill_small
 from benchmarks.distill_small import (
-    NO_WORD,
-    WEIGHTS,
-    Lessons,
-    Records,
-    Student,
-    Tokens,
-    Words,
-    batches,
-    grown,
-    teach,
+    CLASSIFY,
+    END,
+    SEPARATE,
+    Batches,
+    Distillation,
+    Text,
+    begun,
+    held_out_losses,
+    spelled,
     train,
 )
 from tests.conftest import SENTENCES
 
-D = 12
-TEXTS = [" ".join(text.split()[:words]) for text in SENTENCES for words in (4, 6, 9)]
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+WORDPIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS]
+WORDPIECES += [f"##{letter}" for letter in LETTERS] + [".", ",", "the", "##ing"]
+VOCAB = {piece: index for index, piece in enumerate(WORDPIECES)}
+SPECIAL = (2, 3, 0)
+DOCUMENTS = [SENTENCES[:3], SENTENCES[3:4], SENTENCES[:2], SENTENCES[2:]]
+
+
+class Wordpieces:
+    """The teacher's tokenizer, which the recipe asks for the tokens of single words alone."""
+
+    def encode_plain(self, words):
+        return [
+            np.array(spelled(f"\u2581{word.lower()}", VOCAB) or [1], np.int32) for word in words
+        ]
 
 
 @pytest.fixture
@@ -35,129 +44,126 @@ def tokenizer():
 
 
 @pytest.fixture
-def lessons(tokenizer, monkeypatch):
-    for name, value in {"HELD_OUT": 2, "WINDOW": 2, "WIDTHS": (16,), "SAVE": 2}.items():
-        monkeypatch.setattr(distill_small, name, value)
-    words = Words(TEXTS)
+def text(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(distill_small, "WIDTHS", (16, 32))
+    monkeypatch.setattr(distill_small, "HELD_OUT", 0.25)
+    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(lines) for lines in DOCUMENTS))
+    path = tmp_path / "tokens.npz"
+    made = Text.read(path, tmp_path / "text.txt", lambda: (tokenizer, Wordpieces()))
+    (tmp_path / "text.txt").unlink()
+    again = Text.read(path, None, None)
+    np.testing.assert_array_equal(made.ids[0], again.ids[0])
+    return again
+
+
+@pytest.fixture
+def batches(text, tokenizer):
     special = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
-    tokens = Tokens(words, tokenizer.encode_plain(words.unique), special)
-    rng = np.random.default_rng(0)
-    vectors, of_words = (
-        rng.normal(size=(rows, D)).astype(np.float16) for rows in (len(TEXTS), len(words.numbers))
+    return Batches(text, (special, SPECIAL), word_table(tokenizer), (64, 128))
+
+
+def teacher():
+    config = albert_tf.AlbertConfig(
+        vocab_size=len(VOCAB),
+        embedding_size=24,
+        hidden_size=24,
+        num_hidden_layers=4,
+        num_hidden_groups=4,
+        num_attention_heads=3,
+        intermediate_size=40,
+        hidden_act="gelu",
+        max_position_embeddings=64,
     )
-    return Lessons(words, tokens, vectors, of_words)
+    return albert_tf.AlbertModel(config)
 
 
-@pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("records")
-    text = folder / "book.txt"
-    text.write_text("\n".join(SENTENCES * 4) + "\n\n" + "\n".join(SENTENCES), "utf-8")
-    output = folder / "records"
-    albert_tf.build_data(
-        input=str(text), output=output, vocab="small", max_seq_length=16, workers=1
+def student_of(model, tokenizer):
+    config = model.config.replace(
+        vocab_size=tokenizer.vocab_size, embedding_size=8, num_hidden_groups=2
     )
-    return Records(output)
+    frequency = np.arange(tokenizer.vocab_size)
+    return begun(model, tokenizer, VOCAB, frequency, config, "float32")
 
 
-def test_tokens_are_the_texts_and_know_their_words(lessons, tokenizer):
-    for row in (0, 11):
-        ids, mask, words_of = (part[0] for part in lessons.tokens.rows(np.array([row]), 24))
-        assert ids[: mask.sum()].tolist() == tokenizer(TEXTS[row])["input_ids"]
-        assert set(ids[mask.sum() :]) <= {tokenizer.pad_token_id}
-        for number, word in enumerate(TEXTS[row].split(" ")):
-            own = ids[words_of == number].tolist()
-            assert own == tokenizer(word, add_special_tokens=False)["input_ids"]
+def test_pieces_are_spelled_with_the_longest_wordpieces():
+    names = {index: piece for piece, index in VOCAB.items()}
+    assert [names[index] for index in spelled("\u2581thing", VOCAB)] == ["t", "##h", "##ing"]
+    assert [names[index] for index in spelled("ing", VOCAB)] == ["##ing"]
+    assert spelled("\u2581the!", VOCAB) == []
 
 
-def test_long_rows_are_cut(lessons, tokenizer):
-    ids, mask, words_of = lessons.tokens.rows(np.array([11]), 6)
-    assert ids[0, -1] == tokenizer.sep_token_id and mask.all()
-    assert words_of[0, [0, -1]].tolist() == [NO_WORD, NO_WORD]
+def test_rows_have_the_same_words_in_both_vocabularies(batches, text, tokenizer):
+    for step in (0, 1, 2, 3):
+        width = (16, 32)[step % 2]
+        lesson = batches(step)["lesson"]
+        for row in range(64 // width):
+            for name in ("student", "teacher"):
+                ids, mask, words = (
+                    lesson[f"{name}_{key}"][row] for key in ("input_ids", "attention_mask", "words")
+                )
+                assert len(ids) == width and words[0] == CLASSIFY and words[mask.sum() - 1] == END
+                assert mask[: mask.sum()].all()
+                inside = words[words >= 0]
+                assert (np.diff(inside) >= 0).all() and inside[0] == 0
+                assert (SEPARATE in words) == lesson[f"{name}_token_type_ids"][row].any()
+            ours, theirs = (lesson[f"{name}_words"][row] for name in ("student", "teacher"))
+            assert set(ours[ours > -4]) == set(theirs[theirs > -4])
+            assert not set(ours[ours < -3]) & set(theirs[theirs < -3])
+            ids = lesson["student_input_ids"][row][ours >= 0]
+            found = tokenizer.decode(ids)
+            documents = [" ".join(" ".join(lines).split()).lower() for lines in DOCUMENTS]
+            assert any(found.lower() in document for document in documents)
 
 
-def test_a_batch_has_the_vectors_of_its_rows_and_words(lessons):
-    rows = np.array([5, 2])
-    batch = lessons.batch(rows)
-    np.testing.assert_array_equal(batch["sentences"], lessons.vectors[rows])
-    for i, row in enumerate(rows):
-        wanted = lessons.words[lessons.first[row] :][: lessons.counts[row]]
-        np.testing.assert_array_equal(batch["words"][i, : len(wanted)], wanted)
+def test_held_out_documents_are_never_drawn(text):
+    for width in (16, 32):
+        begin, _, end = text.spans(np.random.default_rng(0), 500, width)
+        assert end.max() <= text.sentences[text.held_out]
+        begin, _, _ = text.spans(np.random.default_rng(0), 500, width, held_out=True)
+        assert begin.min() >= text.sentences[text.held_out] > 0
 
 
-def test_vectors_of_other_sentences_are_refused(tmp_path):
-    for name, rows in {"sentences": 3, "words": 9}.items():
-        np.save(tmp_path / f"{name}.npy", np.zeros((rows, D), np.float16))
-    (tmp_path / "teacher.json").write_text("3")
-    with pytest.raises(SystemExit, match=r"'sentences': 3, 'words': 9.*Give another --output"):
-        teach(Words(TEXTS), "no-teacher", tmp_path)
+def test_a_batch_is_a_function_of_its_step(batches):
+    one, again, other = batches(1), batches(1), batches(3)
+    for part in one:
+        for name in one[part]:
+            np.testing.assert_array_equal(one[part][name], again[part][name])
+    masked = [batch["pretraining"]["input_ids"] for batch in (one, other)]
+    assert not np.array_equal(*masked)
+    assert (masked[0] == batches.table.mask_id).any()
 
 
-def test_an_epoch_has_each_plain_sentence_once_but_those_held_out(lessons):
-    plain = np.flatnonzero(lessons.lengths <= distill_small.MOST_TOKENS * lessons.counts)
-    order = lessons.order(0, 1)
-    assert 0 < len(plain) < len(TEXTS)
-    assert sorted(order.ravel()) == [row for row in plain if row >= 2]
-    assert order.tolist() == lessons.order(0, 1).tolist() != lessons.order(1, 1).tolist()
-
-
-def test_records_are_masked_anew(records):
-    one, other = (records.batch(number, 8) for number in (0, 1))
-    assert not np.array_equal(one["input_ids"], other["input_ids"])
-    rows, columns = np.nonzero(one["labels"] >= 0)
-    masked = one["input_ids"][rows, one["masked_lm_positions"][rows, columns]]
-    assert np.mean(masked == records.table.mask_id) > 0.5
-    assert np.array_equal(one["input_ids"], records.batch(0, 8)["input_ids"])
-
-
-def test_batches_start_anywhere(lessons, records):
-    found = batches(lessons, [records], (4, 2))
-    third = [next(found) for _ in range(3)][2][0]
-    (again,) = next(batches(lessons, [records], (4, 2), start=2))
-    for part in ("lesson", "pretraining"):
-        for name, values in third[part].items():
-            np.testing.assert_array_equal(values, again[part][name])
-
-
-def test_a_grown_model_begins_as_the_smaller_one(tokenizer, tmp_path):
-    features = tokenizer(TEXTS[:2], padding=True, return_tensors="np")
-    small = albert_tf.AlbertForPreTraining.from_pretrained("small")
-    wanted = keras.ops.convert_to_numpy(small(features)["prediction_logits"])
-    for sizes in ({}, {"num_hidden_groups": 4}):
-        model = grown("small", tokenizer, "float32", **sizes)
-        found = keras.ops.convert_to_numpy(model(features)["prediction_logits"])
-        assert model.config.num_hidden_groups == sizes.get("num_hidden_groups", 2)
-        if not sizes:
-            np.testing.assert_allclose(found, wanted, atol=1e-5)
-    groups = model.albert.encoder.blocks
-    for one, other in zip(groups[2].get_weights(), groups[3].get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
+def test_a_student_begins_with_the_teachers_parts(tokenizer):
+    model = teacher()
+    student = student_of(model, tokenizer)
+    blocks = student.albert.encoder.blocks
+    for block, layer in zip(blocks, (0, 2), strict=True):
+        found, wanted = block.get_weights(), model.encoder.blocks[layer].get_weights()
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+    words = student.albert.embedding.get_weights()[0]
+    piece = tokenizer.convert_tokens_to_ids("\u2581the")
+    assert words.shape == (tokenizer.vocab_size, 8) and np.abs(words[piece]).max() > 0
 
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="runs on torch and JAX")
-def test_a_run_learns_and_resumes(lessons, records, tokenizer, tmp_path):
-    def trained(name, *limits):
-        for limit in limits:
+def test_a_run_learns_and_resumes(batches, tokenizer, tmp_path):
+    def trained(name, *stops):
+        for stop in stops:
             keras.utils.set_random_seed(0)
-            student = Student(grown("small", tokenizer, "float32"), D, 1.0, WEIGHTS)
-            data = partial(batches, lessons, [records], (4, 2))
-            stopped = contextlib.nullcontext()
-            if limit:
-                stopped = pytest.raises(KeyboardInterrupt)
-                data = partial(interrupted, data, limit)
-            with stopped:
-                train(student, data, 8, 8e-4, tmp_path / name)
-        return student
+            model = teacher()
+            run = Distillation(student_of(model, tokenizer), model, distill_small.WEIGHTS)
+            before = held_out_losses(run, batches)
+            (tmp_path / name).mkdir(exist_ok=True)
+            train(run, batches, 8, stop, 2, 3e-3, tmp_path / name, workers=0)
+        return run, before
 
-    def interrupted(data, limit, start):
-        yield from islice(data(start), limit)
-        raise KeyboardInterrupt
-
-    whole, parts = trained("whole.npz", None), trained("parts.npz", 5, None)
-    for one, other in zip(whole.variables, parts.variables, strict=True):
+    whole, before = trained("whole", 8)
+    parts, _ = trained("parts", 4, 8)
+    for one, other in zip(whole.trainable_variables, parts.trainable_variables, strict=True):
         one, other = map(keras.ops.convert_to_numpy, (one, other))
         np.testing.assert_allclose(one, other, atol=1e-5)
-    again = Student(grown("small", tokenizer, "float32"), D, 1.0, WEIGHTS)
-    (batch,) = next(batches(lessons, [records], (4, 2)))
-    loss = [float(model.compute_loss(batch, y_pred=model(batch))) for model in (whole, again)]
-    assert loss[0] < loss[1]
+    after = held_out_losses(whole, batches)
+    assert after["pretraining"] < before["pretraining"] and after["states"] < before["states"]
+    saved = albert_tf.AlbertForPreTraining.from_pretrained(tmp_path / "whole" / "model")
+    assert saved.config.num_hidden_groups == 2
