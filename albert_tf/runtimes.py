@@ -193,7 +193,7 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
     with open(inputs, encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     times, processor_times = [], []
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     for at in range(0, len(rows), size):
         some = rows[at : at + size]
         start, processor_start = time.perf_counter(), time.process_time()
