@@ -50,7 +50,6 @@ class ExportedModel:
         task: the facts of the model's task.
         config: the model's; `max_position_embeddings` is at most what the file takes.
         tokenizer: the model's.
-        pooler: whether there is a pooler's output; as in `AlbertModel`, None for none.
     Raises:
         UserError: there is no such file, it carries no model's files, or its runtime isn't
             installed.
@@ -66,9 +65,7 @@ class ExportedModel:
             self._embedding = sentence_transformers.read(folder)
         self._signatures = _opened(self.path)
         self._lock = threading.Lock()
-        longest = self._signatures[-1]
-        self.pooler = True if "pooler_output" in longest.outputs else None
-        positions = min(self.config.max_position_embeddings, longest.longest)
+        positions = min(self.config.max_position_embeddings, self._signatures[-1].longest)
         self.config = self.config.replace(max_position_embeddings=int(positions))
 
     def untrained_parts(self) -> list[str]:
@@ -118,16 +115,12 @@ class ExportedModel:
 
 
 class ExportedSimilarity(ExportedModel):
-    """The file of an encoder, whose vectors are compared as those of `AlbertForSimilarity`.
-
-    Raises:
-        UserError: the folder that was exported had other modules than Pooling and Normalize.
-    """
+    """The file of an encoder, whose vectors are compared as those of `AlbertForSimilarity`."""
 
     def __init__(self, path: str | os.PathLike[str]):
         super().__init__(path)
-        poolings = sentence_transformers.compared_poolings(self._embedding, self.path)
-        self._vectors = SentenceEmbedding(poolings, (sentence_transformers.NORMALIZE,))
+        pooling = "mean" if self._embedding is None else self._embedding.pooling
+        self._vectors = SentenceEmbedding(pooling, normalize=True)
 
     def predict_on_batch(self, features: Arrays) -> dict[str, np.ndarray]:
         """Returns the unit vectors of the texts, `embeddings` `[B, C, D]`.

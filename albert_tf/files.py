@@ -4,23 +4,19 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from albert_tf.errors import UserError
 from albert_tf.locks import LOCK, locked
 
-CHECKSUMS: Final = "SHA256SUMS"
 # Bytes. In memory JSON takes some ten times as much; the largest tokenizer.json have 40 MB.
 LONGEST: Final = 2**26
 EXPORTED: Final = (".tflite", ".onnx")  # endings of exported files that pipelines read
 WILDCARDS: Final = frozenset("*?[\\")  # in the paths of checkpoints, which TensorFlow globs
-# Endings of files that people edit, and whose content is checked when they are read.
-_EDITED: Final = (".json", ".yaml", ".md", "checkpoint")
 
 
 @contextlib.contextmanager
@@ -31,7 +27,7 @@ def written_atomically(
 
     The caller creates a file or a folder at the yielded path. If the block raises (a full disk,
     Ctrl-C), it is removed, and `path` stays as it was. The next call removes what a killed process
-    left beside `path`.
+    left beside `path`, and puts back an older folder that it had set aside.
 
     Args:
         path: file or folder to write. Missing parent folders are made.
@@ -45,21 +41,37 @@ def written_atomically(
     path = Path(path)
     workshop = path.parent / f".{path.name}.partial"
     new, old = workshop / path.name, workshop / f".{path.name}.replaced"
+
+    def clear() -> None:
+        if old.exists() and not path.exists():
+            os.replace(old, path)
+        for left in workshop.iterdir():
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            elif left.name != LOCK:
+                left.unlink(missing_ok=True)
+
     with locked(workshop, output=path, wait=not nowait):
-        _clear(workshop, old, path)
+        clear()
         check_free(path, force)
         try:
             with _blame_final_path(path, new):
                 yield new
-                _apply_umask(new)
-                _swap(new, path, old)
+                if new.is_file():
+                    if path.is_dir() and any(path.iterdir()):
+                        raise UserError(f"{path} is a directory; --force replaces files only.")
+                    shutil.copymode(workshop / LOCK, new)  # safetensors' are the owner's alone
+                if path.is_dir() or (new.is_dir() and path.exists()):
+                    os.replace(path, old)
+                os.replace(new, path)
         finally:
-            _clear(workshop, old, path)
+            clear()
 
 
 def check_free(path: Path, force: bool) -> None:
     """Refuses an output that exists, unless it is an empty folder or `force` replaces it."""
-    if not force and _is_nonempty(path):
+    is_empty = path.is_dir() and not any(path.iterdir())
+    if path.exists() and not is_empty and not force:
         raise UserError(
             f"The output must not exist yet. Received: {path}. "
             "Choose another path, or replace it with force=True (--force on the command line)."
@@ -149,105 +161,17 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:
-    """Writes files of a folder, which belong together, and their sums.
-
-    All are written before the first replaces an older one. Meanwhile `SHA256SUMS` lists the older
-    ones and, below an empty line, the new ones: either are accepted, and a mix, which a killed
-    process leaves, is refused.
+    """Writes files of a folder that belong together: all of them, before one replaces an older one.
 
     Args:
-        folder: other files in it stay, and their sums.
+        folder: other files in it stay.
         writers: for each file's name, a function that writes it to a path.
     Raises:
         OSError: they can't be written; the older ones stay.
     """
-    names = sorted(writers)
-    folder.mkdir(parents=True, exist_ok=True)
-    lists: list[dict[str, str]] = []
-    with contextlib.suppress(UserError):  # Sums that can't be read are replaced.
-        lists = _read_checksums(folder)
-    others = [
-        {name: total for name, total in listed.items() if name not in writers}
-        for listed in lists or [{}]
-    ]
-    older = {name: sha256(folder / name) for name in names if (folder / name).is_file()}
     with contextlib.ExitStack() as stack:
-        newer = {}
-        for name in names:
-            path = stack.enter_context(written_atomically(folder / name, force=True))
-            writers[name](path)
-            newer[name] = sha256(path)
-        if older:
-            _write_checksums(
-                folder, [{**kept, **part} for part in (older, newer) for kept in others]
-            )
-    lasting = {name: total for name, total in newer.items() if not name.endswith(_EDITED)}
-    _write_checksums(folder, [{**kept, **lasting} for kept in others])
-
-
-def write_checksums(folder: Path) -> None:
-    """Writes the SHA-256 of all files in a folder to `SHA256SUMS`, which `sha256sum -c` reads too.
-
-    Leaves out what people edit.
-    """
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CHECKSUMS)
-    names = (path.relative_to(folder).as_posix() for path in paths)
-    _write_checksums(
-        folder, [{name: sha256(folder / name) for name in names if not name.endswith(_EDITED)}]
-    )
-
-
-def verify_checksums(folder: Path, only: str | None = None) -> None:
-    """Compares the files in a folder with their SHA-256 in `SHA256SUMS`, if it exists.
-
-    Args:
-        only: name of the only file to compare.
-    Raises:
-        UserError: a file differs, or `SHA256SUMS` isn't as `sha256sum` writes it.
-    """
-    lists = _read_checksums(folder)
-    names = {name for listed in lists for name in listed if only in (None, name)}
-    actual = {name: sha256(folder / name) for name in sorted(names) if (folder / name).is_file()}
-    different = [
-        [name for name in actual if listed.get(name, actual[name]) != actual[name]]
-        for listed in lists
-    ]
-    if different and all(different):
-        name = different[-1][0]
-        raise UserError(
-            f"{folder / name} must be the file that {CHECKSUMS} beside it was written for. "
-            "Received another one. Copy both again, or save again if saving was interrupted; "
-            f"if {name} was changed on purpose, delete {CHECKSUMS}."
-        )
-
-
-def _read_checksums(folder: Path) -> list[dict[str, str]]:
-    """Returns the sums by file: one list, or several that an empty line separates."""
-    path = folder / CHECKSUMS
-    lists: list[dict[str, str]] = []
-    content = read_bytes(path).decode("utf-8", "replace") if path.exists() else ""
-    for block in filter(None, content.replace("\r\n", "\n").split("\n\n")):
-        lists.append({})
-        for line in block.splitlines():
-            match = re.fullmatch(r"([0-9a-f]{64}) [ *](.+)", line)
-            if not match:
-                raise UserError(
-                    f"{CHECKSUMS} must be as sha256sum writes it. Received: {path} with "
-                    f"{line[:99]!r}. Write it again, or delete it."
-                )
-            if not {"..", "/", "\\"} & set(Path(match[2]).parts):
-                lists[-1][match[2]] = match[1]
-    return lists
-
-
-def _write_checksums(folder: Path, lists: Iterable[Mapping[str, str]]) -> None:
-    blocks = (
-        "".join(f"{total}  {name}\n" for name, total in sorted(listed.items())) for listed in lists
-    )
-    with written_atomically(folder / CHECKSUMS, force=True) as path:
-        path.write_text(
-            "\n".join(dict.fromkeys(filter(None, blocks))), encoding="utf-8", newline="\n"
-        )
+        for name, write in writers.items():
+            write(stack.enter_context(written_atomically(folder / name, force=True)))
 
 
 def sha256(path: Path) -> str:
@@ -289,7 +213,13 @@ def require_same(output: Any, then: Mapping[str, Any], now: Mapping[str, Any]) -
     Raises:
         UserError: settings differ; each is named with both values, up to `_SHOWN`.
     """
-    different = _differences(then, json.loads(json.dumps(now)))
+    before, after = dict(_flat(then)), dict(_flat(json.loads(json.dumps(now))))
+    different = []
+    for name in sorted({*before, *after}):
+        old, new = ([values[name]] if name in values else [] for values in (before, after))
+        if old != new:
+            was, is_now = (repr(value[0]) if value else "nothing" for value in (old, new))
+            different.append(f"{name} was {was}, is {is_now}")
     if different:
         more = f" and {len(different) - _SHOWN} more" * (len(different) > _SHOWN)
         raise UserError(
@@ -299,18 +229,13 @@ def require_same(output: Any, then: Mapping[str, Any], now: Mapping[str, Any]) -
         )
 
 
-def _differences(then: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> list[str]:
-    different = []
-    for name in sorted({*then, *now}):
-        old, new = then.get(name), now.get(name)
-        if isinstance(old, dict) and isinstance(new, dict):
-            different += _differences(old, new, f"{within}{name} ")
-        elif old != new or (name in then) != (name in now):
-            before, after = (
-                repr(values[name]) if name in values else "nothing" for values in (then, now)
-            )
-            different.append(f"{within}{name} was {before}, is {after}")
-    return different
+def _flat(settings: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields each setting, with the names of the dicts around it before its own."""
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{within}{name} ")
+        else:
+            yield f"{within}{name}", value
 
 
 _SHOWN: Final = 5  # differences in a message
@@ -325,48 +250,6 @@ def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
         error.args = tuple(str(text).replace(str(stand_in), str(path)) for text in error.args)
         raise
     except OSError as error:
-        named = error.filename
-        if named is None and error.errno is not None:
-            error.filename = str(path)
-        elif isinstance(named, str | os.PathLike) and os.fspath(named).startswith(str(stand_in)):
-            error.filename = str(path) + os.fspath(named).removeprefix(str(stand_in))
+        if error.errno is not None:
+            error.filename = str(error.filename or path).replace(str(stand_in), str(path))
         raise
-
-
-def _apply_umask(path: Path) -> None:
-    """Gives a file the usual permissions, since some writers grant the owner alone."""
-    if path.is_file():
-        mask = os.umask(0)
-        os.umask(mask)
-        path.chmod(0o666 & ~mask)
-
-
-def _is_nonempty(path: Path) -> bool:
-    if path.is_dir():
-        return any(path.iterdir())
-    return path.exists()
-
-
-def _swap(new: Path, path: Path, old: Path) -> None:
-    """Puts `new` at `path`; what is there is set aside at `old`, unless a file replaces a file."""
-    if new.is_file() and path.is_dir() and _is_nonempty(path):
-        raise UserError(
-            f"What a file replaces must not be a folder. Received: {path} is a folder; --force "
-            "replaces files alone. Choose another path."
-        )
-    if not path.exists() or not (path.is_dir() or new.is_dir()):
-        os.replace(new, path)
-        return
-    os.replace(path, old)
-    os.replace(new, path)
-
-
-def _clear(workshop: Path, old: Path, path: Path) -> None:
-    """Removes all but the lock; puts back what a swap set aside that didn't end."""
-    if old.exists() and not path.exists():
-        os.replace(old, path)
-    for left in workshop.iterdir():
-        if left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
-        elif left.name != LOCK:
-            left.unlink(missing_ok=True)

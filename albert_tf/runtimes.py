@@ -177,31 +177,27 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
     Args:
         form: "tflite", "onnx" or "saved-model".
         path: the export.
-        name: of the signature; "ids" also takes the shortest of `ids_16`, … that a row fits.
+        name: of the signature.
         inputs: file of rows as JSON, one a line: `{"text": …}`, for pairs with "text_pair", or
             `{"input_ids": …}`, with "token_type_ids" and "masked_lm_positions" where the signature
             takes them; lists of C for multiple choice.
         outputs: path without an ending: `.npz` has arrays by "ROW/NAME"; `.json` the peak of memory
-            above the runtime in MB (Linux), and the milliseconds of a row: the median, and the
-            processor's mean.
+            above the runtime in MB (Linux), and the median of a row's milliseconds.
         batch: rows in a batch, where the signature takes any number.
     """
-    opened, empty = _opened(form, path)
-    signatures = by_length(opened, name)
-    fixed = next(iter(signatures[0].inputs.values()))[0]
+    signatures, empty = _opened(form, path)
+    signature = signatures[name]
+    fixed = next(iter(signature.inputs.values()))[0]
     size = fixed if fixed > 0 else batch
     with open(inputs, encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    times, processor_times = [], []
+    times = []
     arrays: dict[str, Any] = {}
     for at in range(0, len(rows), size):
         some = rows[at : at + size]
-        start, processor_start = time.perf_counter(), time.process_time()
-        features = _features(some, signatures[0].inputs)
-        length = features["input_ids"].shape[-1] if "input_ids" in features else 0
-        found = shortest(signatures, length)(features)
+        start = time.perf_counter()
+        found = signature(_features(some, signature.inputs))
         times.append((time.perf_counter() - start) / len(some))
-        processor_times.append((time.process_time() - processor_start) / len(some))
         for key, values in found.items():
             for row, value in enumerate(values, at):
                 arrays[f"{row}/{key}"] = _saved(value)
@@ -210,7 +206,6 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
     report = {
         "megabytes": _memory("VmHWM") - empty,
         "milliseconds": 1000 * statistics.median(times[1:] or times),
-        "processor_milliseconds": 1000 * statistics.mean(processor_times[1:] or processor_times),
     }
     with open(f"{outputs}.json", "w", encoding="utf-8") as file:
         json.dump(report, file)

@@ -76,26 +76,6 @@ def litert(path, threads, setting="ids"):
     return Loaded(lambda rows: signature(**rows), "self", empty)
 
 
-def litert_tensors(path, threads, setting):
-    """Runs a .tflite file by the names of its tensors, as TensorFlow Serving does."""
-    from ai_edge_litert.interpreter import Interpreter
-
-    empty = resident()
-    interpreter = Interpreter(path, num_threads=threads or os.cpu_count())
-
-    def run(rows):
-        for given in interpreter.get_input_details():
-            interpreter.resize_tensor_input(given["index"], rows[given["name"]].shape)
-        interpreter.allocate_tensors()
-        for given in interpreter.get_input_details():
-            interpreter.set_tensor(given["index"], rows[given["name"]])
-        interpreter.invoke()
-        outputs = interpreter.get_output_details()
-        return {each["name"]: interpreter.get_tensor(each["index"]) for each in outputs}
-
-    return Loaded(run, "self", empty)
-
-
 def litert_cached(path, threads, setting="ids"):
     """Runs a .tflite file of fixed shape by `CompiledModel`, with a file of packed weights."""
     from ai_edge_litert.compiled_model import CompiledModel
@@ -243,16 +223,33 @@ def keras(path, threads, setting):
 
 
 def keras_hub(path, threads, setting):
-    import keras_hub
+    import keras_hub  # noqa: F401 (before the memory is read)
 
     empty = resident()
-    model = keras_hub.models.AlbertTextClassifier.from_preset(path, preprocessor=None)
+    model = keras_hub_classifier(path)
 
     def run(rows):
         rows = {name: rows[ours] for ours, name in KERAS_HUB.items()}
         return {"logits": model.predict_on_batch(rows)}
 
     return Loaded(run, "self", empty)
+
+
+def keras_hub_classifier(path):
+    """Returns KerasHub's classifier of two classes; it reads the encoder of our folders itself."""
+    import keras_hub
+    import safetensors
+
+    model = keras_hub.models.AlbertTextClassifier(
+        keras_hub.models.AlbertBackbone.from_preset(str(path)),
+        num_classes=2,
+        dropout=0.0,
+        preprocessor=None,
+    )
+    with safetensors.safe_open(f"{path}/model.safetensors", framework="np") as file:
+        head = (file.get_tensor(f"classifier.{name}") for name in ("weight", "bias"))
+        model.output_dense.set_weights([tensor.T for tensor in head])
+    return model
 
 
 def torch(path, threads, setting):

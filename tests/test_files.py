@@ -2,8 +2,6 @@ import ast
 import contextlib
 import errno
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,6 @@ from albert_tf.files import (
     read_text,
     replace_files,
     require_same,
-    verify_checksums,
-    write_checksums,
     write_json,
     written_atomically,
 )
@@ -99,7 +95,7 @@ def test_a_file_never_replaces_a_folder(tmp_path):
     target = tmp_path / "folder"
     target.mkdir()
     (target / "old.txt").write_text("old")
-    refused = pytest.raises(UserError, match="folder is a folder; --force replaces files alone")
+    refused = pytest.raises(UserError, match="folder is a directory; --force replaces files only")
     with refused, written_atomically(target, force=True) as path:
         path.write_text("new")
     assert [entry.name for entry in target.iterdir()] == ["old.txt"]
@@ -150,97 +146,6 @@ def test_settings_that_differ_are_listed_with_both_values():
 
 def write(content):
     return lambda path: path.write_bytes(content)
-
-
-def test_sums_are_sha256sums(tmp_path):
-    (tmp_path / "assets").mkdir()
-    files = {"a b.bin": b"weights", "c.bin": b"", "assets/d.txt": b"a", "config.json": b"{}"}
-    for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    write_checksums(tmp_path)
-    if shutil.which("sha256sum"):
-        subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path, check=True)
-    verify_checksums(tmp_path)
-    (tmp_path / "c.bin").unlink()
-    (tmp_path / "config.json").write_bytes(b"edited")
-    verify_checksums(tmp_path)
-    (tmp_path / "assets" / "d.txt").write_bytes(b"b")
-    verify_checksums(tmp_path, "a b.bin")
-    with pytest.raises(UserError, match="assets/d.txt must be the file that SHA256SUMS"):
-        verify_checksums(tmp_path, "assets/d.txt")
-    (tmp_path / "a b.bin").write_bytes(b"others!")
-    with pytest.raises(UserError, match="a b.bin must be the file that SHA256SUMS .*on purpose"):
-        verify_checksums(tmp_path)
-    (tmp_path / "SHA256SUMS").write_text("not one")
-    with pytest.raises(UserError, match="must be as sha256sum writes it. Received: .*'not one'"):
-        verify_checksums(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["../a.bin", "{folder}/a.bin"])
-def test_sums_of_files_elsewhere_are_not_read(tmp_path, name):
-    (tmp_path / "a.bin").write_bytes(b"elsewhere")
-    (tmp_path / "model").mkdir()
-    line = f"{'0' * 64}  {name.format(folder=tmp_path)}\n"
-    (tmp_path / "model" / "SHA256SUMS").write_text(line)
-    verify_checksums(tmp_path / "model")
-
-
-@pytest.mark.parametrize("sums", ["", "not one", f"{'0' * 64}  other.bin\n"])
-def test_files_are_replaced_with_their_sums(tmp_path, sums):
-    (tmp_path / "SHA256SUMS").write_text(sums)
-    (tmp_path / "a.bin").write_bytes(b"old")
-    replace_files(tmp_path, {"a.bin": write(b"new"), "config.json": write(b"{}")})
-    verify_checksums(tmp_path)
-    names = [line.split()[1] for line in (tmp_path / "SHA256SUMS").read_text().splitlines()]
-    assert names == ["a.bin", "other.bin"] if "other" in sums else ["a.bin"]
-    (tmp_path / "a.bin").write_bytes(b"old")
-    with pytest.raises(UserError, match="a.bin must be the file that SHA256SUMS"):
-        verify_checksums(tmp_path)
-
-
-def test_a_kill_while_files_are_replaced(tmp_path, monkeypatch):
-    """At every moment the old files or the new ones are accepted, and a mix is refused."""
-    old = dict.fromkeys(("a.bin", "b.bin", "config.json"), b"old")
-    seen = set()
-    replace_files(tmp_path, {name: write(content) for name, content in old.items()})
-    verify_checksums(tmp_path)
-    real = os.replace
-
-    def replaced(source, target):
-        real(source, target)
-        contents = {(tmp_path / name).read_bytes() for name in old}
-        if len(contents) > 1:
-            with pytest.raises(UserError, match="save again if saving was interrupted"):
-                verify_checksums(tmp_path)
-        else:
-            verify_checksums(tmp_path)
-        seen.add(frozenset(contents))
-
-    monkeypatch.setattr(os, "replace", replaced)
-    replace_files(tmp_path, {name: write(b"new") for name in old})
-    assert seen == {frozenset(each) for each in ([b"old"], [b"new"], [b"old", b"new"])}
-
-
-def test_a_mix_stays_refused_until_all_of_it_is_replaced(tmp_path, monkeypatch):
-    replace_files(tmp_path, {name: write(b"old") for name in ("a.bin", "b.bin", "c.bin")})
-    real, moved = os.replace, []
-
-    def killed(source, target):
-        if "b.bin" in moved:
-            raise KeyboardInterrupt
-        real(source, target)
-        moved.append(Path(target).name)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(os, "replace", killed)
-        replace_files(tmp_path, {name: write(b"new") for name in ("a.bin", "b.bin")})
-    assert [(tmp_path / name).read_bytes() for name in ("a.bin", "b.bin")] == [b"old", b"new"]
-    replace_files(tmp_path, {"c.bin": write(b"new")})
-    with pytest.raises(UserError, match="save again if saving was interrupted"):
-        verify_checksums(tmp_path)
-    replace_files(tmp_path, {name: write(b"newer") for name in ("a.bin", "b.bin")})
-    verify_checksums(tmp_path)
-    assert (tmp_path / "SHA256SUMS").read_text().count("\n") == 3
 
 
 def test_a_failed_save_changes_nothing(tmp_path):
@@ -333,16 +238,6 @@ def test_a_copy_where_links_are_not_allowed(tmp_path, monkeypatch):
     assert not (tmp_path / "copy").is_symlink()
     for path in ("link/a.txt", "copy/a.txt", "b.txt"):
         assert (tmp_path / path).read_text() == "a"
-
-
-def test_sums_with_the_line_ends_of_windows(tmp_path):
-    replace_files(tmp_path, {"a.bin": lambda path: path.write_bytes(b"1")})
-    sums = (tmp_path / "SHA256SUMS").read_bytes()
-    (tmp_path / "SHA256SUMS").write_bytes(f"{'0' * 64}  a.bin\r\n\r\n".encode() + sums)
-    verify_checksums(tmp_path)
-    (tmp_path / "a.bin").write_bytes(b"2")
-    with pytest.raises(UserError, match="must be the file that"):
-        verify_checksums(tmp_path)
 
 
 ROOT = Path(__file__).resolve().parents[1]

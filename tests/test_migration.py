@@ -10,6 +10,7 @@ from albert_tf.checkpoints import google, keras_hub, weights
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
+from tests.checkpoints.presets import write_preset
 from tests.conftest import rename_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -127,7 +128,7 @@ def test_from_keras_hub(config, tokenizer, tmp_path, run):
     vocabulary = tmp_path / "my-preset" / keras_hub.VOCABULARY
     vocabulary.parent.mkdir(parents=True)
     vocabulary.write_bytes(tokenizer.model_bytes)
-    keras_hub.write(tmp_path / "my-preset", config, weights.extract(model))
+    write_preset(tmp_path / "my-preset", config, weights.extract(model))
     before, after = blocks(section("From KerasHub"))
     output = run(after + "print(new.count_params(), new.newly_initialized)")
     assert f"{model.count_params()} []" in output

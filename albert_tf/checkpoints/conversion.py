@@ -1,8 +1,6 @@
 """Converts a checkpoint from any format to another, and verifies the result."""
 
 import dataclasses
-import hashlib
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +12,6 @@ from albert_tf.checkpoints import (
     finder,
     google,
     hugging_face,
-    keras_hub,
     names,
     sentence_transformers,
 )
@@ -33,18 +30,15 @@ from albert_tf.checkpoints.options import ConversionOptions
 from albert_tf.checkpoints.weights import Checkpoint, bad_values, misfits, require_fit
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, write_checksums, written_atomically
+from albert_tf.files import check_apart, written_atomically
 from albert_tf.options import accepts_keywords, save_options
 
 _WRITERS: Final[dict[str, Callable[[Path, AlbertConfig, Mapping[str, np.ndarray]], None]]] = {
     "hf": hugging_face.write,
     "tf1": google.write,
-    "keras-hub": keras_hub.write,
 }
-_VOCABULARY: Final = SENTENCEPIECE[0]
+_VOCABULARY, _GOOGLE_VOCABULARY = SENTENCEPIECE[:2]
 _JSON: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, TOKENIZER_JSON, ADDED_TOKENS)
-# The vocabulary's name in formats where it differs from Hugging Face's.
-_VOCABULARY_NAMES: Final = {"tf1": "30k-clean.model", "keras-hub": keras_hub.VOCABULARY}
 
 
 @accepts_keywords(ConversionOptions)
@@ -54,19 +48,17 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
     Writes atomically, after reading the result again and comparing it with the input.
 
     Returns:
-        the report: `input`, `output`; `tensors`, the name in the input (`in`) and in the output
-        (`out`), shape, dtype and SHA-256 of each; `digest`, the same in every format; `files`, the
-        names of the copied files; `left_out`, files and settings that the format can't store.
+        the report: `input`, `output`; the numbers of `tensors` and `parameters`; `files`, the names
+        of the copied files; `left_out`, settings that the format can't store.
     Raises:
         UserError: the input can't be read, doesn't fit its configuration, or the format can't
             express it; or the output exists.
 
     Example:
         >>> import albert_tf
-        >>> options = {"format": "keras-hub", "without": ("sop_classifier",)}
-        >>> report = albert_tf.convert("small", "preset", **options)
-        >>> report["files"]
-        ['assets/tokenizer/vocabulary.spm']
+        >>> report = albert_tf.convert("small", "for-the-original-code", format="tf1")
+        >>> "30k-clean.model" in report["files"]
+        True
     """
     location = finder.find(options.input, tokenizer=True)
     output = options.output.expanduser()
@@ -74,66 +66,26 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
     checkpoint = _select(location.read(), options.without)
     if options.dtype is not None:
         checkpoint = _cast(checkpoint, options.dtype)
-    tokenizer_files = find_tokenizer_files(location)
-    copies = destinations(tokenizer_files, options.format)
+    copies = {
+        file: _GOOGLE_VOCABULARY if (options.format, name) == ("tf1", _VOCABULARY) else name
+        for name, file in find_tokenizer_files(location).items()
+    }
     embedding = sentence_transformers.read(location.folder)
     _write(checkpoint, copies, embedding, output, options)
-    left_out = sorted(name for name, file in tokenizer_files.items() if file not in copies)
-    config, stored = checkpoint.config, stored_names(options.format, checkpoint)
+    config, left_out = checkpoint.config, []
     if options.format != "hf":
         left_out += [sentence_transformers.MODULES] * (embedding is not None)
         unnamed = tuple(unnamed_labels(config.num_labels).values())
         left_out += ["labels' names"] * (config.labels != unnamed)
         left_out += [f"share={config.share}"] * (config.share != "all")
     return {
-        "tensors": [
-            {
-                "name": name,
-                "in": checkpoint.sources.get(name),
-                "out": stored[name],
-                "shape": list(tensor.shape),
-                "dtype": str(tensor.dtype),
-                "sha256": checksum(tensor),
-            }
-            for name, tensor in sorted(checkpoint.tensors.items())
-        ],
-        "digest": digest(checkpoint.tensors),
         "input": checkpoint.origin,
         "output": str(output),
+        "tensors": len(checkpoint.tensors),
+        "parameters": sum(tensor.size for tensor in checkpoint.tensors.values()),
         "files": sorted(copies.values()),
         "left_out": left_out,
     }
-
-
-def stored_names(format: str, checkpoint: Checkpoint) -> dict[str, str]:
-    """Returns the name of each tensor of a checkpoint in a format."""
-    if format == "hf":
-        return hugging_face.stored_names(checkpoint.tensors)
-    if format == "keras-hub":
-        table = keras_hub.stored_names(checkpoint.config)
-    else:
-        variables = names.google(checkpoint.config).items()
-        table = {tensor: variable for variable, (tensor, _) in variables}
-    return {name: table.get(name, name) for name in checkpoint.tensors}
-
-
-def checksum(tensor: np.ndarray) -> str:
-    """Returns the SHA-256 of a tensor's values as little-endian float32 in row-major order."""
-    return hashlib.sha256(_content(tensor)).hexdigest()
-
-
-def digest(tensors: Mapping[str, np.ndarray]) -> str:
-    """Returns a SHA-256 over all tensors: the same for the same weights in every format.
-
-    Goes over the names (Hugging Face's, without "albert.") in alphabetical order: the JSON text of
-    `[name, [length, …]]` without spaces, a zero byte, then the values as in `checksum`.
-    """
-    total = hashlib.sha256()
-    for name in sorted(tensors):
-        head = json.dumps([name, list(tensors[name].shape)], separators=(",", ":"))
-        total.update(head.encode() + b"\0")
-        total.update(_content(tensors[name]))
-    return total.hexdigest()
 
 
 def find_tokenizer_files(location: CheckpointLocation) -> dict[str, Path]:
@@ -153,15 +105,6 @@ def find_tokenizer_files(location: CheckpointLocation) -> dict[str, Path]:
         for name, (known, _) in wanted.items():
             files[name] = files[name] or finder.find_vocabulary(location.folder.parent, known, ())
     return {name: file for name, file in files.items() if file is not None}
-
-
-def destinations(files: Mapping[str, Path], format: str) -> dict[Path, str]:
-    """Returns the name of each tokenizer file in a format; leaves out those it can't store."""
-    return {
-        file: _VOCABULARY_NAMES.get(format, name) if name == _VOCABULARY else name
-        for name, file in files.items()
-        if format != "keras-hub" or name == _VOCABULARY
-    }
 
 
 def _select(checkpoint: Checkpoint, without: Sequence[str]) -> Checkpoint:
@@ -213,11 +156,8 @@ def _write(
         if options.format == "hf" and embedding is not None:
             sentence_transformers.write(folder, embedding, checkpoint.config.hidden_size)
         again = finder.find(folder).read().tensors
-        if digest(again) != digest(checkpoint.tensors):
+        if again.keys() != checkpoint.tensors.keys() or not all(
+            np.array_equal(again[name], tensor) for name, tensor in checkpoint.tensors.items()
+        ):
             raise RuntimeError("The written checkpoint differs from its source.")
-        write_checksums(folder)
         save_options(options, folder)
-
-
-def _content(tensor: np.ndarray) -> bytes:
-    return np.asarray(tensor, "<f4").tobytes()

@@ -19,7 +19,7 @@ from albert_tf.checkpoints.hugging_face import CONFIG, INDEX, WEIGHT_FILES, WEIG
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.files import read_json, verify_checksums
+from albert_tf.files import read_json
 from albert_tf.tasks import BY_MODEL, ENCODER
 
 # Files of a tokenizer. The first name that exists is used for each vocabulary type: Hugging
@@ -82,7 +82,6 @@ class CheckpointLocation(NamedTuple):
                 f"doesn't read as one ({type(error).__name__}: {reason}). Copy it again from its "
                 "source."
             ) from error
-        verify_checksums(self.folder)
         return checkpoint._replace(folder=self.folder, config=config or checkpoint.config)
 
     def architectures(self) -> list[str]:

@@ -253,7 +253,6 @@ def as_checkpoint(
     for name, variable in variables.items():
         tensor, transposed = table.get(name, (name, False))
         tensors[tensor] = np.ascontiguousarray(variable.T) if transposed else variable
-    sources = {table.get(name, (name,))[0]: name for name in variables}
     width = config.hidden_size
     # Where the original has no projection; a file that holds no such matrix gets none either.
     if config.embedding_size == width and any(
@@ -266,7 +265,7 @@ def as_checkpoint(
         config = dataclasses.replace(config, id2label=labels)
     if "start_logits.dense.weight" in tensors:
         config = dataclasses.replace(config, answerability=True)
-    return Checkpoint(config, tensors, sources, origin)
+    return Checkpoint(config, tensors, origin)
 
 
 class GraphHints(NamedTuple):

@@ -40,7 +40,7 @@ _LAST: Final = {
     "embeddings": "weight",
     "beta": "bias",
 }
-Renamed = tuple[str, str, np.ndarray]  # the name in PyTorch without "albert.", the file's, values
+Renamed = tuple[str, np.ndarray]  # the name in PyTorch without "albert.", values
 Rename = Callable[[Mapping[str, np.ndarray]], Iterator[Renamed]]
 
 
@@ -72,7 +72,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
     else:
         tensors, rename = _load(weights)
         renamed = rename(tensors)
-    return Checkpoint(config, *collected(renamed), f"{folder} ({weights.name})")
+    return Checkpoint(config, collected(renamed), f"{folder} ({weights.name})")
 
 
 def write(
@@ -81,7 +81,7 @@ def write(
     tensors: Mapping[str, np.ndarray],
     class_name: str | None = None,
 ) -> None:
-    """Writes `config.json`, `model.safetensors` and their sums, as transformers reads them.
+    """Writes `config.json`, `model.safetensors`, as transformers reads them.
 
     Args:
         folder: created if missing; other files in it stay.
@@ -195,8 +195,8 @@ def _read_shards(index: Path) -> list[Renamed]:
     for file, sources in weight_map.items():
         tensors, rename = _load(index.parent / file, shard=True)
         shard = list(rename(tensors))
-        wanted = {name for name, *_ in rename(dict.fromkeys(sources, _NOTHING))}
-        present = {name for name, *_ in shard}
+        wanted = {name for name, _ in rename(dict.fromkeys(sources, _NOTHING))}
+        present = {name for name, _ in shard}
         # The hub's conversion to safetensors drops copies of tied weights, and lists them still.
         faults += [f"{file} without {name}" for name in sorted(wanted - present - _COPIES)]
         faults += [f"{file} with {name}" for name in sorted(present - wanted)]
@@ -215,7 +215,7 @@ def from_pytorch(tensors: Mapping[str, np.ndarray]) -> Iterator[Renamed]:
         name = source.removeprefix("module.").removeprefix(f"{names.BACKBONE}.")
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
             name = name.removesuffix(old) + new if name.endswith(old) else name
-        yield name, source, tensor
+        yield name, tensor
 
 
 def from_keras(tensors: Mapping[str, np.ndarray], groups: bool = False) -> Iterator[Renamed]:
@@ -239,49 +239,42 @@ def from_flax(tensors: Mapping[str, np.ndarray], separator: str = "/") -> Iterat
 def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> Renamed:
     start = next((index for index, step in enumerate(steps) if step in _TOP), None)
     if start is None:  # unknown: it keeps its name, and the error lists it
-        return source, source, tensor
+        return source, tensor
     steps = steps[start:]
     while steps[0] == names.BACKBONE and len(steps) > 1:
         steps = steps[1:]
     if steps[-1] == "kernel" and tensor.ndim == 2:
         tensor = np.ascontiguousarray(tensor.T)
-    return ".".join((*steps[:-1], _LAST.get(steps[-1], steps[-1]))), source, tensor
+    return ".".join((*steps[:-1], _LAST.get(steps[-1], steps[-1]))), tensor
 
 
-def collected(
-    renamed: Iterable[Renamed],
-) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Returns tensors and their names in the file, each once, without redundant ones.
+def collected(renamed: Iterable[Renamed]) -> dict[str, np.ndarray]:
+    """Returns the tensors by name, each once, without redundant ones.
+
+    Of the two biases of the masked-word head it keeps the one that the models compute with, the
+    decoder's.
 
     Raises:
         UserError: a weight is there twice with other values, or a tied one differs.
     """
-    tensors: dict[str, np.ndarray] = {}
-    sources: dict[str, str] = {}
-    for name, source, tensor in renamed:
+    tensors: dict[str, Any] = {}
+    for name, tensor in renamed:
         if name in tensors and not np.array_equal(tensors[name], tensor):
             raise UserError(
-                f"A checkpoint must hold each weight once. Received {name} as {sources[name]} and "
-                f"as {source}, with other values. Remove the wrong one."
+                f"A checkpoint must hold each weight once. Received {name} twice, with other "
+                "values. Remove the wrong one."
             )
-        tensors[name], sources[name] = tensor, source
-    _resolve_ties(tensors, sources)
-    for name in _REDUNDANT & tensors.keys():
-        del tensors[name], sources[name]
-    return tensors, sources
-
-
-def _resolve_ties(tensors: dict[str, Any], sources: dict[str, str]) -> None:
-    """Checks the tied table, and keeps the bias that the models compute with, the decoder's."""
+        tensors[name] = tensor
     effective, stored = _BIASES
     if effective in tensors:
-        tensors[stored], sources[stored] = tensors.pop(effective), sources.pop(effective)
+        tensors[stored] = tensors[effective]
     decoder, words = tensors.get(_DECODER), tensors.get(_WORDS)
     if decoder is not None and words is not None:
         turned = decoder.T if decoder.shape == words.shape[::-1] != words.shape else decoder
         if not np.array_equal(turned, words):
             raise UserError(
                 "The masked-word head must use the word table itself, as every ALBERT's does. "
-                f"Received {sources[_DECODER]} with other values than {sources[_WORDS]}. "
-                "This checkpoint is of another model."
+                f"Received {_DECODER} with other values than {_WORDS}. This checkpoint is of "
+                "another model."
             )
+    return {name: tensor for name, tensor in tensors.items() if name not in _REDUNDANT}

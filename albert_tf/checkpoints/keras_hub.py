@@ -1,19 +1,17 @@
-"""KerasHub's presets, read and written without it: JSON files, and weights in HDF5."""
+"""KerasHub's presets, read without it: JSON files, and weights in HDF5."""
 
 import dataclasses
-import importlib.metadata
-import io
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints import names, weight_files
+from albert_tf.checkpoints import weight_files
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
-from albert_tf.files import read_json, write_json
+from albert_tf.files import read_json
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.weights.h5"
@@ -23,7 +21,6 @@ _TASK, _TASK_WEIGHTS = TASK_FILES
 _SHARDED: Final = "model.weights.json"
 # The containers of a model's layers, in today's files and in those of early Keras 3.
 _CONTAINERS: Final = ("layers", "_layer_checkpoint_dependencies")
-_VERSION: Final = "0.32.0"  # whose files these are
 # Arguments of KerasHub's backbone, and fields of `AlbertConfig`.
 _FIELDS: Final = {
     "vocabulary_size": "vocab_size",
@@ -47,8 +44,6 @@ _ACTIVATIONS: Final = {
 }
 _CLASS: Final = "AlbertBackbone"
 _CLASSIFIERS: Final = ("AlbertTextClassifier", "AlbertClassifier")
-# The kinds of task that are written, in a module's name and in a class's.
-_KINDS: Final = {"text_classifier": "TextClassifier", "masked_lm": "MaskedLM"}
 
 
 class KerasHubWeight(NamedTuple):
@@ -65,22 +60,15 @@ class KerasHubWeight(NamedTuple):
     transposed: bool
     axes: str
 
-    def to_keras_hub(self, tensor: np.ndarray, config: AlbertConfig) -> np.ndarray:
-        """Converts a tensor to KerasHub's shape."""
-        turned = tensor.T if self.transposed else tensor
-        return turned.reshape(self._lengths(config)) if self.axes else turned
-
     def from_keras_hub(self, array: np.ndarray, config: AlbertConfig) -> np.ndarray:
         """Converts an array to Hugging Face's shape; returns one of another shape unchanged."""
         if self.axes:
-            if array.shape != self._lengths(config):
+            width, heads = config.hidden_size, config.num_attention_heads
+            lengths = {"H": width, "A": heads, "D": width // heads}
+            if array.shape != tuple(lengths[axis] for axis in self.axes):
                 return array
-            array = array.reshape([config.hidden_size] * (2 if self.transposed else 1))
+            array = array.reshape([width] * (2 if self.transposed else 1))
         return np.ascontiguousarray(array.T) if self.transposed else array
-
-    def _lengths(self, config: AlbertConfig) -> tuple[int, ...]:
-        width, heads = config.hidden_size, config.num_attention_heads
-        return tuple({"H": width, "A": heads, "D": width // heads}[axis] for axis in self.axes)
 
 
 # The weights of a layer: Hugging Face's ending, transposed or not, KerasHub's axes if it splits H.
@@ -162,7 +150,7 @@ def _weights(
     }
 
 
-_HEAD_WEIGHTS: Final = _weights(_HEADS)  # of `task.weights.h5`
+HEAD_WEIGHTS: Final = _weights(_HEADS)  # of `task.weights.h5`
 
 
 def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
@@ -184,18 +172,16 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
             )
     task = _read_object(folder / _TASK) if (folder / _TASK).is_file() else None
     config = config or to_config(folder / CONFIG, task)
-    stored = dict(_read_weights(weights, config, backbone_weights(config)))
+    tensors = dict(_read_weights(weights, config, backbone_weights(config)))
     if task and (folder / _TASK_WEIGHTS).is_file():
-        stored.update(_read_weights(folder / _TASK_WEIGHTS, config, _HEAD_WEIGHTS))
-    tensors = {name: tensor for name, (_, tensor) in stored.items()}
-    sources = {name: source for name, (source, _) in stored.items()}
-    return Checkpoint(config, tensors, sources, f"{folder} (KerasHub preset)")
+        tensors.update(_read_weights(folder / _TASK_WEIGHTS, config, HEAD_WEIGHTS))
+    return Checkpoint(config, tensors, f"{folder} (KerasHub preset)")
 
 
 def _read_weights(
     path: Path, config: AlbertConfig, weights: Mapping[str, KerasHubWeight]
-) -> Iterator[tuple[str, tuple[str, np.ndarray]]]:
-    """Yields each tensor's name, its path in the file and its values; unknown ones by the path."""
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields each tensor's name and values; unknown ones by their path in the file."""
 
     def steps(*path: str) -> tuple[str, ...]:
         # Some begin with "_": Keras changed that.
@@ -217,9 +203,9 @@ def _read_weights(
         path_steps = steps(*source.removeprefix(f"{container}/").split("/"))
         if path_steps in by_steps:
             name, weight = by_steps[path_steps]
-            yield name, (source, weight.from_keras_hub(array, config))
+            yield name, weight.from_keras_hub(array, config)
         else:
-            yield source, (source, array)
+            yield source, array
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -287,165 +273,3 @@ def _with_task(config: AlbertConfig, task: Mapping[str, Any]) -> AlbertConfig:
         classifier_dropout_prob=values.get("dropout", config.classifier_dropout_prob),
         problem_type=_ACTIVATIONS[activation],
     )
-
-
-def write(folder: Path, config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a preset, of the classifier or the masked language model if it has such a head.
-
-    Args:
-        folder: created if missing; may hold KerasHub's vocabulary already, at `VOCABULARY`.
-        config: the model's. A preset has no room for labels' names.
-        tensors: by Hugging Face's names without "albert.".
-    Raises:
-        UserError: KerasHub can't express the model.
-    """
-    check_expressible(config)
-    backbone = backbone_weights(config)
-    heads = {names.part(name) for name in tensors} - {None, names.POOLER}
-    if heads == {"classifier", "predictions"}:
-        raise UserError(
-            "A KerasHub preset must have at most one head. Received: classifier and "
-            "predictions. Leave one of them out."
-        )
-    if unknown := sorted(tensors.keys() - backbone.keys() - _HEAD_WEIGHTS.keys()):
-        raise UserError(
-            "A KerasHub preset must have a weight for every tensor. Received, without one: "
-            f"{', '.join(unknown)}. Leave those heads out, or keep this model in another format."
-        )
-    if missing := sorted(backbone.keys() - tensors.keys()):
-        raise UserError(
-            f"KerasHub's backbone has weights that this model lacks: {', '.join(missing)}. "
-            "Keep this model in another format."
-        )
-    task = "text_classifier" if "classifier" in heads else "masked_lm" if heads else None
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_weights(folder / WEIGHTS, config, tensors, backbone)
-    files = {
-        CONFIG: backbone_json(config),
-        "metadata.json": {
-            "keras_version": importlib.metadata.version("keras"),
-            "keras_hub_version": _VERSION,
-            "parameter_count": int(sum(np.size(tensors[name]) for name in backbone)),
-            "tasks": ["MaskedLM", "TextClassifier"],
-        },
-    }
-    preprocessor = None
-    if (folder / VOCABULARY).is_file():
-        values = {**_layer("albert_tokenizer", "int32"), "config_file": "tokenizer.json"}
-        values |= {"proto": None, "sequence_length": None, "add_bos": False, "add_eos": False}
-        tokenizer = _object("albert_tokenizer", "AlbertTokenizer", values)
-        files["tokenizer.json"] = tokenizer
-        if task:
-            preprocessor = _preprocessor_json(config, task, tokenizer)
-            files["preprocessor.json"] = preprocessor
-    if task:
-        files[_TASK] = task_json(config, task, preprocessor)
-        _write_weights(folder / _TASK_WEIGHTS, config, tensors, _HEAD_WEIGHTS)
-    for name, content in files.items():
-        write_json(folder / name, content, indent=4)
-
-
-def stored_names(config: AlbertConfig) -> dict[str, str]:
-    """Returns the path of each tensor in the files that `write` makes."""
-    table = {**backbone_weights(config), **_HEAD_WEIGHTS}
-    return {name: _path(weight, config) for name, weight in table.items()}
-
-
-def _path(weight: KerasHubWeight, config: AlbertConfig) -> str:
-    layer = layer_path(weight.layer, config)
-    return "/".join(("layers", layer, *weight.below, "vars", str(weight.variable)))
-
-
-def _write_weights(
-    path: Path,
-    config: AlbertConfig,
-    tensors: Mapping[str, np.ndarray],
-    table: Mapping[str, KerasHubWeight],
-) -> None:
-    import h5py
-
-    content = io.BytesIO()  # HDF5's own library leaves a full disk to tracebacks
-    with h5py.File(content, "w") as file:
-        for name, weight in table.items():
-            if name in tensors:
-                array = np.asarray(tensors[name], "float32")
-                file[_path(weight, config)] = weight.to_keras_hub(array, config)
-                layer = f"layers/{layer_path(weight.layer, config)}"
-                file.require_group(f"{layer}/vars").attrs["name"] = weight.layer
-    path.write_bytes(content.getbuffer())
-
-
-def check_expressible(config: AlbertConfig) -> None:
-    """Raises an error for a model that KerasHub's ALBERT can't compute.
-
-    Raises:
-        UserError: lists everything that it lacks.
-    """
-    layers, groups = config.num_hidden_layers, config.stored_groups
-    both = (config.hidden_dropout_prob, config.attention_probs_dropout_prob)
-    rules = (
-        (config.hidden_act == "gelu_new", f"hidden_act {config.hidden_act!r} (it has 'gelu_new')"),
-        (
-            config.layer_norm_eps == 1e-12,
-            f"layer_norm_eps {config.layer_norm_eps} (it has 1e-12)",
-        ),
-        (
-            layers % groups == 0,
-            f"num_hidden_layers {layers} in {groups} groups (it wants as many in each)",
-        ),
-        (
-            both[0] == both[1],
-            f"hidden_dropout_prob {both[0]}, attention_probs_dropout_prob {both[1]} (it has one)",
-        ),
-    )
-    faults = [text for holds, text in rules if not holds]
-    if faults:
-        raise UserError(
-            "A KerasHub preset must be a model that KerasHub can compute. Received: "
-            f"{'; '.join(faults)}. Keep this model in another format."
-        )
-
-
-def backbone_json(config: AlbertConfig) -> dict[str, Any]:
-    """Returns the content of a preset's `config.json`."""
-    values = {theirs: getattr(config, ours) for theirs, ours in _FIELDS.items()}
-    values["num_groups"] = config.stored_groups
-    return _object("albert_backbone", _CLASS, {**_layer("albert_backbone"), **values})
-
-
-def task_json(config: AlbertConfig, task: str, preprocessor: Any) -> dict[str, Any]:
-    """Returns the content of `task.json` for a kind, "text_classifier" or "masked_lm"."""
-    name = f"albert_{task}"
-    values = {"backbone": backbone_json(config), "preprocessor": preprocessor, "name": name}
-    if task == "text_classifier":
-        values["num_classes"] = config.num_labels
-        values["activation"] = "linear"
-        values["dropout"] = config.classifier_dropout_prob
-    return _object(name, f"Albert{_KINDS[task]}", values)
-
-
-def _preprocessor_json(config: AlbertConfig, task: str, tokenizer: Any) -> dict[str, Any]:
-    """Returns the content of `preprocessor.json` for a kind of task."""
-    name = f"albert_{task}_preprocessor"
-    values = {
-        **_layer(name),
-        "tokenizer": tokenizer,
-        "config_file": "preprocessor.json",
-        "sequence_length": config.max_position_embeddings,
-        "truncate": "round_robin",
-    }
-    return _object(name, f"Albert{_KINDS[task]}Preprocessor", values)
-
-
-def _layer(name: str, dtype: str = "float32") -> dict[str, Any]:
-    policy = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": dtype}}
-    return {"name": name, "trainable": True, "dtype": {**policy, "registered_name": None}}
-
-
-def _object(module: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "module": f"keras_hub.src.models.albert.{module}",
-        "class_name": name,
-        "config": values,
-        "registered_name": f"keras_hub>{name}",
-    }

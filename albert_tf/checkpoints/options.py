@@ -7,10 +7,7 @@ from typing import Literal
 from albert_tf.errors import UserError
 from albert_tf.options import check_options, option
 
-# Those of sentence-transformers, and ALBERT's pooler.
-Pooling = Literal[
-    "mean", "cls", "pooler", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"
-]
+Pooling = Literal["mean", "cls", "max"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +20,7 @@ class ConversionOptions:
         positional=True,
     )
     output: Path = option(help="folder to write", metavar="OUT", positional=True)
-    format: Literal["hf", "tf1", "keras-hub"] = option(help="format of the output")
+    format: Literal["hf", "tf1"] = option(help="format of the output")
     without: tuple[str, ...] = option(
         (),
         help="leave out a head, e.g. sop_classifier, or the pooler; may be repeated",

@@ -24,14 +24,12 @@ class Checkpoint(NamedTuple):
     Attributes:
         config: of the model that was saved.
         tensors: by Hugging Face's names without the prefix "albert.", in its orientation.
-        sources: the name of each tensor in its file.
         origin: path and format, for messages.
         folder: directory of the files; None if there is none.
     """
 
     config: AlbertConfig
     tensors: dict[str, np.ndarray]
-    sources: dict[str, str]
     origin: str
     folder: Path | None = None
 

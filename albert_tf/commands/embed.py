@@ -40,9 +40,8 @@ class OPTIONS(TextOptions):
 
     pooling: Pooling | None = option(
         None,
-        help="vector of a text: mean of all tokens' states, state of [CLS], the pooler's output, "
-        "or max, mean_sqrt_len_tokens, weightedmean, lasttoken; default: all that a folder of "
-        "sentence-transformers says, else mean",
+        help="vector of a text: mean of all tokens' states, cls for the state of [CLS], or max; "
+        "default: all that a folder of sentence-transformers says, else mean",
         metavar="POOLING",
     )
     normalize: bool | None = option(

@@ -8,11 +8,7 @@ from keras import ops
 
 from albert_tf import tasks
 from albert_tf.checkpoints import sentence_transformers
-from albert_tf.checkpoints.sentence_transformers import (
-    NORMALIZE,
-    POOLINGS,
-    SentenceEmbedding,
-)
+from albert_tf.checkpoints.sentence_transformers import POOLINGS, SentenceEmbedding
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
@@ -40,13 +36,13 @@ class AlbertForSimilarity(TaskModel):
 
     Args:
         config: sizes and probabilities.
-        pooling: names of `sentence_transformers.POOLINGS`, whose vectors are concatenated.
+        pooling: a key of `sentence_transformers.POOLINGS`. Default: "mean".
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: those of `AlbertModel` with the axis of texts (`input_ids` `[B, C, T]`), and
         labels: float `[B]`, cosines to reach.
         groups: int `[B]`, the same number for examples whose texts all belong together.
     Returns:
-        `ModelOutput` with `loss` (given labels or groups), float32 `embeddings` `[B, C, D]` and
+        `ModelOutput` with `loss` (given labels or groups), float32 `embeddings` `[B, C, H]` and
         `similarity` `[B, C - 1]`, the cosines of the first text with the others; on request
         `hidden_states` and `attentions` of the `B·C` sequences.
     Source: Sentence-BERT, arXiv 1908.10084, section 3; in-batch negatives: arXiv 1705.00652.
@@ -65,13 +61,13 @@ class AlbertForSimilarity(TaskModel):
     pooled = True
     saved_class = "AlbertModel"
 
-    def __init__(self, config: AlbertConfig, pooling: tuple[str, ...] | None = None, **kwargs: Any):
+    def __init__(self, config: AlbertConfig, pooling: str | None = None, **kwargs: Any):
         super().__init__(config, **kwargs)
         lender = kwargs.get("weights_of")
-        self.pooling = tuple(pooling or (("mean",) if lender is None else lender.pooling))
-        if unknown := [name for name in self.pooling if name not in POOLINGS]:
+        self.pooling = pooling or ("mean" if lender is None else lender.pooling)
+        if self.pooling not in POOLINGS:
             raise UserError(
-                f"pooling must be names of {', '.join(POOLINGS)}. Received: {unknown[0]!r}."
+                f"pooling must be one of {', '.join(POOLINGS)}. Received: {self.pooling!r}."
             )
         if self.albert.pooler is not None:
             self.albert.pooler.trainable = False
@@ -84,19 +80,19 @@ class AlbertForSimilarity(TaskModel):
         """Returns a model of a checkpoint in memory, with the pooling of its folder.
 
         Raises:
-            UserError: the folder has modules of sentence-transformers that aren't trained here.
+            UserError: the folder has modules of sentence-transformers that have no equal here.
         """
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
         modules = None if folder is None else sentence_transformers.read(folder)
-        if folder is not None and modules is not None:
-            model.pooling = sentence_transformers.compared_poolings(modules, folder)
+        if modules is not None:
+            model.pooling = modules.pooling
         return model
 
     def sentence_embedding(self) -> SentenceEmbedding:
         """Returns how vectors are made: the pooling, then the scaling to unit length."""
         length = None if self._tokenizer is None else self._tokenizer.model_max_length
-        return SentenceEmbedding(self.pooling, (NORMALIZE,), length)
+        return SentenceEmbedding(self.pooling, normalize=True, max_length=length)
 
     def call(
         self,
@@ -123,8 +119,7 @@ class AlbertForSimilarity(TaskModel):
             if len(mask.shape) == 3:  # of queries and keys
                 mask = ops.max(mask, axis=1)
         vectors = self.sentence_embedding()(states, mask, ops)
-        size = len(self.pooling) * self.config.hidden_size
-        embeddings = ops.reshape(vectors, (batch, count, size))
+        embeddings = ops.reshape(vectors, (batch, count, self.config.hidden_size))
         similarity = ops.sum(embeddings[:, :1] * embeddings[:, 1:], axis=-1)
         outputs = {"embeddings": embeddings, "similarity": similarity}
         return self._output(outputs, inputs, encoded)
@@ -145,7 +140,7 @@ def _partners(vectors: Tensor, groups: Tensor) -> losses.Term:
     """Returns the cross-entropy of each example's second text among those of the batch.
 
     Args:
-        vectors: unit vectors `[B, C, D]`.
+        vectors: unit vectors `[B, C, H]`.
         groups: int `[B]`.
     """
     batch, _, size = ops.shape(vectors)

@@ -9,7 +9,6 @@ import numpy as np
 
 from albert_tf.checkpoints.sentence_transformers import (
     FOLDER,
-    POOLER,
     POOLINGS,
     SentenceEmbedding,
     chosen,
@@ -26,18 +25,18 @@ from albert_tf.pipelines.base import (
 )
 from albert_tf.tasks import ENCODER
 
-CHOICES: Final = (FOLDER, None, *POOLINGS, POOLER)
+CHOICES: Final = (FOLDER, None, *POOLINGS)
 EDGE: Final = 1  # number of special tokens at each end of a row
 
 
 class FeatureExtractionPipeline(Pipeline):
     """Returns nested lists `[1, T, H]` for a text, special tokens included; `[H]` with `pooling`.
 
-    Of a folder of sentence-transformers the result is the vector `[D]` that it returns for the
-    text, which is truncated, and prepared, as the folder says.
+    Of a folder of sentence-transformers the result is the vector `[H]` that it returns for the
+    text, which is truncated as the folder says.
 
     With `stride`, each token's state comes from the window in which it has more context, so that T
-    is the length of the whole text; "cls" and "pooler" are the means over the windows.
+    is the length of the whole text; "cls" is the mean over the windows.
 
     Example:
 
@@ -60,10 +59,9 @@ class FeatureExtractionPipeline(Pipeline):
         Attributes:
             return_tensors: return NumPy arrays instead of lists.
             pooling: None for the states of all positions, "mean" for their mean (special tokens
-                included), "cls" for the state of `[CLS]`, "pooler" for the pooler's output; or
-                "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", as sentence-transformers
-                has them. Default: all that a folder of sentence-transformers says; None for other
-                models.
+                included), "cls" for the state of `[CLS]`, "max" for the largest value of each
+                dimension. Default: all that a folder of sentence-transformers says; None for
+                other models.
             normalize: scale vectors to unit length. Default: as the folder says, or not.
         """
 
@@ -81,7 +79,7 @@ class FeatureExtractionPipeline(Pipeline):
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
         super().__init__(getattr(model, "albert", model), tokenizer, batch_size, **options)
-        self._whole, self._read_folder = model, functools.cache(model.sentence_embedding)
+        self._read_folder = functools.cache(model.sentence_embedding)
         self.embedding(self.options)  # refuses a folder that can't be read now
 
     def embedding(self, options: Options) -> SentenceEmbedding | None:
@@ -89,16 +87,7 @@ class FeatureExtractionPipeline(Pipeline):
         return chosen(self._read_folder, options.pooling, options.normalize)
 
     def preprocess(self, given: Any, options: Options) -> Texts:
-        if options.pooling == "pooler" and (
-            self.model.pooler is None or "pooler" in self._whole.untrained_parts()
-        ):
-            raise UserError(
-                "pooling='pooler' needs a checkpoint with a pooler. Received: one without. "
-                "Use pooling='mean' or 'cls'. If you trained it, call "
-                "model.newly_initialized.clear()."
-            )
-        embedding, text = self.embedding(options), as_text(given)
-        return Texts(text if embedding is None else embedding.prepared(text))
+        return Texts(as_text(given))
 
     def encode(self, examples: Sequence[Texts], options: Options) -> Iterable[list[Window]]:
         embedding, longest = self.embedding(options), self.max_length
@@ -119,12 +108,10 @@ class FeatureExtractionPipeline(Pipeline):
         ]
         features = _joined(states, options.stride or 0)[None]
         if (embedding := self.embedding(options)) is not None:
-            cls = np.mean([each[0] for each in states], axis=0)[None]
-            pooler = None
-            if POOLER in embedding.poolings:
-                pooler = np.mean([each["pooler_output"] for each in found], axis=0)[None]
+            if embedding.pooling == "cls":
+                features = np.mean([each[:1] for each in states], axis=0)[None]
             mask = np.ones(features.shape[:2], features.dtype)
-            features = embedding(features, mask, cls=cls, pooler=pooler)[0]
+            features = embedding(features, mask)[0]
         return features if options.return_tensors else features.tolist()
 
 

@@ -20,7 +20,7 @@ from albert_tf.checkpoints.finder import (
 )
 from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
-from albert_tf.files import as_json, read_json, replace_files, verify_checksums
+from albert_tf.files import as_json, read_json, replace_files
 from albert_tf.text.added_tokens import text_and_options
 
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
@@ -48,17 +48,15 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
             on the hub.
     Raises:
         UserError: there is no such name, no vocabulary or several, or a damaged
-            `tokenizer_config.json`; or the vocabulary isn't the one in `SHA256SUMS`.
+            `tokenizer_config.json`.
     """
     path = Path(name_or_path).expanduser()
     if path.is_file() and path.suffix != ".index":
-        verify_checksums(path.parent, path.name)
         return Stored(path)
     folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
     vocabulary = vocabulary_in(folder)
     if vocabulary is None:
         raise _without_vocabulary(folder, str(name_or_path))
-    verify_checksums(folder, vocabulary.relative_to(folder).as_posix())
     names = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS, TOKENIZER_JSON)
     files = {name: read_json(folder / name) for name in names if (folder / name).exists()}
     special = {**files.get(SPECIAL_TOKENS_MAP, {}), **files.get(TOKENIZER_CONFIG, {})}

@@ -20,11 +20,9 @@ from albert_tf.checkpoints.sentence_transformers import MODULES
 from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import UserError
 from albert_tf.files import (
-    CHECKSUMS,
     read_json,
     replace_files,
     require_same,
-    verify_checksums,
     write_json,
     written_atomically,
 )
@@ -101,10 +99,7 @@ class Checkpoints:
 
         Args:
             finish: writes further files into the best version's folder.
-        Raises:
-            UserError: the best version's weights were damaged since they were written.
         """
-        _check_whole(self.folder / BEST)
         finish(self.folder / BEST)
         copy_files(self.folder / BEST, self.output)
         write_json(self.output / REPORT, report)
@@ -160,7 +155,7 @@ def copy_files(source: Path, target: Path, but: Sequence[str] = ()) -> None:
     """
     files = [path for pattern in ("*", "[0-9]_*/*") for path in source.glob(pattern)]
     paths = {path.relative_to(source).as_posix(): path for path in files if path.is_file()}
-    names = paths.keys() - {CHECKSUMS, *but}
+    names = paths.keys() - {*but}
     replace_files(target, {name: partial(shutil.copyfile, paths[name]) for name in names})
     if MODULES not in names:
         (target / MODULES).unlink(missing_ok=True)
@@ -202,13 +197,6 @@ def digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _check_whole(folder: Path) -> None:
-    try:
-        verify_checksums(folder)
-    except UserError as error:
-        raise UserError(f"{error} Or start again with --force.") from error
-
-
 def save_state(
     folder: Path, model: PreTrainedModel, settings: Mapping[str, Any], progress: Mapping[str, Any]
 ) -> None:
@@ -246,8 +234,10 @@ def load_state(folder: Path, model: PreTrainedModel, settings: Mapping[str, Any]
         raise UserError(
             f"{path} belongs to another model or Keras version. Start again with --force."
         )
-    _check_whole(folder)
-    stored = finder.find(folder).read()
+    try:
+        stored = finder.find(folder).read()
+    except UserError as error:
+        raise UserError(f"{error} Or start again with --force.") from error
     weights.assign(model, stored.tensors, stored.origin)
     for name, variable in variables.items():
         variable.assign(tensors[name])

@@ -37,7 +37,7 @@ INFERENCE = {
     "albert_tf, Keras": ("keras", "model", ""),
     "albert_tf, SavedModel": ("tensorflow", "saved", "ids"),
     "albert_tf, LiteRT": ("litert", "none.tflite", "ids"),
-    "KerasHub": ("keras_hub", "keras-hub", ""),
+    "KerasHub": ("keras_hub", "model", ""),
     "transformers, eager": ("torch", "model", "eager"),
     "transformers, sdpa": ("torch", "model", "sdpa"),
     "transformers, compiled": ("torch", "model", "compiled"),

@@ -1,47 +1,8 @@
-import hashlib
-
-import numpy as np
 import pytest
 
-from albert_tf.checkpoints import conversion
-from albert_tf.checkpoints.conversion import destinations, find_tokenizer_files
+from albert_tf.checkpoints.conversion import find_tokenizer_files
 from albert_tf.checkpoints.finder import CheckpointLocation
 from albert_tf.errors import UserError
-
-TENSORS = {
-    "b": np.array([[1.0, 2.0, 3.0]], "float32"),
-    "a": np.array([4.0], "float32"),
-}
-
-
-def test_digest_is_a_sha_256_of_names_shapes_and_values():
-    text = b'["a",[1]]\0' + bytes.fromhex("00008040")  # 4.0
-    text += b'["b",[1,3]]\0' + bytes.fromhex("0000803f0000004000004040")
-    assert conversion.digest(TENSORS) == hashlib.sha256(text).hexdigest()
-
-
-def test_order_layout_and_dtype_do_not_matter():
-    other = {
-        "a": TENSORS["a"].astype("float16"),
-        "b": np.asfortranarray(TENSORS["b"]).astype(">f4"),
-    }
-    assert conversion.digest(other) == conversion.digest(TENSORS)
-    assert conversion.checksum(other["b"]) == conversion.checksum(TENSORS["b"])
-
-
-def test_names_shapes_and_values_do():
-    digests = {
-        conversion.digest(tensors)
-        for tensors in (
-            TENSORS,
-            {**TENSORS, "b": TENSORS["b"].T},
-            {**TENSORS, "b": TENSORS["b"][:, ::-1]},
-            {"a": TENSORS["a"], "c": TENSORS["b"]},
-            {"b": TENSORS["b"]},
-        )
-    }
-    assert len(digests) == 5
-    assert conversion.checksum(TENSORS["b"]) == conversion.checksum(TENSORS["b"].T)
 
 
 @pytest.fixture
@@ -92,12 +53,3 @@ def test_one_folder_up(files):
 def test_several_vocabularies(files):
     with pytest.raises(UserError, match="A folder must have one vocabulary. Received: .*a.model"):
         find_tokenizer_files(CheckpointLocation(files("a.model", "b.model"), "hf"))
-
-
-def test_destinations_of_a_tokenizers_files(files):
-    folder = files("spiece.model", "vocab.txt", "tokenizer.json")
-    found = find_tokenizer_files(CheckpointLocation(folder, "hf"))
-    model, text, fast = (folder / name for name in ("spiece.model", "vocab.txt", "tokenizer.json"))
-    assert destinations(found, "hf") == {each: each.name for each in (model, text, fast)}
-    assert destinations(found, "tf1")[model] == "30k-clean.model"
-    assert destinations(found, "keras-hub") == {model: "assets/tokenizer/vocabulary.spm"}

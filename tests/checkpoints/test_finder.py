@@ -5,11 +5,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import conversion, google, hugging_face, names
+from albert_tf.checkpoints import google, hugging_face, names
 from albert_tf.checkpoints.finder import find
-from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.errors import UserError
+from tests.checkpoints.presets import write_preset
 from tests.conftest import rename_checkpoint
+
+WRITERS = {"hf": hugging_face.write, "tf1": google.write, "keras-hub": write_preset}
 
 
 @pytest.fixture
@@ -22,9 +24,9 @@ def tensors(small_config):
     }
 
 
-@pytest.mark.parametrize("kind", conversion._WRITERS)
+@pytest.mark.parametrize("kind", WRITERS)
 def test_a_written_checkpoint_is_found_and_read(small_config, tensors, tmp_path, kind):
-    conversion._WRITERS[kind](tmp_path / "out", small_config, tensors)
+    WRITERS[kind](tmp_path / "out", small_config, tensors)
     assert find(tmp_path / "out").format == kind
     found = find(tmp_path / "out").read()
     assert str(tmp_path / "out") in found.origin
@@ -32,7 +34,6 @@ def test_a_written_checkpoint_is_found_and_read(small_config, tensors, tmp_path,
     assert found.tensors.keys() == tensors.keys()
     for name in tensors:
         np.testing.assert_array_equal(found.tensors[name], tensors[name], err_msg=name)
-    assert found.sources == conversion.stored_names(kind, found)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_memory_of_reading(small_config, tmp_path, kind, dtype):
         for name, shape in names.shapes(config).items()
         if name.split(".")[0] in ("embeddings", "encoder", "pooler")
     }
-    conversion._WRITERS[kind](tmp_path / "out", config, tensors)
+    WRITERS[kind](tmp_path / "out", config, tensors)
     stored = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
     numbers = sum(tensor.size for tensor in tensors.values())
     find(tmp_path / "out").read()  # imports packages
@@ -62,18 +63,6 @@ def test_a_prefix_of_tensorflow_1(small_config, tensors, tmp_path):
     rename_checkpoint(tmp_path / "out", "model.ckpt-best")
     for name in ("model.ckpt-best", "model.ckpt-best.index"):
         assert find(tmp_path / "out" / name).read().tensors.keys() == tensors.keys()
-
-
-def test_names_in_each_format(small_config, tensors):
-    checkpoint = Checkpoint(small_config, tensors, {}, "here")
-    name = "encoder.albert_layer_groups.0.albert_layers.0.attention.query.bias"
-    assert {
-        kind: conversion.stored_names(kind, checkpoint)[name] for kind in conversion._WRITERS
-    } == {
-        "hf": name,
-        "tf1": "bert/encoder/transformer/group_0/inner_group_0/attention_1/self/query/bias",
-        "keras-hub": "layers/transformer_encoder/_self_attention_layer/query_dense/vars/1",
-    }
 
 
 def test_hugging_face_beside_others(small_config, tensors, tmp_path):
@@ -117,7 +106,7 @@ def test_weights_without_a_configuration(small_config, tensors, tmp_path):
 def test_a_given_configuration_replaces_one_that_no_one_can_read(
     small_config, tensors, tmp_path, kind
 ):
-    conversion._WRITERS[kind](tmp_path, small_config, tensors)
+    WRITERS[kind](tmp_path, small_config, tensors)
     path = tmp_path / ("albert_config.json" if kind == "tf1" else "config.json")
     values = json.loads(path.read_text())
     if kind == "keras-hub":

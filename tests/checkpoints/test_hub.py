@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.checkpoints import hub, hugging_face, sentence_transformers
 from albert_tf.checkpoints.finder import find
-from albert_tf.checkpoints.sentence_transformers import NORMALIZE, SentenceEmbedding
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
@@ -133,7 +133,7 @@ def test_only_needed_files_are_downloaded(remote, files):
 
 
 def test_modules_of_sentence_transformers_are_downloaded(remote, files, small_config):
-    embedding = SentenceEmbedding(("cls",), (NORMALIZE,), max_length=9)
+    embedding = SentenceEmbedding("cls", normalize=True, max_length=9)
     remote({**files, **embedding.files(small_config.hidden_size)})
     location = find("someone/sentences", tokenizer=True)
     assert sentence_transformers.read(location.folder) == embedding

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints import sentence_transformers
-from albert_tf.checkpoints.sentence_transformers import NORMALIZE, SentenceEmbedding
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.pipelines import pipeline
 
 TEXTS = ["She sells bread.", "", "In 1999, about 20,000 people came to see the lights. " * 3]
@@ -14,7 +14,7 @@ def vectors(output):
     return [json.loads(line)["vector"] for line in output.splitlines()]
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "pooler"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_embed(ask, task_model, pooling):
     extract = pipeline(
         "feature-extraction",
@@ -51,7 +51,7 @@ def test_a_folder_of_sentence_transformers(run, task_model, tmp_path):
     model, tokenizer = task_model("embed")
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    embedding = SentenceEmbedding(("max",), (NORMALIZE,), 12)
+    embedding = SentenceEmbedding("max", normalize=True, max_length=12)
     sentence_transformers.write(tmp_path, embedding, model.config.hidden_size)
 
     def embed(*arguments):
@@ -75,7 +75,7 @@ def test_embed_replaces_no_folder(ask, tmp_path):
     (output / "old.txt").write_text("old")
     status, _, errors = ask("embed", "a", "--output", output, "--force")
     assert status == 2
-    assert "--force replaces files alone" in errors
+    assert "--force replaces files only" in errors
     assert (output / "old.txt").read_text() == "old"
 
 

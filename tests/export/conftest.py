@@ -129,7 +129,7 @@ def checked(tmp_path_factory, make_model, tokenizer):
 
     The check runs in this process, on few texts; `reports` checks in fresh ones, on all.
     """
-    from albert_tf_export import check
+    from albert_tf_export import check, samples
 
     from albert_tf import runtimes
 
@@ -153,7 +153,7 @@ def checked(tmp_path_factory, make_model, tokenizer):
             path = tmp_path_factory.mktemp("checked") / "model"
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(check, "FreshProcess", ThisProcess)
-                patch.setattr(check, "TEXTS", check.TEXTS[1:3])
+                patch.setattr(samples, "TEXTS", samples.TEXTS[1:3])
                 made[key] = exporter(model, tokenizer, path, **options)
         return made[key]
 

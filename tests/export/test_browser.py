@@ -8,7 +8,7 @@ from albert_tf_export.web import EXAMPLES, _installed, export_web
 
 import albert_tf
 from albert_tf.checkpoints import sentence_transformers
-from albert_tf.checkpoints.sentence_transformers import NORMALIZE, SentenceEmbedding
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.cli import main
 from albert_tf.pipelines import (
     FillMaskPipeline,
@@ -203,7 +203,7 @@ def test_search(open_site, packages, make_model, tokenizer, tmp_path, pooling):
     encoder = make_model("encoder")
     encoder.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    modules = SentenceEmbedding((pooling,), (NORMALIZE,), max_length=16)
+    modules = SentenceEmbedding(pooling, normalize=True, max_length=16)
     sentence_transformers.write(tmp_path / "model", modules, encoder.config.hidden_size)
     model = albert_tf.AlbertModel.from_pretrained(tmp_path / "model")
     settings = {"lengths": LENGTHS, "quantize": "none", "check": False}

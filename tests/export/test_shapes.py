@@ -57,20 +57,10 @@ def test_batches(batch, size, checked, classifier, features, logits):
         np.testing.assert_allclose(signature(**inputs)["logits"], expected, rtol=0, atol=2e-6)
 
 
-@pytest.mark.slow
-def test_a_fixed_length(checked, classifier, features, logits):
-    report = checked(export_tflite, classifier, fixed=True, max_length=16)
-    signature = signature_of(report)
-    assert shape_of(signature) == (1, 16)
-    with pytest.raises((RuntimeError, ValueError)):
-        signature(**cut(features, slice(0, 1), 8))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lengths": (8,), "max_length": 16}, "the only choice .* Received: .*max_length=16"),
-        ({"lengths": (8,), "fixed": True}, "the only choice of length. .* fixed=True"),
+        ({"lengths": (8,), "max_length": 16}, "left out with lengths.* Received: .*max_length=16"),
         ({"lengths": (8, 8)}, "lengths must be different whole numbers. Received: .8, 8"),
         ({"lengths": (2,)}, "at least 3, .* Received: max_length=2"),
         ({"lengths": (8, 41)}, "Received: max_length=41, max_position_embeddings=40"),

@@ -1,5 +1,8 @@
 """Both exporters take every task, and the exports agree with Keras."""
 
+import json
+import zipfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -21,7 +24,6 @@ TASKS = (
     "multiple-choice",
 )
 MASKED = ("pretraining", "masked-lm")
-CALLS = {"regression": {"regress"}, "several-labels": {"classify"}}
 
 
 def by_task(*quick):
@@ -39,9 +41,8 @@ FORMS = (
 def test_saved_model(task, checked):
     options = {"encoder": {"pooling": "mean"}, "pretraining": {"ids_only": True}}.get(task, {})
     report = checked(export_saved_model, task, **options)
-    expected = {"ids", "padded_ids"} | ({"masked"} if task in MASKED else set())
-    expected |= CALLS.get(task, set()) | ({"text"} if task != "pretraining" else set())
-    assert set(report.differences) == expected
+    expected = {"ids"} | ({"masked"} if task in MASKED else set())
+    assert set(report.differences) == expected | ({"text"} if task != "pretraining" else set())
     assert all(each.value < 1e-5 for each in report.differences.values())
 
 
@@ -62,23 +63,42 @@ def test_forms_of_tflite(task, layers, quantize, checked):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("export", "layers", "fields"),
+    ("export", "options", "fields"),
     [
-        (export_saved_model, "loop", {"num_hidden_groups": 2, "inner_group_num": 2}),
-        (export_tflite, "loop", {"share": "attention", "inner_group_num": 2}),
-        (export_tflite, "unrolled", {"share": "ffn", "num_hidden_groups": 2}),
-        (export_tflite, "loop", {"share": "none"}),
+        (export_saved_model, {}, {"num_hidden_groups": 2, "inner_group_num": 2}),
+        (export_tflite, {}, {"share": "attention", "inner_group_num": 2}),
+        (export_tflite, {"layers": "unrolled"}, {"share": "ffn", "num_hidden_groups": 2}),
+        (export_tflite, {}, {"share": "none"}),
     ],
 )
-def test_other_sharing(export, layers, fields, make_model, checked):
+def test_other_sharing(export, options, fields, make_model, checked):
     model = make_model("token-classification", num_hidden_layers=3, **fields)
-    shape = {"fixed": True} if export is export_tflite else {}
-    report = checked(export, model, layers=layers, ids_only=True, **shape)
-    assert report.differences["ids"].value < 1e-5
+    if export is export_tflite:
+        options = {**options, "lengths": (24,), "max_length": None}
+    report = checked(export, model, ids_only=True, **options)
+    (difference,) = report.differences.values()
+    assert difference.value < 1e-5
     weights = 4 * model.count_params()
     if export is export_tflite:
         # Shared weights are stored once; other lengths need more operators.
         assert weights < archive_start(report.path) < weights + 150_000
+
+
+@pytest.mark.parametrize("export", [export_saved_model, export_tflite])
+def test_a_model_of_fewer_layers(export, make_classifier, checked, features):
+    """Is compared with Keras as any model, and its file says its depth."""
+    model = make_classifier(num_hidden_layers=3)
+    shallow = model.with_depth(1)
+    report = checked(export, shallow, ids_only=True)
+    assert report.differences["ids"].value < 1e-5
+    if export is export_tflite:
+        with zipfile.ZipFile(report.path) as archive:
+            assert json.loads(archive.read("config.json"))["num_hidden_layers"] == 1
+        signature = Interpreter(str(report.path)).get_signature_runner("ids")
+        row = {name: value[:1] for name, value in features.items()}
+        found = signature(**row)["logits"]
+        np.testing.assert_allclose(found, shallow(row)["logits"], rtol=0, atol=2e-6)
+        assert np.abs(found - model(row)["logits"]).max() > 0.01
 
 
 def test_saved_models_take_any_number_of_choices(checked, make_model, tokenizer):
@@ -95,7 +115,8 @@ def test_saved_models_take_any_number_of_choices(checked, make_model, tokenizer)
 
 def test_two_empty_texts_give_a_beam(checked):
     served = tf.saved_model.load(checked(export_saved_model, "answerability").path)
-    answer = served.signatures["padded_ids"](input_ids=tf.constant([[2, 3, 3]]))
+    rows = {"input_ids": [[2, 3, 3]], "attention_mask": [[1, 1, 1]], "token_type_ids": [[0, 0, 1]]}
+    answer = served.signatures["ids"](**{name: tf.constant(row) for name, row in rows.items()})
     assert answer["start_top_index"].shape == (1, 5)
     assert answer["start_top_index"].numpy()[0, 0] == 0
     answer = served.signatures["text"](text=tf.constant([""]), text_pair=tf.constant([""]))

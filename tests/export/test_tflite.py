@@ -7,6 +7,8 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 from albert_tf_export import ParityError, check, export_tflite
+from albert_tf_export.check import Run
+from albert_tf_export.report import Difference
 
 from albert_tf.errors import UserError
 
@@ -180,8 +182,8 @@ def test_pairs(classifier, tokenizer, tmp_path):
 
 @pytest.mark.parametrize("found", [0.31, pytest.param(float("nan"), marks=pytest.mark.slow)])
 def test_wrong_answers_remove_it(found, classifier, tokenizer, tmp_path, monkeypatch):
-    difference = check.Difference("logits", found, 0.2)
-    monkeypatch.setattr(check, "run", lambda *_: {"ids": check.Run([])})
+    difference = Difference("logits", found, 0.2)
+    monkeypatch.setattr(check, "run", lambda *_: {"ids": Run([])})
     monkeypatch.setattr(check, "_difference", lambda *_: difference)
     with pytest.raises(ParityError, match=f"Received: .* {found} from its signature 'ids'"):
         export_tflite(classifier, tokenizer, tmp_path / "a", max_length=24, ids_only=True)

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.checkpoints import google, hugging_face, keras_hub, names, tf_checkpoint
+from albert_tf.checkpoints import google, hugging_face, names, tf_checkpoint
 from albert_tf.checkpoints.finder import find
 from albert_tf.checkpoints.weights import check_backbone
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from tests.checkpoints.presets import write_preset
 from tests.fuzz.conftest import mutated
 
 
@@ -64,10 +65,6 @@ def write_google(folder, config, tensors):
     google.write(folder, config, tensors)
 
 
-def write_keras_hub(folder, config, tensors):
-    keras_hub.write(folder, config, tensors)
-
-
 def write_module(folder, config, tensors):
     """Writes a TF-Hub module whose graph has as much as the reader looks at."""
     from tensorflow.core.protobuf import saved_model_pb2
@@ -105,7 +102,7 @@ FORMATS = {
     "flax": write_flax,
     "tf-keras": write_tf_keras,
     "google": write_google,
-    "keras-hub": write_keras_hub,
+    "keras-hub": write_preset,
     "module": write_module,
 }
 
@@ -128,7 +125,6 @@ def folders(small_config, tmp_path_factory):
             if name not in ("google", "module"):
                 made[name].mkdir()
             FORMATS[name](made[name], small_config, tensors)
-            (made[name] / "SHA256SUMS").unlink(missing_ok=True)
             assert read(made[name]) is not None
         return made[name]
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from albert_tf.checkpoints import sentence_transformers
-from albert_tf.checkpoints.sentence_transformers import NORMALIZE, SentenceEmbedding
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import pipeline
@@ -53,7 +53,7 @@ def export(model, tokenizer, path, **options):
 def test_a_folder_of_sentence_transformers(saved, tmp_path):
     """The file carries its modules, so that vectors are those of the folder."""
     shutil.copytree(saved("feature-extraction"), tmp_path / "folder")
-    embedding = SentenceEmbedding(("cls",), (NORMALIZE,), 19, False, "the ")
+    embedding = SentenceEmbedding("cls", normalize=True, max_length=19)
     sentence_transformers.write(tmp_path / "folder", embedding, 20)
     model = AlbertModel.from_pretrained(tmp_path / "folder")
     path = export(model, model.tokenizer, tmp_path / "model.tflite")
@@ -154,17 +154,3 @@ def test_answers_of_an_onnx_file(kind, model, tokenizer, tmp_path):
     path = export(model(kind), tokenizer, tmp_path / "model.onnx")
     expected = pipeline(task, model(kind), tokenizer)(INPUTS[kind])
     assert_same(run_alone(task, path, INPUTS[kind]), json.loads(json.dumps(expected)))
-
-
-@pytest.mark.slow
-def test_poolers(model, config, tokenizer, scrambled, tmp_path):
-    from albert_tf.models import AlbertModel
-
-    encoder = model("feature-extraction")
-    path = export(encoder, tokenizer, tmp_path / "whole.tflite")
-    expected = pipeline("feature-extraction", encoder, tokenizer, pooling="pooler")
-    assert_same(pipeline("feature-extraction", path, pooling="pooler")(TEXTS), expected(TEXTS))
-    without = scrambled(AlbertModel(config, add_pooling_layer=False))
-    path = export(without, tokenizer, tmp_path / "without.tflite")
-    with pytest.raises(UserError, match="pooling='pooler' needs a checkpoint with a pooler"):
-        pipeline("feature-extraction", path, pooling="pooler")("ada")

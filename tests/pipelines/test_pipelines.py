@@ -97,17 +97,12 @@ def test_a_model_that_was_trained_since(saved, tokenizer):
     with no_warnings():
         assert made("the cat")  # warned once
         pipeline("feature-extraction", found, tokenizer)  # which needs no head
-    with pytest.raises(
-        UserError, match=r"without.* Use pooling='mean' or 'cls'.*call model.newly_initialized"
-    ):
-        pipeline("feature-extraction", found, tokenizer, pooling="pooler")("the cat")
     found.compile("adam")
     with pytest.warns(UserWarning, match=message):
         pipeline("text-classification", found, tokenizer)
     found.fit({"input_ids": np.array([[2, 7, 3], [2, 8, 3]])}, np.array([0, 1]), verbose=0)
     with no_warnings():
         assert pipeline("text-classification", found, tokenizer)("the cat")
-        assert pipeline("feature-extraction", found, tokenizer, pooling="pooler")("the cat")
 
 
 def test_a_model_that_its_user_says_is_trained(saved, tokenizer, tmp_path):

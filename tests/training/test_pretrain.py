@@ -81,7 +81,6 @@ def assert_equal(one, other):
 def test_the_output(uninterrupted, records):
     report, output = uninterrupted
     assert {path.name for path in output.iterdir()} == {
-        "SHA256SUMS",
         "config.json",
         "curves.png",
         "logs",
@@ -171,7 +170,7 @@ def test_an_existing_output_is_refused(uninterrupted, options, tmp_path):
         training.pretrain(options(uninterrupted[1]))
     with (
         locked(tmp_path / "other"),
-        pytest.raises(UserError, match="one run at a time .*other, locked by process"),
+        pytest.raises(UserError, match="one run at a time .*other, to which another run"),
     ):
         training.pretrain(options(tmp_path / "other"))
     (tmp_path / "file").touch()

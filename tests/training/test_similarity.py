@@ -9,7 +9,7 @@ from albert_tf_export import export_tflite
 
 from albert_tf import AlbertModel, AlbertTokenizer, evaluate
 from albert_tf.checkpoints import sentence_transformers
-from albert_tf.checkpoints.sentence_transformers import NORMALIZE, SentenceEmbedding
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
 from albert_tf.pipelines import pipeline
 from albert_tf.training.finetune import finetune
@@ -63,7 +63,7 @@ def test_from_files_to_vectors(data, tmp_path):
     assert names >= FILES and "checkpoints" not in names
     assert "AlbertModel.from_pretrained" in (tmp_path / "out" / "README.md").read_text()
     embedding = sentence_transformers.read(tmp_path / "out")
-    assert embedding == SentenceEmbedding(("mean",), (NORMALIZE,), max_length=16)
+    assert embedding == SentenceEmbedding("mean", normalize=True, max_length=16)
     vector = pipeline("feature-extraction", tmp_path / "out")("The film was warm.")
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
     scores = evaluate(model=tmp_path / "out", task="similarity", data=data)
@@ -78,7 +78,7 @@ def test_an_exported_encoder_has_the_same_scores(data, tmp_path):
     exported = tmp_path / "out.tflite"
     model = AlbertModel.from_pretrained(tmp_path / "out")
     tokenizer = AlbertTokenizer.from_pretrained(tmp_path / "out")
-    export_tflite(model, tokenizer, exported, ids_only=True, max_length=16, fixed=True)
+    export_tflite(model, tokenizer, exported, ids_only=True, lengths=(16,))
     scores = [
         evaluate(model=model, task="similarity", data=data)
         for model in (tmp_path / "out", exported)

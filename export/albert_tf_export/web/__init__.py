@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from albert_tf.checkpoints.sentence_transformers import compared_poolings
 from albert_tf.errors import UserError
 from albert_tf.files import check_free, write_json, written_atomically
 from albert_tf.models import AlbertForSequenceClassification
@@ -22,8 +21,8 @@ from albert_tf.tasks import TASKS
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
-from albert_tf_export.check import Report
 from albert_tf_export.options import WebOptions, refuse_left
+from albert_tf_export.report import Report
 from albert_tf_export.tflite import export_tflite
 
 PAGE: Final = Path(__file__).parent / "page"
@@ -185,16 +184,16 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
     elif config.problem_type == "multi_label_classification":
         scores = "sigmoid"
     vectors = model.sentence_embedding()
-    poolings = compared_poolings(vectors, type(model).__name__)
-    if len(poolings) > 1 or poolings[0] not in POOLINGS:
+    pooling = "mean" if vectors is None else vectors.pooling
+    if pooling not in POOLINGS:
         raise UserError(
-            f"The page pools by one of {', '.join(POOLINGS)}. Received: {', '.join(poolings)}. "
+            f"The page pools by one of {', '.join(POOLINGS)}. Received: {pooling}. "
             "Serve this model from a SavedModel."
         )
     return {
         "labels": list(config.labels) if is_classifier else [],
         "scores": scores,
-        "pooling": poolings[0],
+        "pooling": pooling,
         "longest": None if vectors is None else vectors.max_length,
         "pairs": pairs,
         "threshold": config.thresholds[0] if config.thresholds else None,
