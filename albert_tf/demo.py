@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _albert_tf("export", "saved-model", "--model", model, "--output", served, *export)
     export += ["--quantize", "dynamic"]
     _albert_tf("export", "tflite", "--model", model, "--output", phone, *export)
-    predict = [*_ALBERT_TF, "predict", "--input", new, "--json", "--model"]
+    predict: list[str | Path] = [*_ALBERT_TF, "predict", "--input", new, "--json", "--model"]
     weights = [model / "model.safetensors", model / "spiece.model"]
     answers = {"Keras": _ask([*predict, model], weights)}
     if can_read_text:

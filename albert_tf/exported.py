@@ -6,7 +6,9 @@ tokenizer's, as a ZIP archive: `unzip -p my-model.tflite config.json` prints one
 
 import contextlib
 import importlib.util
+import math
 import os
+import re
 import tempfile
 import threading
 import zipfile
@@ -39,6 +41,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], WORDPIECE[0])
 POSITIONS: Final = "masked_lm_positions"
 LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # of models that take positions
+_OF_IDS: Final = re.compile(r"(ids|masked)(_\d+)?")  # ids_16 takes 16 ids
 
 
 class ExportedModel:
@@ -65,7 +68,7 @@ class ExportedModel:
             self._embedding = sentence_transformers.read(folder)
         self._signatures = _opened(self.path)
         self._lock = threading.Lock()
-        positions = min(self.config.max_position_embeddings, self._signatures[-1].longest)
+        positions = min(self.config.max_position_embeddings, _longest(self._signatures[-1]))
         self.config = self.config.replace(max_position_embeddings=int(positions))
 
     def untrained_parts(self) -> list[str]:
@@ -85,7 +88,9 @@ class ExportedModel:
         Raises:
             UserError: the file takes fewer tokens, positions or choices, or can't compute a batch.
         """
-        signature = runtimes.shortest(self._signatures, features["input_ids"].shape[-1])
+        length = features["input_ids"].shape[-1]
+        fitting = (each for each in self._signatures if _longest(each) >= length)
+        signature = next(fitting, self._signatures[-1])
         self._check_sizes(features, signature)
         try:
             with self._lock:
@@ -208,4 +213,11 @@ def _opened(path: Path) -> list[Signature]:
             f"{path} must be {'an .onnx' if is_onnx else 'a .tflite'} file. "
             f"Received: {str(error)[:200]}."
         ) from error
-    return [each for name in ("ids", "masked") for each in runtimes.by_length(signatures, name)]
+    taking_ids = (each for name, each in signatures.items() if _OF_IDS.fullmatch(name))
+    return sorted(taking_ids, key=_longest)
+
+
+def _longest(signature: Signature) -> float:
+    """Returns the maximum number of tokens in a sequence."""
+    length = signature.inputs["input_ids"][-1]
+    return length if length > 0 else math.inf

@@ -5,9 +5,7 @@ The check of an export loads this file by its path in a fresh process, and calls
 
 import functools
 import json
-import math
 import os
-import re
 import statistics
 import sys
 import time
@@ -35,12 +33,6 @@ class Signature(NamedTuple):
     inputs: Mapping[str, Sequence[int]]
     outputs: Sequence[str]
     run: Callable[..., Arrays]
-
-    @property
-    def longest(self) -> float:
-        """Maximum number of tokens in a sequence."""
-        length = self.inputs.get("input_ids", [-1])[-1]
-        return length if length > 0 else math.inf
 
     def __call__(self, features: Arrays) -> dict[str, np.ndarray]:
         """Returns the outputs of any number of rows, which it pads to the signature's shapes.
@@ -72,19 +64,6 @@ def _padded(values: np.ndarray | None, shape: Sequence[int]) -> np.ndarray:
     padded = np.full(sizes, b"" if values.dtype == object else 0, values.dtype)
     padded[tuple(map(slice, values.shape))] = values
     return padded
-
-
-def by_length(signatures: Mapping[str, Signature], name: str) -> list[Signature]:
-    """Returns a signature alone, or without it `ids_16`, `ids_64`, …, of shortest rows first."""
-    if name in signatures:
-        return [signatures[name]]
-    found = [each for key, each in signatures.items() if re.fullmatch(rf"{name}_\d+", key)]
-    return sorted(found, key=lambda each: each.longest)
-
-
-def shortest(signatures: Sequence[Signature], length: int) -> Signature:
-    """Returns the first of `by_length` that a row fits, or the last."""
-    return next((each for each in signatures if each.longest >= length), signatures[-1])
 
 
 def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Signature]:
@@ -192,7 +171,7 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
     with open(inputs, encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     times = []
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     for at in range(0, len(rows), size):
         some = rows[at : at + size]
         start = time.perf_counter()

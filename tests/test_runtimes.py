@@ -88,15 +88,6 @@ def test_rows_of_ids(run_main, calls):
     assert report.keys() == {"megabytes", "milliseconds"}
 
 
-def test_the_shortest_length_that_fits(echo):
-    shapes = {name: echo(input_ids=[1, int(name[4:])]) for name in ("ids_16", "ids_8")}
-    found = runtimes.by_length({**shapes, "text": echo(text=[1])}, "ids")
-    assert found == [shapes["ids_8"], shapes["ids_16"]]
-    chosen = [runtimes.shortest(found, length) for length in (2, 8, 9, 17)]
-    assert chosen == [shapes["ids_8"]] * 2 + [shapes["ids_16"]] * 2
-    assert runtimes.by_length(shapes, "ids_16") == [shapes["ids_16"]]
-
-
 def test_rows_of_choices(run_main):
     rows = [{"input_ids": [[2, 9, 3], [2, 3]]}, {"input_ids": [[2], [2, 7, 8, 3]]}]
     arrays, _ = run_main(rows, input_ids=[-1, 2, -1], attention_mask=[-1, 2, -1])

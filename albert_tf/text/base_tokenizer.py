@@ -627,20 +627,12 @@ def as_words(text: Any, pair: Any) -> tuple[list[list[Text]], list[list[Text]] |
     """Returns both texts as lists of lists of words, and whether they are a batch."""
     first = _words(text)
     is_batch = bool(first) and not isinstance(first[0], str | bytes)
-    if pair is None and is_batch and all(map(_is_pair_of_words, first)):
-        first, pair = map(list, zip(*first, strict=True))
     samples = [_words(words) for words in (first if is_batch else [first])]
     if pair is None:
         return samples, None, is_batch
     second = _words(pair)
     others = [_words(words) for words in (second if is_batch else [second])]
     return samples, _of_one_length(samples, others), is_batch
-
-
-def _is_pair_of_words(sample: Any) -> bool:
-    """Whether a sample is a tuple of two lists of words."""
-    is_pair = isinstance(sample, tuple) and len(sample) == 2
-    return is_pair and all(isinstance(words, list | tuple) for words in sample)
 
 
 def _of_one_length(first: list[Any], second: list[Any] | None) -> list[Any] | None:

@@ -42,10 +42,6 @@ def test_words(tokenizer):
 
 def test_words_of_pairs_and_batches(tokenizer):
     first, second = [WORDS, ["a"], []], [["on", "a"], WORDS, ["hill"]]
-    tuples = list(zip(first, second, strict=True))
-    assert tokenizer(tuples, is_split_into_words=True) == tokenizer(
-        first, second, is_split_into_words=True
-    )
     encoding = tokenizer(first, second, is_split_into_words=True, padding=True, return_tensors="np")
     assert encoding.input_ids.shape[0] == 3
     for row, texts in enumerate(zip(first, second, strict=True)):
