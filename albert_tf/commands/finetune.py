@@ -4,13 +4,7 @@ from typing import Any
 
 from albert_tf.commands.text_options import check_model
 from albert_tf.errors import escaped
-from albert_tf.training.options import (
-    FinetuningOptions,
-    check_depths,
-    check_frozen,
-    check_loss,
-    check_output,
-)
+from albert_tf.training.options import FinetuningOptions, check_frozen, check_loss, check_output
 
 SUMMARY = "fine-tune a model: classes, numbers, tags, choices, questions"
 EXAMPLES = """examples:
@@ -47,7 +41,6 @@ def check(options: FinetuningOptions) -> None:
     if config:
         check_length(config, options.max_length or config.max_position_embeddings)
         check_frozen(options.frozen_layers, config.num_hidden_layers)
-        check_depths(options.depths, config)
 
 
 def run(options: FinetuningOptions) -> int:

@@ -119,29 +119,6 @@ def plot_numbers(graded: Sequence[GradedPrediction], path: Path) -> None:
     save(figure, path)
 
 
-def plot_depths(points: Points, time: str, score: str, path: Path) -> None:
-    """Writes a score over the time of an example, with a dot for each depth.
-
-    Args:
-        points: each has `layers`, the time in milliseconds and the score.
-        time, score: their names.
-    """
-    figure = new_figure(6.5, 4)
-    axes = figure.subplots()
-    times, scores = ([point[name] for point in points] for name in (time, score))
-    axes.plot(times, scores, "o-", color=BLUE, lw=1.5)
-    for point, place in zip(points, zip(times, scores, strict=True), strict=True):
-        text = f"{point['layers']} layers" if point["layers"] > 1 else "1 layer"
-        below = {"xytext": (0, -16), "textcoords": "offset points", "ha": "center"}
-        axes.annotate(text, place, color=GREY, **below)
-    axes.margins(y=0.3)
-    axes.set_xlim(0, 1.15 * max(times))
-    axes.set_xlabel("milliseconds per example, in batches")
-    axes.set_ylabel(score, parse_math=False)
-    tidy(axes)
-    save(figure, path)
-
-
 def _most_confused(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[str]:
     if len(names) <= _MOST_CLASSES:
         return list(names)

@@ -45,10 +45,10 @@ from albert_tf.training.checkpoints import (
     versions,
 )
 from albert_tf.training.distillation import Teacher
-from albert_tf.training.evaluate import milliseconds_per_example, predictions
+from albert_tf.training.evaluate import predictions
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.loss import baseline_loss, finetuning_means, loss_options
-from albert_tf.training.options import CHECKPOINTS, FinetuningOptions, check_depths, check_frozen
+from albert_tf.training.options import CHECKPOINTS, FinetuningOptions, check_frozen
 
 FEW: Final = 10  # examples on dev
 # Settings that are paths; the content behind them is compared when a run is resumed.
@@ -226,8 +226,6 @@ def _train(
         schedule = WarmupPolynomialDecay(
             recipe.learning_rate, min(warmup, steps - 1), steps, form="usual"
         )
-        check_depths(options.depths, model.config)
-        model.albert.encoder.depths = options.depths  # sampled ones change with each step
         if options.freeze is not None:
             freeze(model, options.frozen_layers)
         multipliers = None
@@ -251,7 +249,6 @@ def _train(
     replicas, is_chief = distribution.replicas(strategy), distribution.is_chief(strategy)
     # Each host predicts all of dev on one device; a model on several has a copy for it.
     on_one = model if replicas == 1 else type(model).from_config(model.get_config())
-    shallow = [on_one.with_depth(depth) for depth in options.depths[:-1]]
     plan = Plan(
         steps,
         options.save_steps,
@@ -268,7 +265,7 @@ def _train(
         schedule,
         partial(finetuning_means, has_accuracy=task.has_accuracy(model.config)),
         checkpoints=checkpoints if is_chief else None,
-        evaluate=partial(_evaluate, task, dev, dev_rows, model, on_one, shallow),
+        evaluate=partial(_evaluate, task, dev, dev_rows, model, on_one),
     )
     data["cut"], data["max_length"] = rows.cut, tokenizer.model_max_length
     if is_chief and seed == options.seed:
@@ -288,8 +285,7 @@ def _train(
         jit_compile=options.jit_compile or model.jit_compile,
     )
     size = filled_size(recipe.batch_size, slices)
-    sampled = options.depths if options.depth_sampling else ()
-    loop.train(options, strategy, batches, size, batches.element_spec, loss, sampled, seed)
+    loop.train(options, strategy, batches, size, batches.element_spec, loss)
 
     report = {
         "settings": settings,
@@ -300,7 +296,7 @@ def _train(
         "versions": versions(),
     }
     if is_chief:
-        finish = partial(_write_reports, options, task, dev, dev_rows, report, on_one, shallow)
+        finish = partial(_write_reports, options, task, dev, dev_rows, report, on_one)
         checkpoints.publish(report, finish)
     return report
 
@@ -402,29 +398,13 @@ def _evaluate(
     rows: Rows,
     model: PreTrainedModel,
     on_one: PreTrainedModel,
-    shallow: Sequence[PreTrainedModel],
 ) -> dict[str, float]:
-    """Chooses thresholds on dev, and returns the scores there.
-
-    With other depths, the mean of the leading score over all depths comes first, and the scores at
-    each of the others last.
-    """
+    """Chooses thresholds on dev, and returns the scores there."""
     if on_one is not model:
         on_one.set_weights(model.get_weights())
     predicted = predictions(task, dev, rows, on_one)
     model.config = model.config.replace(**task.fit_thresholds(dev, predicted))
-    scores = task.scores(dev, predicted, model.config)
-    if not shallow:
-        return scores
-    leading = next(iter(scores))
-    at_depths: dict[str, float] = {}
-    for other in shallow:
-        found = task.scores(dev, predictions(task, dev, rows, other), model.config)
-        depth = other.config.num_hidden_layers
-        at_depths |= {f"{name}_at_{depth}": found[name] for name in found if name != ONE_CLASS}
-    own = [at_depths[f"{leading}_at_{other.config.num_hidden_layers}"] for other in shallow]
-    mean = statistics.mean([*own, scores[leading]])
-    return {f"{leading}_over_depths": mean, **scores, **at_depths}
+    return task.scores(dev, predicted, model.config)
 
 
 def _write_reports(
@@ -434,29 +414,14 @@ def _write_reports(
     rows: Rows,
     report: dict[str, Any],
     model: PreTrainedModel,
-    shallow: Sequence[PreTrainedModel],
     folder: Path,
 ) -> None:
-    """Gives the model the weights of the best version, in `folder`, and writes reports there.
-
-    With several depths, `depths` of the report has the scores of each, and its time.
-    """
+    """Gives the model the weights of the best version, in `folder`, and writes reports there."""
     best = finder.find(folder).read()
     weights.assign(model, best.tensors, best.origin)
     model.config = best.config
     predicted = predictions(task, dev, rows, model)
     reports.write_predictions(folder, task, dev, predicted, model.config)
-    if shallow:
-        scores = report["best"]
-        names = [name for name in scores if f"{name}_at_{options.depths[0]}" in scores]
-        report["depths"] = [
-            {
-                "layers": layers,
-                **{name: scores.get(f"{name}_at_{layers}", scores[name]) for name in names},
-                reports.TIME: milliseconds_per_example(rows, at_depth),
-            }
-            for layers, at_depth in zip(options.depths, (*shallow, model), strict=True)
-        ]
     reports.write_finetuning(options.output, folder, report, model)
 
 
@@ -491,8 +456,6 @@ def _settings(
         "teacher_dtype_policy": options.teacher_dtype_policy,
         "distill_weight": options.distill_weight,
         "temperature": options.soft_temperature,
-        "depths": list(options.depths),
-        "depth_sampling": options.depth_sampling,
         "patience": options.patience,
         **recipe._asdict(),
         "steps": steps,

@@ -12,7 +12,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -237,8 +236,6 @@ class Loop:
         batch_size: int,
         signature: Any = None,
         loss: LossOptions = PLAIN,
-        sampled_depths: Sequence[int] = (),
-        seed: int = 0,
     ) -> None:
         """Trains to the end with the backend's step; see `run`.
 
@@ -249,21 +246,13 @@ class Loop:
             batch_size: examples of a batch, over all hosts.
             signature: specs of a batch whose shapes vary.
             loss: class weights and label smoothing.
-            sampled_depths: numbers of layers of which each step trains one; () for all steps alike.
-            seed: of the draws of a depth.
         """
         # On JAX the scope decides the layout of what the step computes, too.
         scope = distribution.scope(strategy if keras.backend.backend() == "jax" else None)
         with distribution.errors_of_lost_hosts(strategy), scope:
-            make_step = partial(
-                steps.TrainingStep,
+            step = steps.TrainingStep(
                 *(self.model, strategy, options.micro_batches, options.jit_compile),
                 *(signature, loss),
-            )
-            step = (
-                steps.SampledDepthStep(self.model, sampled_depths, seed, self.step, make_step)
-                if sampled_depths
-                else make_step()
             )
             self.run(step, steps.batches(batches, strategy, batch_size))
 

@@ -53,12 +53,10 @@ class Loss:
     Args:
         model: has `targets` and `loss_terms`.
         options: class weights, label smoothing and the share of soft labels.
-        training: whether outputs are those of training, at each depth that is trained.
     """
 
     model: Any
     options: LossOptions = PLAIN
-    training: bool = False
 
     def totals(self, labels: Labels, outputs: Mapping[str, Tensor]) -> Totals:
         """Returns the totals of a batch; a target without a label has zeros.
@@ -68,7 +66,6 @@ class Loss:
                 -100 don't count, nor do examples whose `SAMPLE_WEIGHT` is 0.
             outputs: what the model returned for the batch's features.
         """
-        labels = self.model.at_depths(labels) if self.training else labels
         weight = labels.get(SAMPLE_WEIGHT)
         share = self.options.distill_weight
         if share is None:
@@ -82,7 +79,6 @@ class Loss:
 
     def counts(self, labels: Labels) -> Tensor:
         """Returns the column `COUNT` of `totals`, which needs no outputs."""
-        labels = self.model.at_depths(labels) if self.training else labels
         weight = labels.get(SAMPLE_WEIGHT)
         names = list(self.model.targets)
         if self.options.distill_weight is not None:

@@ -37,7 +37,6 @@ _TRAINING: Final = "training (defaults by task and model: docs/finetuning.md)"
 DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 _DEVICES: Final = "precision, memory and devices"
 _DISTILLATION: Final = "distillation: learn from a teacher (docs/less-compute.md)"
-_DEPTHS: Final = "depth: one model for several numbers of layers (docs/less-compute.md)"
 TEMPERATURE: Final = 2.0  # of soft labels
 _OF_TEACHER: Final = ("teacher_dtype_policy", "distill_weight", "temperature", "unlabelled")
 _MODEL: Final = "the model (give --size or --init-checkpoint)"
@@ -228,18 +227,6 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     teacher_dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
         "float32", help="precision of the teacher", group=_DISTILLATION, metavar="POLICY"
     )
-    depths: tuple[int, ...] = option(
-        (),
-        help="numbers of layers, as in 3,6,12, at each of which the model is trained and scored",
-        range=COUNT,
-        group=_DEPTHS,
-        metavar="LAYERS",
-    )
-    depth_sampling: bool = option(
-        False,
-        help="train each batch at one of --depths, which the seed draws, instead of at all",
-        group=_DEPTHS,
-    )
     patience: int | None = option(
         None,
         help="epochs without a better score on dev before the run ends",
@@ -271,15 +258,9 @@ class FinetuningOptions(DeviceOptions, LabelledData):
                     f"{name} is an option of distillation. Received: {getattr(self, name)} without "
                     "a teacher. Give --teacher, or leave it out."
                 )
-        if self.depth_sampling and not self.depths:
+        if self.task == SIMILARITY and self.teacher is not None:
             raise UserError(
-                "depth_sampling draws one of --depths. Received: no depths. Give --depths, as in "
-                "3,6,12, or leave it out."
-            )
-        if self.task == SIMILARITY and (self.teacher is not None or self.depths):
-            received = "--depths" if self.depths else "--teacher"
-            raise UserError(
-                f"{received} goes with tasks of labels. Received: {received} with --task "
+                f"--teacher goes with tasks of labels. Received: --teacher with --task "
                 f"{SIMILARITY}. Leave it out."
             )
         if self.temperature is not None and self.has_numbers:
@@ -498,18 +479,6 @@ def check_frozen(layers: int, count: int) -> None:
             f"--freeze must be embeddings, or a number of layers from 1 to {count}. "
             f"Received: {layers}."
         )
-
-
-def check_depths(depths: Sequence[int], config: AlbertConfig) -> None:
-    """Refuses depths that don't rise to the model's own, or that it can't have."""
-    layers = config.num_hidden_layers
-    if depths and (list(depths) != sorted(set(depths)) or depths[-1] != layers or len(depths) < 2):
-        raise UserError(
-            "--depths must be two numbers or more that rise to the model's number of layers, "
-            f"{layers}. Received: {','.join(map(str, depths))}."
-        )
-    for depth in depths:
-        config.at_depth(depth)
 
 
 def check_loss(options: FinetuningOptions, task: Any, config: AlbertConfig) -> None:

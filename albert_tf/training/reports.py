@@ -15,8 +15,6 @@ from albert_tf.training import charts
 
 CONFUSION: Final = "confusion.png"
 SCORES: Final = "scores.png"
-DEPTHS: Final = "depths.png"
-TIME: Final = "milliseconds"  # of an example, in a report's `depths`
 MISTAKES: Final = "mistakes.md"
 OLD_CARD: Final = "README.old.md"
 _MISTAKES: Final = 50
@@ -127,9 +125,6 @@ def write_finetuning(
     shown = report["metrics"][:_CURVES]
     history, best = report["history"], report["best"]["step"]
     charts.plot_finetuning(history, evaluation, shown, best, folder / charts.CURVES)
-    if "depths" in report:
-        leading = next(name for name in report["depths"][0] if name not in ("layers", TIME))
-        charts.plot_depths(report["depths"], TIME, leading, folder / DEPTHS)
     text = card(output.resolve().name, report, model)
     with written_atomically(folder / CARD, force=True) as path:
         path.write_text(text, encoding="utf-8", newline="\n")
@@ -146,7 +141,6 @@ def remove_old_reports(output: Path, report: Mapping[str, Any]) -> None:
     if old.exists() and sha256(old) not in known:
         old.replace(output / OLD_CARD)
     _clear(output)
-    (output / DEPTHS).unlink(missing_ok=True)
 
 
 def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:

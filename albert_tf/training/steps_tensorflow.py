@@ -52,7 +52,7 @@ class TrainingStep:
         loss: LossOptions = PLAIN,
     ):
         self.model, self.strategy = model, strategy
-        self.micro_batches, self.loss = micro_batches, Loss(model, loss, training=True)
+        self.micro_batches, self.loss = micro_batches, Loss(model, loss)
         with strategy.scope():
             build_optimizer(model)
         one = strategy.num_replicas_in_sync == 1
@@ -136,7 +136,7 @@ class TrainingStep:
             totals = _totals(self.loss, batch, self.slices, training=True)
             scaled = self.model.optimizer.scale_loss(batch_loss(totals, count))
         variables = self.model.trainable_variables
-        # Layers after a sampled depth have none. TensorFlow's own option fails in eager mode.
+        # A head without labels has none. TensorFlow's own option fails in eager mode.
         return totals, [
             tf.zeros_like(variable) if gradient is None else gradient
             for gradient, variable in zip(tape.gradient(scaled, variables), variables, strict=True)

@@ -10,7 +10,6 @@ from safetensors.numpy import load_file
 
 from albert_tf import cli
 from albert_tf.assets import reviews
-from albert_tf.config import AlbertConfig
 from tests.training.test_finetune import ask_to_stop, at_step
 
 
@@ -38,11 +37,6 @@ def finetune(tmp_path, run):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("--depths", "1,99"), "rise to the model's number of layers, 3. Received: 1,99."),
-        (("--depths", "3,1"), "rise to the model's number of layers, 3. Received: 3,1."),
-        (("--depths", "3"), "two numbers or more that rise"),
-        (("--depths", "0,3"), "depths must be 1 or more. Received: 0."),
-        (("--depth-sampling",), "depth_sampling draws one of --depths. Received: no depths."),
         (("--distill-weight", "0.1"), "is an option of distillation. Received: 0.1 without"),
         (("--temperature", "4"), "is an option of distillation. Received: 4.0 without"),
         (("--unlabelled", "more.tsv"), "is an option of distillation. Received: more.tsv without"),
@@ -56,7 +50,7 @@ def finetune(tmp_path, run):
         (("--teacher", "t", "--teacher-dtype-policy", "int8"), "teacher_dtype_policy must be"),
     ],
 )
-def test_depths_and_distillation_that_cannot_be(finetune, given, message):
+def test_distillation_that_cannot_be(finetune, given, message):
     status, _, errors = finetune(*given)
     assert status == 2 and errors.count("albert-tf: error: ") == 1, errors
     assert message in errors
@@ -78,14 +72,6 @@ def test_teachers_that_cannot_teach(finetune, classifier, task_model, tmp_path):
         status, _, errors = finetune(*given, "--force")
         assert status == 2 and errors.count("albert-tf: error: ") == 1, errors
         assert message in errors
-
-
-def test_layers_that_share_only_a_part_have_no_other_depth(finetune, tmp_path):
-    config = AlbertConfig.from_size("tiny", share="ffn", vocab_size=200)
-    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
-    status, _, errors = finetune("--model", tmp_path / "config.json", "--depths", "1,3")
-    assert status == 2
-    assert "3 layers in 3 groups, share='ffn', has no depth 1" in errors
 
 
 @pytest.fixture

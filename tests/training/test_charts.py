@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from albert_tf.training.charts import plot_depths, plot_pretraining
+from albert_tf.training.charts import plot_pretraining
 
 
 def rows(steps, pairs=True):
@@ -74,20 +74,6 @@ def test_a_loss_of_nan_is_a_gap(tmp_path, drawn):
     history[1]["masked_lm_loss"] = math.nan
     plot_pretraining(history, [], tmp_path / "curves.png")
     assert len(drawn[0].axes[0].lines[0].get_xydata()) == 3
-
-
-def test_a_score_over_the_time_of_each_depth(tmp_path, drawn):
-    points = [
-        {"layers": 1, "f1": 0.5, "recall": 0.1, "milliseconds": 2.0},
-        {"layers": 6, "f1": 0.75, "recall": 0.2, "milliseconds": 8.0},
-    ]
-    plot_depths(points, "milliseconds", "f1", tmp_path / "depths.png")
-    (axes,) = drawn[0].axes
-    (line,) = axes.lines
-    assert line.get_xydata().tolist() == [[2, 0.5], [8, 0.75]]
-    assert [text.get_text() for text in axes.texts] == ["1 layer", "6 layers"]
-    assert axes.get_xlim()[0] == 0 and axes.get_ylabel() == "f1"
-    assert imread(tmp_path / "depths.png").size
 
 
 def test_nothing_to_show(tmp_path):

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from albert_tf import recipes
 from albert_tf.cli import main
-from albert_tf.config import SIZES, AlbertConfig
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.locks import locked
 from albert_tf.models import AlbertForSequenceClassification
@@ -399,34 +399,3 @@ def test_a_full_disk_loses_nothing(data, tmp_path, monkeypatch):
     monkeypatch.undo()
     assert not list((tmp_path / "out").rglob("*.safetensors"))
     assert finetune(options(data, tmp_path / "out", steps=3))["step"] == 3
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("without_graphs")
-def test_several_depths(data, tmp_path, monkeypatch):
-    """Scores each depth; their mean chooses the best version."""
-    three = SIZES["tiny"] | {"num_hidden_layers": 3}
-    monkeypatch.setitem(SIZES, "tiny", three)
-    report = finetune(options(data, tmp_path / "out", depths=(1, 3), learning_rate=1e-2, epochs=3))
-    best = report["best"]
-    for shown, layers, name in zip(
-        report["depths"], (1, 3), ("accuracy_at_1", "accuracy"), strict=True
-    ):
-        assert shown["layers"] == layers and shown["accuracy"] == best[name]
-        assert shown.keys() == {"layers", "accuracy", "macro_f1", "milliseconds"}
-    assert (tmp_path / "out" / "depths.png").stat().st_size
-    assert json.loads((tmp_path / "out" / "report.json").read_text()) == report
-    assert best["score"] == best["accuracy_over_depths"]
-    assert best["score"] == pytest.approx((best["accuracy"] + best["accuracy_at_1"]) / 2)
-    assert report["settings"]["depths"] == [1, 3]
-    model = AlbertForSequenceClassification.from_pretrained(tmp_path / "out")
-    tokenizer = AlbertTokenizer.from_pretrained(tmp_path / "out")
-    assert model.config.num_hidden_layers == 3
-    scores = evaluate(task="classify", data=data, model=str(tmp_path / "out"))
-    assert scores["accuracy"] == pytest.approx(best["accuracy"])
-    model.with_depth(1).save_pretrained(tmp_path / "one")
-    tokenizer.save_pretrained(tmp_path / "one")
-    scores = evaluate(task="classify", data=data, model=str(tmp_path / "one"))
-    assert scores["accuracy"] == pytest.approx(best["accuracy_at_1"])
-    with pytest.raises(UserError, match="rise to the model's number of layers, 3. Received: 1,2"):
-        finetune(options(data, tmp_path / "no", depths=(1, 2)))

@@ -50,25 +50,6 @@ def test_a_group_is_frozen_with_its_last_layer(layers, expected):
     assert changed(model)[0] == expected
 
 
-@pytest.mark.parametrize("depths", [(1, 2, 4), (1,)])
-def test_no_depth_trains_frozen_layers(depths):
-    """At depths up to the frozen layers the head alone learns."""
-    model = model_of(num_hidden_groups=4)
-    freeze(model, 2)
-    model.albert.encoder.depths = depths
-    shared = model_of()
-    freeze(shared, 2)
-    shared.albert.encoder.depths = depths
-    is_deep = 4 in depths
-    last = {"group_2", "group_3"} if is_deep else set()
-    found, moves = changed(model, weight_decay=0.0)
-    assert {path for path in moves if moves[path] and "group_" in path} == {
-        path for path in moves if any(group in path for group in last) and moves[path]
-    }
-    assert "pooler" in found and "embedding" not in found
-    assert ("group_0" in changed(shared, weight_decay=0.0)[0]) == is_deep
-
-
 def test_shared_weights_train_by_the_gradient_of_later_layers():
     """Compares the gradient with that of a model whose first layers give the same input."""
     model, whole = model_of(), model_of()

@@ -31,7 +31,7 @@ def weights(output):
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_two_devices_and_micro_batches_end_with_the_weights_of_one_device(data, tmp_path):
-    """Fills each batch up, at sampled depths; a resumed run ends with the same bits."""
+    """Fills each batch up; a resumed run ends with the same bits."""
     config = AlbertConfig.from_size(
         "tiny", vocab_size=50, num_hidden_layers=2, classifier_dropout_prob=0.0
     )
