@@ -36,6 +36,7 @@ class LabelledData:
         "hub:owner/name/config@revision. Files are the task's own; for your own data .tsv, .csv or "
         ".jsonl, each also .gz, .parquet, or CoNLL for tag",
         metavar="PATH",
+        decisive=False,
     )
     skip_bad_rows: bool = option(False, help="omission of rows that can't be read")
     text_column: str | None = option(

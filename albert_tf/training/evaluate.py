@@ -133,21 +133,16 @@ def model_outputs(
     model: PreTrainedModel | ExportedModel,
     batch_size: int = 64,
     at: Callable[[int], None] = lambda done: None,
-    with_label_inputs: bool = False,
 ) -> list[Outputs]:
     """Returns a model's outputs for each row, some with padding; calls `at` with the rows done.
 
     TensorFlow computes several batches side by side.
 
-    Args:
-        with_label_inputs: give the model the labels that it takes in training.
     Raises:
         UserError: an output isn't a number.
     """
 
     def predict(batch: np.ndarray) -> dict[str, np.ndarray]:
-        if with_label_inputs:
-            return model.predict_on_batch(rows.batch(batch, model.jit_compile)[0])
         return model.predict_on_batch(rows.inputs(batch, model.jit_compile))
 
     outputs: list[Outputs] = [{}] * len(rows)

@@ -19,7 +19,6 @@ import keras
 import numpy as np
 from keras.ops import convert_to_numpy
 
-from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
@@ -35,10 +34,6 @@ from albert_tf.training.options import FinetuningOptions, PretrainingOptions
 SECONDS: Final = 1.0  # between two reads of the steps' totals; a read waits for the device
 WINDOW: Final = 100  # steps whose mean loss shows whether a run diverges
 DIVERGED: Final = 2.0  # nats above the lowest such mean
-# Fractions of the baseline loss (best constant prediction). Above STUCK: nothing learned. Below
-# LEARNED: something learned.
-STUCK: Final = 0.99
-LEARNED: Final = 0.9
 STEPS_A_POINT: Final = 100  # of TensorBoard's curves
 EVENTS: Final = "events.out.tfevents.*"  # TensorFlow's name for files of TensorBoard
 # The system's errors behind those of TensorFlow, when a file can't be written.
@@ -63,7 +58,6 @@ class Plan:
         keep_best: save the version with the best first score; each evaluation saves a checkpoint.
         patience: evaluations without a better score after which the run ends.
         stop_diverged: fail if the loss rises by `DIVERGED` nats.
-        baseline_loss: of the best constant prediction, with which `stop_reason` compares.
     """
 
     steps: int
@@ -74,37 +68,6 @@ class Plan:
     keep_best: bool = False
     patience: int | None = None
     stop_diverged: bool = False
-    baseline_loss: float | None = None
-
-    def stop_reason(
-        self, history: Sequence[Mapping[str, float]], scores: Sequence[Mapping[str, float]]
-    ) -> str | None:
-        """Returns why the run should end at the last of its evaluations, with the way out.
-
-        A run is futile if its loss is that of a model without input, after `WINDOW` steps or more:
-        after a point with a clearly lower loss; in the last third, if at every point so far nearly
-        all predictions on dev were alike, too; or at the end. Otherwise the model may begin to
-        learn when the learning rate has fallen, as `small` does on RTE.
-
-        Args:
-            history: the points of training, each with its step and mean loss.
-            scores: of the evaluation at each point.
-        """
-        if self.baseline_loss is None or not history or history[-1]["step"] < WINDOW:
-            return None
-        step, loss = history[-1]["step"], history[-1]["loss"]
-        stuck = [point["loss"] >= STUCK * self.baseline_loss for point in history]
-        has_learned = min(point["loss"] for point in history) < LEARNED * self.baseline_loss
-        is_dead = all(stuck) and all(ONE_CLASS in score for score in scores)
-        is_over = step >= self.steps or (is_dead and 3 * step >= 2 * self.steps)
-        if not stuck[-1] or not (has_learned or is_over):
-            return None
-        course = "has risen again to" if has_learned else "is still"
-        return (
-            f"The training loss {course} {loss:.4f} at step {step:,}, where the same prediction "
-            f"for every example has {self.baseline_loss:.4f}. Give a lower --learning-rate or a "
-            "longer --warmup, or check that the labels belong to the texts."
-        )
 
 
 class Interrupted(Exception):
@@ -178,7 +141,6 @@ class Loop:
             "since_point": 0.0,  # totals since the last point of the history
             "window": 0.0,
             "lowest": None,
-            "stopped": None,  # why the run ends early, if its loss shows that it does not learn
         }
         self._pending: list[Totals] = []
         self._interrupt = threading.Event()
@@ -191,13 +153,11 @@ class Loop:
 
     @property
     def ended(self) -> bool:
-        """Whether all steps are trained, patience ran out, or the run does not learn."""
+        """Whether all steps are trained, or patience ran out."""
         best = self.progress["best"]
         late = best and len(self.progress["evaluation"]) - best["evaluation"]
-        return (
-            self.step >= self.plan.steps
-            or self.progress["stopped"] is not None
-            or bool(self.plan.patience and best and late >= self.plan.patience)
+        return self.step >= self.plan.steps or bool(
+            self.plan.patience and best and late >= self.plan.patience
         )
 
     def resume(
@@ -236,6 +196,7 @@ class Loop:
         batch_size: int,
         signature: Any = None,
         loss: LossOptions = PLAIN,
+        jit_compile: bool = False,
     ) -> None:
         """Trains to the end with the backend's step; see `run`.
 
@@ -246,12 +207,13 @@ class Loop:
             batch_size: examples of a batch, over all hosts.
             signature: specs of a batch whose shapes vary.
             loss: class weights and label smoothing.
+            jit_compile: whether XLA compiles the step on TensorFlow.
         """
         # On JAX the scope decides the layout of what the step computes, too.
         scope = distribution.scope(strategy if keras.backend.backend() == "jax" else None)
         with distribution.errors_of_lost_hosts(strategy), scope:
             step = steps.TrainingStep(
-                *(self.model, strategy, options.micro_batches, options.jit_compile),
+                *(self.model, strategy, options.micro_batches, jit_compile),
                 *(signature, loss),
             )
             self.run(step, steps.batches(batches, strategy, batch_size))
@@ -337,8 +299,8 @@ class Loop:
         saved = self.checkpoints.found() if self.checkpoints else []
         last = f"The last good checkpoint is {saved[-1]}. " if saved else ""
         return UserError(
-            f"{rule}. Received: {received}, at step {step}. {last}Give a lower --learning-rate, a "
-            "longer warm-up or a lower --clip-norm, and a new --output or --force."
+            f"{rule}. Received: {received}, at step {step}. {last}Give a lower --learning-rate or "
+            "a longer warm-up, and a new --output or --force."
         )
 
     def _evaluate(self) -> None:
@@ -353,7 +315,6 @@ class Loop:
                     self.checkpoints.save_best(self.model)
                 best = {"evaluation": len(evaluation), "score": leading, **scores}
                 self.progress["best"] = best
-        self.progress["stopped"] = self.plan.stop_reason(self.progress["history"], evaluation)
         for reporter in self.reporters:
             reporter.on_evaluation(self.step, scores)
 

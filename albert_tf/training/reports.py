@@ -153,9 +153,6 @@ def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:
     dataset = data.removeprefix("hub:").partition("@")[0] if is_hub else Path(data).name
     model_class = model.saved_class
     listed = {name: settings[name] for name in settings if name not in _ELSEWHERE}
-    for key in ("teacher", "unlabelled"):
-        if listed.get(key) is not None:
-            listed[key] = _repository(listed[key]) or Path(listed[key]).name
     about = _ABOUT.format(
         task=task,
         origin=in_cell(_repository(settings["model"]) or Path(settings["model"]).name),

@@ -34,46 +34,6 @@ def finetune(tmp_path, run):
     return main
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (("--distill-weight", "0.1"), "is an option of distillation. Received: 0.1 without"),
-        (("--temperature", "4"), "is an option of distillation. Received: 4.0 without"),
-        (("--unlabelled", "more.tsv"), "is an option of distillation. Received: more.tsv without"),
-        (
-            ("--teacher-dtype-policy", "mixed_bfloat16"),
-            "is an option of distillation. Received: mixed_bfloat16 without",
-        ),
-        (("--teacher", "nowhere/at all"), "nowhere/at all"),
-        (("--teacher", "t", "--distill-weight", "1.5"), "distill_weight must be"),
-        (("--teacher", "t", "--temperature", "0"), "temperature must be"),
-        (("--teacher", "t", "--teacher-dtype-policy", "int8"), "teacher_dtype_policy must be"),
-    ],
-)
-def test_distillation_that_cannot_be(finetune, given, message):
-    status, _, errors = finetune(*given)
-    assert status == 2 and errors.count("albert-tf: error: ") == 1, errors
-    assert message in errors
-
-
-def test_teachers_that_cannot_teach(finetune, classifier, task_model, tmp_path):
-    """Each is refused in one line: of another task, with other labels, without examples."""
-    other, tokenizer = task_model("fill-mask")
-    for part in (other, tokenizer):
-        part.save_pretrained(tmp_path / "other")
-    (tmp_path / "empty.tsv").write_text("sentence\n")
-    own = "negative, positive, and bad, good of the teacher"
-    for given, message in (
-        (("--teacher", tmp_path / "other"), "must be fine-tuned for --task classify. Received: "),
-        (("--teacher", classifier), f"must have the student's labels. Received: {own}"),
-        (("--teacher", classifier, "--unlabelled", tmp_path / "none.tsv"), "must be a file."),
-        (("--teacher", classifier, "--unlabelled", tmp_path / "empty.tsv"), "empty.tsv"),
-    ):
-        status, _, errors = finetune(*given, "--force")
-        assert status == 2 and errors.count("albert-tf: error: ") == 1, errors
-        assert message in errors
-
-
 @pytest.fixture
 def model(classifier, tmp_path):
     """Returns a copy of the classifier's directory, which a test may change."""
@@ -162,20 +122,6 @@ def test_a_file_of_scores_is_split(finetune, tmp_path):
     (tmp_path / "scores.csv").write_text("text,label\n" + rows)
     options = ["--data", tmp_path / "scores.csv", "--text-column", "text", "--regression"]
     assert finetune(*options)[0] == 0
-
-
-@pytest.mark.slow
-def test_several_seeds(finetune, tmp_path):
-    status, output, errors = finetune("--seeds", 2, "--seed", 3)
-    assert status == 0, errors
-    report = json.loads((tmp_path / "model" / "report.json").read_text())
-    found, best = report["seeds"], report["settings"]["seed"]
-    scores = [run["accuracy"] for run in found["runs"]]
-    assert best == 3 + scores.index(max(scores))
-    median, low, high = (sum(scores) / 2, min(scores), max(scores))
-    assert f"accuracy over 2 seeds: median {median:.4f}, {low:.4f} to {high:.4f}.\n" in output
-    assert f"The model is that of seed {best}.\nBest on dev, after epoch 1: accuracy" in output
-    assert ("The model has not learned" in output) == ("one_class" in report["best"])
 
 
 def test_a_long_document(finetune, tmp_path):

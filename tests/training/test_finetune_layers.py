@@ -5,7 +5,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training import steps
-from albert_tf.training.finetune import freeze, learning_rate_multipliers
+from albert_tf.training.finetune import freeze
 from albert_tf.training.optimizers import AlbertAdamW
 from albert_tf.training.runtime import strategy_for
 
@@ -60,36 +60,3 @@ def test_shared_weights_train_by_the_gradient_of_later_layers():
     partly.set_weights(whole.get_weights())
     freeze(partly, 3)
     assert changed(partly)[0] == {"group_0", "pooler"}
-
-
-def test_rates_by_depth():
-    """Measures the first step of Adam, which is the rate but for its sign."""
-    model = model_of(num_hidden_groups=2)
-    factors = learning_rate_multipliers(model, 0.5)
-    assert set(factors.values()) == {0.5, 0.25, 0.125}
-    _, moves = changed(
-        model, rate_factors=factors, bias_correction=True, weight_decay=0.0, epsilon=1e-12
-    )
-    found = {
-        part: max(move for path, move in moves.items() if part in path)
-        for part in ("embedding", "group_0", "group_1", "pooler")
-    }
-    assert found == pytest.approx(
-        {"embedding": 0.0125, "group_0": 0.025, "group_1": 0.05, "pooler": 0.1}, rel=1e-3
-    )
-
-
-def test_rates_of_unknown_weights():
-    model = model_of()
-    model.compile(AlbertAdamW(0.1, rate_factors={"nowhere": 0.5}))
-    with pytest.raises(ValueError, match="paths of trainable weights. Received: nowhere"):
-        model.optimizer.build(model.trainable_variables)
-
-
-def test_shared_parts_have_the_rate_of_their_last_group():
-    model = model_of(share="attention", num_hidden_groups=1)
-    factors = learning_rate_multipliers(model, 0.5)
-    blocks = model.albert.encoder.blocks
-    assert len(blocks) == 4
-    assert factors[blocks[0].attention.trainable_variables[0].path] == 0.5
-    assert factors[blocks[0].ffn.trainable_variables[0].path] == 0.5**4

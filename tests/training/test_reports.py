@@ -142,7 +142,6 @@ def report(tmp_path):
             "examples_sha256": "0123abcd",
             "labels": ["bad", "good"],
             "model": "albert/albert-base-v2",
-            "teacher": str(tmp_path / "secret" / "old-teacher"),
             "seed": 7,
             "patience": None,
             "max_length": 99,
@@ -201,7 +200,6 @@ def test_a_card_as_the_hub_reads_it(report, model):
         assert part in card.text
     assert "| seed | 7 |" in card.text and "patience" not in card.text
     assert "reviews" in card.text and "secret" not in card.text
-    assert "| teacher | old-teacher |" in card.text
 
 
 def test_a_card_names_a_dataset_of_the_hub(report, model):
