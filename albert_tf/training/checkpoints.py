@@ -29,8 +29,9 @@ from albert_tf.files import (
 )
 from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.optimizers import inner
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.training.optimizers import build_optimizer, inner
+from albert_tf.training.optimizers import build_optimizer
 from albert_tf.training.options import CHECKPOINTS, REMOVED, check_output
 
 LOGS: Final = "logs"

@@ -52,7 +52,6 @@ class Plan:
     Attributes:
         steps: length of the run.
         save_steps: steps between checkpoints.
-        save_minutes: minutes between checkpoints; whichever comes first.
         eval_steps: steps between evaluations; the last step has one, too.
         point_steps: steps between points of the history; the last step has one, too.
         keep_best: save the version with the best first score; each evaluation saves a checkpoint.
@@ -62,7 +61,6 @@ class Plan:
 
     steps: int
     save_steps: int
-    save_minutes: float | None = None
     eval_steps: int | None = None
     point_steps: int = 1
     keep_best: bool = False
@@ -144,7 +142,7 @@ class Loop:
         }
         self._pending: list[Totals] = []
         self._interrupt = threading.Event()
-        self._last_read = self._last_save = self._timed_until = time.monotonic()
+        self._last_read = self._timed_until = time.monotonic()
 
     @property
     def step(self) -> int:
@@ -228,7 +226,7 @@ class Loop:
             Interrupted: SIGINT or SIGTERM came; the chief has saved the state.
             UserError: the loss is not finite or diverges; the last checkpoint stays.
         """
-        self._last_read = self._last_save = self._timed_until = time.monotonic()
+        self._last_read = self._timed_until = time.monotonic()
         try:
             with _signals(self._interrupt):
                 while not self.ended:
@@ -244,8 +242,7 @@ class Loop:
         now, plan = time.monotonic(), self.plan
         last = self.step == plan.steps
         evaluates = bool(self.evaluate) and (last or self._every(plan.eval_steps))
-        late = now - self._last_save >= 60 * (plan.save_minutes or math.inf)
-        saves = last or late or self._interrupt.is_set() or self._every(plan.save_steps)
+        saves = last or self._interrupt.is_set() or self._every(plan.save_steps)
         saves = saves or (evaluates and plan.keep_best)
         if saves or evaluates or now - self._last_read >= SECONDS:
             self._read()
@@ -321,7 +318,7 @@ class Loop:
     def _save(self) -> None:
         now = time.monotonic()
         self.progress["seconds"] += now - self._timed_until
-        self._last_save = self._timed_until = now
+        self._timed_until = now
         if self.checkpoints is None:
             return
         path = self.checkpoints.save(self.model, self.progress)

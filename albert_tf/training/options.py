@@ -316,7 +316,6 @@ class PretrainingOptions(DeviceOptions):
         group=_OPTIMIZER,
         metavar="RATE",
     )
-    beta_1: float = option(0.9, help="decay of the gradients' mean", range=RATE, group=_OPTIMIZER)
     beta_2: float = option(
         0.999, help="decay of the squared gradients' mean", range=RATE, group=_OPTIMIZER
     )
@@ -356,13 +355,6 @@ class PretrainingOptions(DeviceOptions):
         range=COUNT,
         group=_OUTPUTS,
         original=("save_checkpoints_steps",),
-        decisive=False,
-    )
-    save_minutes: float | None = option(
-        None,
-        help="minutes from one checkpoint to the next, if they pass first",
-        range=POSITIVE,
-        group=_OUTPUTS,
         decisive=False,
     )
     keep: int = option(

@@ -80,7 +80,6 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
             optimizer(
                 schedule,
                 weight_decay=options.weight_decay,
-                beta_1=options.beta_1,
                 beta_2=options.beta_2,
                 bias_correction=options.bias_correction,
                 global_clipnorm=options.clip_norm or None,
@@ -104,7 +103,6 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     plan = Plan(
         options.steps,
         options.save_steps,
-        options.save_minutes,
         options.eval_steps,
         point_steps=-(-options.steps // POINTS),
         stop_diverged=True,

@@ -4,10 +4,10 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.optimizers import AlbertAdamW
 from albert_tf.training import steps
+from albert_tf.training.distribution import strategy_for
 from albert_tf.training.finetune import freeze
-from albert_tf.training.optimizers import AlbertAdamW
-from albert_tf.training.runtime import strategy_for
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
