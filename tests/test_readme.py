@@ -149,7 +149,7 @@ def test_the_page_about_data(tmp_path, tiny_vocabulary, monkeypatch):
 
 def test_the_page_about_devices():
     names = run(ROOT / "docs" / "distribution.md")
-    assert names["runtime"].replicas(names["strategy"]) >= 1
+    assert names["distribution"].replicas(names["strategy"]) >= 1
 
 
 def test_the_card_of_the_small_model():
