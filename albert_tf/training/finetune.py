@@ -75,18 +75,7 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
 def _train(options: FinetuningOptions, strategy: Any) -> dict[str, Any]:
     """Resumes or begins the run on this host, and returns its report."""
     task = task_of(options)
-    training, dev = task.train_and_dev(options.dev_fraction, options.seed)
-    if len(dev) < FEW:
-        logger.warning(
-            "dev has %d of the examples in %s: too few to choose the best version by. Give "
-            "more, or a single file with a larger --dev-fraction.",
-            *(len(dev), options.data),
-        )
-    data = summarize(task, training, dev)
-    if options.baseline:
-        config = AlbertConfig(**task.config_fields(training))
-        data["baseline"] = task.baseline(training, dev, config)
-
+    training, dev, data = _examples(options, task)
     recipe = options.recipe(len(training))
     keras.utils.set_random_seed(options.seed)
     with distribution.scope(strategy):
@@ -161,6 +150,24 @@ def _train(options: FinetuningOptions, strategy: Any) -> dict[str, Any]:
     if is_chief:
         checkpoints.publish(report, partial(held_out.write_reports, options.output, report))
     return report
+
+
+def _examples(
+    options: FinetuningOptions, task: Task[Any, Any]
+) -> tuple[Sequence[Any], Sequence[Any], dict[str, Any]]:
+    """Returns the examples of train and of dev, and their summary."""
+    training, dev = task.train_and_dev(options.dev_fraction, options.seed)
+    if len(dev) < FEW:
+        logger.warning(
+            "dev has %d of the examples in %s: too few to choose the best version by. Give "
+            "more, or a single file with a larger --dev-fraction.",
+            *(len(dev), options.data),
+        )
+    data = summarize(task, training, dev)
+    if options.baseline:
+        config = AlbertConfig(**task.config_fields(training))
+        data["baseline"] = task.baseline(training, dev, config)
+    return training, dev, data
 
 
 def freeze(model: PreTrainedModel, layers: int) -> None:

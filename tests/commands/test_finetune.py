@@ -155,7 +155,7 @@ def test_the_default_length_fits_the_model(model, tmp_path, capsys):
     assert status == 0, capsys.readouterr().err
 
 
-def test_what_a_run_understood(model, finetune, tmp_path):
+def test_what_a_run_understood(model, finetune, tmp_path, caplog):
     """One class has nearly all examples, and another one occurs once."""
     rows = "a delight\tyes\n" * 40 + "dull\tno\n" * 2
     folder = data(tmp_path / "data", rows + "odd\tYes\n", rows)
@@ -164,7 +164,7 @@ def test_what_a_run_understood(model, finetune, tmp_path):
     assert status == 0
     for part in ("43 train, 42 dev", "3: yes 40, no 2, Yes 1", "'yes' = 'Yes'", "40 rows of train"):
         assert part in errors
-    assert "The classes are unbalanced (yes 93.0%, Yes 2.3%): give --class-weights" in errors
+    assert "The classes are unbalanced (yes 93.0%, Yes 2.3%): give --class-weights" in caplog.text
     assert "TF-IDF with logistic regression: accuracy 1.0000" in output
     report = json.loads((tmp_path / "other" / "report.json").read_text())
     assert report["data"]["labels"] == {"yes": 40, "no": 2, "Yes": 1}
