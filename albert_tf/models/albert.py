@@ -128,22 +128,12 @@ class AlbertModel(PreTrainedModel):
         hidden_states, attentions = self.encoder(
             hidden, mask, unroll=unroll, cls_only=cls_only, training=training
         )
-        outputs = self.outputs_of(hidden_states[-1])
-        if pooled_only:
-            del outputs["last_hidden_state"]
+        last = hidden_states[-1]
+        outputs = ModelOutput({} if pooled_only else {"last_hidden_state": last})
+        if self.pooler is not None:
+            outputs["pooler_output"] = self.pooler(last[:, 0])
         if output_hidden_states:
             outputs["hidden_states"] = tuple(hidden_states)
         if output_attentions:
             outputs["attentions"] = tuple(attentions)
-        return outputs
-
-    def outputs_of(self, hidden: Tensor) -> ModelOutput:
-        """Returns `last_hidden_state`, and `pooler_output` if there is a pooler.
-
-        Args:
-            hidden: the output of the last layer to apply, `[B, T, H]`, or at least its `[CLS]`.
-        """
-        outputs = ModelOutput(last_hidden_state=hidden)
-        if self.pooler is not None:
-            outputs["pooler_output"] = self.pooler(hidden[:, 0])
         return outputs

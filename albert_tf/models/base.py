@@ -55,7 +55,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         tokenizer: makes ids of texts, in `fit` and where a tokenizer is left out. Default: the one
             beside the weights of `from_pretrained`; None without one.
         newly_initialized: parts without weights in the checkpoint. Clear the list after training
-            them in a way of your own. `fresh_parts` is its old name.
+            them in a way of your own.
     """
 
     task: Task
@@ -254,11 +254,6 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     def get_input_embeddings(self) -> WordEmbeddings:
         """Returns the layer that makes `inputs_embeds` of ids; the word table is its `weight`."""
         return WordEmbeddings(self._backbone().embedding)
-
-    @property
-    def fresh_parts(self) -> list[str]:
-        """Old name of `newly_initialized`."""
-        return self.newly_initialized
 
     def untrained_parts(self) -> list[str]:
         """Returns `newly_initialized`, or none of them if an optimizer has trained the model since.

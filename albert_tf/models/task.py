@@ -89,27 +89,11 @@ class TaskModel(PreTrainedModel):
         given = {name: value for name, value in arguments.items() if name != "self"}
         options = {name: given.pop(name) for name in OPTIONS}
         inputs = named_inputs(given, self._known_inputs)
-        encoder_inputs = self.encoder_inputs({name: inputs[name] for name in ENCODER_INPUTS})
+        encoder_inputs = {name: inputs[name] for name in ENCODER_INPUTS}
+        if self.task.has_choices:
+            encoder_inputs = {name: merged(name, value) for name, value in encoder_inputs.items()}
         encoded = self.albert(**encoder_inputs, **options, pooled_only=self.pooled_only)
-        if options["training"]:
-            inputs = self.at_depths(inputs)
         return inputs, encoded
-
-    def at_depths(self, values: Mapping[str, Tensor]) -> Inputs:
-        """Returns inputs or labels `[D·B, …]` of outputs at D depths, from those of a batch."""
-        copies = len(self.albert.encoder.depths)
-        if not copies:
-            return dict(values)
-        return {
-            name: value if value is None else ops.concatenate([value] * copies)
-            for name, value in values.items()
-        }
-
-    def encoder_inputs(self, inputs: Inputs) -> Inputs:
-        """Returns the encoder's inputs, from the task's inputs of the same names."""
-        if not self.task.has_choices:
-            return inputs
-        return {name: merged(name, value) for name, value in inputs.items()}
 
     def _output(self, outputs: Inputs, inputs: Inputs, encoded: ModelOutput) -> ModelOutput:
         """Adds the loss if labels are given, and hidden states and attentions if requested."""

@@ -123,7 +123,8 @@ def write_predictions(
 ) -> None:
     """Writes the worst mistakes, and for classes a confusion matrix; replaces earlier ones."""
     (folder / CONFUSION).unlink(missing_ok=True)
-    if pairs := task.pairs(examples, predictions, config):
+    pairs = task.pairs(examples, predictions, config)
+    if len({name for pair in pairs for name in pair}) > 1:
         plot_confusion(pairs, folder / CONFUSION)
     graded = task.grade(examples, predictions, config)
     _write(folder / MISTAKES, mistakes(graded, config.problem_type == "regression"))
