@@ -38,7 +38,7 @@ from albert_tf.training.evaluate import predictions
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.loss import finetuning_means, loss_options
 from albert_tf.training.options import FinetuningOptions, check_frozen
-from albert_tf.training.reports import is_unbalanced, shares
+from albert_tf.training.reports import is_unbalanced
 
 FEW: Final = 10  # examples on dev
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
             "The model has not learned: nearly all its predictions on dev are alike. Try "
             "--learning-rate %g, a third of this run's, or another --seed.%s",
             report["settings"]["learning_rate"] / 3,
-            f" The classes are unbalanced ({shares(labels)}): give --class-weights balanced."
+            " The classes are unbalanced: give --class-weights balanced."
             if is_unbalanced(labels)
             else "",
         )

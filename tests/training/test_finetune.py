@@ -156,9 +156,11 @@ def test_the_output_is_a_model_directory(uninterrupted, shared_data):
 
 def test_reports_of_an_evaluation(uninterrupted, shared_data, tmp_path):
     """They are those of the training for the same data."""
-    evaluate(model=str(uninterrupted[1]), data=shared_data, task="classify", report=tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"confusion.png", "mistakes.md"}
-    for path in tmp_path.iterdir():
+    evaluate(
+        model=str(uninterrupted[1]), data=shared_data, task="classify", report=tmp_path / "new"
+    )
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"confusion.png", "mistakes.md"}
+    for path in (tmp_path / "new").iterdir():
         assert path.read_bytes() == (uninterrupted[1] / path.name).read_bytes()
 
 
