@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import keras
@@ -231,7 +230,6 @@ class AlbertEncoder(ConfiguredLayer):
     Args:
         config: sizes and probabilities.
         gradient_checkpointing: in training, recompute activations in the backward pass.
-        blocks: of another encoder, whose weights this one shares; default: new ones.
     Call arguments:
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
@@ -251,13 +249,12 @@ class AlbertEncoder(ConfiguredLayer):
         self,
         config: AlbertConfig,
         gradient_checkpointing: bool = False,
-        blocks: Sequence[AlbertBlock] | None = None,
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
         self.schedule = group_schedule(config.num_hidden_layers, config.stored_groups)
         # A flat list: Keras does not save layers in a list of lists.
-        self.blocks = self._blocks() if blocks is None else list(blocks)
+        self.blocks = self._blocks()
         self.gradient_checkpointing = gradient_checkpointing
         self.frozen_layers = 0  # layers that no gradient passes
 

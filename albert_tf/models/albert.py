@@ -21,7 +21,6 @@ class AlbertModel(PreTrainedModel):
     Args:
         config: sizes and probabilities.
         add_pooling_layer: False leaves the pooler and `pooler_output` out.
-        weights_of: a model whose layers this one shares; see `with_depth`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments:
         input_ids: int `[B, T]`, or a dict of these arguments.
@@ -59,23 +58,14 @@ class AlbertModel(PreTrainedModel):
         self,
         config: AlbertConfig,
         add_pooling_layer: bool = True,
-        weights_of: "AlbertModel | None" = None,
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
-        if weights_of is not None:
-            add_pooling_layer = weights_of.add_pooling_layer
         self.add_pooling_layer = add_pooling_layer
         policy = self.dtype_policy
-        if weights_of is None:
-            self.embedding = FactorizedEmbedding(config, name="embedding", dtype=policy)
-            self.encoder = AlbertEncoder(config, name="encoder", dtype=policy)
-            self.pooler = pooler(config, policy) if add_pooling_layer else None
-        else:
-            self.embedding = weights_of.embedding
-            blocks = weights_of.encoder.blocks[: config.stored_groups * config.inner_group_num]
-            self.encoder = AlbertEncoder(config, name="encoder", dtype=policy, blocks=blocks)
-            self.pooler = weights_of.pooler
+        self.embedding = FactorizedEmbedding(config, name="embedding", dtype=policy)
+        self.encoder = AlbertEncoder(config, name="encoder", dtype=policy)
+        self.pooler = pooler(config, policy) if add_pooling_layer else None
         self.build(None)
 
     def build(self, input_shape: Any = None) -> None:

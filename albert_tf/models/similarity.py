@@ -67,8 +67,7 @@ class AlbertForSimilarity(TaskModel):
 
     def __init__(self, config: AlbertConfig, pooling: tuple[str, ...] | None = None, **kwargs: Any):
         super().__init__(config, **kwargs)
-        lender = kwargs.get("weights_of")
-        self.pooling = tuple(pooling or (("mean",) if lender is None else lender.pooling))
+        self.pooling = tuple(pooling or ("mean",))
         if unknown := [name for name in self.pooling if name not in POOLINGS]:
             raise UserError(
                 f"pooling must be names of {', '.join(POOLINGS)}. Received: {unknown[0]!r}."
