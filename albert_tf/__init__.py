@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from albert_tf.errors import UserError as UserError
     from albert_tf.evaluation.keras_metrics import EntityF1 as EntityF1
     from albert_tf.evaluation.keras_metrics import ExactMatch as ExactMatch
-    from albert_tf.evaluation.keras_metrics import MatthewsCorrelation as MatthewsCorrelation
     from albert_tf.models import AlbertForMaskedLM as AlbertForMaskedLM
     from albert_tf.models import AlbertForMultipleChoice as AlbertForMultipleChoice
     from albert_tf.models import AlbertForPreTraining as AlbertForPreTraining
@@ -64,7 +63,6 @@ _HOMES = {
     "EntityF1": "albert_tf.evaluation.keras_metrics",
     "ExactMatch": "albert_tf.evaluation.keras_metrics",
     "Lamb": "albert_tf.optimizers",
-    "MatthewsCorrelation": "albert_tf.evaluation.keras_metrics",
     "ModelOutput": "albert_tf.models",
     "UserError": "albert_tf.errors",
     "WarmupPolynomialDecay": "albert_tf.optimizers",

@@ -26,7 +26,6 @@ from albert_tf.commands import (
 from albert_tf.commands.parsing import add_options, parsed_options
 from albert_tf.commands.streams import can_flush, drop, streams
 from albert_tf.errors import UserError, one_line
-from albert_tf.options import declared
 from albert_tf.progress import heartbeat
 from albert_tf.quiet import import_tensorflow, set_level, without_home_files
 
@@ -70,7 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    options = None
     try:
         command, options = _parsed(arguments)
         set_level()  # For child processes too.
@@ -84,22 +82,12 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _fail(str(error))
     except MemoryError as error:
         return _fail(
-            f"The command must fit into memory. Received: {str(error) or 'no memory left'}. "
-            f"{_smaller(options)}"
+            f"The command must fit into memory. Received: {str(error) or 'no memory left'}. Give "
+            "smaller batches or less input, or use a machine with more memory."
         )
     except KeyboardInterrupt:
         print("\nalbert-tf: stopped.", file=sys.stderr)
         return 130
-
-
-def _smaller(options: Any) -> str:
-    """Says what takes less memory, by the options that the command has."""
-    sizes = ("batch_size", "max_length", "max_seq_length", "sample_bytes", "workers")
-    known = declared(type(options)) if options else {}
-    flags = [f"--{name.replace('_', '-')}" for name in sizes if name in known]
-    if not flags:
-        return "Close other programs, or use a machine with more memory."
-    return f"Give a smaller {' or '.join(flags)}, or less input."
 
 
 def _parsed(arguments: Sequence[str] | None) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 They run on every backend. Fine-tuning, pretraining and `compile` without an optimizer use them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, get_args
 
 import keras
@@ -28,7 +28,6 @@ class AlbertAdamW(keras.optimizers.Optimizer):
             algorithm 1) and torch do; Keras adds epsilon before it divides.
         exclude: parts of the paths of weights without decay.
         global_clipnorm: largest norm of all gradients together; None turns clipping off.
-        rate_factors: factors of the learning rate, by the paths of weights; 1 for other weights.
         **kwargs: arguments of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
     Example:
         >>> from albert_tf import AlbertAdamW, WarmupPolynomialDecay
@@ -52,7 +51,6 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         bias_correction: bool = False,
         exclude: Sequence[str] = EXCLUDED,
         global_clipnorm: float | None = 1.0,
-        rate_factors: Mapping[str, float] | None = None,
         **kwargs: Any,
     ):
         # Keras' own decay comes before the update, outside LAMB's ratio.
@@ -60,7 +58,6 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         self.decay = weight_decay
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.bias_correction, self.exclude = bias_correction, tuple(exclude)
-        self.rate_factors = dict(rate_factors or {})
 
     def build(self, variables: Sequence[Any]) -> None:
         if self.built:
@@ -71,20 +68,11 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         self._included = [
             not any(name in variable.path for name in self.exclude) for variable in variables
         ]
-        self._factors = [self.rate_factors.get(variable.path, 1.0) for variable in variables]
-        unknown = self.rate_factors.keys() - {variable.path for variable in variables}
-        if unknown:
-            raise ValueError(
-                "rate_factors must have paths of trainable weights. "
-                f"Received: {sorted(unknown)[0]}, the first of {len(unknown)} that are not."
-            )
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         index = self._get_variable_index(variable)
         momentum, velocity = (moments[index] for moments in self._moments)
         rate, gradient = (ops.cast(each, variable.dtype) for each in (learning_rate, gradient))
-        if self._factors[index] != 1:
-            rate = rate * self._factors[index]
         if self.fused and self.bias_correction and variable.dtype == "float32":
             if self._included[index] and self.decay:
                 self.assign_sub(variable, rate * self.decay * variable)
@@ -131,7 +119,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         return 1.0
 
     def get_config(self) -> dict[str, Any]:
-        own = ("beta_1", "beta_2", "epsilon", "bias_correction", "exclude", "rate_factors")
+        own = ("beta_1", "beta_2", "epsilon", "bias_correction", "exclude")
         return {
             **super().get_config(),
             "weight_decay": self.decay,

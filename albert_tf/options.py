@@ -90,6 +90,7 @@ class Option(NamedTuple):
     may_be_empty: bool = False
     only: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     none: str | None = None
+    decisive: bool = True
 
     @property
     def is_required(self) -> bool:
@@ -159,7 +160,8 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
             flag takes a value; `positional`, for an argument without a flag; `repeated`, for a
             flag that takes one value each time; `may_be_empty`, for texts; `only`, the values of
             other options with which it may be given, as in `{"engine": ("spark", "beam")}`; `none`,
-            the word for None on a command line.
+            the word for None on a command line; `decisive=False`, for paths, whose content is
+            compared, intervals and devices: a run may resume with another value.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 
@@ -203,6 +205,16 @@ def part(cls: type[Options], options: Any, **changes: Any) -> Options:
     """Returns the options that `cls` has, taken from options that have them among others."""
     names = cls.__dataclass_fields__  # type: ignore[attr-defined]
     return cls(**{name: getattr(options, name) for name in names if name not in changes}, **changes)
+
+
+def decisive(options: Any) -> dict[str, Any]:
+    """Returns, as JSON, the options that decide what a run computes, but for other tasks' ones."""
+    return {
+        name: _plain(getattr(options, name))
+        for name, option in declared(type(options)).items()
+        if option.decisive
+        and all(getattr(options, other) in allowed for other, allowed in option.only.items())
+    }
 
 
 def as_yaml(options: Any) -> str:

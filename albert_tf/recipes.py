@@ -37,15 +37,6 @@ class Recipe(NamedTuple):
     epochs: int = 3
     classifier_dropout: float = 0.1
 
-    def scaled(self, batch_size: int) -> "Recipe":
-        """Returns a recipe that sees as many examples in batches of another size."""
-        factor = self.batch_size / batch_size
-        return self._replace(
-            batch_size=batch_size,
-            steps=None if self.steps is None else max(1, round(self.steps * factor)),
-            warmup=self.warmup * factor if self.warmup >= 1 else self.warmup,
-        )
-
 
 # ALBERT, arXiv 1909.11942, table 14, for models of version 1 (xxlarge).
 TABLE_14: Final[Mapping[str, Recipe]] = {

@@ -49,7 +49,7 @@ def finetuning(way, seed, *, data, task, vocab, size, batch_size, max_length, st
     from albert_tf.data.options import LabelledData
     from albert_tf.data.pipeline import batch_order
     from albert_tf.data.tasks.registry import task_of
-    from albert_tf.training.optimizers import AlbertAdamW
+    from albert_tf.optimizers import AlbertAdamW
 
     task = task_of(LabelledData(task=task, data=Path(data)))
     examples, tokenizer = task.read(Path(data)), AlbertTokenizer(vocab)
@@ -94,7 +94,7 @@ def pretraining(way, seed, *, data, size, batch_size, steps, **_):
     from albert_tf import AlbertConfig, AlbertForPreTraining
     from albert_tf.data.pretraining.batches import pretraining_batches
     from albert_tf.data.pretraining.sources import find_records
-    from albert_tf.training.optimizers import AlbertAdamW
+    from albert_tf.optimizers import AlbertAdamW
 
     files = find_records(data)
     dataset = pretraining_batches(files, batch_size, seed=seed, length_buckets=way == "buckets")

@@ -102,9 +102,9 @@ def keras_step(name, weights, dtype, forward, features, labels):
     import keras
 
     from albert_tf import AlbertForPreTraining
+    from albert_tf.optimizers import AlbertAdamW, Lamb
     from albert_tf.training.distribution import strategy_for
     from albert_tf.training.loss import pretraining_means
-    from albert_tf.training.optimizers import AlbertAdamW, Lamb
     from albert_tf.training.steps import TrainingStep
 
     policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"

@@ -128,7 +128,7 @@ def compile_step(case):
     import keras
 
     from albert_tf.models import AlbertForPreTraining
-    from albert_tf.training.optimizers import Lamb
+    from albert_tf.optimizers import Lamb
 
     config, optimizer = config_of(case), Lamb(1e-3)
     with keras.StatelessScope(initialize_variables=False):

@@ -199,32 +199,6 @@ def test_errors_are_one_line(capsys, monkeypatch, error, message):
     assert errors.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("line", "advice"),
-    [
-        ("sizes", "Give a smaller --batch-size or --max-length, or less input."),
-        ("build-vocab --input a --output b", "Give a smaller --sample-bytes, or less input."),
-        (
-            "build-data --input a --output b --vocab c",
-            "Give a smaller --max-seq-length or --workers, or less input.",
-        ),
-        ("embed --model a b", "Give a smaller --batch-size, or less input."),
-        ("convert a b --format hf", "Close other programs, or use a machine with more memory."),
-    ],
-)
-def test_too_little_memory(capsys, monkeypatch, line, advice):
-    """The advice names only options that the command has."""
-    command = cli.COMMANDS[line.split()[0]]
-
-    def fail(options):
-        raise MemoryError
-
-    for name in ("run", "check"):
-        monkeypatch.setattr(command, name, fail, raising=False)
-    assert cli.main(line.split()) == 2
-    assert capsys.readouterr().err.endswith(f"Received: no memory left. {advice}\n")
-
-
 def test_options_check_themselves():
     """Each class of options converts and checks its values when it is made."""
     classes = {

@@ -8,7 +8,6 @@ from keras import ops
 
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.optimizers import EXCLUDED, AlbertAdamW, Lamb, WarmupPolynomialDecay
-from albert_tf.training import optimizers
 
 NAMES = {AlbertAdamW: "adamw", Lamb: "lamb"}  # in the references
 BOTH = pytest.mark.parametrize("kind", [AlbertAdamW, Lamb])
@@ -151,10 +150,6 @@ def test_keras_serializes_the_optimizer(kind):
 
 def test_default_exclusions_are_the_originals():
     assert EXCLUDED == ("LayerNorm", "layer_norm", "bias")
-
-
-def test_the_documented_names_stay():
-    assert optimizers.AlbertAdamW is AlbertAdamW and optimizers.Lamb is Lamb
 
 
 def rates(schedule, *steps):

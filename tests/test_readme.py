@@ -93,18 +93,9 @@ def test_the_page_about_keras(tmp_path, monkeypatch):
     names = run(ROOT / "docs" / "keras.md")
     assert len(names["losses"]) == 2 and float(names["loss"]) > 0
     assert Path("best.keras").exists()
-
-
-@pytest.mark.slow
-def test_the_page_about_less_computing(tmp_path, tiny_tokenizer, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    config = AlbertConfig.from_size("tiny", vocab_size=len(tiny_tokenizer), num_labels=2)
-    for name in ("teacher", "my-model"):
-        AlbertForSequenceClassification(config).save_pretrained(name)
-        tiny_tokenizer.save_pretrained(name)
-    names = run(ROOT / "docs" / "less-compute.md")
-    np.testing.assert_allclose(names["soft"].sum(-1), [1, 1], rtol=1e-5)
-    assert names["shallow"].config.num_hidden_layers == 2
+    np.testing.assert_allclose(names["soft"].sum(-1), 1, rtol=1e-5)
+    shallow = AlbertForSequenceClassification.from_pretrained("shallow")
+    assert shallow.config.num_hidden_layers == 2
 
 
 @pytest.mark.slow
@@ -158,7 +149,7 @@ def test_the_page_about_data(tmp_path, tiny_vocabulary, monkeypatch):
 
 def test_the_page_about_devices():
     names = run(ROOT / "docs" / "distribution.md")
-    assert names["runtime"].replicas(names["strategy"]) >= 1
+    assert names["distribution"].replicas(names["strategy"]) >= 1
 
 
 def test_the_card_of_the_small_model():

@@ -62,15 +62,6 @@ def plan(base):
     return planned
 
 
-def test_scaled_steps_see_as_many_examples(plan):
-    found = plan(batch_size=8, scale_steps=True)
-    assert (found.batch_size, found.steps, found.warmup) == (8, 3200, 800)
-    assert plan(batch_size=8).steps == plan(scale_steps=True).steps == 800
-    assert plan(batch_size=8, scale_steps=True, steps=5, warmup=2)[3:5] == (5, 2)
-    own = plan(task="classify", batch_size=8, scale_steps=True)
-    assert (own.steps, own.warmup, own.epochs) == (None, 0.1, 3)
-
-
 def test_dropout_of_encoder_and_classifier(plan):
     assert plan(dropout=0.2, classifier_dropout=0.0)[2::5] == (0.2, 0.0)
 

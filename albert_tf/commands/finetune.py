@@ -1,16 +1,8 @@
 """`albert-tf finetune`"""
 
-from typing import Any
-
 from albert_tf.commands.text_options import check_model
 from albert_tf.errors import escaped
-from albert_tf.training.options import (
-    FinetuningOptions,
-    check_depths,
-    check_frozen,
-    check_loss,
-    check_output,
-)
+from albert_tf.training.options import FinetuningOptions, check_frozen, check_loss, check_output
 
 SUMMARY = "fine-tune a model: classes, numbers, tags, choices, questions"
 EXAMPLES = """examples:
@@ -47,16 +39,13 @@ def check(options: FinetuningOptions) -> None:
     if config:
         check_length(config, options.max_length or config.max_position_embeddings)
         check_frozen(options.frozen_layers, config.num_hidden_layers)
-        check_depths(options.depths, config)
 
 
 def run(options: FinetuningOptions) -> int:
     """Trains; 130 if interrupted."""
-    from albert_tf.data.tasks.classification import ONE_CLASS
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.finetune import finetune
     from albert_tf.training.loop import Interrupted
-    from albert_tf.training.reports import is_unbalanced, shares
 
     share_threads()
     try:
@@ -64,36 +53,11 @@ def run(options: FinetuningOptions) -> int:
     except Interrupted as interrupted:
         print(f"\n{interrupted.way_on(options.output, options.force)}")
         return 130
-    best = {
-        name: f"{value:.4f}" for name, value in report["best"].items() if name not in _NOT_METRICS
-    }
-    labels, is_one_class = report["data"]["labels"], best.pop(ONE_CLASS, None)
-    if is_one_class:
-        print("The model has not learned: nearly all its predictions on dev are alike.")
-    if (is_one_class or report["stopped"]) and is_unbalanced(labels):
-        print(f"The classes are unbalanced ({shares(labels)}): give --class-weights balanced.")
-    scores = ", ".join(f"{escaped(name)} {value}" for name, value in best.items())
-    if options.seeds > 1:
-        _print_seeds(report)
-    elif report["stopped"]:
-        print(report["stopped"])
-    print(f"Best on dev, after epoch {report['best']['epoch']}: {scores}.")
+    best = report["best"]
+    scores = ", ".join(f"{escaped(name)} {best[name]:.4f}" for name in report["metrics"])
+    print(f"Best on dev, after epoch {best['epoch']}: {scores}.")
     if baseline := report["data"].get("baseline"):
         scores = ", ".join(f"{escaped(name)} {value:.4f}" for name, value in baseline.items())
         print(f"TF-IDF with logistic regression: {scores}.")
     print(f"{report['parameters']:,} parameters, {report['seconds']:.0f} s: {options.output}")
     return 0
-
-
-def _print_seeds(report: dict[str, Any]) -> None:
-    seeds = report["seeds"]
-    for run in seeds["runs"]:
-        if run["stopped"]:
-            print(f"Seed {run['seed']}: {run['stopped']}")
-    for name in report["metrics"]:
-        low, median, high = (f"{seeds[measure][name]:.4f}" for measure in ("min", "median", "max"))
-        print(f"{escaped(name)} over {len(seeds['runs'])} seeds: median {median}, {low} to {high}.")
-    print(f"The model is that of seed {report['settings']['seed']}.")
-
-
-_NOT_METRICS = ("epoch", "step", "score")

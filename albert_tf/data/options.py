@@ -37,6 +37,7 @@ class TaskData:
         "hub:owner/name/config@revision. Files are the task's own; for your own data .tsv, .csv or "
         ".jsonl, each also .gz, .parquet, or CoNLL for tag",
         metavar="PATH",
+        decisive=False,
     )
     skip_bad_rows: bool = option(False, help="skip rows that can't be read")
     max_answer_length: int = option(
@@ -125,11 +126,6 @@ class LabelledData(TaskData):
                 "Labels must be numbers or several names. Received: regression and multi_label. "
                 "Give one of them."
             )
-
-    @property
-    def has_numbers(self) -> bool:
-        """Whether labels are numbers, fitted by regression."""
-        return self.regression or (self.task in GLUE and not GLUE[self.task].labels)
 
 
 @dataclass(frozen=True, kw_only=True)

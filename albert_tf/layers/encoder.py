@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import keras
@@ -23,7 +22,6 @@ from albert_tf.layers.functions import activation, layer_norm
 Unroll: TypeAlias = bool | Literal["last"]
 # google-research/albert's value; float16 can represent it, and its exponential is 0 in float32.
 MASKED: Final = -10000.0
-ALL: Final = slice(None)
 
 
 def attention_bias(attention_mask: Tensor, dtype: str) -> Tensor:
@@ -232,24 +230,18 @@ class AlbertEncoder(ConfiguredLayer):
     Args:
         config: sizes and probabilities.
         gradient_checkpointing: in training, recompute activations in the backward pass.
-        blocks: of another encoder, whose weights this one shares; default: new ones.
-    Attributes:
-        depths: numbers of layers whose outputs training uses, in rising order; no layer after the
-            last of them is applied. () for all layers.
     Call arguments:
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
-        unroll: False applies each group in a graph loop, even once, so that graphs of several
-            depths have the same body; it is smaller to store and to load. "last" takes the last
-            layer out of the loop for `cls_only`, so that its weights have two uses in the graph.
+        unroll: False applies each group in a graph loop, which is smaller to store and to load.
+            "last" takes the last layer out of the loop for `cls_only`, so that its weights have two
+            uses in the graph.
         cls_only: compute the last block at `[CLS]` only, for heads that read nothing else: a fifth
             of the work of 4 layers. Ignored by `unroll=False`.
-        layers: those to apply; `slice(3, 6)` goes on from the output of the third.
     Returns:
         `(hidden_states, attentions)`: every block's `[B, T, H]`, the input first, and every block's
         `[B, A, T, T]`; from a loop only the last hidden state, and no attentions; with
-        `cls_only` the last block's have one query. In training with D `depths` the last hidden
-        state is `[D·B, T, H]`: the batch at the first depth, at the second, and so on.
+        `cls_only` the last block's have one query.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
 
@@ -257,14 +249,12 @@ class AlbertEncoder(ConfiguredLayer):
         self,
         config: AlbertConfig,
         gradient_checkpointing: bool = False,
-        blocks: Sequence[AlbertBlock] | None = None,
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
         self.schedule = group_schedule(config.num_hidden_layers, config.stored_groups)
         # A flat list: Keras does not save layers in a list of lists.
-        self.blocks = self._blocks() if blocks is None else list(blocks)
-        self.depths: tuple[int, ...] = ()
+        self.blocks = self._blocks()
         self.gradient_checkpointing = gradient_checkpointing
         self.frozen_layers = 0  # layers that no gradient passes
 
@@ -308,7 +298,6 @@ class AlbertEncoder(ConfiguredLayer):
         attention_mask: Tensor = None,
         unroll: Unroll = True,
         cls_only: bool = False,
-        layers: slice = ALL,
         training: bool | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
         if attention_mask is None:
@@ -318,14 +307,11 @@ class AlbertEncoder(ConfiguredLayer):
             attention_mask, keras.backend.result_type(self.compute_dtype, "float32")
         )
         if unroll in (False, "last"):
-            schedule = self.schedule[layers]
-            return [self._looped(hidden, bias, schedule, unroll, cls_only, training)], []
+            return [self._looped(hidden, bias, unroll, cls_only, training)], []
         hidden_states, attentions = [hidden], []
-        depths, inner = self.depths if training else (), self.config.inner_group_num
-        schedule = self.schedule[: max(depths, default=None)][layers]
         # With share="all" the same weights at every application.
-        applied = [block for group in schedule for block in self.group(group)]
-        frozen = self.frozen_layers * inner
+        applied = [block for group in self.schedule for block in self.group(group)]
+        frozen = self.frozen_layers * self.config.inner_group_num
         for number, block in enumerate(applied, start=1):
             num_queries = 1 if cls_only and number == len(applied) else None
             if self.gradient_checkpointing and training:
@@ -338,17 +324,12 @@ class AlbertEncoder(ConfiguredLayer):
                 hidden = ops.stop_gradient(hidden)
             hidden_states.append(hidden)
             attentions.append(probabilities)
-        if depths:
-            queries = ops.shape(hidden)[1]
-            at_depths = [hidden_states[depth * inner][:, :queries] for depth in depths]
-            hidden_states[-1] = ops.concatenate(at_depths, axis=0)
         return hidden_states, attentions
 
     def _looped(
         self,
         hidden: Tensor,
         bias: Tensor,
-        schedule: list[int],
         unroll: Unroll,
         cls_only: bool,
         training: bool | None,
@@ -359,12 +340,12 @@ class AlbertEncoder(ConfiguredLayer):
             return hidden
 
         cls_only = cls_only and unroll == "last"
-        looped = schedule[:-1] if cls_only else schedule
+        looped = self.schedule[:-1] if cls_only else self.schedule
         for group, layers in itertools.groupby(looped):
             once, count = functools.partial(apply, self.group(group)), len(list(layers))
             is_plain = count == 1 and unroll == "last"
             hidden = once(0, hidden) if is_plain else ops.fori_loop(0, count, once, hidden)
         if cls_only:
-            *blocks, last = self.group(schedule[-1])
+            *blocks, last = self.group(self.schedule[-1])
             hidden, _ = last(apply(blocks, 0, hidden), bias, num_queries=1, training=training)
         return hidden

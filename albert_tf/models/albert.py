@@ -21,7 +21,6 @@ class AlbertModel(PreTrainedModel):
     Args:
         config: sizes and probabilities.
         add_pooling_layer: False leaves the pooler and `pooler_output` out.
-        weights_of: a model whose layers this one shares; see `with_depth`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments:
         input_ids: int `[B, T]`, or a dict of these arguments.
@@ -59,23 +58,14 @@ class AlbertModel(PreTrainedModel):
         self,
         config: AlbertConfig,
         add_pooling_layer: bool = True,
-        weights_of: "AlbertModel | None" = None,
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
-        if weights_of is not None:
-            add_pooling_layer = weights_of.add_pooling_layer
         self.add_pooling_layer = add_pooling_layer
         policy = self.dtype_policy
-        if weights_of is None:
-            self.embedding = FactorizedEmbedding(config, name="embedding", dtype=policy)
-            self.encoder = AlbertEncoder(config, name="encoder", dtype=policy)
-            self.pooler = pooler(config, policy) if add_pooling_layer else None
-        else:
-            self.embedding = weights_of.embedding
-            blocks = weights_of.encoder.blocks[: config.stored_groups * config.inner_group_num]
-            self.encoder = AlbertEncoder(config, name="encoder", dtype=policy, blocks=blocks)
-            self.pooler = weights_of.pooler
+        self.embedding = FactorizedEmbedding(config, name="embedding", dtype=policy)
+        self.encoder = AlbertEncoder(config, name="encoder", dtype=policy)
+        self.pooler = pooler(config, policy) if add_pooling_layer else None
         self.build(None)
 
     def build(self, input_shape: Any = None) -> None:
@@ -128,22 +118,12 @@ class AlbertModel(PreTrainedModel):
         hidden_states, attentions = self.encoder(
             hidden, mask, unroll=unroll, cls_only=cls_only, training=training
         )
-        outputs = self.outputs_of(hidden_states[-1])
-        if pooled_only:
-            del outputs["last_hidden_state"]
+        last = hidden_states[-1]
+        outputs = ModelOutput({} if pooled_only else {"last_hidden_state": last})
+        if self.pooler is not None:
+            outputs["pooler_output"] = self.pooler(last[:, 0])
         if output_hidden_states:
             outputs["hidden_states"] = tuple(hidden_states)
         if output_attentions:
             outputs["attentions"] = tuple(attentions)
-        return outputs
-
-    def outputs_of(self, hidden: Tensor) -> ModelOutput:
-        """Returns `last_hidden_state`, and `pooler_output` if there is a pooler.
-
-        Args:
-            hidden: the output of the last layer to apply, `[B, T, H]`, or at least its `[CLS]`.
-        """
-        outputs = ModelOutput(last_hidden_state=hidden)
-        if self.pooler is not None:
-            outputs["pooler_output"] = self.pooler(hidden[:, 0])
         return outputs

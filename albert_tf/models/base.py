@@ -55,7 +55,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         tokenizer: makes ids of texts, in `fit` and where a tokenizer is left out. Default: the one
             beside the weights of `from_pretrained`; None without one.
         newly_initialized: parts without weights in the checkpoint. Clear the list after training
-            them in a way of your own. `fresh_parts` is its old name.
+            them in a way of your own.
     """
 
     task: Task
@@ -255,11 +255,6 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         """Returns the layer that makes `inputs_embeds` of ids; the word table is its `weight`."""
         return WordEmbeddings(self._backbone().embedding)
 
-    @property
-    def fresh_parts(self) -> list[str]:
-        """Old name of `newly_initialized`."""
-        return self.newly_initialized
-
     def untrained_parts(self) -> list[str]:
         """Returns `newly_initialized`, or none of them if an optimizer has trained the model since.
 
@@ -270,10 +265,9 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         return [] if is_trained else list(self.newly_initialized)
 
     def with_depth(self: Model, num_hidden_layers: int) -> Model:
-        """Returns a model that ends after so many of this one's layers, with the same head.
+        """Returns a copy that ends after so many of this model's layers, with the same head.
 
-        A single group of shared layers may also be applied more often. Both models have the same
-        weights in memory: training one trains the other.
+        A single group of shared layers may also be applied more often.
 
         Args:
             num_hidden_layers: how many layers are applied.
@@ -284,11 +278,14 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
             >>> from albert_tf import AlbertForSequenceClassification
             >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
             >>> shallow = model.with_depth(2)
-            >>> shallow.config.num_hidden_layers, shallow.weights[0] is model.weights[0]
-            (2, True)
+            >>> shallow.config.num_hidden_layers
+            2
         """
         config = self.config.at_depth(num_hidden_layers)
-        model = type(self)(config, weights_of=self, dtype=self.dtype_policy)
+        model = type(self).from_config({**self.get_config(), "config": config.to_dict()})
+        tensors = weights.extract(self)
+        kept = {name: tensors[name] for name in weights.extract(model)}
+        weights.assign(model, kept, "the deeper model")
         model.newly_initialized = list(self.newly_initialized)
         model._tokenizer, model._folder = self._tokenizer, self._folder
         model._module_folder = self._module_folder

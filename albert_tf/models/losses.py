@@ -68,15 +68,13 @@ def is_class(labels: Any) -> bool:
 def count(labels: Any, weights: Any = None) -> Any:
     """Returns how many of a batch's labels count: the sum of their term's weights.
 
-    Not for positions of spans outside `[0, T)`, a range that depends on the logits. Probabilities
-    at positions, `[B, T, C]`, count where they aren't `IGNORED`.
+    Not for positions of spans outside `[0, T)`, a range that depends on the logits.
 
     Args:
         weights: of the examples, `[B]`; None for 1.
     """
-    if is_class(labels) or len(labels.shape) == 3:
-        classes = labels if is_class(labels) else labels[..., 0]
-        known = ops.cast(ops.not_equal(classes, IGNORED), "float32")
+    if is_class(labels):
+        known = ops.cast(ops.not_equal(labels, IGNORED), "float32")
         return ops.sum(known if weights is None else known * per_example(weights, known))
     return ops.cast(ops.shape(labels)[0], "float32") if weights is None else ops.sum(weights)
 

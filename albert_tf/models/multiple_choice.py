@@ -12,7 +12,7 @@ from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models.outputs import ModelOutput
-from albert_tf.models.task import Inputs, TaskModel
+from albert_tf.models.task import TaskModel
 
 # Logit of a choice that is padding. Its probability is 0 in float32, and it fits in float16.
 NO_CHOICE: Final = -1e4
@@ -65,10 +65,6 @@ class AlbertForMultipleChoice(TaskModel):
         training: bool | None = None,
     ) -> ModelOutput:
         inputs, encoded = self._encode(locals())
-        return self._output({"logits": self.logits(encoded, inputs, training)}, inputs, encoded)
-
-    def logits(self, encoded: ModelOutput, inputs: Inputs, training: bool | None = None) -> Tensor:
-        """Returns logits `[B, C]` from the encoder's outputs and the task's inputs."""
         scores = self.classifier(encoded["pooler_output"], training=training)
         given = inputs["inputs_embeds" if inputs["input_ids"] is None else "input_ids"]
         logits = ops.reshape(scores, ops.shape(given)[:2])
@@ -77,7 +73,7 @@ class AlbertForMultipleChoice(TaskModel):
             positions = tuple(range(2, len(mask.shape)))
             attended = ops.max(ops.cast(mask, logits.dtype), axis=positions)
             logits = ops.where(attended > 0, logits, NO_CHOICE)
-        return logits
+        return self._output({"logits": logits}, inputs, encoded)
 
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         given = inputs.get("input_ids", inputs.get("inputs_embeds"))

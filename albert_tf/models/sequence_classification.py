@@ -16,7 +16,7 @@ from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
 from albert_tf.models.inputs import arguments, is_column_of_strings, text_columns
 from albert_tf.models.outputs import ModelOutput
-from albert_tf.models.task import Inputs, TaskModel
+from albert_tf.models.task import TaskModel
 
 _LOSSES: Final[Mapping[str, Callable[[Tensor, Tensor], losses.Term]]] = {
     "regression": losses.squared_error,
@@ -82,11 +82,8 @@ class AlbertForSequenceClassification(TaskModel):
         training: bool | None = None,
     ) -> ModelOutput:
         inputs, encoded = self._encode(locals())
-        return self._output({"logits": self.logits(encoded, inputs, training)}, inputs, encoded)
-
-    def logits(self, encoded: ModelOutput, inputs: Inputs, training: bool | None = None) -> Tensor:
-        """Returns logits `[B, num_labels]` from the encoder's outputs."""
-        return self.classifier(encoded["pooler_output"], training=training)
+        logits = self.classifier(encoded["pooler_output"], training=training)
+        return self._output({"logits": logits}, inputs, encoded)
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         options = arguments(keras.Model.fit, self, x, y, *args, **kwargs)

@@ -63,8 +63,7 @@ class AlbertForSimilarity(TaskModel):
 
     def __init__(self, config: AlbertConfig, pooling: str | None = None, **kwargs: Any):
         super().__init__(config, **kwargs)
-        lender = kwargs.get("weights_of")
-        self.pooling = pooling or ("mean" if lender is None else lender.pooling)
+        self.pooling = pooling or "mean"
         if self.pooling not in POOLINGS:
             raise UserError(
                 f"pooling must be one of {', '.join(POOLINGS)}. Received: {self.pooling!r}."

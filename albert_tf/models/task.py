@@ -1,7 +1,6 @@
 """The base of the tasks' models: an encoder, a head, and a loss computed from labels."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final
 
 import keras
@@ -53,14 +52,11 @@ class TaskModel(PreTrainedModel):
     pooled_only: bool = False
     _measured: frozenset[str] = frozenset()  # outputs with metrics of their own
 
-    def __init__(self, config: AlbertConfig, weights_of: "TaskModel | None" = None, **kwargs: Any):
+    def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
-        # A function, because Keras would count the layers of a model twice.
-        self._layer_of_another = None if weights_of is None else partial(getattr, weights_of)
         self.albert = AlbertModel(
             self.config,
             add_pooling_layer=self.pooled,
-            weights_of=None if weights_of is None else weights_of.albert,
             name="albert",
             dtype=self.dtype_policy,
         )
@@ -73,9 +69,7 @@ class TaskModel(PreTrainedModel):
         input_shape: Any = None,
         **options: Any,
     ) -> Any:
-        """Makes a head's layer and builds it, or takes it from the model that lends its weights."""
-        if self._layer_of_another is not None:
-            return self._layer_of_another(name)
+        """Makes a head's layer and builds it."""
         layer = head(config=self.config, name=name, dtype=self.dtype_policy, **options)
         layer.build(input_shape)
         return layer
@@ -89,27 +83,11 @@ class TaskModel(PreTrainedModel):
         given = {name: value for name, value in arguments.items() if name != "self"}
         options = {name: given.pop(name) for name in OPTIONS}
         inputs = named_inputs(given, self._known_inputs)
-        encoder_inputs = self.encoder_inputs({name: inputs[name] for name in ENCODER_INPUTS})
+        encoder_inputs = {name: inputs[name] for name in ENCODER_INPUTS}
+        if self.task.has_choices:
+            encoder_inputs = {name: merged(name, value) for name, value in encoder_inputs.items()}
         encoded = self.albert(**encoder_inputs, **options, pooled_only=self.pooled_only)
-        if options["training"]:
-            inputs = self.at_depths(inputs)
         return inputs, encoded
-
-    def at_depths(self, values: Mapping[str, Tensor]) -> Inputs:
-        """Returns inputs or labels `[D·B, …]` of outputs at D depths, from those of a batch."""
-        copies = len(self.albert.encoder.depths)
-        if not copies:
-            return dict(values)
-        return {
-            name: value if value is None else ops.concatenate([value] * copies)
-            for name, value in values.items()
-        }
-
-    def encoder_inputs(self, inputs: Inputs) -> Inputs:
-        """Returns the encoder's inputs, from the task's inputs of the same names."""
-        if not self.task.has_choices:
-            return inputs
-        return {name: merged(name, value) for name, value in inputs.items()}
 
     def _output(self, outputs: Inputs, inputs: Inputs, encoded: ModelOutput) -> ModelOutput:
         """Adds the loss if labels are given, and hidden states and attentions if requested."""

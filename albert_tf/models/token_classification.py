@@ -11,7 +11,7 @@ from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models.outputs import ModelOutput
-from albert_tf.models.task import Inputs, TaskModel
+from albert_tf.models.task import TaskModel
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -59,11 +59,8 @@ class AlbertForTokenClassification(TaskModel):
         training: bool | None = None,
     ) -> ModelOutput:
         inputs, encoded = self._encode(locals())
-        return self._output({"logits": self.logits(encoded, inputs, training)}, inputs, encoded)
-
-    def logits(self, encoded: ModelOutput, inputs: Inputs, training: bool | None = None) -> Tensor:
-        """Returns logits `[B, T, num_labels]` from the encoder's outputs."""
-        return self.classifier(encoded["last_hidden_state"], training=training)
+        logits = self.classifier(encoded["last_hidden_state"], training=training)
+        return self._output({"logits": logits}, inputs, encoded)
 
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         return {"labels": self.config.num_labels}

@@ -7,7 +7,7 @@ import logging
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -20,7 +20,6 @@ from albert_tf.checkpoints.sentence_transformers import MODULES
 from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import UserError
 from albert_tf.files import (
-    read_json,
     replace_files,
     require_same,
     write_json,
@@ -28,8 +27,9 @@ from albert_tf.files import (
 )
 from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.optimizers import inner
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.training.optimizers import build_optimizer, inner
+from albert_tf.training.optimizers import build_optimizer
 from albert_tf.training.options import CHECKPOINTS, REMOVED, check_output
 
 LOGS: Final = "logs"
@@ -111,15 +111,6 @@ def list_checkpoints(output: Path) -> list[Path]:
     return sorted((output / CHECKPOINTS).glob("step-*"))
 
 
-def settings_so_far(output: Path) -> dict[str, Any]:
-    """Returns the settings of a run's newest checkpoint, or of its report; none without either."""
-    for path in list_checkpoints(output)[-1:]:
-        with contextlib.suppress(UserError, OSError, KeyError):
-            return json.loads(read_tensors(path / STATE)[1][_SETTINGS])
-    report = output / REPORT
-    return read_json(report).get(_SETTINGS, {}) if report.is_file() else {}
-
-
 @contextlib.contextmanager
 def silent_about_new_weights(output: Path) -> Iterator[None]:
     """Hides the warning of newly initialized weights where a run resumes: it replaces them."""
@@ -148,16 +139,15 @@ def lock_output(output: Path, force: bool) -> Iterator[None]:
         yield
 
 
-def copy_files(source: Path, target: Path, but: Sequence[str] = ()) -> None:
-    """Copies a model directory's files to another one, as `replace_files` does, but for some names.
+def copy_files(source: Path, target: Path) -> None:
+    """Copies a model directory's files to another one, as `replace_files` does.
 
     Removes a list of modules of another model.
     """
     files = [path for pattern in ("*", "[0-9]_*/*") for path in source.glob(pattern)]
     paths = {path.relative_to(source).as_posix(): path for path in files if path.is_file()}
-    names = paths.keys() - {*but}
-    replace_files(target, {name: partial(shutil.copyfile, paths[name]) for name in names})
-    if MODULES not in names:
+    replace_files(target, {name: partial(shutil.copyfile, path) for name, path in paths.items()})
+    if MODULES not in paths:
         (target / MODULES).unlink(missing_ok=True)
 
 

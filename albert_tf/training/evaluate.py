@@ -1,12 +1,10 @@
 """Scores a fine-tuned model on labelled examples."""
 
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import keras
 import numpy as np
@@ -30,8 +28,6 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.distribution import parallel_slices
 from albert_tf.training.reports import write_predictions
-
-_TIMED: Final = 8  # batches
 
 
 @accepts_keywords(EvaluationOptions)
@@ -133,47 +129,21 @@ def predictions(
     )
 
 
-def milliseconds_per_example(rows: Rows, model: PreTrainedModel, batch_size: int = 64) -> float:
-    """Returns how long a model takes for a row: the median of batches of all lengths.
-
-    The first pass over the batches, which may trace a graph, doesn't count.
-    """
-    order = evaluation_order(rows.lengths, batch_size)
-    inputs = [
-        rows.inputs(order[len(order) * number // _TIMED], model.jit_compile)
-        for number in range(_TIMED)
-    ]
-    times = []
-    for timed in (False, True):
-        for batch in inputs:
-            start = time.perf_counter()
-            model.predict_on_batch(batch)
-            if timed:
-                size = len(next(iter(batch.values())))
-                times.append(1000 * (time.perf_counter() - start) / size)
-    return statistics.median(times)
-
-
 def model_outputs(
     rows: Rows,
     model: PreTrainedModel | ExportedModel,
     batch_size: int = 64,
     at: Callable[[int], None] = lambda done: None,
-    with_label_inputs: bool = False,
 ) -> list[Outputs]:
     """Returns a model's outputs for each row, some with padding; calls `at` with the rows done.
 
     TensorFlow computes several batches side by side.
 
-    Args:
-        with_label_inputs: give the model the labels that it takes in training.
     Raises:
         UserError: an output isn't a number.
     """
 
     def predict(batch: np.ndarray) -> dict[str, np.ndarray]:
-        if with_label_inputs:
-            return model.predict_on_batch(rows.batch(batch, model.jit_compile)[0])
         return model.predict_on_batch(rows.inputs(batch, model.jit_compile))
 
     outputs: list[Outputs] = [{}] * len(rows)

@@ -12,7 +12,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -20,7 +19,6 @@ import keras
 import numpy as np
 from keras.ops import convert_to_numpy
 
-from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
@@ -36,10 +34,6 @@ from albert_tf.training.options import FinetuningOptions, PretrainingOptions
 SECONDS: Final = 1.0  # between two reads of the steps' totals; a read waits for the device
 WINDOW: Final = 100  # steps whose mean loss shows whether a run diverges
 DIVERGED: Final = 2.0  # nats above the lowest such mean
-# Fractions of the baseline loss (best constant prediction). Above STUCK: nothing learned. Below
-# LEARNED: something learned.
-STUCK: Final = 0.99
-LEARNED: Final = 0.9
 STEPS_A_POINT: Final = 100  # of TensorBoard's curves
 EVENTS: Final = "events.out.tfevents.*"  # TensorFlow's name for files of TensorBoard
 # The system's errors behind those of TensorFlow, when a file can't be written.
@@ -58,54 +52,20 @@ class Plan:
     Attributes:
         steps: length of the run.
         save_steps: steps between checkpoints.
-        save_minutes: minutes between checkpoints; whichever comes first.
         eval_steps: steps between evaluations; the last step has one, too.
         point_steps: steps between points of the history; the last step has one, too.
         keep_best: save the version with the best first score; each evaluation saves a checkpoint.
         patience: evaluations without a better score after which the run ends.
         stop_diverged: fail if the loss rises by `DIVERGED` nats.
-        baseline_loss: of the best constant prediction, with which `stop_reason` compares.
     """
 
     steps: int
     save_steps: int
-    save_minutes: float | None = None
     eval_steps: int | None = None
     point_steps: int = 1
     keep_best: bool = False
     patience: int | None = None
     stop_diverged: bool = False
-    baseline_loss: float | None = None
-
-    def stop_reason(
-        self, history: Sequence[Mapping[str, float]], scores: Sequence[Mapping[str, float]]
-    ) -> str | None:
-        """Returns why the run should end at the last of its evaluations, with the way out.
-
-        A run is futile if its loss is that of a model without input, after `WINDOW` steps or more:
-        after a point with a clearly lower loss; in the last third, if at every point so far nearly
-        all predictions on dev were alike, too; or at the end. Otherwise the model may begin to
-        learn when the learning rate has fallen, as `small` does on RTE.
-
-        Args:
-            history: the points of training, each with its step and mean loss.
-            scores: of the evaluation at each point.
-        """
-        if self.baseline_loss is None or not history or history[-1]["step"] < WINDOW:
-            return None
-        step, loss = history[-1]["step"], history[-1]["loss"]
-        stuck = [point["loss"] >= STUCK * self.baseline_loss for point in history]
-        has_learned = min(point["loss"] for point in history) < LEARNED * self.baseline_loss
-        is_dead = all(stuck) and all(ONE_CLASS in score for score in scores)
-        is_over = step >= self.steps or (is_dead and 3 * step >= 2 * self.steps)
-        if not stuck[-1] or not (has_learned or is_over):
-            return None
-        course = "has risen again to" if has_learned else "is still"
-        return (
-            f"The training loss {course} {loss:.4f} at step {step:,}, where the same prediction "
-            f"for every example has {self.baseline_loss:.4f}. Give a lower --learning-rate or a "
-            "longer --warmup, or check that the labels belong to the texts."
-        )
 
 
 class Interrupted(Exception):
@@ -179,11 +139,10 @@ class Loop:
             "since_point": 0.0,  # totals since the last point of the history
             "window": 0.0,
             "lowest": None,
-            "stopped": None,  # why the run ends early, if its loss shows that it does not learn
         }
         self._pending: list[Totals] = []
         self._interrupt = threading.Event()
-        self._last_read = self._last_save = self._timed_until = time.monotonic()
+        self._last_read = self._timed_until = time.monotonic()
 
     @property
     def step(self) -> int:
@@ -192,13 +151,11 @@ class Loop:
 
     @property
     def ended(self) -> bool:
-        """Whether all steps are trained, patience ran out, or the run does not learn."""
+        """Whether all steps are trained, or patience ran out."""
         best = self.progress["best"]
         late = best and len(self.progress["evaluation"]) - best["evaluation"]
-        return (
-            self.step >= self.plan.steps
-            or self.progress["stopped"] is not None
-            or bool(self.plan.patience and best and late >= self.plan.patience)
+        return self.step >= self.plan.steps or bool(
+            self.plan.patience and best and late >= self.plan.patience
         )
 
     def resume(
@@ -237,8 +194,7 @@ class Loop:
         batch_size: int,
         signature: Any = None,
         loss: LossOptions = PLAIN,
-        sampled_depths: Sequence[int] = (),
-        seed: int = 0,
+        jit_compile: bool = False,
     ) -> None:
         """Trains to the end with the backend's step; see `run`.
 
@@ -249,21 +205,14 @@ class Loop:
             batch_size: examples of a batch, over all hosts.
             signature: specs of a batch whose shapes vary.
             loss: class weights and label smoothing.
-            sampled_depths: numbers of layers of which each step trains one; () for all steps alike.
-            seed: of the draws of a depth.
+            jit_compile: whether XLA compiles the step on TensorFlow.
         """
         # On JAX the scope decides the layout of what the step computes, too.
         scope = distribution.scope(strategy if keras.backend.backend() == "jax" else None)
         with distribution.errors_of_lost_hosts(strategy), scope:
-            make_step = partial(
-                steps.TrainingStep,
-                *(self.model, strategy, options.micro_batches, options.jit_compile),
+            step = steps.TrainingStep(
+                *(self.model, strategy, options.micro_batches, jit_compile),
                 *(signature, loss),
-            )
-            step = (
-                steps.SampledDepthStep(self.model, sampled_depths, seed, self.step, make_step)
-                if sampled_depths
-                else make_step()
             )
             self.run(step, steps.batches(batches, strategy, batch_size))
 
@@ -277,7 +226,7 @@ class Loop:
             Interrupted: SIGINT or SIGTERM came; the chief has saved the state.
             UserError: the loss is not finite or diverges; the last checkpoint stays.
         """
-        self._last_read = self._last_save = self._timed_until = time.monotonic()
+        self._last_read = self._timed_until = time.monotonic()
         try:
             with _signals(self._interrupt):
                 while not self.ended:
@@ -293,8 +242,7 @@ class Loop:
         now, plan = time.monotonic(), self.plan
         last = self.step == plan.steps
         evaluates = bool(self.evaluate) and (last or self._every(plan.eval_steps))
-        late = now - self._last_save >= 60 * (plan.save_minutes or math.inf)
-        saves = last or late or self._interrupt.is_set() or self._every(plan.save_steps)
+        saves = last or self._interrupt.is_set() or self._every(plan.save_steps)
         saves = saves or (evaluates and plan.keep_best)
         if saves or evaluates or now - self._last_read >= SECONDS:
             self._read()
@@ -348,8 +296,8 @@ class Loop:
         saved = self.checkpoints.found() if self.checkpoints else []
         last = f"The last good checkpoint is {saved[-1]}. " if saved else ""
         return UserError(
-            f"{rule}. Received: {received}, at step {step}. {last}Give a lower --learning-rate, a "
-            "longer warm-up or a lower --clip-norm, and a new --output or --force."
+            f"{rule}. Received: {received}, at step {step}. {last}Give a lower --learning-rate or "
+            "a longer warm-up, and a new --output or --force."
         )
 
     def _evaluate(self) -> None:
@@ -364,14 +312,13 @@ class Loop:
                     self.checkpoints.save_best(self.model)
                 best = {"evaluation": len(evaluation), "score": leading, **scores}
                 self.progress["best"] = best
-        self.progress["stopped"] = self.plan.stop_reason(self.progress["history"], evaluation)
         for reporter in self.reporters:
             reporter.on_evaluation(self.step, scores)
 
     def _save(self) -> None:
         now = time.monotonic()
         self.progress["seconds"] += now - self._timed_until
-        self._last_save = self._timed_until = now
+        self._timed_until = now
         if self.checkpoints is None:
             return
         path = self.checkpoints.save(self.model, self.progress)

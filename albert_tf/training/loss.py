@@ -2,21 +2,20 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.tasks.rows import IGNORED, SAMPLE_WEIGHT, SOFT, Rows
+from albert_tf.data.tasks.rows import IGNORED, SAMPLE_WEIGHT, Rows
 from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
 from albert_tf.training.options import BALANCED, FinetuningOptions, check_loss, weights_by_label
 
-# Float32 `[K, 3]`: loss, correct predictions and count of each of the model's targets, then of
-# their soft labels, if there are any. They add up over micro-batches, replicas and steps, and are
-# divided last.
+# Float32 `[K, 3]`: loss, correct predictions and count of each of the model's targets. They add up
+# over micro-batches, replicas and steps, and are divided last.
 Totals: TypeAlias = Any
 LOSS, CORRECT, COUNT = range(3)
 Labels: TypeAlias = Mapping[str, Tensor]
@@ -27,20 +26,16 @@ _LARGEST: Final = 700.0  # its exponential is still a float
 
 
 class LossOptions(NamedTuple):
-    """Class weights and label smoothing, for integer class labels; the weight of soft labels.
+    """Class weights and label smoothing, for integer class labels.
 
     Attributes:
         class_weights: weight of each class's loss; the mean divides by the example count, not by
             the sum of weights, as Keras does.
         label_smoothing: probability mass spread evenly over all classes.
-        distill_weight: share of the soft labels' loss; None without soft labels.
-        temperature: divides the model's outputs before they are compared with soft labels.
     """
 
     class_weights: tuple[float, ...] | None = None
     label_smoothing: float = 0.0
-    distill_weight: float | None = None
-    temperature: float = 1.0
 
 
 PLAIN: Final = LossOptions()
@@ -52,66 +47,41 @@ class Loss:
 
     Args:
         model: has `targets` and `loss_terms`.
-        options: class weights, label smoothing and the share of soft labels.
-        training: whether outputs are those of training, at each depth that is trained.
+        options: class weights and label smoothing.
     """
 
     model: Any
     options: LossOptions = PLAIN
-    training: bool = False
 
     def totals(self, labels: Labels, outputs: Mapping[str, Tensor]) -> Totals:
         """Returns the totals of a batch; a target without a label has zeros.
 
         Args:
-            labels: by the names of `model.targets`, soft ones with the prefix `SOFT`; integers of
-                -100 don't count, nor do examples whose `SAMPLE_WEIGHT` is 0.
+            labels: by the names of `model.targets`; integers of -100 don't count, nor do examples
+                whose `SAMPLE_WEIGHT` is 0.
             outputs: what the model returned for the batch's features.
         """
-        labels = self.model.at_depths(labels) if self.training else labels
-        weight = labels.get(SAMPLE_WEIGHT)
-        share = self.options.distill_weight
-        if share is None:
-            return ops.stack(self._totals(labels, outputs, weight))
-        # The square keeps the gradients of soft labels as large at any temperature.
-        temperature = self.options.temperature
-        cooled = {name: outputs[name] / temperature for name in self.model.targets.values()}
-        soft = {name: labels[SOFT + name] for name in self.model.targets if SOFT + name in labels}
-        hard_rows = self._totals(labels, outputs, weight, 1 - share)
-        return ops.stack(hard_rows + self._totals(soft, cooled, weight, share * temperature**2))
-
-    def counts(self, labels: Labels) -> Tensor:
-        """Returns the column `COUNT` of `totals`, which needs no outputs."""
-        labels = self.model.at_depths(labels) if self.training else labels
-        weight = labels.get(SAMPLE_WEIGHT)
-        names = list(self.model.targets)
-        if self.options.distill_weight is not None:
-            names += [SOFT + name for name in names]
-        counts = [losses.count(labels[name], weight) if name in labels else 0.0 for name in names]
-        return ops.stack([ops.cast(count, "float32") for count in counts])
-
-    def _totals(
-        self,
-        labels: Labels,
-        outputs: Mapping[str, Tensor],
-        weight: Tensor | None,
-        factor: float = 1.0,
-    ) -> list[Tensor]:
-        targets = self.model.targets
+        weight, targets = labels.get(SAMPLE_WEIGHT), self.model.targets
         given = {name: labels[name] for name in targets if name in labels}
         found = self.model.loss_terms(given, outputs) if given else []
         terms = dict(zip(given, found, strict=True))
-        return [
-            self._target(
-                terms[name]._replace(weight=terms[name].weight * factor),
-                given[name],
-                outputs[output],
-                weight,
-            )
-            if name in given
-            else ops.zeros((3,), "float32")
-            for name, output in targets.items()
+        return ops.stack(
+            [
+                self._target(terms[name], given[name], outputs[output], weight)
+                if name in given
+                else ops.zeros((3,), "float32")
+                for name, output in targets.items()
+            ]
+        )
+
+    def counts(self, labels: Labels) -> Tensor:
+        """Returns the column `COUNT` of `totals`, which needs no outputs."""
+        weight = labels.get(SAMPLE_WEIGHT)
+        counts = [
+            losses.count(labels[name], weight) if name in labels else 0.0
+            for name in self.model.targets
         ]
+        return ops.stack([ops.cast(count, "float32") for count in counts])
 
     def _target(
         self, term: losses.Term, labels: Tensor, logits: Tensor, weight: Tensor | None
@@ -120,7 +90,7 @@ class Loss:
         if weight is not None:
             weights = weights * losses.per_example(weight, weights)
         values = ops.cast(term.values, "float32")
-        class_weights, smoothing = self.options[:2]
+        class_weights, smoothing = self.options
         if losses.is_class(labels) and smoothing:
             others = -ops.mean(ops.log_softmax(ops.cast(logits, "float32")), axis=-1)
             values = values + smoothing * (others - values)
@@ -188,61 +158,8 @@ def loss_options(
     check_loss(options, task, config)
     weights = weights_by_label(options.class_weights, config.labels)
     if tuple(options.class_weights) == (BALANCED,):
-        counts = np.bincount(_known(rows.labels["labels"]), minlength=config.num_labels)
+        classes = np.concatenate([np.ravel(label) for label in rows.labels["labels"]])
+        counts = np.bincount(classes[classes != IGNORED], minlength=config.num_labels)
         present = np.count_nonzero(counts)
         weights = np.where(counts, counts.sum() / (present * np.maximum(counts, 1)), 1.0).tolist()
-    soft: dict[str, float] = {}
-    if options.teacher is not None:
-        soft = {"distill_weight": options.distill_weight, "temperature": options.soft_temperature}
-    return LossOptions(None if weights is None else tuple(weights), options.label_smoothing, **soft)
-
-
-def baseline_loss(rows: Rows, config: AlbertConfig, options: LossOptions) -> float | None:
-    """Returns the loss of the best constant prediction.
-
-    Returns:
-        the entropy of the labels, or their variance in regression; None if it is 0, or if rows
-        have other targets, such as a span's two ends. With soft labels, their entropy at the
-        temperature has its share.
-    """
-    hard, soft = (
-        [name for name in rows.labels if name.startswith(SOFT) == is_soft]
-        for is_soft in (False, True)
-    )
-    if hard != ["labels"]:
-        return None
-    loss = _constant_loss(rows.labels[hard[0]], config, options)
-    if options.distill_weight is not None:
-        taught = _constant_loss(rows.labels[soft[0]], config, PLAIN) * options.temperature**2
-        loss += options.distill_weight * (taught - loss)
-    return float(loss) or None
-
-
-def _constant_loss(
-    labels: Sequence[np.ndarray], config: AlbertConfig, options: LossOptions
-) -> float:
-    if labels[0].dtype.kind == "f":
-        rows = [np.atleast_2d(each) for each in labels]
-        width = max(row.shape[-1] for row in rows)  # examples may have unlike numbers of choices
-        filled = [np.pad(row, ((0, 0), (0, width - row.shape[-1]))) for row in rows]
-        values = np.concatenate(filled).astype("float64")
-        if config.problem_type == "regression":
-            return values.var()
-        if config.problem_type == "multi_label_classification":
-            share = np.clip(values.mean(axis=0), 1e-12, 1 - 1e-12)
-            return -(share * np.log(share) + (1 - share) * np.log(1 - share)).mean()
-        shares = values[values[:, 0] != IGNORED].mean(axis=0)
-    else:
-        counts = np.bincount(_known(labels), minlength=config.num_labels)
-        shares = counts / counts.sum()
-        if options.class_weights is not None:
-            shares = shares * np.array(options.class_weights)
-        shares = shares + options.label_smoothing * (shares.mean() - shares)
-    known = shares[shares > 0]
-    return -(known * np.log(known / known.sum())).sum()
-
-
-def _known(labels: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns the class of each label that counts."""
-    classes = np.concatenate([np.ravel(label) for label in labels])
-    return classes[classes != IGNORED]
+    return LossOptions(None if weights is None else tuple(weights), options.label_smoothing)

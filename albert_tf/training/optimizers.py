@@ -1,16 +1,11 @@
-"""Optimizers in training loops: their variables, and the average of the weights.
-
-The optimizers themselves are in `albert_tf.optimizers`; their documented names stay here.
-"""
+"""Optimizers in training loops: their variables, and the average of the weights."""
 
 import contextlib
 from collections.abc import Iterator
 
 import keras
 
-from albert_tf.optimizers import EXCLUDED, AlbertAdamW, Lamb, inner
-
-__all__ = ["EXCLUDED", "AlbertAdamW", "Lamb", "averaged_weights", "build_optimizer", "inner"]
+from albert_tf.optimizers import inner
 
 
 def build_optimizer(model: keras.Model) -> None:

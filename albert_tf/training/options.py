@@ -1,12 +1,12 @@
 """The options of `finetune`, which the task's recipe completes, and of `pretrain`."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from albert_tf.config import SIZES, AlbertConfig
-from albert_tf.data.options import SIMILARITY, LabelledData
+from albert_tf.data.options import LabelledData
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.locks import LOCK
 from albert_tf.options import (
@@ -15,12 +15,10 @@ from albert_tf.options import (
     POSITIVE,
     RATE,
     SEED,
-    SHARE,
     VOCABULARY,
     DecayForm,
     Range,
     check_options,
-    declared,
     option,
 )
 
@@ -36,20 +34,10 @@ REMOVED: Final = ".{}.removed"  # a folder while it is removed
 _TRAINING: Final = "training (defaults by task and model: docs/finetuning.md)"
 DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 _DEVICES: Final = "precision, memory and devices"
-_DISTILLATION: Final = "distillation: learn from a teacher (docs/less-compute.md)"
-_DEPTHS: Final = "depth: one model for several numbers of layers (docs/less-compute.md)"
-TEMPERATURE: Final = 2.0  # of soft labels
-_OF_TEACHER: Final = ("teacher_dtype_policy", "distill_weight", "temperature", "unlabelled")
 _MODEL: Final = "the model (give --size or --init-checkpoint)"
 _PRETRAINING: Final = "training (defaults: the paper's, section 4.1)"
 _OPTIMIZER: Final = "optimizer (defaults: the original's)"
 _OUTPUTS: Final = "evaluation and checkpoints"
-# Options of pretraining that don't decide its weights: paths (their content is compared), devices,
-# and intervals.
-_NOT_DECISIVE: Final = {
-    *("data", "weights", "output", "vocab", "size", "eval_data", "strategy"),
-    *("eval_steps", "save_steps", "save_minutes", "keep", "force", "jit_compile"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +62,12 @@ class DeviceOptions:
         help="recompute layers in the backward pass: less memory, more time",
         group=_DEVICES,
     )
-    jit_compile: bool = option(
-        False,
-        help="compile the step with XLA, on one device only, once for each batch length (JAX "
-        "always compiles)",
-        group=_DEVICES,
-    )
     strategy: Literal["auto", "none", "mirrored", "multi-worker", "tpu"] = option(
         "auto",
         help="auto (all devices), none (one), mirrored (all of this host), multi-worker, or tpu",
         group=_DEVICES,
         metavar="NAME",
+        decisive=False,
     )
 
     def __post_init__(self) -> None:
@@ -118,13 +101,15 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         f"weights a configuration file or one of {', '.join(SIZES)}",
         metavar="NAME",
     )
-    output: Path = option(help="model directory to write")
-    force: bool = option(False, help="replace an earlier result or an interrupted run")
+    output: Path = option(help="model directory to write", decisive=False)
+    force: bool = option(
+        False, help="replace an earlier result or an interrupted run", decisive=False
+    )
     dev_fraction: float = option(
         0.1, help="share of a single file to hold out for dev", range=Range(above=0, below=1)
     )
     vocab: Path | None = option(
-        None, help="vocabulary (spiece.model or vocab.txt) for random weights"
+        None, help="vocabulary (spiece.model or vocab.txt) for random weights", decisive=False
     )
     vocab_size: int = option(
         8000, help="tokens of the vocabulary trained on the training texts", range=VOCABULARY
@@ -155,23 +140,13 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     classifier_dropout: float | None = option(
         None, help="dropout rate of the classifier's input", range=RATE, group=_TRAINING
     )
-    scale_steps: bool = option(
-        False,
-        help="scale the recipe's steps and warm-up to --batch-size, so that the run sees as many "
-        "examples",
-        group=_TRAINING,
-    )
     baseline: bool = option(
-        False, help="score TF-IDF with logistic regression on the same data, beside the model"
+        False,
+        help="score TF-IDF with logistic regression on the same data, beside the model",
+        decisive=False,
     )
     seed: int = option(
         12345, help="seed of weights, order and dropout", range=SEED, group=_TRAINING
-    )
-    seeds: int = option(
-        1,
-        help="number of runs, with --seed, --seed + 1 and so on; the best on dev becomes the model",
-        range=COUNT,
-        group=_TRAINING,
     )
     freeze: str | None = option(
         None,
@@ -179,14 +154,6 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         "shared weights still train through later layers",
         group=_TRAINING,
         metavar="LAYERS",
-    )
-    layer_decay: float = option(
-        1.0,
-        help="factor of the learning rate from each group of layers to the one below; embeddings "
-        "are below the first",
-        range=Range(above=0, maximum=1),
-        group=_TRAINING,
-        metavar="FACTOR",
     )
     class_weights: tuple[str, ...] = option(
         (),
@@ -201,45 +168,6 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         group=_TRAINING,
         metavar="SHARE",
     )
-    teacher: str | None = option(
-        None,
-        help="model of the same task, whose predictions for the training set are learned, too",
-        group=_DISTILLATION,
-        metavar="MODEL",
-    )
-    distill_weight: float = option(
-        0.5,
-        help="share of the loss that compares with the teacher; the labels' loss has the rest",
-        range=SHARE,
-        group=_DISTILLATION,
-    )
-    temperature: float | None = option(
-        None,
-        help="divisor of the logits of both models before they are compared; default: 2",
-        range=POSITIVE,
-        group=_DISTILLATION,
-    )
-    unlabelled: Path | None = option(
-        None,
-        help="file of more examples, which the teacher alone labels",
-        group=_DISTILLATION,
-        metavar="FILE",
-    )
-    teacher_dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
-        "float32", help="precision of the teacher", group=_DISTILLATION, metavar="POLICY"
-    )
-    depths: tuple[int, ...] = option(
-        (),
-        help="numbers of layers, as in 3,6,12, at each of which the model is trained and scored",
-        range=COUNT,
-        group=_DEPTHS,
-        metavar="LAYERS",
-    )
-    depth_sampling: bool = option(
-        False,
-        help="train each batch at one of --depths, which the seed draws, instead of at all",
-        group=_DEPTHS,
-    )
     patience: int | None = option(
         None,
         help="epochs without a better score on dev before the run ends",
@@ -248,7 +176,11 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         original=("early_stopping",),
     )
     save_steps: int = option(
-        500, help="steps from one checkpoint to the next", range=COUNT, group=_TRAINING
+        500,
+        help="steps from one checkpoint to the next",
+        range=COUNT,
+        group=_TRAINING,
+        decisive=False,
     )
 
     def __post_init__(self) -> None:
@@ -259,39 +191,6 @@ class FinetuningOptions(DeviceOptions, LabelledData):
                 "freeze must be embeddings, or a number of layers, 1 or more. "
                 f"Received: {self.freeze}."
             )
-        if self.seed + self.seeds > 2**32:
-            raise UserError(
-                "The last seed must be below 2**32. "
-                f"Received: seed={self.seed}, seeds={self.seeds}."
-            )
-        defaults = declared(FinetuningOptions)
-        for name in _OF_TEACHER:
-            if self.teacher is None and getattr(self, name) != defaults[name].default:
-                raise UserError(
-                    f"{name} is an option of distillation. Received: {getattr(self, name)} without "
-                    "a teacher. Give --teacher, or leave it out."
-                )
-        if self.depth_sampling and not self.depths:
-            raise UserError(
-                "depth_sampling draws one of --depths. Received: no depths. Give --depths, as in "
-                "3,6,12, or leave it out."
-            )
-        if self.task == SIMILARITY and (self.teacher is not None or self.depths):
-            received = "--depths" if self.depths else "--teacher"
-            raise UserError(
-                f"{received} goes with tasks of labels. Received: {received} with --task "
-                f"{SIMILARITY}. Leave it out."
-            )
-        if self.temperature is not None and self.has_numbers:
-            raise UserError(
-                "temperature is for probabilities: numbers are compared as they are. Received: "
-                f"{self.temperature:g} for labels that are numbers. Leave it out."
-            )
-
-    @property
-    def soft_temperature(self) -> float:
-        """The temperature of soft labels: 1 for numbers."""
-        return 1.0 if self.has_numbers else self.temperature or TEMPERATURE
 
     @property
     def frozen_layers(self) -> int:
@@ -309,8 +208,6 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         from albert_tf.recipes import Recipe, recipe  # Imports all readers of checkpoints.
 
         base = recipe(task_of(self).recipe_name(), self.model, examples)
-        if self.scale_steps and self.batch_size is not None:
-            base = base.scaled(self.batch_size)
         if self.epochs is not None and self.steps is None:
             base = base._replace(steps=None)
         asked = {name: getattr(self, name) for name in Recipe._fields}
@@ -330,18 +227,26 @@ class PretrainingOptions(DeviceOptions):
         "from one of them",
         metavar="DIR",
         original=("input_file",),
+        decisive=False,
     )
-    output: Path = option(help="model directory to write", metavar="DIR", original=("output_dir",))
+    output: Path = option(
+        help="model directory to write",
+        metavar="DIR",
+        original=("output_dir",),
+        decisive=False,
+    )
     weights: tuple[int, ...] = option(
         (),
         help="batches of each of --data in a round, such as 2 1; default: equally many",
         range=Range(minimum=1, maximum=1000),
+        decisive=False,
     )
     size: str | None = option(
         None,
         help=f"named size ({', '.join(SIZES)}) or configuration file, for random weights",
         group=_MODEL,
         original=("albert_config_file",),
+        decisive=False,
     )
     init_checkpoint: str | None = option(
         None,
@@ -355,6 +260,7 @@ class PretrainingOptions(DeviceOptions):
         help="vocabulary file or model directory, for records without a vocabulary beside them",
         group=_MODEL,
         metavar="FILE",
+        decisive=False,
     )
     dropout: float | None = option(
         None,
@@ -410,7 +316,6 @@ class PretrainingOptions(DeviceOptions):
         group=_OPTIMIZER,
         metavar="RATE",
     )
-    beta_1: float = option(0.9, help="decay of the gradients' mean", range=RATE, group=_OPTIMIZER)
     beta_2: float = option(
         0.999, help="decay of the squared gradients' mean", range=RATE, group=_OPTIMIZER
     )
@@ -431,10 +336,18 @@ class PretrainingOptions(DeviceOptions):
         metavar="MOMENTUM",
     )
     eval_data: str | None = option(
-        None, help="held-out records, scored at the end", group=_OUTPUTS, metavar="DIR"
+        None,
+        help="held-out records, scored at the end",
+        group=_OUTPUTS,
+        metavar="DIR",
+        decisive=False,
     )
     eval_steps: int | None = option(
-        None, help="updates between further evaluations", range=COUNT, group=_OUTPUTS
+        None,
+        help="updates between further evaluations",
+        range=COUNT,
+        group=_OUTPUTS,
+        decisive=False,
     )
     save_steps: int = option(
         1000,
@@ -442,12 +355,7 @@ class PretrainingOptions(DeviceOptions):
         range=COUNT,
         group=_OUTPUTS,
         original=("save_checkpoints_steps",),
-    )
-    save_minutes: float | None = option(
-        None,
-        help="minutes from one checkpoint to the next, if they pass first",
-        range=POSITIVE,
-        group=_OUTPUTS,
+        decisive=False,
     )
     keep: int = option(
         3,
@@ -455,11 +363,19 @@ class PretrainingOptions(DeviceOptions):
         range=COUNT,
         group=_OUTPUTS,
         original=("keep_checkpoint_max",),
+        decisive=False,
     )
     force: bool = option(
         False,
         help="replace an earlier result or an interrupted run",
         group=_OUTPUTS,
+        decisive=False,
+    )
+    jit_compile: bool = option(
+        False,
+        help="compile the step with XLA, on one device only (JAX always compiles)",
+        group=_DEVICES,
+        decisive=False,
     )
 
     def __post_init__(self) -> None:
@@ -486,10 +402,6 @@ class PretrainingOptions(DeviceOptions):
                 f"Received: warmup_steps={self.warmup_steps}, steps={self.steps}."
             )
 
-    def decisive(self) -> dict[str, Any]:
-        """Returns the options that decide the run's weights: no paths, intervals or devices."""
-        return {name: value for name, value in asdict(self).items() if name not in _NOT_DECISIVE}
-
 
 def check_frozen(layers: int, count: int) -> None:
     """Refuses to freeze more layers than a model has."""
@@ -498,18 +410,6 @@ def check_frozen(layers: int, count: int) -> None:
             f"--freeze must be embeddings, or a number of layers from 1 to {count}. "
             f"Received: {layers}."
         )
-
-
-def check_depths(depths: Sequence[int], config: AlbertConfig) -> None:
-    """Refuses depths that don't rise to the model's own, or that it can't have."""
-    layers = config.num_hidden_layers
-    if depths and (list(depths) != sorted(set(depths)) or depths[-1] != layers or len(depths) < 2):
-        raise UserError(
-            "--depths must be two numbers or more that rise to the model's number of layers, "
-            f"{layers}. Received: {','.join(map(str, depths))}."
-        )
-    for depth in depths:
-        config.at_depth(depth)
 
 
 def check_loss(options: FinetuningOptions, task: Any, config: AlbertConfig) -> None:

@@ -18,7 +18,7 @@ from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay
-from albert_tf.options import accepts_keywords
+from albert_tf.options import accepts_keywords, decisive
 from albert_tf.recipes import DROPOUT_RATES, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
@@ -79,7 +79,6 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
             optimizer(
                 schedule,
                 weight_decay=options.weight_decay,
-                beta_1=options.beta_1,
                 beta_2=options.beta_2,
                 bias_correction=options.bias_correction,
                 global_clipnorm=options.clip_norm or None,
@@ -97,13 +96,12 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     sources = [dataclasses.replace(files, vocab_size=size) for files in sources]
     held_out = held_out and dataclasses.replace(held_out, vocab_size=size)
     data = _identity_of_all(sources, weights)
-    settings = {**options.decisive(), "config": model.config.to_dict(), "data": data}
+    settings = {**decisive(options), "config": model.config.to_dict(), "data": data}
     checkpoints = Checkpoints(options.output, tokenizer, settings, options.keep)
     is_chief = distribution.is_chief(strategy)
     plan = Plan(
         options.steps,
         options.save_steps,
-        options.save_minutes,
         options.eval_steps,
         point_steps=-(-options.steps // POINTS),
         stop_diverged=True,
@@ -127,7 +125,7 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     batches = mixed_batches(
         sources, weights, options.batch_size, options.seed, loop.step, (host.index, host.count)
     )
-    loop.train(options, strategy, batches, options.batch_size)
+    loop.train(options, strategy, batches, options.batch_size, jit_compile=options.jit_compile)
     report = {
         "settings": settings,
         "parameters": model.count_params(),

@@ -11,7 +11,6 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.readers import skipped_rows
 from albert_tf.data.tasks.base import GradedPrediction, Task
 from albert_tf.errors import escaped, listed
-from albert_tf.files import written_atomically
 from albert_tf.models.card import CARD, in_cell, model_card
 from albert_tf.tasks import BY_MODEL
 
@@ -106,14 +105,6 @@ def is_unbalanced(labels: Mapping[str, int]) -> bool:
     return len(labels) > 1 and max(labels.values()) > _UNBALANCED * sum(labels.values())
 
 
-def shares(labels: Mapping[str, int]) -> str:
-    """Returns the largest and the smallest class with their shares."""
-    total = sum(labels.values())
-    ordered = sorted(labels.items(), key=lambda item: -item[1])
-    ends = (ordered[0], ordered[-1])
-    return ", ".join(f"{escaped(name)} {count / total:.1%}" for name, count in ends)
-
-
 def write_predictions(
     folder: Path,
     task: Task[Any, Any],
@@ -122,11 +113,14 @@ def write_predictions(
     config: AlbertConfig,
 ) -> None:
     """Writes the worst mistakes, and for classes a confusion matrix; replaces earlier ones."""
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFUSION).unlink(missing_ok=True)
-    if pairs := task.pairs(examples, predictions, config):
+    pairs = task.pairs(examples, predictions, config)
+    if len({name for pair in pairs for name in pair}) > 1:
         plot_confusion(pairs, folder / CONFUSION)
     graded = task.grade(examples, predictions, config)
-    _write(folder / MISTAKES, mistakes(graded, config.problem_type == "regression"))
+    text = mistakes(graded, config.problem_type == "regression")
+    (folder / MISTAKES).write_text(text, encoding="utf-8", newline="\n")
 
 
 def mistakes(graded: Sequence[GradedPrediction], is_regression: bool = False) -> str:
@@ -231,15 +225,10 @@ def _figure(width: float, height: float) -> "Figure":
 
 
 def _save(figure: "Figure", path: Path) -> None:
-    """Writes a PNG atomically; the same figure gives the same bytes."""
-    with warnings.catch_warnings(), written_atomically(path, force=True) as file:
+    """Writes a PNG; the same figure gives the same bytes."""
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # drawn as boxes
-        figure.savefig(file, format="png", dpi=150)
-
-
-def _write(path: Path, text: str) -> None:
-    with written_atomically(path, force=True) as file:
-        file.write_text(text, encoding="utf-8", newline="\n")
+        figure.savefig(path, format="png", dpi=150)
 
 
 def write_finetuning(
@@ -260,7 +249,8 @@ def write_finetuning(
     ]
     shown = ["loss", *metrics[:_CURVES]]
     plot_curves(history, evaluation, shown, folder / CURVES, report["best"]["step"])
-    _write(folder / CARD, card(output.resolve().name, report, model))
+    text = card(output.resolve().name, report, model)
+    (folder / CARD).write_text(text, encoding="utf-8", newline="\n")
     (output / CONFUSION).unlink(missing_ok=True)
 
 

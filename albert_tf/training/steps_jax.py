@@ -43,11 +43,7 @@ class TrainingStep:
         loss: LossOptions = PLAIN,
     ):
         build_optimizer(model)
-        self.model, self.micro_batches, self.loss = (
-            model,
-            micro_batches,
-            Loss(model, loss, training=True),
-        )
+        self.model, self.micro_batches, self.loss = model, micro_batches, Loss(model, loss)
         self._variables = [
             model.trainable_variables,
             model.non_trainable_variables,

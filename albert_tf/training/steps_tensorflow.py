@@ -7,9 +7,10 @@ from typing import Any, Final
 import tensorflow as tf
 
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.optimizers import inner
 from albert_tf.training.distribution import parallel_slices
 from albert_tf.training.loss import PLAIN, Batch, Loss, LossOptions, Totals, batch_loss
-from albert_tf.training.optimizers import build_optimizer, inner
+from albert_tf.training.optimizers import build_optimizer
 
 FAR: Final = 1_000_000_007  # between replicas' dropout seeds, which Keras draws below 1e9
 
@@ -52,7 +53,7 @@ class TrainingStep:
         loss: LossOptions = PLAIN,
     ):
         self.model, self.strategy = model, strategy
-        self.micro_batches, self.loss = micro_batches, Loss(model, loss, training=True)
+        self.micro_batches, self.loss = micro_batches, Loss(model, loss)
         with strategy.scope():
             build_optimizer(model)
         one = strategy.num_replicas_in_sync == 1
@@ -136,7 +137,7 @@ class TrainingStep:
             totals = _totals(self.loss, batch, self.slices, training=True)
             scaled = self.model.optimizer.scale_loss(batch_loss(totals, count))
         variables = self.model.trainable_variables
-        # Layers after a sampled depth have none. TensorFlow's own option fails in eager mode.
+        # A head without labels has none. TensorFlow's own option fails in eager mode.
         return totals, [
             tf.zeros_like(variable) if gradient is None else gradient
             for gradient, variable in zip(tape.gradient(scaled, variables), variables, strict=True)

@@ -40,11 +40,7 @@ class TrainingStep:
         loss: LossOptions = PLAIN,
     ):
         build_optimizer(model)
-        self.model, self.micro_batches, self.loss = (
-            model,
-            micro_batches,
-            Loss(model, loss, training=True),
-        )
+        self.model, self.micro_batches, self.loss = model, micro_batches, Loss(model, loss)
 
     def __call__(self, batch: Batch) -> Totals:
         model, count = self.model, self.loss.counts(batch[1])

@@ -13,10 +13,10 @@ from albert_tf.files import require_same, write_json
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.checkpoints import REPORT
+from albert_tf.training.distribution import strategy_for
 from albert_tf.training.loss import pretraining_means
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretrain import EVALUATION_BATCH
-from albert_tf.training.runtime import strategy_for
 from albert_tf.training.steps import Evaluation
 from benchmarks import harness
 from benchmarks.ablations.comparisons import COMPARISONS, Comparison, Row, configuration

@@ -267,9 +267,9 @@ def command_step(name, folder, rows, labels):
     import keras
 
     from albert_tf import AlbertForSequenceClassification
+    from albert_tf.optimizers import AlbertAdamW
     from albert_tf.training.distribution import share_threads, strategy_for
     from albert_tf.training.loss import finetuning_means
-    from albert_tf.training.optimizers import AlbertAdamW
     from albert_tf.training.steps import TrainingStep
 
     share_threads()

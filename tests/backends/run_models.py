@@ -18,8 +18,7 @@ from keras import ops
 
 import albert_tf.models
 from albert_tf.checkpoints.weights import extract
-from albert_tf.optimizers import WarmupPolynomialDecay
-from albert_tf.training.optimizers import AlbertAdamW
+from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 
 HALVES = ("mixed_bfloat16", "mixed_float16")
 FINE_TUNED = ("answerability", "classes", "pretraining")

@@ -18,7 +18,7 @@ from tests.faults.conftest import NONE, OUTPUT, content
 
 TRIALS = int(os.environ.get("ALBERT_TF_TRIALS", "200"))
 # The others write all at once.
-RESUMED = ("build-data", "pretrain", "finetune", "similarity", "distillation")
+RESUMED = ("build-data", "pretrain", "finetune", "similarity")
 ATOMIC = ("saved-model", "tflite", "convert")
 QUICK = [
     *(("build-data", kind) for kind in ("kill", "cut", "limit", "torn", "twice", "read-only")),
@@ -29,9 +29,8 @@ QUICK = [
 ]
 SLOW = [
     *(("pretrain", kind) for kind in ("kill", "twice")),
-    ("finetune", "kill"),
+    *(("finetune", kind) for kind in ("kill", "limit")),
     *(("similarity", kind) for kind in ("kill", "torn")),
-    *(("distillation", kind) for kind in ("kill", "torn", "limit")),
 ]
 KINDS = ("kill", "time", "cut", "cut", "limit", "disk", "read-only", "torn", "twice")
 PARTIAL = f".{OUTPUT}.partial"

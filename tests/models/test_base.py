@@ -151,7 +151,6 @@ def test_head_of_a_bare_encoder_is_new(task, task_config, tmp_path, caplog):
     AlbertModel(task_config).save_pretrained(tmp_path)
     model = task.model.from_pretrained(tmp_path)
     assert model.newly_initialized
-    assert model.fresh_parts is model.newly_initialized  # its old name
     for part in model.newly_initialized:
         assert part in caplog.text
 

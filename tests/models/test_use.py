@@ -26,9 +26,8 @@ from albert_tf.models import (
     losses,
     unshare,
 )
-from albert_tf.optimizers import WarmupPolynomialDecay
+from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.text.encoding import BatchEncoding
-from albert_tf.training.optimizers import AlbertAdamW
 
 ROOT = Path(__file__).resolve().parents[2]
 LABELS = np.array([0, 2])

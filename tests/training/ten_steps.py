@@ -17,8 +17,8 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
+from albert_tf.optimizers import AlbertAdamW, Lamb
 from albert_tf.training import distribution, steps
-from albert_tf.training.optimizers import AlbertAdamW, Lamb
 
 STEPS, B, T, P, V = 10, 8, 7, 5, 31
 # Every step clips: the norms are above 1.

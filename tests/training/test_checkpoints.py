@@ -10,7 +10,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.locks import locked
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.optimizers import WarmupPolynomialDecay
+from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.training.checkpoints import (
     CHECKPOINTS,
     STATE,
@@ -21,7 +21,6 @@ from albert_tf.training.checkpoints import (
     save_state,
     silent_about_new_weights,
 )
-from albert_tf.training.optimizers import AlbertAdamW
 
 SETTINGS = {"seed": 1, "labels": ["a", "b"], "learning_rate": 0.001}
 PROGRESS = {"step": 2, "best": None, "history": [{"loss": 0.5}], "seconds": 1.5}

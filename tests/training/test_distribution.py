@@ -293,9 +293,3 @@ def test_what_another_backend_refuses(backend, expected):
 def test_one_device_on_torch():
     code = "print([distribution.strategy_for(name) for name in ('auto', 'none')])"
     assert run(code, KERAS_BACKEND="torch") == "[None, None]"
-
-
-def test_the_documented_name():
-    from albert_tf.training import runtime
-
-    assert all(getattr(runtime, name) is getattr(distribution, name) for name in runtime.__all__)

@@ -4,10 +4,10 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.optimizers import AlbertAdamW
 from albert_tf.training import steps
-from albert_tf.training.finetune import freeze, learning_rate_multipliers
-from albert_tf.training.optimizers import AlbertAdamW
-from albert_tf.training.runtime import strategy_for
+from albert_tf.training.distribution import strategy_for
+from albert_tf.training.finetune import freeze
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -50,25 +50,6 @@ def test_a_group_is_frozen_with_its_last_layer(layers, expected):
     assert changed(model)[0] == expected
 
 
-@pytest.mark.parametrize("depths", [(1, 2, 4), (1,)])
-def test_no_depth_trains_frozen_layers(depths):
-    """At depths up to the frozen layers the head alone learns."""
-    model = model_of(num_hidden_groups=4)
-    freeze(model, 2)
-    model.albert.encoder.depths = depths
-    shared = model_of()
-    freeze(shared, 2)
-    shared.albert.encoder.depths = depths
-    is_deep = 4 in depths
-    last = {"group_2", "group_3"} if is_deep else set()
-    found, moves = changed(model, weight_decay=0.0)
-    assert {path for path in moves if moves[path] and "group_" in path} == {
-        path for path in moves if any(group in path for group in last) and moves[path]
-    }
-    assert "pooler" in found and "embedding" not in found
-    assert ("group_0" in changed(shared, weight_decay=0.0)[0]) == is_deep
-
-
 def test_shared_weights_train_by_the_gradient_of_later_layers():
     """Compares the gradient with that of a model whose first layers give the same input."""
     model, whole = model_of(), model_of()
@@ -79,36 +60,3 @@ def test_shared_weights_train_by_the_gradient_of_later_layers():
     partly.set_weights(whole.get_weights())
     freeze(partly, 3)
     assert changed(partly)[0] == {"group_0", "pooler"}
-
-
-def test_rates_by_depth():
-    """Measures the first step of Adam, which is the rate but for its sign."""
-    model = model_of(num_hidden_groups=2)
-    factors = learning_rate_multipliers(model, 0.5)
-    assert set(factors.values()) == {0.5, 0.25, 0.125}
-    _, moves = changed(
-        model, rate_factors=factors, bias_correction=True, weight_decay=0.0, epsilon=1e-12
-    )
-    found = {
-        part: max(move for path, move in moves.items() if part in path)
-        for part in ("embedding", "group_0", "group_1", "pooler")
-    }
-    assert found == pytest.approx(
-        {"embedding": 0.0125, "group_0": 0.025, "group_1": 0.05, "pooler": 0.1}, rel=1e-3
-    )
-
-
-def test_rates_of_unknown_weights():
-    model = model_of()
-    model.compile(AlbertAdamW(0.1, rate_factors={"nowhere": 0.5}))
-    with pytest.raises(ValueError, match="paths of trainable weights. Received: nowhere"):
-        model.optimizer.build(model.trainable_variables)
-
-
-def test_shared_parts_have_the_rate_of_their_last_group():
-    model = model_of(share="attention", num_hidden_groups=1)
-    factors = learning_rate_multipliers(model, 0.5)
-    blocks = model.albert.encoder.blocks
-    assert len(blocks) == 4
-    assert factors[blocks[0].attention.trainable_variables[0].path] == 0.5
-    assert factors[blocks[0].ffn.trainable_variables[0].path] == 0.5**4

@@ -1,4 +1,4 @@
-"""Fine-tuning by other ways: devices, seeds, frozen layers, changed losses, futile runs."""
+"""Fine-tuning by other ways: devices, frozen layers, changed losses, other settings."""
 
 import json
 import os
@@ -12,8 +12,10 @@ import pytest
 from albert_tf.checkpoints.weight_files import read_tensors
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.options import decisive, declared
 from albert_tf.training.finetune import finetune
-from albert_tf.training.loop import Interrupted, Loop
+from albert_tf.training.loop import Interrupted
+from albert_tf.training.options import FinetuningOptions
 from tests.training.test_finetune import ROOT, ask_to_stop, at_step, options, write
 
 pytestmark = pytest.mark.usefixtures("one_layer")
@@ -31,7 +33,7 @@ def weights(output):
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_two_devices_and_micro_batches_end_with_the_weights_of_one_device(data, tmp_path):
-    """Fills each batch up, at sampled depths; a resumed run ends with the same bits."""
+    """Fills each batch up; a resumed run ends with the same bits."""
     config = AlbertConfig.from_size(
         "tiny", vocab_size=50, num_hidden_layers=2, classifier_dropout_prob=0.0
     )
@@ -59,60 +61,7 @@ def test_two_devices_and_micro_batches_end_with_the_weights_of_one_device(data, 
     ).read_bytes()
 
 
-@pytest.mark.slow
-def test_several_seeds(data, tmp_path, ctrl_c_enabled):
-    """Trains each seed as alone, resumes in the second one, and keeps the best."""
-    several = {"seeds": 2, "epochs": 1, "learning_rate": 3e-3, "output": tmp_path / "out"}
-    alone = finetune(options(data, tmp_path / "alone", epochs=1, learning_rate=3e-3))
-    stops = iter([False] * 10 + [True])
-
-    def stop_in_the_second(loop, sums, after=Loop.after):
-        if next(stops, False):
-            ask_to_stop()
-        after(loop, sums)
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(Loop, "after", stop_in_the_second)
-        finetune(options(data, **several))
-    first = tmp_path / "out" / "checkpoints" / "seed-12345" / "out" / "model.safetensors"
-    assert first.read_bytes() == (tmp_path / "alone" / "model.safetensors").read_bytes()
-    with pytest.raises(UserError, match="learning_rate"):
-        finetune(options(data, **{**several, "learning_rate": 1e-3}))
-    report = finetune(options(data, **several))
-    runs = report["seeds"]["runs"]
-    assert [run["seed"] for run in runs] == [12345, 12346]
-    assert runs[0]["accuracy"] == alone["best"]["accuracy"]
-    accuracies = [run["accuracy"] for run in runs]
-    assert report["seeds"]["median"]["accuracy"] == np.median(accuracies)
-    assert report["seeds"]["min"]["accuracy"] == min(accuracies)
-    assert report["best"]["accuracy"] == report["seeds"]["max"]["accuracy"] == max(accuracies)
-    assert report["settings"]["seed"] == runs[int(np.argmax(accuracies))]["seed"]
-    assert report == json.loads((tmp_path / "out" / "report.json").read_text())
-    assert {path.name for path in (tmp_path / "out" / "logs").iterdir()} == {
-        "seed-12345",
-        "seed-12346",
-    }
-    assert "seeds: 2" in (tmp_path / "out" / "options.yaml").read_text()
-    assert not (tmp_path / "out" / "checkpoints").exists()
-
-
-def test_a_run_that_learns_nothing_ends_early(data, tmp_path):
-    """Ends at the first epoch of the last third, and publishes the best version."""
-    report = finetune(options(data, tmp_path / "out", batch_size=2, epochs=6, learning_rate=0.3))
-    assert report["step"] == report["history"][-1]["step"] == 104 and len(report["history"]) == 4
-    assert "The training loss is still" in report["stopped"]
-    assert "lower --learning-rate" in report["stopped"]
-    assert (tmp_path / "out" / "model.safetensors").exists()
-
-
-def test_a_model_whose_predictions_differ_may_learn_late(data, tmp_path):
-    """Goes on to the end, where the loss alone says that it has learned nothing."""
-    report = finetune(options(data, tmp_path / "out", batch_size=2, epochs=4, learning_rate=1e-9))
-    assert report["step"] == 104 and len(report["history"]) == 4
-    assert "is still 0.6" in report["stopped"]
-
-
-def test_changed_losses_frozen_embeddings_and_rates_by_depth(data, tmp_path):
+def test_changed_losses_and_frozen_embeddings(data, tmp_path):
     """Changes the result, decides the settings, and is refused at resumption with others."""
     with at_step(5, ask_to_stop), pytest.raises(Interrupted):
         finetune(options(data, tmp_path / "out", save_steps=2, **CHANGES))
@@ -123,11 +72,44 @@ def test_changed_losses_frozen_embeddings_and_rates_by_depth(data, tmp_path):
 
 CHANGES = {
     "freeze": "embeddings",
-    "layer_decay": 0.5,
     "class_weights": ("balanced",),
     "label_smoothing": 0.1,
 }
 OTHERS = {"freeze": "1"}
+ANSWERS = {"max_answer_length": 9, "head": "original"}
+
+
+def test_a_resumed_run_of_questions_has_the_same_windows_and_answers(tmp_path):
+    context = "The cat is in the old harbour. Nobody is at home."
+    answer = {"text": "harbour", "answer_start": context.index("harbour")}
+    rows = [
+        {"id": str(row), "question": f"Where is the cat {row}?", "answers": [answer]}
+        for row in range(8)
+    ]
+    lines = [json.dumps({**row, "context": context}) for row in rows]
+    (tmp_path / "data.jsonl").write_text("\n".join(lines))
+    given = {"task": "squad", "dev_fraction": 0.25, "vocab_size": 60, "head": "transformers"}
+    given |= {"steps": 3, "batch_size": 2, "max_length": 96}
+    with at_step(2, ask_to_stop), pytest.raises(Interrupted):
+        finetune(options(tmp_path / "data.jsonl", tmp_path / "out", **given))
+    for name, value in ANSWERS.items():
+        with pytest.raises(UserError, match=f"{name} was .*, is {value!r}"):
+            finetune(options(tmp_path / "data.jsonl", tmp_path / "out", **given | {name: value}))
+
+
+def test_options_with_which_a_run_may_not_resume(data, tmp_path):
+    """Paths, intervals and devices may change, and options of other tasks don't count."""
+    of_run = decisive(options(data, tmp_path / "out"))
+    declared_ones = declared(FinetuningOptions)
+    others = {name for name, option in declared_ones.items() if option.only and name not in of_run}
+    assert {"max_answer_length", "head"} < others and {
+        "regression",
+        "seed",
+        "patience",
+    } < of_run.keys()
+    assert declared_ones.keys() - of_run.keys() - others == {
+        *("data", "strategy", "output", "force", "vocab", "baseline", "save_steps"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -138,7 +120,6 @@ OTHERS = {"freeze": "1"}
         ({"freeze": "99"}, "a number of layers from 1 to .* Received: 99"),
         ({"class_weights": ("fine=2",)}, "LABEL=WEIGHT each.*bad, good.*Received: 'fine=2'"),
         ({"class_weights": ("good=-1",)}, "Received: 'good=-1'"),
-        ({"seed": 2**32 - 1, "seeds": 2}, "The last seed must be below"),
     ],
 )
 def test_bad_options(data, tmp_path, others, message):

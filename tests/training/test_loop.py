@@ -93,20 +93,6 @@ def test_saves_every_so_many_steps_and_at_the_end(make):
     assert heard.saves == [(10, "10"), (20, "20"), (23, "23")]
 
 
-def test_saves_every_so_many_minutes(make, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("albert_tf.training.loop.time.monotonic", lambda: now[0])
-
-    def slow(step):
-        now[0] += 24.0
-        return sums(5.0)
-
-    loop = make(save_minutes=2.0, steps=12)
-    loop.run(slow, iter(range(99)))
-    assert loop.checkpoints.steps == [5, 10, 12]
-    assert loop.progress["seconds"] == pytest.approx(12 * 24)
-
-
 def test_evaluates_before_it_saves(make):
     loop = make(eval_steps=9, evaluate=lambda: {"masked_lm_accuracy": 0.5}, save_steps=9)
     heard = run(loop)
@@ -227,28 +213,3 @@ def test_reporters_are_closed_whatever_happens(make):
     with pytest.raises(ZeroDivisionError):
         loop.run(lambda batch: 1 / 0, iter(range(9)))
     assert loop.reporters[0].closed
-
-
-@pytest.mark.parametrize(
-    ("losses", "alike", "expected"),
-    [
-        ([0.69, 0.69, 0.70, 0.69, 0.69], 5, "is still 0.6900 at step 120"),
-        ([0.69, 0.69, 0.70, 0.69, 0.69], 4, "is still 0.6900 at step 120"),
-        ([0.69, 0.69, 0.70, 0.69, 0.69], 3, None),  # predictions differ: it may begin to learn
-        ([0.69, 0.65, 0.70, 0.69, 0.69], 5, None),
-        ([0.69, 0.69, 0.70, 0.69, 0.69, 0.69], 0, "is still 0.6900 at step 180"),
-        ([0.69, 0.69, 0.70, 0.65, 0.65, 0.65], 6, None),
-        ([0.69, 0.5, 0.5, 0.5, 0.69], 0, "has risen again to 0.6900 at step 150"),
-        ([0.5, 0.69], 2, None),  # at step 60
-        ([0.69, 0.5, 0.65, 0.65], 4, None),
-    ],
-)
-def test_a_loss_that_needs_no_input_ends_the_run(losses, alike, expected):
-    """Has points every 30 steps of 180; nearly all predictions are alike at the first ones."""
-    plan = Plan(180, 10, baseline_loss=0.69)
-    history, scores, found = [], [], None
-    for number, loss in enumerate(losses, start=1):
-        history.append({"step": 30 * number, "loss": loss})
-        scores.append({"accuracy": 0.5, **({"one_class": 1.0} if number <= alike else {})})
-        found = found or plan.stop_reason(history, scores)
-    assert found == expected if expected is None else expected in found

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from keras import ops
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
 from albert_tf import models
 from albert_tf.config import AlbertConfig
@@ -18,7 +17,6 @@ from albert_tf.training.loss import (
     LOSS,
     Loss,
     LossOptions,
-    baseline_loss,
     batch_loss,
     finetuning_means,
     loss_options,
@@ -188,30 +186,6 @@ def test_class_weights_and_label_smoothing():
     assert found[0, 1:].tolist() == plain[0, 1:].tolist() == [plain[0, 1], 3.0]
 
 
-def test_soft_labels_beside_hard_ones():
-    """Compares with the formulas; an example without a label has its teacher's alone."""
-    generator = np.random.default_rng(5)
-    labels = np.array([2, 0, -100, 1], "int32")
-    logits, taught = generator.normal(size=(2, 4, 3))
-    share, temperature = 0.3, 2.5
-    soft = softmax(taught / temperature, axis=-1).astype("float32")
-    model = AlbertForSequenceClassification(AlbertConfig.from_size("tiny", num_labels=3))
-    outputs = {"logits": ops.convert_to_tensor(logits.astype("float32"))}
-    loss = Loss(model, LossOptions(distill_weight=share, temperature=temperature))
-    given_labels = {"labels": labels, "soft_labels": soft}
-    found = numbers(loss.totals(given_labels, outputs))
-    hard = -sum(log_softmax(logits[row])[label] for row, label in enumerate(labels) if label >= 0)
-    cross = -(soft * log_softmax(logits / temperature, axis=-1)).sum()
-    assert found[:, LOSS] == pytest.approx(
-        [(1 - share) * hard, share * temperature**2 * cross], rel=1e-5
-    )
-    assert found[:, COUNT].tolist() == [3.0, 4.0]
-    assert numbers(loss.counts(given_labels)).tolist() == [3.0, 4.0]
-    assert finetuning_means(found, has_accuracy=True)["loss"] == pytest.approx(
-        (1 - share) * hard / 3 + share * temperature**2 * cross / 4, rel=1e-5
-    )
-
-
 CONFIG = AlbertConfig(id2label={0: "bad", 1: "fine", 2: "good"})
 CLASSES = SimpleNamespace(model="AlbertForSequenceClassification")
 
@@ -222,7 +196,7 @@ def rows_of(labels):
 
 
 def given(*weights, smoothing=0.0):
-    details = {"label_smoothing": smoothing, "task": "classify", "teacher": None}
+    details = {"label_smoothing": smoothing, "task": "classify"}
     return SimpleNamespace(class_weights=weights, **details)
 
 
@@ -253,39 +227,3 @@ def test_tasks_without_classes():
 def test_weights_that_are_none(each):
     with pytest.raises(UserError, match="LABEL=WEIGHT each"):
         check_loss(given(each), CLASSES, CONFIG)
-
-
-@pytest.mark.parametrize("changed", [LossOptions(), LossOptions((0.5, 1.0, 3.0), 0.2)])
-def test_no_constant_prediction_has_a_lower_loss(changed):
-    labels = [0, 0, 2, 1, 0, 2]
-    weights = np.array(changed.class_weights or (1.0, 1.0, 1.0))
-
-    def loss(logits):
-        logs = log_softmax(logits)
-        smoothing = changed.label_smoothing
-        each = (1 - smoothing) * logs + smoothing * logs.mean()
-        return -np.mean([weights[label] * each[label] for label in labels])
-
-    expected = minimize(loss, np.zeros(3)).fun
-    assert baseline_loss(rows_of(labels), CONFIG, changed) == pytest.approx(expected, abs=1e-6)
-
-
-def test_the_baseline_of_soft_labels_has_their_entropy():
-    rows, share, temperature = rows_of([0, 2, 2, 2]), 0.25, 3.0
-    soft = np.array([[0.5, 0.25, 0.25], [0.1, 0.3, 0.6], [0.2, 0.2, 0.6], [0.0, 0.1, 0.9]])
-    rows.add_soft_labels("labels", soft, by_token=False)
-    hard_entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
-    mean = soft.mean(axis=0)
-    expected = 0.75 * hard_entropy - share * temperature**2 * (mean * np.log(mean)).sum()
-    options = LossOptions(distill_weight=share, temperature=temperature)
-    assert baseline_loss(rows, CONFIG, options) == pytest.approx(expected, rel=1e-6)
-
-
-def test_constant_predictions_of_numbers_and_of_several_labels():
-    scores, several = (
-        CONFIG.replace(problem_type=kind) for kind in ("regression", "multi_label_classification")
-    )
-    assert baseline_loss(rows_of([1.0, 3.0]), scores, LossOptions()) == 1.0
-    found = baseline_loss(rows_of([[1.0, 0.0], [0.0, 0.0]]), several, LossOptions())
-    assert found == pytest.approx(np.log(2) / 2)
-    assert baseline_loss(rows_of([1, 1]), CONFIG, LossOptions()) is None

@@ -23,10 +23,10 @@ from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import pretrain as training
+from albert_tf.training.distribution import strategy_for
 from albert_tf.training.loss import pretraining_means
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretrain import pretraining_model
-from albert_tf.training.runtime import strategy_for
 from albert_tf.training.steps import Evaluation
 
 ROOT = Path(__file__).resolve().parents[2]

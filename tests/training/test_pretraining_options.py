@@ -4,6 +4,7 @@ import keras
 import pytest
 
 from albert_tf.errors import UserError
+from albert_tf.options import decisive, declared
 from albert_tf.training.options import DTYPE_POLICIES, PretrainingOptions, check_dtype_policy
 
 
@@ -34,14 +35,18 @@ def test_invalid_options(given, message):
 def test_options_without_effect_on_the_result_may_change(tmp_path):
     options = PretrainingOptions("data", tmp_path, size="tiny")
     again = dataclasses.replace(options, output=tmp_path / "b", save_steps=7, keep=9, eval_steps=3)
-    assert options.decisive() == again.decisive()
+    assert decisive(options) == decisive(again)
+    assert declared(PretrainingOptions).keys() - decisive(options).keys() == {
+        *("data", "weights", "output", "vocab", "size", "eval_data", "strategy", "jit_compile"),
+        *("eval_steps", "save_steps", "keep", "force"),
+    }
     for change in (
         {"seed": 1},
         {"learning_rate": 1e-4},
         {"ema": 0.9},
         {"dtype_policy": "mixed_float16"},
     ):
-        assert dataclasses.replace(options, **change).decisive() != options.decisive()
+        assert decisive(dataclasses.replace(options, **change)) != decisive(options)
 
 
 @pytest.mark.parametrize("name", DTYPE_POLICIES)

@@ -97,12 +97,6 @@ def test_another_model_in_its_place_has_no_modules(data, tmp_path):
     assert sentence_transformers.read(tmp_path / "out") is None
 
 
-@pytest.mark.parametrize("option", [{"teacher": "small"}, {"depths": (1, 2)}])
-def test_options_that_do_not_apply(data, tmp_path, option):
-    with pytest.raises(UserError, match="goes with tasks of labels. Received: --(teacher|depths)"):
-        given(data, tmp_path / "out", **option)
-
-
 def test_class_weights(data, tmp_path):
     with pytest.raises(UserError, match="need one class for each text or word"):
         finetune(given(data, tmp_path / "out", class_weights=("balanced",)))

@@ -1,7 +1,6 @@
 """The training step, run for each backend by KERAS_BACKEND."""
 
 import functools
-import math
 
 import keras
 import numpy as np
@@ -12,13 +11,12 @@ from albert_tf.checkpoints import names
 from albert_tf.checkpoints.weights import extract
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.optimizers import WarmupPolynomialDecay
+from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay
 from albert_tf.training import steps
 from albert_tf.training.checkpoints import load_state, save_state
-from albert_tf.training.distribution import PARALLEL_SLICES
+from albert_tf.training.distribution import PARALLEL_SLICES, strategy_for
 from albert_tf.training.loss import COUNT, LOSS, pretraining_means
-from albert_tf.training.optimizers import AlbertAdamW, Lamb, averaged_weights
-from albert_tf.training.runtime import strategy_for
+from albert_tf.training.optimizers import averaged_weights
 
 B, T, P, V = 6, 9, 3, 31
 STEPS = 4
@@ -110,10 +108,10 @@ def batches():
     return tf.data.Dataset.from_tensor_slices((features, labels)).repeat()
 
 
-def compiled(optimizer=None, dropout=0.0, dtype=None, layers=1):
+def compiled(optimizer=None, dropout=0.0, dtype=None):
     keras.utils.set_random_seed(5)
     config = AlbertConfig.from_size(
-        "tiny", vocab_size=V, num_hidden_layers=layers, hidden_dropout_prob=dropout
+        "tiny", vocab_size=V, num_hidden_layers=1, hidden_dropout_prob=dropout
     )
     model = AlbertForPreTraining(config, dtype=dtype)
     model.compile(optimizer or Lamb(WarmupPolynomialDecay(0.02, 2, 5), global_clipnorm=0.3))
@@ -229,42 +227,6 @@ def test_a_saved_step_resumes_exactly_and_scores_as_it_did(batches, tmp_path):
     trained(batches.skip(1), other, STEPS - 1)
     assert_near(other.weights, model.weights, atol=0)
     assert_near(other.optimizer.variables, model.optimizer.variables, atol=0)
-
-
-@pytest.mark.parametrize("depths", [(1, 3), (2, 3, 5)])
-def test_each_depth_has_the_same_share_of_the_steps(depths):
-    drawn = [steps.sampled_depth(depths, 7, number) for number in range(60)]
-    orders = [tuple(drawn[first : first + len(depths)]) for first in range(0, 60, len(depths))]
-    assert {tuple(sorted(order)) for order in orders} == {depths}
-    assert len(set(orders)) == math.factorial(len(depths))
-    assert drawn[1::4] == [steps.sampled_depth(depths, 7, number) for number in range(1, 60, 4)]
-    assert drawn != [steps.sampled_depth(depths, 8, number) for number in range(60)]
-
-
-@pytest.mark.slow
-def test_a_step_at_a_sampled_depth_is_that_of_a_model_that_ends_there(batches):
-    """Begins at step 2, as a resumed run; compares totals, weights and the optimizer's state."""
-    depths, first, seed = (1, 3), 2, 7
-    model, strategy = compiled(layers=3), strategy_for("none")
-    alone = {depth: compiled(layers=depth) for depth in depths}
-    own_steps = {depth: steps.TrainingStep(other, strategy) for depth, other in alone.items()}
-    make_step = functools.partial(steps.TrainingStep, model, strategy)
-    sampled = steps.SampledDepthStep(model, depths, seed, first, make_step)
-    order = [steps.sampled_depth(depths, seed, first + number) for number in range(STEPS)]
-    assert set(order[:2]) == set(depths)
-    for depth, batch in zip(order, steps.batches(batches, strategy, B), strict=False):
-        other = alone[depth]
-        for one, its in zip(
-            [*other.variables, *other.optimizer.variables],
-            values([*model.variables, *model.optimizer.variables]),
-            strict=True,
-        ):
-            one.assign(its)
-        found, expected = values([sampled(batch), own_steps[depth](batch)])
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
-        assert_near(model.weights, other.weights)
-        assert_near(model.optimizer.variables, other.optimizer.variables)
-    assert int(keras.ops.convert_to_numpy(model.optimizer.iterations)) == STEPS
 
 
 @pytest.mark.usefixtures("without_graphs")

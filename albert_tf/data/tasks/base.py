@@ -155,10 +155,6 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns whether training reports the share of right labels beside the loss."""
         return True
 
-    def label_numbers(self, config: AlbertConfig) -> Mapping[str, int]:
-        """Returns a model's number of each label, as files spell it."""
-        return dict(config.label2id)
-
     def recipe_name(self) -> str:
         """Returns the name of the task's hyperparameters in `albert_tf.recipes`."""
         return self.options.task

@@ -1,7 +1,7 @@
 """Classes or a number for a text or a pair of texts: GLUE, and files of your own."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -172,9 +172,6 @@ class Classification(Task[Example, Any]):
 
     def has_accuracy(self, config: AlbertConfig) -> bool:
         return self.label_type.is_single_class
-
-    def label_numbers(self, config: AlbertConfig) -> Mapping[str, int]:
-        return self.label_type.numbers(config)
 
     def labels(self, example: Example) -> Sequence[str]:
         return () if example.label is None else self.label_type.learned_names(example.label)

@@ -11,7 +11,6 @@ from albert_tf.text.encoding import padded_length
 
 IGNORED: Final = -100  # label of a position that doesn't count
 SAMPLE_WEIGHT: Final = "sample_weight"  # name among labels: 0 for a row that doesn't count
-SOFT: Final = "soft_"  # before a target's name: a teacher's probabilities, or its number
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class Rows:
         self._ids = self.arrays[features.INPUT_IDS.name]
         self.lengths = np.array([row.shape[-1] for row in self._ids])
         self.examples = np.arange(len(self)) if examples is None else np.asarray(examples)
-        self.label_inputs, self._by_token = tuple(label_inputs), set(self.labels) if tags else set()
+        self.label_inputs, self._tags = tuple(label_inputs), tags
         self.details, self.cut = details, 0
         self._fills = {features.INPUT_IDS.name: pad_id}
 
@@ -75,14 +74,11 @@ class Rows:
         """Returns features `[B, T]` or `[B, C, T]` padded to the longest row, and labels.
 
         With `jit_compile` T is rounded up (`padded_length`), at most to the longest of all rows:
-        the model may have no position beyond it. Padding has the mask 0, and the label -100; where
-        positions or choices have probabilities, it has 0.
+        the model may have no position beyond it. Padding has the mask 0, and the label -100.
         """
         length = self._length(rows, jit_compile)
         labels = {
-            name: _padded_labels(
-                [values[row] for row in rows], length if name in self._by_token else None
-            )
+            name: _padded([values[row] for row in rows], IGNORED, length if self._tags else None)
             for name, values in self.labels.items()
         }
         inputs = self.inputs(rows, jit_compile)
@@ -100,27 +96,6 @@ class Rows:
             for name, values in arrays.items()
         }
 
-    def add_soft_labels(self, name: str, values: Sequence[np.ndarray], by_token: bool) -> None:
-        """Adds the soft labels of a target.
-
-        Args:
-            name: of the target.
-            values: for each row, float `[C]`, `[T, C]`, `[T]` or a number.
-            by_token: whether the first axis is T.
-        """
-        self.labels[SOFT + name] = list(map(_label, values))
-        if by_token:
-            self._by_token.add(SOFT + name)
-
-    def append(self, others: "Rows") -> None:
-        """Appends rows with the same names of arrays and labels."""
-        for own, more in ((self.arrays, others.arrays), (self.labels, others.labels)):
-            for name, values in own.items():
-                values.extend(more[name])
-        self.lengths = np.concatenate([self.lengths, others.lengths])
-        self.examples = np.concatenate([self.examples, others.examples + self.examples.max() + 1])
-        self.details, self.cut = [*self.details, *others.details], self.cut + others.cut
-
     def _length(self, rows: np.ndarray, jit_compile: bool) -> int:
         length = padded_length(int(self.lengths[rows].max()), jit_compile)
         return min(length, int(self.lengths.max()))
@@ -131,21 +106,13 @@ def _label(value: Any) -> np.ndarray:
     return array.astype("float32" if array.dtype.kind == "f" else "int32")
 
 
-def _padded(
-    values: Sequence[np.ndarray], fill: int, length: int | None, axis: int = -1
-) -> np.ndarray:
-    """Stacks arrays of one rank; fills each axis up to its longest, and `axis` to `length`."""
+def _padded(values: Sequence[np.ndarray], fill: int, length: int | None) -> np.ndarray:
+    """Stacks arrays of one rank; fills each axis up to its longest, and the last to `length`."""
     shape = np.max([value.shape for value in values], axis=0, initial=0).astype(int)
     if length is not None:
-        shape[axis] = length
+        shape[-1] = length
     stacked = np.full((len(values), *shape), fill, values[0].dtype)
     for row, value in enumerate(values):
         place: Any = (row, *map(slice, value.shape))
         stacked[place] = value
     return stacked
-
-
-def _padded_labels(values: Sequence[np.ndarray], length: int | None) -> np.ndarray:
-    """Stacks the labels of a batch; `length` is that of the first axis where it is T."""
-    fill = 0 if values[0].ndim == 1 and values[0].dtype.kind == "f" else IGNORED
-    return _padded(values, fill, length, axis=0)

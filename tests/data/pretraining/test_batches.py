@@ -22,7 +22,7 @@ from albert_tf.data.pretraining.masking import Unmasked, word_table
 from albert_tf.data.pretraining.sources import find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
-from albert_tf.training.optimizers import AlbertAdamW
+from albert_tf.optimizers import AlbertAdamW
 
 SEED = int(os.environ["ALBERT_TF_SEED"])
 T, P, BATCH, FIRST = 40, 5, 4, 5
