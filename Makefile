@@ -10,8 +10,8 @@
 # make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
 # make bench          this library beside others: Markdown, JSON and a picture in build/bench; an hour
 # make bench-runtimes base in each runtime that reads an export: a table in Markdown
-# make small-model    pretrains a model of the package's shape from BOOKS, a folder of text, in one run; with
-#                     TEACHER, a folder of a sentence encoder, and SENTENCES, a file, teaches `small` its vectors
+# make small-model    pretrains a model of the package's shape from BOOKS, a folder of text, in one run; or teaches
+#                     a small model the states of TEACHER, the folder of a BERT encoder, on SENTENCES, a file
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make test-oldest    the quick tests with the oldest version of each package in requirements.txt
 # make test-pythons   the same with the newest versions, on each installed Python
@@ -168,14 +168,14 @@ bench: $(PEERS_STAMP)
 bench-runtimes: $(PEERS_STAMP) $(BROWSER_STAMP)
 	$(RUN) -m benchmarks.runtimes
 
-small-model: books = $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books))
 small-model: $(if $(TEACHER),$(PEERS_STAMP),$(BASE_STAMP))
 ifdef TEACHER
-	KERAS_BACKEND=torch $(RUN) -m benchmarks.distill_small --teacher $(TEACHER) --sentences $(SENTENCES) \
-	  --books $(books) --steps $(STEPS) --dtype-policy $(DTYPE_POLICY)
-	$(RUN) -m benchmarks.small_model --books $(books) --output build/distilled --score build/distilled/model
+	KERAS_BACKEND=torch $(RUN) -m benchmarks.distill_small --teacher $(TEACHER) \
+	  --sentences $(or $(SENTENCES),$(error Name the text: make small-model SENTENCES=sentences.txt)) \
+	  --steps $(STEPS) --dtype-policy $(DTYPE_POLICY)
 else
-	$(RUN) -m benchmarks.small_model --books $(books) --steps $(STEPS) --dtype-policy $(DTYPE_POLICY)
+	$(RUN) -m benchmarks.small_model --steps $(STEPS) --dtype-policy $(DTYPE_POLICY) \
+	  --books $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books))
 endif
 
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
