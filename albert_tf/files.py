@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import google_crc32c
+
 from albert_tf.errors import UserError
 from albert_tf.locks import LOCK, locked
 
@@ -181,6 +183,12 @@ def sha256(path: Path) -> str:
         while content := file.read(2**20):
             total.update(content)
     return total.hexdigest()
+
+
+def masked_crc(content: bytes) -> int:
+    """Returns the CRC-32C that TensorFlow writes beside bytes in its files."""
+    crc = google_crc32c.value(content)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def link_or_copy(source: Path, target: Path) -> None:

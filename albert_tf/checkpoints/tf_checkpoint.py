@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import google_crc32c
 import numpy as np
 
 from albert_tf.checkpoints.weight_files import no_number, require_stored
 from albert_tf.errors import UserError
-from albert_tf.files import read_bytes
+from albert_tf.files import masked_crc, read_bytes
 
 _OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 STATE: Final = "checkpoint"  # the file that names a folder's latest checkpoint
@@ -104,12 +103,6 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
         sizes = [axis.size for axis in entry.shape.dim]
         tensors[name] = np.frombuffer(stored, dtype).reshape(sizes)
     return tensors
-
-
-def masked_crc(content: bytes) -> int:
-    """Returns the CRC-32C that TensorFlow writes beside bytes in its files."""
-    crc = google_crc32c.value(content)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def _read(entry: Any, shards: Sequence[Path]) -> bytes:

@@ -10,6 +10,7 @@ from albert_tf.checkpoints.finder import CheckpointLocation
 from albert_tf.checkpoints.tf_checkpoint import find_prefix, read_variables, write_variables
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.files import masked_crc
 
 VARIABLES = {
     "bert/pooler/dense/kernel": np.arange(15, dtype="float32").reshape(5, 3),
@@ -192,7 +193,7 @@ def block(entries):
         restarts.append(len(content))
         content += number(0) + number(len(key)) + number(len(value)) + key + value
     content += struct.pack(f"<{len(restarts) + 1}I", *restarts, len(restarts)) + b"\0"
-    return content + struct.pack("<I", tf_checkpoint.masked_crc(content))
+    return content + struct.pack("<I", masked_crc(content))
 
 
 def write_index(path, entries):

@@ -16,9 +16,9 @@ from typing import IO, Any, Final
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from albert_tf.checkpoints.tf_checkpoint import masked_crc
 from albert_tf.data.pretraining.options import SPECIAL_COUNT
 from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.files import masked_crc
 
 MANIFEST: Final = "manifest.json"  # describes the files of records beside it
 WORDS: Final = "words.json"  # the vocabulary's `words.WordTable`, for dynamic records
