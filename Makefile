@@ -7,7 +7,6 @@
 # make test-engines   building data on Spark and on Beam; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
 # make test-web       the page and the site of the documents in Chromium; needs npm and Chromium
-# make test-servers   exports in MLServer
 # make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
 # make bench          this library beside others: Markdown, JSON and a picture in build/bench; an hour
 # make bench-runtimes base in each runtime that reads an export: a table in Markdown
@@ -37,7 +36,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
-.PHONY: setup demo test test-portable test-slow test-faults test-engines test-backends test-peers test-web test-servers \
+.PHONY: setup demo test test-portable test-slow test-faults test-engines test-backends test-peers test-web \
   test-oldest test-pythons bench bench-runtimes small-model fuzz coverage lint docs pictures web-picture dist clean
 
 WORKERS ?= 2
@@ -68,12 +67,11 @@ DEV_STAMP := $(VENV)/.installed-dev-$(SUM)
 BACKENDS_STAMP := $(VENV)/.installed-backends-$(SUM)
 BROWSER_STAMP := $(VENV)/.installed-browser-$(SUM)
 DOCS_STAMP := $(VENV)/.installed-docs-$(SUM)
-SERVERS_STAMP := $(VENV)/.installed-servers-$(SUM)
 PEERS_STAMP := $(VENV)/.installed-peers-$(SUM)
 ENGINES_STAMP := $(ENGINES)/.installed-$(SUM)
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile
-PLAIN := not peers and not browser and not servers and not backends and not engines and not faults
+PLAIN := not peers and not browser and not backends and not engines and not faults
 QUICK := $(PLAIN) and not slow
 # Apart from the rest, so that no process grows beyond a few GB.
 HEAVY := tests/models tests/pipelines tests/export tests/text
@@ -161,9 +159,6 @@ test-peers: $(PEERS_STAMP)
 
 test-web: $(BROWSER_STAMP) $(DOCS_STAMP)
 	$(RUN) -m pytest -n 0 -m browser --packages-required tests/export/test_browser.py tests/test_site.py
-
-test-servers: $(SERVERS_STAMP)
-	$(RUN) -m pytest -n 0 -m servers --packages-required tests/export/test_mlserver.py
 
 bench: $(PEERS_STAMP)
 	$(RUN) -m benchmarks.peers
@@ -270,10 +265,6 @@ $(BACKENDS_STAMP): $(DEV_STAMP)
 
 $(BROWSER_STAMP): $(DEV_STAMP)
 	$(call INSTALL,'.[browser]')
-	@touch $@
-
-$(SERVERS_STAMP): $(DEV_STAMP)
-	$(call INSTALL,'.[mlserver]')
 	@touch $@
 
 $(DOCS_STAMP): $(DEV_STAMP)

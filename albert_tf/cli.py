@@ -52,6 +52,7 @@ COMMANDS: Final = {name: command for group in GROUPS.values() for name, command 
 # Commands without TensorFlow: `sizes` only counts, the others leave memory to their processes, and
 # import it for a vocab.txt alone.
 LIGHT: Final = (sizes, build_vocab, build_data, inspect_data)
+RUNS: Final = (finetune, pretrain, build_data)  # write their options, which --config reads again
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -165,21 +166,19 @@ def _parser() -> argparse.ArgumentParser:
         }
         subparser = commands.add_parser(name, **described)
         if not isinstance(command.OPTIONS, dict):
-            _declare(subparser, command.OPTIONS)
+            _declare(subparser, command.OPTIONS, config=command in RUNS)
             continue
         forms = subparser.add_subparsers(dest="format", required=True, metavar="FORMAT")
         for form, options in command.OPTIONS.items():
             described["description"] = options.__doc__
             about = f"{options.__doc__.rstrip('.')} (albert-tf {name} {form} --help)"
-            _declare(forms.add_parser(form, help=about, **described), options, command.OPTIONS)
+            _declare(forms.add_parser(form, help=about, **described), options)
     return parser
 
 
-def _declare(
-    parser: argparse.ArgumentParser, options: type[Any], forms: dict[str, type[Any]] | None = None
-) -> None:
+def _declare(parser: argparse.ArgumentParser, options: type[Any], config: bool = False) -> None:
     """Declares the options of a command, or of one of its forms."""
-    add_options(parser, options, forms)
+    add_options(parser, options, config)
     parser.set_defaults(parser=parser, options=options)
 
 

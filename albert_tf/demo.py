@@ -22,6 +22,26 @@ from typing import NamedTuple
 
 from albert_tf.assets import reviews
 
+# Answers the lines of a file with a SavedModel, without this package.
+ASK = """\
+import json
+import sys
+
+import tensorflow as tf
+import tensorflow_text  # has the signature's operators
+
+_, folder, file = sys.argv
+signature = tf.saved_model.load(folder).signatures["text"]
+with open(file, encoding="utf-8") as lines:
+    for text in lines:
+        found = signature(text=tf.constant([text.rstrip("\\n")]))
+        label, classes = found["label"].numpy()[0], found["classes"].numpy()[0]
+        probabilities = {
+            name.decode(): float(value)
+            for name, value in zip(classes, found["probabilities"].numpy()[0])
+        }
+        print(json.dumps({"label": label.decode(), "probabilities": probabilities}))
+"""
 # Largest differences in probability; the 8-bit weights of TFLite cause some. Labels must agree.
 AGREEMENT = {"SavedModel": 1e-4, "TFLite int8": 0.05}
 
@@ -58,22 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _albert_tf("export", "saved-model", "--model", model, "--output", served, *export)
     export += ["--quantize", "dynamic"]
     _albert_tf("export", "tflite", "--model", model, "--output", phone, *export)
-    vocabulary = model / "spiece.model"
-    answers = {
-        "Keras": _ask(
-            [*_ALBERT_TF, "predict", "--model", model, "--input", new, "--json"],
-            [model / "model.safetensors", vocabulary],
-        )
-    }
+    predict: list[str | Path] = [*_ALBERT_TF, "predict", "--input", new, "--json", "--model"]
+    weights = [model / "model.safetensors", model / "spiece.model"]
+    answers = {"Keras": _ask([*predict, model], weights)}
     if can_read_text:
-        answers["SavedModel"] = _ask(
-            [sys.executable, _runner("saved_model.py"), served, "--input", new], [served]
-        )
-    answers["TFLite int8"] = _ask(
-        [sys.executable, _runner("tflite.py"), phone, "--vocabulary", vocabulary]
-        + ["--input", new],
-        [phone],
-    )
+        (output / "ask.py").write_text(ASK, encoding="utf-8")
+        answers["SavedModel"] = _ask([sys.executable, output / "ask.py", served, new], [served])
+    answers["TFLite int8"] = _ask([*predict, phone], [phone])
     print(f"\n{_table(new.read_text(encoding='utf-8').splitlines(), answers)}")
     status = _verdict(answers)
     print(f"All of it took {time.monotonic() - started:.0f} s. The files are in {output}.")
@@ -96,15 +107,6 @@ def _albert_tf(*words: str | Path) -> None:
     status = subprocess.run([*_ALBERT_TF, *words], check=False).returncode
     if status:
         sys.exit(status)
-
-
-def _runner(name: str) -> Path:
-    """Returns the path of a runner without an import: a child's peak memory starts at its parent's
-    size."""
-    spec = importlib.util.find_spec("albert_tf_export")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("albert_tf_export is not installed: pip install -e .")
-    return Path(spec.submodule_search_locations[0]) / "runners" / name
 
 
 def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> Answers:

@@ -6,18 +6,17 @@ tokenizer's, as a ZIP archive: `unzip -p my-model.tflite config.json` prints one
 
 import contextlib
 import importlib.util
-import math
 import os
-import re
 import tempfile
 import threading
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
+from albert_tf import runtimes
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.finder import (
     SENTENCEPIECE,
@@ -32,6 +31,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.options import cores
 from albert_tf.quiet import hidden_stderr
+from albert_tf.runtimes import Arrays, Signature
 from albert_tf.tasks import BY_MODEL, Task
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -39,29 +39,6 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], WORDPIECE[0])
 POSITIONS: Final = "masked_lm_positions"
 LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # of models that take positions
-_SIGNATURES: Final = ("ids", "masked")
-_OF_A_LENGTH: Final = re.compile(rf"({'|'.join(_SIGNATURES)})_\d+")  # ids_16 takes 16 ids
-Arrays = Mapping[str, np.ndarray]
-
-
-class Signature(NamedTuple):
-    """A function of a file that takes ids.
-
-    Attributes:
-        inputs: the shape of each input; -1 is any size.
-        outputs: their names.
-        run: takes an array for each input; returns outputs by name.
-    """
-
-    inputs: Mapping[str, list[int]]
-    outputs: tuple[str, ...]
-    run: Callable[..., Arrays]
-
-    @property
-    def longest(self) -> float:
-        """Maximum number of tokens in a sequence."""
-        length = self.inputs["input_ids"][-1]
-        return length if length > 0 else math.inf
 
 
 class ExportedModel:
@@ -86,9 +63,7 @@ class ExportedModel:
             self.task, self.config = _facts(self.path, folder)
             self.tokenizer: BaseTokenizer = AlbertTokenizer.from_pretrained(folder)
             self._embedding = sentence_transformers.read(folder)
-        with hidden_stderr():
-            signatures = _OPENED[self.path.suffix](self.path)
-        self._signatures = sorted(signatures, key=lambda each: each.longest)
+        self._signatures = _opened(self.path)
         self._lock = threading.Lock()
         positions = min(self.config.max_position_embeddings, self._signatures[-1].longest)
         self.config = self.config.replace(max_position_embeddings=int(positions))
@@ -110,52 +85,33 @@ class ExportedModel:
         Raises:
             UserError: the file takes fewer tokens, positions or choices, or can't compute a batch.
         """
-        count, length = len(features["input_ids"]), features["input_ids"].shape[-1]
-        fitting = (each for each in self._signatures if each.longest >= length)
-        signature = next(fitting, self._signatures[-1])
-        size = signature.inputs["input_ids"][0]
-        size = size if size > 0 else count
-        given = {
-            name: self._padded(name, features, -(-count // size) * size, shape)
-            for name, shape in signature.inputs.items()
-        }
+        signature = runtimes.shortest(self._signatures, features["input_ids"].shape[-1])
+        self._check_sizes(features, signature)
         try:
             with self._lock:
-                batches = [
-                    signature.run(**{name: rows[at : at + size] for name, rows in given.items()})
-                    for at in range(0, count, size)
-                ]
+                outputs = signature(features)
         except Exception as error:  # ONNX Runtime's classes have no common base but this.
             raise UserError(
                 f"{self.path} must compute a batch. Received: {str(error)[:200]!r}. Export the "
                 "model again."
             ) from error
-        outputs = {
-            name: np.concatenate([batch[name] for batch in batches])[:count] for name in batches[0]
-        }
-        if POSITIONS in features and POSITIONS not in given:
+        if POSITIONS in features and POSITIONS not in signature.inputs:
             positions = features[POSITIONS][..., np.newaxis]
             for name in outputs.keys() & set(LOGITS_OF_TOKENS):
                 outputs[name] = np.take_along_axis(outputs[name], positions, axis=1)
         return outputs
 
-    def _padded(self, name: str, features: Arrays, count: int, shape: list[int]) -> np.ndarray:
-        """Returns an input of a shape that the file demands, with `count` rows, padded with 0."""
-        values = features.get(name, np.zeros((0, 1), "int32"))
-        sizes = [count] + [
-            size if demanded < 0 else demanded
-            for size, demanded in zip(values.shape[1:], shape[1:], strict=True)
-        ]
-        if any(size > most for size, most in zip(values.shape, sizes, strict=True)):
-            unit = "masks" if name == POSITIONS else "tokens, or choices and tokens"
-            counts, most = (" × ".join(map(str, each[1:])) for each in (values.shape, sizes))
-            raise UserError(
-                f"An example must have at most {most} {unit}, for which {self.path} was exported. "
-                f"Received: {counts}. Export the model for more."
-            )
-        padded = np.zeros(sizes, "int32")
-        padded[tuple(map(slice, values.shape))] = values
-        return padded
+    def _check_sizes(self, features: Arrays, signature: Signature) -> None:
+        """Refuses an example that is larger than a signature's inputs."""
+        for name, shape in signature.inputs.items():
+            sizes = features[name].shape[1:] if name in features else ()
+            if any(0 <= most < size for size, most in zip(sizes, shape[1:], strict=False)):
+                unit = "masks" if name == POSITIONS else "tokens, or choices and tokens"
+                most = " × ".join("any" if size < 0 else str(size) for size in shape[1:])
+                raise UserError(
+                    f"An example must have at most {most} {unit}, for which {self.path} was "
+                    f"exported. Received: {' × '.join(map(str, sizes))}. Export the model for more."
+                )
 
 
 class ExportedSimilarity(ExportedModel):
@@ -236,52 +192,20 @@ def _directory(path: Path) -> Iterator[Path]:
         yield Path(name)
 
 
-def _open_tflite(path: Path) -> list[Signature]:
-    from ai_edge_litert.interpreter import Interpreter
-
-    try:
-        interpreter = Interpreter(str(path), num_threads=cores())
-        interpreter.allocate_tensors()  # Prints a line, here where it is hidden.
-    except (RuntimeError, ValueError) as error:
-        raise UserError(f"{path} must be a .tflite file. Received: {error}.") from error
-    names = interpreter.get_signature_list().keys()
-    # With `ids` itself numbers are depths, and `ids` is the one to run; without it, lengths.
-    chosen = names & set(_SIGNATURES) or {name for name in names if _OF_A_LENGTH.fullmatch(name)}
-    signatures = []
-    for runner in map(interpreter.get_signature_runner, sorted(chosen)):
-        details = runner.get_input_details()
-        inputs = {key: each["shape_signature"].tolist() for key, each in details.items()}
-        signatures.append(Signature(inputs, tuple(runner.get_output_details()), runner))
-    return signatures
-
-
-def _open_onnx(path: Path) -> list[Signature]:
-    if importlib.util.find_spec("onnxruntime") is None:
+def _opened(path: Path) -> list[Signature]:
+    """Returns the signatures of a file that take ids, of shortest rows first."""
+    is_onnx = path.suffix == ".onnx"
+    if is_onnx and importlib.util.find_spec("onnxruntime") is None:
         raise UserError(
             f"{path} needs ONNX Runtime. Received: no package onnxruntime. Run pip install "
             "onnxruntime."
         )
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads, settings.log_severity_level = cores(), 4
     try:
-        session = onnxruntime.InferenceSession(str(path), settings)
-    except Exception as error:  # Its classes have no common base but this.
-        raise UserError(f"{path} must be an .onnx file. Received: {str(error)[:200]}.") from error
-    inputs = {
-        each.name: [size if isinstance(size, int) else -1 for size in each.shape]
-        for each in session.get_inputs()
-    }
-    names = tuple(each.name for each in session.get_outputs())
-
-    def run(**arrays: np.ndarray) -> Arrays:
-        return dict(zip(names, session.run(names, arrays), strict=True))
-
-    return [Signature(inputs, names, run)]
-
-
-_OPENED: Final[dict[str, Callable[[Path], list[Signature]]]] = {
-    ".tflite": _open_tflite,
-    ".onnx": _open_onnx,
-}
+        with hidden_stderr():
+            signatures = runtimes.OPENED[path.suffix[1:]](path, cores())
+    except Exception as error:  # ONNX Runtime's classes have no common base but this.
+        raise UserError(
+            f"{path} must be {'an .onnx' if is_onnx else 'a .tflite'} file. "
+            f"Received: {str(error)[:200]}."
+        ) from error
+    return [each for name in ("ids", "masked") for each in runtimes.by_length(signatures, name)]

@@ -192,10 +192,10 @@ def check_options(options: Any) -> None:
         value = getattr(options, name)
         for other, allowed in option.only.items():
             received = getattr(options, other)
-            if value != option.default and received not in (None, *allowed):
+            if value != option.default and received not in allowed:
                 raise UserError(
-                    f"{name} is an option of --{other} {', '.join(allowed)}. Received: "
-                    f"{value} with --{other} {received}. Leave it out."
+                    f"{name} is an option of --{other} {', '.join(allowed)}. Received: {value} "
+                    f"with --{other} {received}. Leave it out."
                 )
 
 

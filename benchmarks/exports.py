@@ -2,7 +2,6 @@
 
     python -m benchmarks.exports layers [--size base] [--padded 128] [--rounds 3]
     python -m benchmarks.exports lengths [--lengths 16 64 128 512] [--precisions dynamic]
-    python -m benchmarks.exports depths [--depths 3 6] [--precisions none dynamic]
     python -m benchmarks.exports precisions
     python -m benchmarks.exports serving
 
@@ -11,9 +10,6 @@ lengths: .tflite files for a phone. "any length" takes rows as they are, "padded
     --padded tokens, "lengths" has a signature for each of --lengths, and "cached" is the padded
     file with one beside it, in which the runtime keeps packed weights from run to run; its first
     run writes it. `--size xxlarge --precisions dynamic --lengths 128` tries the largest model.
-depths: .tflite files for ids and strings with one depth, and with a signature for each of --depths;
-    then with early exit, which leaves at the first of them or never. What ends early has another
-    answer than the full depth, which shows as a difference.
 precisions: .tflite files that `albert-tf export` doesn't write. "full int8" has activations in 8
     bits too, calibrated with four rows, unrolled, because a loop ends the calibrating process; "4
     bits" needs `pip install ai-edge-quantizer`. Then predictions of `small`, whose weights Keras
@@ -41,7 +37,7 @@ BLOCK = 32  # weights of one scale, as in ai-edge-quantizer's blocks
 # Bits of the products' weights, whether in blocks, and bits of the word embeddings.
 ROUNDED = ((8, False, 8), (4, False, 32), (4, False, 8), (4, False, 4), (4, True, 8), (4, True, 4))
 MASKED = 0.12
-CHOICES = ("layers", "lengths", "depths", "precisions", "serving")
+CHOICES = ("layers", "lengths", "precisions", "serving")
 
 
 class Case(NamedTuple):
@@ -97,42 +93,6 @@ def lengths(model, folder, options):
                     yield (f"{precision}, cached", each), Case(path, shape, "litert_cached")
 
 
-def depths(model, folder, options):
-    from albert_tf_export import graphs
-    from albert_tf_export.early_exit import leaving_early
-    from albert_tf_export.signatures import ids_signature, text_signature, with_depths
-
-    from albert_tf import AlbertTokenizer
-    from albert_tf.text.preprocessing import AlbertPreprocessor
-
-    shape, deepest = (1, options.padded, options.padded), model.config.num_hidden_layers
-    preprocessor = AlbertPreprocessor(AlbertTokenizer.from_pretrained("small"), options.padded)
-    makers = (
-        partial(ids_signature, unroll=False, batch=1, strings=False),
-        partial(text_signature, preprocessor=preprocessor, unroll=False, batch=1),
-    )
-    chosen = (*options.depths, deepest)
-    forms = {
-        "one depth": ((), None),
-        "depths": (chosen, None),
-        "leaves at once": (chosen, leaving_early(model, chosen, 1e-6)),
-        "never leaves": (chosen, leaving_early(model, chosen, 2.0)),
-    }
-    for precision in options.precisions:
-        for form, (numbers, early) in forms.items():
-            signatures = [
-                each
-                for make in makers
-                for each in with_depths(make, model, numbers, deepest, early)
-            ]
-            path = folder / f"{precision}-{form}.tflite"
-            path.write_bytes(graphs.convert(signatures, precision))
-            names = ("ids", *(f"ids_{depth}" for depth in options.depths * (form == "depths")))
-            for name in names:
-                case = Case(path, shape, signature=name)
-                yield (f"{precision}, {form}, {name}", options.padded), case
-
-
 def precisions(model, folder, options):
     import tensorflow as tf
     from albert_tf_export import graphs
@@ -180,26 +140,15 @@ def precisions(model, folder, options):
 def serving(model, folder, options):
     from albert_tf_export import graphs
     from albert_tf_export.options import in_precision
-    from albert_tf_export.signatures import padded_ids_signature
+    from albert_tf_export.signatures import ids_signature
 
-    from albert_tf.text.encoding import SpecialTokens
-
-    special, length = SpecialTokens(), options.padded
-    cases = {}
     for precision in ("float32", "bfloat16"):
-        signature = padded_ids_signature(in_precision(model, precision), special, unroll="last")
-        graphs.write([signature], folder / precision)
-        cases[f"SavedModel, {precision}"] = folder / precision, "tensorflow", "padded_ids"
-    signature = padded_ids_signature(model, special, unroll=False, length=length, strings=False)
-    path = folder / "model.tflite"
-    path.write_bytes(graphs.convert_for_serving(signature, "dynamic"))
-    cases["model.tflite, int8"] = path, "litert_tensors", ""
-    for rows in (1, 8):
-        for name, (path, runner, signature) in cases.items():
-            yield (
-                (name, f"{rows} × {length}"),
-                Case(path, (rows, length, length), runner, signature),
-            )
+        path = folder / precision
+        graphs.write([ids_signature(in_precision(model, precision), unroll="last")], path)
+        for rows in (1, 8):
+            shape = (rows, options.padded, options.padded)
+            name = (f"SavedModel, {precision}", f"{rows} × {options.padded}")
+            yield name, Case(path, shape, "tensorflow")
 
 
 def draw(shape, config, seed=1):
@@ -289,7 +238,6 @@ def main():
     parser.add_argument("comparison", choices=CHOICES)
     parser.add_argument("--size", default="base", help="name of a size (AlbertConfig.from_size)")
     parser.add_argument("--lengths", type=int, nargs="+", default=[16, 64, 128, 512])
-    parser.add_argument("--depths", type=int, nargs="+", default=[3, 6], help="numbers of layers")
     parser.add_argument("--padded", type=int, default=128, help="tokens of a row of fixed length")
     parser.add_argument(
         "--precisions", nargs="+", default=["none", "float16", "dynamic"], help="of --quantize"

@@ -76,26 +76,6 @@ def litert(path, threads, setting="ids"):
     return Loaded(lambda rows: signature(**rows), "self", empty)
 
 
-def litert_tensors(path, threads, setting):
-    """Runs a .tflite file by the names of its tensors, as TensorFlow Serving does."""
-    from ai_edge_litert.interpreter import Interpreter
-
-    empty = resident()
-    interpreter = Interpreter(path, num_threads=threads or os.cpu_count())
-
-    def run(rows):
-        for given in interpreter.get_input_details():
-            interpreter.resize_tensor_input(given["index"], rows[given["name"]].shape)
-        interpreter.allocate_tensors()
-        for given in interpreter.get_input_details():
-            interpreter.set_tensor(given["index"], rows[given["name"]])
-        interpreter.invoke()
-        outputs = interpreter.get_output_details()
-        return {each["name"]: interpreter.get_tensor(each["index"]) for each in outputs}
-
-    return Loaded(run, "self", empty)
-
-
 def litert_cached(path, threads, setting="ids"):
     """Runs a .tflite file of fixed shape by `CompiledModel`, with a file of packed weights."""
     from ai_edge_litert.compiled_model import CompiledModel

@@ -79,9 +79,9 @@ def files(tmp_path, monkeypatch):
         ),
         ("answer --model small --question a --context-file utf-16.txt", "begins as UTF-16"),
         ("embed --model small a --output data.csv", "must end in .npy or .jsonl"),
-        ("evaluate --model small --task sst2 --data folder", "one file dev.tsv"),
-        ("evaluate --model small --task rte --data data.csv", "a column 'sentence1'"),
-        ("evaluate --model small --task sst2 --data dev.tsv", "have a column 'sentence'"),
+        ("evaluate --model classifier --task sst2 --data folder", "one file dev.tsv"),
+        ("evaluate --model classifier --task rte --data data.csv", "a column 'sentence1'"),
+        ("evaluate --model classifier --task sst2 --data dev.tsv", "have a column 'sentence'"),
         (
             "evaluate --model small --task classify --data data.csv",
             "must have an AlbertForSequenceClassification",
@@ -115,12 +115,11 @@ def files(tmp_path, monkeypatch):
         ("convert none o --format hf", "Received: none"),
         ("convert small folder --format hf", "must not exist yet. Received: folder"),
         (
-            "predict --model small --task mnli --regression --part high --data data.csv "
-            "--submission o",
-            "regression is an option of --task classify. Received: True with --task mnli.",
+            "evaluate --model small --task mnli --max-answer-length 9 --data data.csv",
+            "max_answer_length is an option of --task squad. Received: 9 with --task mnli.",
         ),
         (
-            "predict --model small --task classify --data data.csv --submission data.csv",
+            "evaluate --model small --task classify --data data.csv --submission data.csv",
             "The output must be a folder. Received: data.csv, a file.",
         ),
         (
@@ -147,24 +146,11 @@ def files(tmp_path, monkeypatch):
             "export tflite --model small --output o --max-length 9999",
             "Received: max_length=9999, max_position_embeddings=128.",
         ),
-        ("export tflite --model small --output o --lengths 16 --fixed", "only choice of length"),
         (
-            "export saved-model --model small --output o --depths 2,5",
-            "depths must be at most 4, the model's number of layers. Received: 5.",
+            "export tflite --model small --output o --lengths 16 --max-length 9",
+            "max_length must be left out with lengths",
         ),
-        ("export tflite --model small --output o --depths 2,2", "depths must be different whole"),
-        (
-            "export tflite --model small --output o --early-exit 0.9",
-            "early_exit needs depths to leave at. Received: early_exit=0.9 alone.",
-        ),
-        (
-            "export saved-model --model small --output o --depths 2 --early-exit 1.5",
-            "early_exit must be 1 or less and above 0. Received: 1.5",
-        ),
-        (
-            "export tflite --model small --output o --depths 2 --lengths 8",
-            "lengths and depths both name signatures by a number. Received: lengths=(8,) and",
-        ),
+        ("export tflite --model small --output o --lengths 8,8", "lengths must be different whole"),
         (
             "export tflite --model small --output o --batch 0",
             "batch must be 1 or more. Received: 0",
@@ -172,7 +158,10 @@ def files(tmp_path, monkeypatch):
         ("export saved-model --model small --output o --normalize", "normalize needs a pooling."),
         ("convert small o --format tf1 --dtype float16", "--dtype goes with --format hf;"),
         ("sizes --model none", "Received: none"),
-        ("sizes --config folder", "A file must not be a folder. Received: folder: Is a directory"),
+        (
+            "pretrain --config folder",
+            "A file must not be a folder. Received: folder: Is a directory",
+        ),
         ("sizes --batch-size 9999999999", "batch_size must be 2,147,483,647 or less"),
     ],
 )

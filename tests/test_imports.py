@@ -38,7 +38,8 @@ ALLOWED = {
     },
     "text": {"assets", "checkpoints", "config", *BASE},
     "data": {"config", "evaluation", "text", *BASE},
-    "exported": {"checkpoints", "config", "text", *BASE},
+    "runtimes": set(),
+    "exported": {"checkpoints", "config", "runtimes", "text", *BASE},
     "pipelines": {"evaluation", "exported", "models", "text", "checkpoints", *BASE},
     "evaluation": set(),
     "training": {

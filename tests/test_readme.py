@@ -212,8 +212,7 @@ def test_options_in_the_text_exist(page):
         for action in subparser._subparsers._group_actions if subparser._subparsers else ():
             subparsers += action.choices.values()
     known = {flag for each in subparsers for flag in each._option_string_actions}
-    folders = (ROOT / "benchmarks", ROOT / "export" / "albert_tf_export" / "runners")
-    programs = [ROOT / "Makefile", *(path for folder in folders for path in folder.rglob("*.py"))]
+    programs = [ROOT / "Makefile", *(ROOT / "benchmarks").rglob("*.py")]
     known |= set(re.findall(r"--[a-z][a-z-]*", "".join(map(Path.read_text, programs))))
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     code = " ".join(re.findall(r"`([^`]+)`", text))

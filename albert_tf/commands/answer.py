@@ -16,7 +16,7 @@ from albert_tf.commands.text_options import (
     with_inputs,
 )
 from albert_tf.errors import UserError
-from albert_tf.options import COUNT, NOT_NEGATIVE, option
+from albert_tf.options import COUNT, option
 
 SUMMARY = "answer questions from texts"
 EXAMPLES = """examples:
@@ -48,9 +48,6 @@ class OPTIONS(AnswerOptions):
         help="possibility that there is no answer; by default if fine-tuning chose a threshold",
     )
     max_answer_len: int = option(15, help="longest answer, in tokens", range=COUNT)
-    doc_stride: int | None = option(
-        None, help="tokens that the windows of a long text share", range=NOT_NEGATIVE
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,7 +87,6 @@ def run(options: OPTIONS) -> int:
         top_k=options.top_k,
         handle_impossible_answer=options.unanswerable,
         max_answer_len=options.max_answer_len,
-        doc_stride=options.doc_stride,
     )
     results = (_result(row, found) for row, found in with_inputs(ask, given))
     return print_results(results, options.json)

@@ -1,18 +1,22 @@
 """`albert-tf evaluate`"""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from albert_tf.commands.text_options import aligned, check_folder, check_model
 from albert_tf.data.options import EvaluationOptions
+from albert_tf.errors import UserError
 from albert_tf.options import option
 
 SUMMARY = "score a model on labelled data"
 EXAMPLES = """examples:
   albert-tf evaluate --model my-model --task sst2 --data SST-2
   albert-tf evaluate --model my-model --task classify --data mails.tsv --report mistakes
+  albert-tf evaluate --model my-model --task mnli --data MNLI --submission glue
 
-Scores the dev file of a folder, or a single file.
+Scores the dev file of a folder, or a single file. With --submission it predicts the test files
+instead, which need no labels, and writes what the task's official scorer or site takes.
 """
 
 
@@ -20,6 +24,9 @@ Scores the dev file of a folder, or a single file.
 class OPTIONS(EvaluationOptions):
     """The options of `albert-tf evaluate`."""
 
+    submission: Path | None = option(
+        None, help="folder for predictions of the test files, whose other files stay"
+    )
     json: bool = option(False, help="output as one JSON object")
 
 
@@ -27,20 +34,30 @@ def check(options: OPTIONS) -> None:
     """Reads the examples, and compares their labels with those of the model's configuration."""
     from albert_tf.data.tasks.registry import task_of
 
-    check_folder(options.predictions)
-    check_folder(options.report)
-    task = task_of(options)
-    examples = task.examples("dev")
-    config = check_model(options.model, task.model)
+    is_test = options.submission is not None
+    if is_test and (options.predictions or options.report or options.json):
+        raise UserError(
+            "--submission predicts files without labels, and excludes --predictions, --report and "
+            "--json. Received: both."
+        )
+    for folder in (options.predictions, options.report, options.submission):
+        check_folder(folder)
+    config = check_model(options.model, task_of(options).model)
+    task = task_of(options, config)
+    examples = task.examples("test" if is_test else "dev", labelled=not is_test)
     if config:
         task.check(examples, config)
 
 
 def run(options: OPTIONS) -> int:
-    """Prints each metric."""
+    """Prints each metric, or the files of predictions."""
     from albert_tf.data.tasks.classification import ONE_CLASS
-    from albert_tf.training.evaluate import evaluate
+    from albert_tf.training.evaluate import evaluate, predict_test_files
 
+    if options.submission is not None:
+        for path in predict_test_files(replace(options, predictions=options.submission)):
+            print(path)
+        return 0
     scores = evaluate(options)
     if options.json:
         print(json.dumps(scores))

@@ -17,7 +17,7 @@ from albert_tf.options import COUNT, option
 SUMMARY = "fill in masked words"
 EXAMPLES = """examples:
   albert-tf fill-mask --model my-model "The [MASK] is open."
-  albert-tf fill-mask --model my-model --targets ▁door ▁shop --input texts.txt --json
+  albert-tf fill-mask --model my-model --input texts.txt --top-k 3 --json
 
 Prints a line for each of a mask's most likely tokens: probability, token, and the text with the
 token. An empty line separates masks and texts.
@@ -29,9 +29,6 @@ class OPTIONS(TextOptions):
     """The options of `albert-tf fill-mask`."""
 
     top_k: int = option(5, help="tokens to show", range=COUNT)
-    targets: tuple[str, ...] = option(
-        (), help="tokens to choose among; ▁ starts a word", metavar="PIECE"
-    )
 
 
 def check(options: OPTIONS) -> None:
@@ -42,7 +39,7 @@ def check(options: OPTIONS) -> None:
 def run(options: OPTIONS) -> int:
     """Prints the most likely tokens of each mask."""
     given = texts(options)
-    fill = load("fill-mask", options, top_k=options.top_k, targets=options.targets or None)
+    fill = load("fill-mask", options, top_k=options.top_k)
     results = (_result(text, found) for text, found in with_inputs(fill, given))
     return print_results(results, options.json)
 

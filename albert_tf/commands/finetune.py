@@ -19,7 +19,7 @@ EXAMPLES = """examples:
       --model mini --output my-model
 
 The output is a model directory of Hugging Face's layout, with its card (README.md), report.json,
-pictures of curves and predictions, the worst mistakes (mistakes.md), and logs for TensorBoard.
+curves, a confusion matrix, the worst mistakes (mistakes.md), and logs for TensorBoard.
 After Ctrl-C or a crash the same command resumes exactly at the newest checkpoint.
 """
 
@@ -53,10 +53,10 @@ def check(options: FinetuningOptions) -> None:
 def run(options: FinetuningOptions) -> int:
     """Trains; 130 if interrupted."""
     from albert_tf.data.tasks.classification import ONE_CLASS
-    from albert_tf.data.tasks.summary import is_unbalanced, shares
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.finetune import finetune
     from albert_tf.training.loop import Interrupted
+    from albert_tf.training.reports import is_unbalanced, shares
 
     share_threads()
     try:

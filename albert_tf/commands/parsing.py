@@ -18,15 +18,11 @@ _METAVARS: Final = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
 _SILENT: Final = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
 
 
-def add_options(
-    parser: argparse.ArgumentParser, cls: type[Any], forms: Mapping[str, type[Any]] | None = None
-) -> None:
-    """Declares the options of a dataclass, and `--config`.
-
-    An option with a single choice has no flag.
+def add_options(parser: argparse.ArgumentParser, cls: type[Any], config: bool = False) -> None:
+    """Declares the options of a dataclass; an option with a single choice has no flag.
 
     Args:
-        forms: options by the command's other forms, whose flags are refused by name.
+        config: whether a run writes its options to a file, which `--config` reads.
     """
     options = [each for each in declared(cls).values() if each.choices != (each.default,)]
     groups: dict[str | None, Any] = {None: parser}
@@ -34,20 +30,9 @@ def add_options(
         if option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.group)
         _add(groups[option.group], option)
-    parser.add_argument(
-        "--config", type=Path, metavar="FILE", help=f"options as YAML, such as a run's {FILE}"
-    )
-    known = declared(cls)
-    others: dict[str, dict[str, Option]] = {}
-    settings: dict[str, Any] = dict(_SILENT)
-    for form, other in (forms or {}).items():
-        for option in declared(other).values():
-            if option.name not in known:
-                others.setdefault(option.name, {})[form] = option
-    for by_form in others.values():
-        option = next(iter(by_form.values()))
-        flags = _flags(option) + _negatives(option) * (option.kind is bool)
-        parser.add_argument(*flags, action=_Refused, nargs="?", const=tuple(by_form), **settings)
+    if config:
+        about = f"options as YAML, such as an earlier run's {FILE}"
+        parser.add_argument("--config", type=Path, metavar="FILE", help=about)
     needed = [_usage(option) for option in options if option.is_required or option.positional]
     parser.usage = " ".join([parser.prog, *needed, "[options]"])
 
@@ -57,7 +42,8 @@ def parsed_options(
 ) -> Options:
     """Returns the options of a command line, which override those of its `--config` file."""
     options = declared(cls)
-    values = {} if given.config is None else read_options(cls, given.config)
+    config = getattr(given, "config", None)
+    values = {} if config is None else read_options(cls, config)
     values |= {name: value for name, value in vars(given).items() if name in options}
     missing = [each for name, each in options.items() if each.is_required and name not in values]
     if missing:
@@ -140,18 +126,8 @@ def _add(group: Any, option: Option) -> None:
     for flag in hidden:
         group.add_argument(flag, dest=option.name, **{**settings, **_SILENT})
     if option.kind is bool:
-        negative = {"dest": option.name, "action": "store_const", "const": False, **_SILENT}
-        group.add_argument(*_negatives(option), **negative)
-
-
-class _Refused(argparse.Action):
-    """Refuses a flag of the command's other forms, whose names are its constant."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        raise UserError(
-            f"{option_string} goes with {' and '.join(self.const)}. Received: {parser.prog} "
-            f"{option_string}. Leave it out."
-        )
+        flags = f"--no-{shown[2:]}", f"--no{option.name}"
+        group.add_argument(*flags, dest=option.name, action="store_const", const=False, **_SILENT)
 
 
 def _flags(option: Option) -> list[str]:
@@ -159,10 +135,6 @@ def _flags(option: Option) -> list[str]:
     names = (option.name, *option.original)
     spelled = [spelling for name in names for spelling in (name.replace("_", "-"), name)]
     return [f"--{name}" for name in dict.fromkeys(spelled)]
-
-
-def _negatives(option: Option) -> list[str]:
-    return [f"--no-{_flags(option)[0][2:]}", f"--no{option.name}"]
 
 
 def _usage(option: Option) -> str:

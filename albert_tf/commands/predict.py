@@ -12,8 +12,6 @@ from albert_tf.commands.text_options import (
     Block,
     TextOptions,
     can_be_read_again,
-    check_folder,
-    check_model,
     check_texts,
     load,
     print_json,
@@ -22,10 +20,10 @@ from albert_tf.commands.text_options import (
     texts,
     with_inputs,
 )
-from albert_tf.data.options import TAG, TASKS, EvaluationOptions, LabelledData
+from albert_tf.data.options import ENCODING, TAG, TaskData
 from albert_tf.errors import UserError
 from albert_tf.files import is_exported
-from albert_tf.options import declared, option, part
+from albert_tf.options import option
 
 if TYPE_CHECKING:
     from albert_tf.data.tasks.tagging import Sentence, Tagged
@@ -39,27 +37,25 @@ EXAMPLES = """examples:
   albert-tf predict --model my-tagger "Ada Lovelace was born in London ."
   albert-tf predict --model my-mnli-model --labels "sport,politics" "A late goal decided it."
   albert-tf predict --model my-sentence-model --input pairs.txt --pairs
-  albert-tf predict --model my-model --task mnli --data MNLI --submission glue
 
 Prints a line for each text: label and probability, or the score; of a model for several labels each
 one that reaches its threshold. A model that tags gets a line for each word, word and tag, and an
 empty line between texts; white space separates a text's words. A model of sentence vectors gets the
-cosine of each pair. A file is read as needed, however
-large it is. With --submission it predicts a task's test files instead, which need no labels, and
-writes the files that the task's official scorer or site takes.
+cosine of each pair. A file is read as needed, however large it is.
 """
-_SUBMISSION: Final = "test files of a task"
-# Options that say where a table has its texts.
-_OF_TABLES: Final = ("text_column", "text_pair_column", "separator", "encoding")
 _TAGGER: Final = "AlbertForTokenClassification"
 _ENCODER: Final = "AlbertModel"
 _CLASSIFIER: Final = "AlbertForSequenceClassification"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OPTIONS(LabelledData, TextOptions):
+class OPTIONS(TextOptions):
     """The options of `albert-tf predict`."""
 
+    text_pair_column: str | None = option(
+        None, help="name of the column with the second texts, for pairs"
+    )
+    encoding: str | None = option(None, help=ENCODING, metavar="NAME")
     pairs: bool = option(False, help="pairs of texts, with a tab between")
     labels: str | None = option(
         None,
@@ -67,25 +63,6 @@ class OPTIONS(LabelledData, TextOptions):
         "natural language inference",
         metavar="LABELS",
     )
-    task: str | None = option(  # type: ignore[assignment]
-        None, help="task of the test files", choices=TASKS, group=_SUBMISSION
-    )
-    data: Path | None = option(  # type: ignore[assignment]
-        None, help="folder with the task's test files, or one file", group=_SUBMISSION
-    )
-    submission: Path | None = option(
-        None, help="folder for predictions, whose other files stay", group=_SUBMISSION
-    )
-
-    @property
-    def source(self) -> str | None:
-        """As in `TextOptions`; with `submission` there are no texts."""
-        return self.input if self.submission is not None else super().source
-
-    @property
-    def needs_tensorflow(self) -> bool:
-        """Whether the command needs TensorFlow; predicting test files always does."""
-        return self.submission is not None or super().needs_tensorflow
 
     @property
     def has_pairs(self) -> bool:
@@ -98,21 +75,7 @@ class OPTIONS(LabelledData, TextOptions):
 
 
 def check(options: OPTIONS) -> None:
-    """Looks at texts or test files and the model; at the first pairs unless from a pipe."""
-    if options.submission is not None:
-        _check_submission(options)
-        return
-    ignored = [
-        name.replace("_", "-")
-        for name, declared_option in declared(LabelledData).items()
-        if getattr(options, name) not in (declared_option.default, None)
-        and not (name in _OF_TABLES and options.has_table)
-    ]
-    if ignored:
-        raise UserError(
-            "Options of a task's files need --submission, a folder for their predictions. "
-            f"Received: {', '.join(f'--{name}' for name in ignored)} without it."
-        )
+    """Looks at texts and the model; at the first pairs unless from a pipe."""
     wanted = _class_of(options.model)
     is_tagger, is_embedder = wanted == _TAGGER, wanted == _ENCODER
     if is_embedder and (options.labels is not None or not options.has_pairs):
@@ -133,35 +96,8 @@ def check(options: OPTIONS) -> None:
         deque(_pairs(islice(texts(options), _CHECKED), options.source), maxlen=0)
 
 
-def _check_submission(options: OPTIONS) -> None:
-    """Reads the test files, and compares the task with the model's configuration."""
-    others = {"texts": options.text, "--input": options.input, "--pairs": options.pairs}
-    others["--labels"] = options.labels
-    if any(others.values()) or options.json or options.task is None or options.data is None:
-        raise UserError(
-            "--submission needs --task and --data, and excludes texts, --input, --pairs, --labels "
-            "and --json. Received: another combination."
-        )
-    from albert_tf.data.tasks.registry import task_of
-
-    check_folder(options.submission)
-    task = task_of(options)
-    examples = task.examples("test", labelled=False)
-    config = check_model(options.model, task.model)
-    if config:
-        task.check(examples, config)
-
-
 def run(options: OPTIONS) -> int:
-    """Prints a line for each text, or writes the predictions of test files."""
-    if options.submission is not None:
-        from albert_tf.training.evaluate import predict_test_files
-
-        for path in predict_test_files(
-            part(EvaluationOptions, options, predictions=options.submission, report=None)
-        ):
-            print(path)
-        return 0
+    """Prints a line for each text."""
     from albert_tf.data.tasks.labels import MULTI_LABEL, chosen_labels
 
     given, model_class = texts(options), _class_of(options.model)
@@ -240,7 +176,7 @@ def _tagged(
     from albert_tf.data.tasks.tagging import Sentence, Tagging
     from albert_tf.pipelines.base import FEATURES, Window
 
-    task = Tagging(LabelledData(task=TAG, data=Path()))
+    task = Tagging(TaskData(task=TAG, data=Path()))
     tag = load("token-classification", options)
     config, count = tag.model.config, tag.ahead * options.batch_size
 

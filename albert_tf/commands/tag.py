@@ -1,6 +1,5 @@
 """`albert-tf tag`"""
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,8 +12,7 @@ from albert_tf.commands.text_options import (
     texts,
     with_inputs,
 )
-from albert_tf.errors import UserError
-from albert_tf.options import NOT_NEGATIVE, option
+from albert_tf.options import option
 
 SUMMARY = "find entities in texts"
 EXAMPLES = """examples:
@@ -35,27 +33,17 @@ class OPTIONS(TextOptions):
         help="tokens as they are, grouped, or grouped with one label for all tokens of a word: "
         "its first token's, their mean's, the surest one's",
     )
-    stride: int | None = option(
-        None, help="tokens that the windows of a long text share", range=NOT_NEGATIVE
-    )
 
 
 def check(options: OPTIONS) -> None:
     """Looks at texts and model."""
-    config = check_texts(options, "AlbertForTokenClassification")
-    room = config.max_position_embeddings - 2 if config else math.inf
-    if options.stride is not None and options.stride >= room:
-        raise UserError(
-            "stride must be smaller than the tokens of a window. "
-            f"Received: stride={options.stride}, {room} tokens a window."
-        )
+    check_texts(options, "AlbertForTokenClassification")
 
 
 def run(options: OPTIONS) -> int:
     """Prints the entities of each text."""
     given = texts(options)
-    strategy, stride = options.aggregation, options.stride
-    tag = load("token-classification", options, aggregation_strategy=strategy, stride=stride)
+    tag = load("token-classification", options, aggregation_strategy=options.aggregation)
     results = (_result(text, found) for text, found in with_inputs(tag, given))
     return print_results(results, options.json)
 

@@ -9,15 +9,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from albert_tf.data.readers import FORMATS, Dialect, check_width, rows_of
+from albert_tf.data.readers import FORMATS, check_width, rows_of
 from albert_tf.errors import UserError, escaped
 from albert_tf.files import is_exported
 from albert_tf.options import COUNT, check_options, option
 from albert_tf.progress import count
 from albert_tf.tasks import BY_MODEL, ENCODER, SIMILARITY
 
+# Options that say where a table has its texts.
+_OF_TABLES: Final = ("text_column", "text_pair_column", "encoding")
 Given = TypeVar("Given")
 Block = Sequence[Sequence[object]]
 
@@ -94,12 +96,12 @@ def check_texts(options: TextOptions, model: str = "AlbertModel") -> Any:
     """
     from_file = options.source is not None
     if from_file == bool(options.text) and options.text != ("-",):
-        hint = " Texts come before --targets." if getattr(options, "targets", None) else ""
-        raise UserError(
-            f"Texts come as arguments or with --input. Received: neither, or both.{hint}"
-        )
+        raise UserError("Texts come as arguments or with --input. Received: neither, or both.")
     if options.has_table:
         next(texts(options), None)
+    elif given := [name for name in _OF_TABLES if getattr(options, name, None) is not None]:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise UserError(f"{flags} needs a table of texts ({', '.join(FORMATS)}). Received: none.")
     else:
         check_input(options.source)
     return check_model(options.model, model)
@@ -115,8 +117,8 @@ def texts(options: TextOptions) -> Iterator[str]:
 def _column(options: TextOptions) -> Iterator[str]:
     """Yields the texts of a table; pairs with a tab between, as `--pairs` reads them."""
     column, pair = options.text_column or "text", getattr(options, "text_pair_column", None)
-    dialect = getattr(options, "dialect", Dialect())
-    for row in rows_of(Path(str(options.source)), (column, pair), dialect):
+    encoding = getattr(options, "encoding", None)
+    for row in rows_of(Path(str(options.source)), (column, pair), encoding):
         check_width(row)
         text = row.text(column, may_be_empty=True)
         if pair is not None:

@@ -16,7 +16,6 @@ from albert_tf.data.tasks.questions import encode_questions, question_of, traina
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.tagging import encode_words
 from albert_tf.errors import UserError, short_repr
-from albert_tf.text.answers import MAX_QUESTION
 from albert_tf.text.base_tokenizer import BaseTokenizer
 
 
@@ -79,8 +78,6 @@ def question_answering_dataset(
     *,
     answerability: bool = False,
     max_length: int | None = None,
-    doc_stride: int | None = None,
-    max_question_length: int = MAX_QUESTION,
     batch_size: int = 32,
     seed: int = 0,
 ) -> tf.data.Dataset:
@@ -95,7 +92,6 @@ def question_answering_dataset(
             Hugging Face; empty lists for a question without an answer.
         answerability: the model's, whose `start_positions` are then among the features, too.
         max_length: maximum tokens of a window; the tokenizer's `model_max_length` if None.
-        doc_stride, max_question_length: as the options of `finetune`.
         seed: of the order.
     Raises:
         UserError: the columns have other lengths than `questions`, or no answer is in its context.
@@ -119,9 +115,7 @@ def question_answering_dataset(
     ]
     length = max_length or tokenizer.model_max_length
     given = given if answers is None else trainable(given)
-    rows = encode_questions(
-        given, tokenizer, length, doc_stride, max_question_length, answerability
-    )
+    rows = encode_questions(given, tokenizer, length, answerability)
     return epochs(rows, batch_size, seed)
 
 

@@ -41,23 +41,8 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 _WAY_OUT: Final = (
     "Name it with an option, as with --text-column or --label-column; predict a file without "
-    "labels with albert-tf predict --submission."
+    "labels with albert-tf evaluate --submission."
 )
-
-
-class Dialect(NamedTuple):
-    """How a table is written; None means as its first bytes and its header show.
-
-    Attributes:
-        separator: of columns.
-        encoding: a name that Python knows.
-    """
-
-    separator: str | None = None
-    encoding: str | None = None
-
-
-_AS_IT_SHOWS: Final = Dialect()
 
 
 class Columns(NamedTuple):
@@ -164,7 +149,7 @@ def read_examples(
     skip_bad_rows: bool = False,
     part: str = "",
     read_label: Callable[[Row, str | int], Any] = Row.text,
-    dialect: Dialect = _AS_IT_SHOWS,
+    encoding: str | None = None,
 ) -> list[Example]:
     """Reads texts or pairs of texts with their labels; see `read_rows`.
 
@@ -178,7 +163,7 @@ def read_examples(
         label = None if columns.label is None else read_label(row, columns.label)
         return Example(text, pair, label, part, row.location)
 
-    return read_rows(path, columns, example, skip_bad_rows, dialect=dialect)
+    return read_rows(path, columns, example, skip_bad_rows, encoding=encoding)
 
 
 def read_rows(
@@ -187,7 +172,7 @@ def read_rows(
     make: Callable[[Row], Made],
     skip_bad_rows: bool = False,
     rows: Iterator[tuple[int, Mapping[Any, Any]]] | None = None,
-    dialect: Dialect = _AS_IT_SHOWS,
+    encoding: str | None = None,
 ) -> list[Made]:
     """Reads a `.tsv` (tabs, no quoting), `.csv`, `.jsonl`, `.json`, each also `.gz`, or `.parquet`.
 
@@ -202,13 +187,13 @@ def read_rows(
         skip_bad_rows: skips rows that don't fit the header or that `make` refuses, and logs their
             number. GLUE's QQP has some.
         rows: the rows of a file of another format, each with the number of its line.
-        dialect: of a table, where it is known.
+        encoding: a name that Python knows, where it is known.
     Raises:
         UserError: no such file, another format, another encoding, a missing column, a bad row (the
             message names the line), or no row at all.
     """
     if rows is None:
-        placed = rows_of(path, columns, dialect)
+        placed = rows_of(path, columns, encoding)
     else:
         _require_file(path)
         placed = (Row(f"{path}, line {line}", fields) for line, fields in rows)
@@ -221,7 +206,7 @@ def read_rows(
 
 
 def rows_of(
-    path: Path, columns: Sequence[str | int | None], dialect: Dialect = _AS_IT_SHOWS
+    path: Path, columns: Sequence[str | int | None], encoding: str | None = None
 ) -> Iterator[Row]:
     """Yields the rows of a file, which is read as needed; see `read_rows` for all else."""
     if hub.is_hub(path):
@@ -234,7 +219,7 @@ def rows_of(
         return starmap(Row, hub.rows(path))
     is_json = ending.startswith(".json")
     rows: Iterator[tuple[int, Mapping[Any, Any]]] = (
-        json_rows(path, dialect.encoding) if is_json else _table_rows(path, columns, dialect)
+        json_rows(path, encoding) if is_json else _table_rows(path, columns, encoding)
     )
     return (Row(f"{path}, line {line}", fields) for line, fields in rows)
 
@@ -308,6 +293,13 @@ def opened(
         UserError: it has another encoding, its compression is damaged, it is too large, or a line
             is longer than `LONGEST_LINE`.
     """
+    try:
+        "".encode(encoding or _UTF8)
+    except (LookupError, UnicodeError) as error:
+        raise UserError(
+            "encoding must be a name that Python knows, such as cp1252, latin-1 or utf-16. "
+            f"Received: {encoding!r}."
+        ) from error
     whole = whole and path.suffix != ".gz"  # of unknown size
     if whole and path.stat().st_size > LARGEST:
         raise _too_large(path)
@@ -363,16 +355,16 @@ def _bad_line(path: Path) -> tuple[int, bytes]:
 
 
 def _table_rows(
-    path: Path, columns: Sequence[str | int | None], dialect: Dialect
+    path: Path, columns: Sequence[str | int | None], encoding: str | None
 ) -> Iterator[tuple[int, dict[Any, Any]]]:
     """Yields the rows of a TSV or CSV file as dicts, with the number of their last line."""
     has_header = not isinstance(columns[0], int)
     is_tsv = path.name.removesuffix(".gz").endswith(".tsv")
-    with opened(path, "", dialect.encoding) as file:
+    with opened(path, "", encoding) as file:
         first = next(file, None)
         if first is None:
             return
-        separator = dialect.separator or _separator(path, first, is_tsv, columns)
+        separator = _separator(path, first, is_tsv, columns)
         if is_tsv and separator == "\t":
             how: dict[str, Any] = {"quoting": csv.QUOTE_NONE}
         else:

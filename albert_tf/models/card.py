@@ -1,18 +1,13 @@
 """The model card: metadata for the hub, sizes, and how to load the model."""
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 from albert_tf.config import AlbertConfig
 from albert_tf.tasks import BY_MODEL
 
 CARD: Final = "README.md"
-_NO_ABOUT: Final = """\
-## Training data and results
-
-Not described yet.
-"""
+_NO_ABOUT: Final = "## Training data and results\n\nNot described yet.\n"
 
 
 def model_card(
@@ -21,26 +16,27 @@ def model_card(
     config: AlbertConfig,
     parameters: int,
     about: str = _NO_ABOUT,
-    metadata: Mapping[str, Any] | None = None,
+    **metadata: Any,
 ) -> str:
     """Returns the content of `README.md`.
 
     Args:
         name: directory or name on the hub, as `from_pretrained` takes it.
         about: the card's last sections.
-        metadata: further fields for the hub, such as `metrics` and `model-index`.
+        **metadata: further fields for the hub, as `huggingface_hub.ModelCardData` takes them.
     """
-    import yaml
+    from huggingface_hub import ModelCardData
 
-    fields = {
-        "library_name": "albert_tf",
-        "pipeline_tag": BY_MODEL[class_name].pipeline_tag,
-        "tags": ["albert", "keras"],
-        **(metadata or {}),
-    }
+    data = ModelCardData(
+        library_name="albert_tf",
+        pipeline_tag=BY_MODEL[class_name].pipeline_tag,
+        tags=["albert", "keras"],
+        **metadata,
+    )
     sizes = config.num_hidden_layers, config.hidden_size, config.num_attention_heads
     return f"""---
-{yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)}---
+{data.to_yaml()}
+---
 
 # {name.rpartition("/")[2]}
 

@@ -19,7 +19,6 @@ from albert_tf.text.tokenizer import check_fit
 Outputs = Mapping[str, np.ndarray]
 SORTED: Final = 16  # Number of batches of a list whose sequences are sorted by length together.
 FEATURES: Final = ("input_ids", "token_type_ids")
-_NESTED: Final = ("tokenizer_kwargs", "tokenize_kwargs")  # Hugging Face's dicts of options
 _ALIASES: Final = {"topk": "top_k"}
 _WITHOUT_EFFECT: Final = ("use_fast", "num_workers")  # Results are the same with any value.
 _ON_DEVICE: Final = "Make and call the pipeline within keras.device('cpu:0'), or another device."
@@ -31,12 +30,6 @@ _FOREIGN: Final = {
     "dtype": (None, _OF_MODEL.format("from_pretrained(name, dtype='mixed_float16')")),
     "torch_dtype": (None, _OF_MODEL.format("from_pretrained(name, dtype='mixed_float16')")),
     "model_kwargs": (None, _OF_MODEL.format("from_pretrained(name, **options)")),
-    "config": (None, _OF_MODEL.format("from_pretrained(name, config=config)")),
-    "trust_remote_code": (False, "No code is loaded."),
-    "binary_output": (False, "Results are lists and dicts."),
-    "feature_extractor": (None, "A pipeline reads texts alone."),
-    "image_processor": (None, "A pipeline reads texts alone."),
-    "processor": (None, "A pipeline reads texts alone."),
 }
 _FRAMEWORKS: Final = {"tensorflow": "tf", "torch": "pt", "jax": "flax"}
 
@@ -246,8 +239,6 @@ class Pipeline(ABC):
             for name, value in without_foreign(options, foreign).items()
             if name not in _WITHOUT_EFFECT
         }
-        for name in _NESTED:
-            given |= given.pop(name, None) or {}
         known = [field.name for field in dataclasses.fields(self.options)]
         if unknown := given.keys() - set(known):
             raise TypeError(

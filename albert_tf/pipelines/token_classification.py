@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.errors import UserError, short_repr
+from albert_tf.errors import UserError
 from albert_tf.evaluation.entities import parsed
 from albert_tf.pipelines.base import (
     Outputs,
@@ -55,14 +55,6 @@ class Tagged(NamedTuple):
     end: int
 
 
-class _Text(NamedTuple):
-    """A text, its words if it was split, and the character where each word starts."""
-
-    text: str
-    words: list[str] | None = None
-    starts: tuple[int, ...] = (0,)
-
-
 class TokenClassificationPipeline(Pipeline):
     """Returns the entities of a text, with `start` and `end` in its characters.
 
@@ -95,14 +87,10 @@ class TokenClassificationPipeline(Pipeline):
                 kind; "first", "average" and "max" do so after giving all tokens of a word one
                 label.
             ignore_labels: labels to leave out of the result. None for none.
-            is_split_into_words: each text is a list of words.
-            delimiter: string between words, in the text that `start` and `end` refer to.
         """
 
         aggregation_strategy: str = "none"
         ignore_labels: Sequence[str] | None = ("O",)
-        is_split_into_words: bool = False
-        delimiter: str = " "
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -114,32 +102,16 @@ class TokenClassificationPipeline(Pipeline):
                     f"Received: {self.aggregation_strategy!r}."
                 )
 
-    def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
-        is_words = self._chosen(options).is_split_into_words
-        if is_words and isinstance(inputs, list) and inputs and isinstance(inputs[0], str):
-            inputs = [inputs]
-        return super().__call__(inputs, batch_size=batch_size, **options)
+    def preprocess(self, given: Any, options: Options) -> str:
+        return as_text(given)
 
-    def preprocess(self, given: Any, options: Options) -> _Text:
-        if not options.is_split_into_words:
-            return _Text(as_text(given))
-        if not isinstance(given, list | tuple):
-            raise TypeError(
-                "With is_split_into_words=True a text must be a list of words. "
-                f"Received: {short_repr(given)}."
-            )
-        words = [as_text(word, "A word") for word in given]
-        lengths = (len(word) + len(options.delimiter) for word in words)
-        return _Text(options.delimiter.join(words), words, tuple(accumulate(lengths, initial=0)))
-
-    def encode(self, examples: Sequence[_Text], options: Options) -> Iterable[list[Window]]:
+    def encode(self, examples: Sequence[str], options: Options) -> Iterable[list[Window]]:
         length = checked_length(options.max_length, self.max_length)
         stride = default_stride(length) if options.stride is None else options.stride
         for example in examples:
             encoding = encode_windows(
                 self.tokenizer,
-                example.text if example.words is None else example.words,
-                is_split_into_words=example.words is not None,
+                example,
                 truncation=True,
                 max_length=length,
                 stride=stride,
@@ -153,7 +125,7 @@ class TokenClassificationPipeline(Pipeline):
 
     def postprocess(
         self,
-        example: _Text,
+        example: str,
         windows: Sequence[Window],
         found: Sequence[Outputs],
         options: Options,
@@ -169,7 +141,7 @@ class TokenClassificationPipeline(Pipeline):
             results += (
                 labelled_tokens(tokens, labels)
                 if strategy == "none"
-                else entities(tokens, labels, strategy, example.text)
+                else entities(tokens, labels, strategy, example)
             )
         name = "entity" if strategy == "none" else "entity_group"
         wanted = [each for each in results if each[name] not in (options.ignore_labels or ())]
@@ -192,17 +164,15 @@ class TokenClassificationPipeline(Pipeline):
             )
         return chosen
 
-    def _tokens(self, encoding: Any, row: int, first: int, example: _Text) -> Iterator[Token]:
+    def _tokens(self, encoding: Any, row: int, first: int, text: str) -> Iterator[Token]:
         """Yields a row's tokens, without scores; `first` is the row's position in the text."""
         ids, words = encoding["input_ids"][row], encoding.word_ids(row)
         for at in range(1, len(ids) - 1):
             start, end = encoding["offset_mapping"][row][at]
-            shift = 0 if example.words is None else example.starts[words[at]]
-            start, end = start + shift, end + shift
             is_unknown = ids[at] == self.tokenizer.unk_token_id
             yield Token(
                 text=(
-                    example.text[start:end]
+                    text[start:end]
                     if is_unknown
                     else self.tokenizer.convert_ids_to_tokens(int(ids[at]))
                 ),

@@ -1,9 +1,7 @@
 """Adds tokens to the vocabulary file itself, so that every runtime knows them."""
 
-import logging
-import reprlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from albert_tf.checkpoints.finder import (
     ADDED_TOKENS,
@@ -18,25 +16,6 @@ ADDITIONAL: Final = ("additional_special_tokens", "extra_special_tokens")
 SPACE: Final = "▁"  # SentencePiece's space, which begins a word.
 # The special tokens that a model is trained with.
 _TRAINED: Final = ("cls", "sep", "mask", "pad", "unk")
-_SEARCHES: Final = ("lstrip", "rstrip", "single_word")  # ways in which no vocabulary is searched
-logger = logging.getLogger(__name__)
-
-
-class AddedToken(NamedTuple):
-    """A token that transformers keeps beside a vocabulary.
-
-    Attributes:
-        number: its id; None where a file names it alone, so that it comes after all others.
-        file: the file that names it.
-        is_special: whether decoding can skip it.
-        options: what transformers says of how texts are searched for it.
-    """
-
-    content: str
-    number: int | None
-    file: str
-    is_special: bool
-    options: Mapping[str, Any]
 
 
 def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = False) -> int:
@@ -78,89 +57,47 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
     return [token for value in given for token in ([value] if isinstance(value, str) else value)]
 
 
-def restore_tokens(tokenizer: Any, stored: Sequence[AddedToken]) -> None:
-    """Adds the tokens that transformers' files name beside a vocabulary, at their ids.
-
-    transformers finds such a token in a text as it is written. Here it joins the vocabulary, in
-    normalized form ("[E1]" as "[e1]"), so that graphs and phones find it too.
-
-    Raises:
-        UserError: an id isn't the next one, or belongs to another token; the vocabulary can't read
-            it as one token; or texts are searched for it in another way.
-    """
-    size = len(tokenizer)
-    spellings: dict[str, str] = {}
-    for token in sorted(stored, key=lambda token: (token.number is None, token.number or 0)):
-        index = tokenizer.convert_tokens_to_ids(token.content)
-        is_known = index != tokenizer.unk_token_id if token.number is None else token.number < size
-        if is_known and token.number not in (None, index):
-            known = tokenizer.convert_ids_to_tokens(token.number)
-            raise _not_read(token, f"must be the token with its id, {known!r}")
-        if is_known:
-            continue
-        spelling, following = _spelling(tokenizer, token.content), size + len(spellings)
-        if token.number not in (None, following):
-            raise _not_read(token, f"must have the next id, {following}")
-        if wrong := [name for name in _SEARCHES if token.options.get(name)]:
-            raise _not_read(token, f"must be found anywhere in a text, without {', '.join(wrong)}")
-        if spelling in spellings.values():
-            raise _not_read(token, f"must have a spelling of its own, not {spelling!r}")
-        spellings[token.content] = spelling
-    if spellings:
-        _add(tokenizer, list(spellings.values()))
-    if changed := [f"{old} as {new}" for old, new in spellings.items() if old != new]:
-        logger.warning("Added tokens are spelt as the vocabulary normalizes them: %s", changed)
-    special = [token.content for token in stored if token.is_special]
-    tokenizer._mark_special([spellings.get(content, content) for content in special])
-
-
-def added_tokens(files: Mapping[str, Mapping[str, Any]]) -> list[AddedToken]:
-    """Returns the tokens that transformers' files of any age name, each once.
+def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None:
+    """Marks the special tokens that transformers' files of any age name.
 
     Args:
         files: the content of `tokenizer_config.json`, `special_tokens_map.json`,
-            `added_tokens.json` and `tokenizer.json`; of those that don't exist, an empty one.
+            `added_tokens.json` and `tokenizer.json`, where they exist.
     Raises:
-        UserError: a token has no text, or its id is no number.
+        UserError: the vocabulary lacks a token that they name, or has it with another id.
     """
-    tokens: dict[tuple[str, int | None], AddedToken] = {}
-    for content, index, file, options in _named_tokens(files):
-        if isinstance(index, str) and index.isdecimal() and len(index) < 10:
-            index = int(index)
-        if not isinstance(content, str) or not (index is None or type(index) is int):
+    special = []
+    for token, number, file in _named_tokens(files):
+        content, options = text_and_options(token)
+        index = tokenizer.convert_tokens_to_ids(str(content))
+        is_known = tokenizer.convert_ids_to_tokens(index) == content
+        if not is_known or str(number) not in (str(index), "None"):
             raise UserError(
-                f"An added token in {file} must have a text and an id. Received: "
-                f"{reprlib.repr(content)}, {reprlib.repr(index)}. Correct or remove it."
+                "Every token that a checkpoint adds must be in its vocabulary, so that graphs and "
+                f"phones find it too. Received: {short_repr(content)} with the id {number} in "
+                f"{file}. Load the vocabulary file alone, add the tokens with add_tokens in the "
+                "order of their ids, and save it in a folder of its own."
             )
-        is_special = index is None or options.get("special") is True
-        same = [key for key in tokens if key[0] == content and index in (None, key[1])]
-        for key in same:
-            tokens[key] = tokens[key]._replace(is_special=tokens[key].is_special or is_special)
-        if not same:
-            tokens[content, index] = AddedToken(content, index, file, is_special, options)
-    return list(tokens.values())
+        if number is None or options.get("special") is True:
+            special.append(content)
+    tokenizer._mark_special(special)
 
 
-def _named_tokens(
-    files: Mapping[str, Mapping[str, Any]],
-) -> Iterator[tuple[Any, Any, str, Mapping[str, Any]]]:
-    """Yields text, id, file and options of each token, unchecked; an additional one has no id."""
-    decoder = files[TOKENIZER_CONFIG].get("added_tokens_decoder")
+def _named_tokens(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any, Any, str]]:
+    """Yields token, id and file of each added token, unchecked; an additional one has no id."""
+    decoder = files.get(TOKENIZER_CONFIG, {}).get("added_tokens_decoder")
     for index, token in decoder.items() if isinstance(decoder, dict) else ():
-        content, options = text_and_options(token)
-        yield content, index, TOKENIZER_CONFIG, options
-    for content, index in files[ADDED_TOKENS].items():
-        yield content, index, ADDED_TOKENS, {}
-    listed = files[TOKENIZER_JSON].get("added_tokens")
+        yield token, index, TOKENIZER_CONFIG
+    for content, index in files.get(ADDED_TOKENS, {}).items():
+        yield content, index, ADDED_TOKENS
+    listed = files.get(TOKENIZER_JSON, {}).get("added_tokens")
     for token in listed if isinstance(listed, list) else ():
-        content, options = text_and_options(token)
-        yield content, options.get("id", ""), TOKENIZER_JSON, options
+        yield token, text_and_options(token)[1].get("id", ""), TOKENIZER_JSON
     for file in (SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG):
         for name in ADDITIONAL:
-            listed = files[file].get(name)
+            listed = files.get(file, {}).get(name)
             for token in listed if isinstance(listed, list) else ():
-                content, options = text_and_options(token)
-                yield content, None, file, options
+                yield token, None, file
 
 
 def text_and_options(token: Any) -> tuple[Any, Mapping[str, Any]]:
@@ -182,14 +119,6 @@ def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
                 f"{short_repr(given)}. A model that was trained with another one can't be read; "
                 "otherwise correct tokenizer_config.json and special_tokens_map.json."
             )
-
-
-def _not_read(token: AddedToken, rule: str) -> UserError:
-    return UserError(
-        f"An added token of a checkpoint {rule}. Received: {short_repr(token.content)} with the id "
-        f"{token.number} in {token.file}. Correct the file; or remove the token from it, and "
-        "the model's embedding of it with resize_token_embeddings."
-    )
 
 
 def _spelling(tokenizer: Any, token: str) -> str:

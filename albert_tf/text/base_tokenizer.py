@@ -20,7 +20,7 @@ from albert_tf.text.added_tokens import (
     add_tokens,
     additional_tokens,
     check_special,
-    restore_tokens,
+    mark_special,
 )
 from albert_tf.text.encoding import (
     PADDING,
@@ -41,9 +41,9 @@ from albert_tf.text.encoding import (
     collect,
     make_sequences,
     pad_rows,
-    special_count,
 )
 from albert_tf.text.tokenizer_files import (
+    TOKENIZER_CONFIG,
     json_files,
     read_tokenizer,
     stored_settings,
@@ -72,7 +72,6 @@ class BaseTokenizer(ABC):
     model_input_names = ("input_ids", "token_type_ids", "attention_mask")
     special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")
     pad_token_type_id = 0
-    is_fast = True  # transformers' code reads it as: has offsets, words and windows
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
     continuation: ClassVar[str] = ""  # begins the tokens that continue a word
@@ -107,56 +106,19 @@ class BaseTokenizer(ABC):
         self.bos_token, self.bos_token_id = self.cls_token, self.cls_token_id
         self.eos_token, self.eos_token_id = self.sep_token, self.sep_token_id
         self._mark_special(())
+        if not isinstance(model_max_length, int) or model_max_length < 1:
+            raise UserError(
+                f"model_max_length must be a positive integer. Received: {model_max_length!r}."
+            )
         self.model_max_length = model_max_length
         self.split_special_tokens = split_special_tokens
-        self.padding_side, self.truncation_side = padding_side, truncation_side
-        self._is_made = True
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Checks settings, and refuses what the vocabulary decides."""
-        if name in ("padding_side", "truncation_side"):
-            value = checked_side(value, name)
-        elif name == "model_max_length":
-            if not isinstance(value, int) or value < 1:
-                raise UserError(f"{name} must be a positive integer. Received: {value!r}.")
-        elif (
-            vars(self).get("_is_made")
-            and not name.startswith("_")
-            and name not in ("split_special_tokens", "model_input_names")
-            and hasattr(self, name)
-            and getattr(self, name) != value
-        ):
-            raise UserError(
-                f"{name} can't be assigned, because the vocabulary file decides it for every "
-                f"runtime. Received: {name}={value!r}, for {getattr(self, name)!r}. Give it to the "
-                "constructor or to from_pretrained if they take it; add_tokens adds tokens."
-            )
-        super().__setattr__(name, value)
+        self.padding_side = checked_side(padding_side)
+        self.truncation_side = checked_side(truncation_side, "truncation_side")
 
     @property
     @abstractmethod
     def model_bytes(self) -> bytes:
         """Content of the vocabulary file."""
-
-    @property
-    def init_kwargs(self) -> dict[str, Any]:
-        """The constructor's arguments: transformers' name of `settings`."""
-        return self.settings
-
-    @property
-    def max_len_single_sentence(self) -> int:
-        """Maximum number of tokens of a text within `model_max_length`."""
-        return self.model_max_length - self.num_special_tokens_to_add()
-
-    @property
-    def max_len_sentences_pair(self) -> int:
-        """Maximum number of tokens of a pair of texts within `model_max_length`."""
-        return self.model_max_length - self.num_special_tokens_to_add(pair=True)
-
-    @property
-    def additional_special_tokens_ids(self) -> list[int]:
-        """The ids of `additional_special_tokens`."""
-        return self.convert_tokens_to_ids(self.additional_special_tokens)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -176,8 +138,12 @@ class BaseTokenizer(ABC):
         """Joins tokens to text."""
 
     @abstractmethod
-    def _encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
-        """Returns int32 `[T]` for each text; special tokens in it are plain text."""
+    def encode_plain(self, texts: list[str], threads: int = 1) -> list[np.ndarray]:
+        """Returns int32 `[T]` for each text, in bulk; special tokens in it are plain text.
+
+        Raises:
+            UnicodeEncodeError: a text has surrogates.
+        """
 
     @abstractmethod
     def _tokenize(self, text: str) -> list[str]:
@@ -207,16 +173,13 @@ class BaseTokenizer(ABC):
         stride: int = 0,
         is_split_into_words: bool = False,
         pad_to_multiple_of: int | None = None,
-        padding_side: str | None = None,
         truncation_side: str | None = None,
         split_special_tokens: bool | None = None,
         return_tensors: Tensors | None = None,
         return_token_type_ids: bool = True,
         return_attention_mask: bool = True,
-        return_special_tokens_mask: bool = False,
         return_offsets_mapping: bool = False,
         return_overflowing_tokens: bool = False,
-        return_length: bool = False,
         verbose: bool = True,
     ) -> BatchEncoding:
         """Encodes a text, a pair of texts, or a batch of either.
@@ -231,8 +194,7 @@ class BaseTokenizer(ABC):
             stride: number of tokens that a window shares with the one before it.
             is_split_into_words: the texts are lists of words, each encoded as if after a space;
                 `word_ids` of the result returns the word of each position.
-            padding_side, truncation_side, split_special_tokens: override the constructor's for this
-                call.
+            truncation_side, split_special_tokens: override the constructor's for this call.
             return_offsets_mapping: add `(start, end)` of each token in the raw text, or in its
                 word for split texts, in characters; a stray byte counts as one, and special
                 tokens have `(0, 0)`.
@@ -249,7 +211,7 @@ class BaseTokenizer(ABC):
         if truncation is None:
             truncation = max_length is not None and padding is False
         length = self.model_max_length if max_length is None else max_length
-        side = checked_side(padding_side or self.padding_side)
+        side = checked_side(self.padding_side)
         texts, pairs, is_batch = (as_words if is_split_into_words else as_texts)(text, text_pair)
         split = self.split_special_tokens if split_special_tokens is None else split_special_tokens
         options: dict[str, Any] = {
@@ -266,7 +228,6 @@ class BaseTokenizer(ABC):
             "input_ids": True,
             "token_type_ids": return_token_type_ids,
             "attention_mask": return_attention_mask,
-            "special_tokens_mask": return_special_tokens_mask,
             "offset_mapping": return_offsets_mapping,
             "overflow_to_sample_mapping": return_overflowing_tokens,
         }
@@ -282,8 +243,6 @@ class BaseTokenizer(ABC):
         lengths = np.maximum(ids.lengths, ids.width).tolist()
         if verbose and max(lengths, default=0) > self.model_max_length and max_length is None:
             self._warn_of_length(max(lengths))
-        if return_length:
-            features["length"] = lengths
         features = as_tensors(features, return_tensors)
         if not is_batch and not return_overflowing_tokens and return_tensors is None:
             features = {name: values[0] for name, values in features.items()}
@@ -360,7 +319,7 @@ class BaseTokenizer(ABC):
         """Returns the tokens of texts in which special tokens are plain text."""
         if with_offsets:
             return map(self._encode_with_offsets, texts)
-        return map(Tokens, self._encode_plain(texts, _ALL_CORES))
+        return map(Tokens, self.encode_plain(texts, _ALL_CORES))
 
     def _segments(self, text: Text, split_special: bool) -> list[Segment]:
         text = as_text(text)
@@ -374,14 +333,6 @@ class BaseTokenizer(ABC):
         """Returns only the `input_ids`; takes the options of `__call__`."""
         return self(text, text_pair, **options)["input_ids"]
 
-    def encode_plus(self, text: Any, text_pair: Any = None, **options: Any) -> BatchEncoding:
-        """Deprecated alias of `__call__`, for code written for transformers."""
-        return self(text, text_pair, **options)
-
-    def batch_encode_plus(self, batch_text_or_text_pairs: Any, **options: Any) -> BatchEncoding:
-        """Deprecated alias of `__call__` for lists of texts or pairs, as `encode_plus`."""
-        return self(batch_text_or_text_pairs, **options)
-
     def pad(
         self,
         encoded_inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]],
@@ -389,7 +340,6 @@ class BaseTokenizer(ABC):
         max_length: int | None = None,
         pad_to_multiple_of: int | None = None,
         padding_side: str | None = None,
-        return_attention_mask: bool = True,
         return_tensors: Tensors | None = None,
     ) -> BatchEncoding:
         """Pads encoded sequences to the same length.
@@ -411,7 +361,7 @@ class BaseTokenizer(ABC):
         is_single = bool(features["input_ids"]) and isinstance(features["input_ids"][0], int)
         if is_single:
             features = {name: [values] for name, values in features.items()}
-        if return_attention_mask and "attention_mask" not in features:
+        if "attention_mask" not in features:
             features["attention_mask"] = [[1] * len(ids) for ids in features["input_ids"]]
         rows = {
             name: Rows.of(values) if name == "input_ids" or name in PADDING else values
@@ -435,12 +385,9 @@ class BaseTokenizer(ABC):
         own = self.special
         ids = {token: self._id(token) for token in tokens if token not in own.tokens}
         known = {token: index for token, index in ids.items() if index != self.unk_token_id}
-        # Not by assignment, which a tokenizer refuses to its users.
-        vars(self).update(
-            additional_special_tokens=[*known],
-            all_special_tokens=[*own.tokens, *known],
-            all_special_ids=[*own.ids, *known.values()],
-        )
+        self.additional_special_tokens = [*known]
+        self.all_special_tokens = [*own.tokens, *known]
+        self.all_special_ids = [*own.ids, *known.values()]
 
     def __len__(self) -> int:
         return self.vocab_size
@@ -455,14 +402,6 @@ class BaseTokenizer(ABC):
     def get_vocab(self) -> dict[str, int]:
         """Returns every token with its id."""
         return {self._token(index): index for index in range(self.vocab_size)}
-
-    def encode_plain(self, texts: list[str]) -> list[np.ndarray]:
-        """Returns int32 `[T]` for each text, in bulk; special tokens in it are plain text.
-
-        Raises:
-            UnicodeEncodeError: a text has surrogates.
-        """
-        return self._encode_plain(texts, threads=1)
 
     def tokenize(self, text: Text, pair: Text | None = None) -> list[str]:
         """Returns the tokens as strings."""
@@ -547,32 +486,12 @@ class BaseTokenizer(ABC):
         self, token_ids_0: list[int], token_ids_1: list[int] | None = None
     ) -> list[int]:
         """Returns `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
-        return self._sequence_of(token_ids_0, token_ids_1).input_ids
-
-    def create_token_type_ids_from_sequences(
-        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
-    ) -> list[int]:
-        """Returns 0 for `[CLS] A [SEP]`, and 1 for `B [SEP]`."""
-        return self._sequence_of(token_ids_0, token_ids_1).token_type_ids
-
-    def get_special_tokens_mask(
-        self,
-        token_ids_0: list[int],
-        token_ids_1: list[int] | None = None,
-        already_has_special_tokens: bool = False,
-    ) -> list[int]:
-        """Returns 1 for special tokens, 0 for tokens of a text."""
-        if already_has_special_tokens:
-            return [int(index in self.all_special_ids) for index in token_ids_0]
-        return self._sequence_of(token_ids_0, token_ids_1).special_tokens_mask
-
-    def num_special_tokens_to_add(self, pair: bool = False) -> int:
-        """Returns 2 for one text, 3 for a pair."""
-        return special_count(pair)
-
-    def _sequence_of(self, first: list[int], second: list[int] | None) -> EncodedSequence:
-        texts = [Tokens(np.asarray(ids, np.int32)) for ids in (first, second) if ids is not None]
-        return EncodedSequence(texts, self.special)
+        texts = [
+            Tokens(np.asarray(each, np.int32))
+            for each in (token_ids_0, token_ids_1)
+            if each is not None
+        ]
+        return EncodedSequence(texts, self.special).input_ids
 
     def add_tokens(self, new_tokens: str | Sequence[Any], special_tokens: bool = False) -> int:
         """Adds tokens to the vocabulary file itself, so that every runtime knows them.
@@ -601,17 +520,6 @@ class BaseTokenizer(ABC):
             UserError: also where another special token would change.
         """
         return add_tokens(self, additional_tokens(self, special_tokens_dict), special=True)
-
-    def save_vocabulary(
-        self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
-    ) -> tuple[str, ...]:
-        """Writes the vocabulary as `[prefix-]spiece.model` or `[prefix-]vocab.txt`.
-
-        Returns:
-            Its path, in a tuple.
-        """
-        name = f"{filename_prefix}-{self.vocab_name}" if filename_prefix else self.vocab_name
-        return write_tokenizer(save_directory, {name: self.model_bytes})
 
     def save_pretrained(self, save_directory: str | os.PathLike[str]) -> tuple[str, ...]:
         """Writes the vocabulary, `tokenizer_config.json` and `special_tokens_map.json`."""
@@ -651,17 +559,17 @@ class BaseTokenizer(ABC):
             **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub, and
                 options of the constructor, which override `tokenizer_config.json`.
         Raises:
-            UserError: there is no such name, or no vocabulary or several; or the vocabulary can't
-                read a token that transformers keeps beside it.
+            UserError: there is no such name, or no vocabulary or several; or it lacks a token that
+                transformers keeps beside it.
         """
         hub_options, options = split_hub_options(without_foreign(options, _FOREIGN))
         options.pop("use_fast", None)
         stored = read_tokenizer(name_or_path, hub_options)
         tokenizer_class: Any = cls._class_for(stored.vocabulary)
-        settings = stored_settings(stored.config, tokenizer_class.SETTINGS)
+        settings = stored_settings(stored.files.get(TOKENIZER_CONFIG, {}), tokenizer_class.SETTINGS)
         tokenizer = tokenizer_class(stored.vocabulary, **{**settings, **options})
         check_special(tokenizer, {**stored.special, **options})
-        restore_tokens(tokenizer, stored.added)
+        mark_special(tokenizer, stored.files)
         return tokenizer
 
     @classmethod

@@ -41,7 +41,6 @@ LONGEST = 1_000_000  # Hugging Face writes 1e30 where a tokenizer has no limit.
 PADDING: dict[str, Any] = {
     "token_type_ids": 0,
     "attention_mask": 0,
-    "special_tokens_mask": 1,
     "offset_mapping": NO_TEXT,
 }
 
@@ -163,10 +162,6 @@ class EncodedSequence(NamedTuple):
         return Positions([self]).token_type_ids.tolist()
 
     @property
-    def special_tokens_mask(self) -> list[int]:
-        return Positions([self]).special_tokens_mask.tolist()
-
-    @property
     def offset_mapping(self) -> list[tuple[int, int]]:
         return _as_list(Positions([self]).offset_mapping)
 
@@ -226,10 +221,6 @@ class Positions:
     @property
     def attention_mask(self) -> np.ndarray:
         return np.ones(len(self.is_text), np.int32)
-
-    @property
-    def special_tokens_mask(self) -> np.ndarray:
-        return (~self.is_text).astype(np.int32)
 
     @property
     def offset_mapping(self) -> np.ndarray:
@@ -449,13 +440,6 @@ def default_stride(length: int) -> int:
     return min(STRIDE, (length - special_count(False)) // 4)
 
 
-class CharSpan(NamedTuple):
-    """Characters of a raw text, from `start` to before `end`."""
-
-    start: int
-    end: int
-
-
 class BatchEncoding(dict[str, Any]):
     """Named features, read as `encoding["input_ids"]` or `encoding.input_ids`.
 
@@ -510,18 +494,6 @@ class BatchEncoding(dict[str, Any]):
             sequence = self._with_offsets[batch_index]
         return self._padded(batch_index, sequence.word_ids, None)
 
-    def token_to_chars(
-        self, batch_or_token_index: int, token_index: int | None = None
-    ) -> CharSpan | None:
-        """Returns the characters of a position; None for special tokens and padding.
-
-        Takes `(sequence, position)`, or `(position)` for sequence 0.
-        """
-        index, position = _index_and(batch_or_token_index, token_index)
-        if self.sequence_ids(index)[position] is None:
-            return None
-        return CharSpan(*self._offsets(index)[position])
-
     def char_to_token(
         self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
     ) -> int | None:
@@ -534,7 +506,8 @@ class BatchEncoding(dict[str, Any]):
         Returns:
             None for white space between tokens, and for truncated text.
         """
-        index, character = _index_and(batch_or_char_index, char_index)
+        index = 0 if char_index is None else batch_or_char_index
+        character = batch_or_char_index if char_index is None else char_index
         offsets = self._offsets(index)
         for position, text in enumerate(self.sequence_ids(index)):
             start, end = offsets[position]
@@ -572,10 +545,6 @@ class BatchEncoding(dict[str, Any]):
 
     def _padded(self, index: int, values: list[Any], padding: Any) -> list[Any]:
         return pad(values, self._lengths[index], padding, self._padding_side)
-
-
-def _index_and(first: int, second: int | None) -> tuple[int, int]:
-    return (0, first) if second is None else (first, second)
 
 
 def collect(

@@ -127,7 +127,7 @@ class AlbertTokenizer(BaseTokenizer):
     def _detokenize(self, tokens: Sequence[str]) -> str:
         return "".join(tokens).replace(SPACE, " ").removeprefix(" ")
 
-    def _encode_plain(self, texts: list[str], threads: int) -> list[np.ndarray]:
+    def encode_plain(self, texts: list[str], threads: int = 1) -> list[np.ndarray]:
         return self._processor.encode(texts, num_threads=threads, out_type="numpy")
 
     def _tokenize(self, text: str) -> list[str]:

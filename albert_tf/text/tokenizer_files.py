@@ -2,7 +2,7 @@
 
 import os
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -21,7 +21,7 @@ from albert_tf.checkpoints.finder import (
 from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
 from albert_tf.files import as_json, read_json, replace_files
-from albert_tf.text.added_tokens import AddedToken, added_tokens, text_and_options
+from albert_tf.text.added_tokens import text_and_options
 
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
@@ -31,14 +31,12 @@ class Stored(NamedTuple):
 
     Attributes:
         vocabulary: its file.
-        config: the content of `tokenizer_config.json`.
-        added: tokens beside the vocabulary.
+        files: the content of the JSON files beside it, by name.
         special: the texts of special tokens by transformers' names, such as `cls_token`.
     """
 
     vocabulary: Path
-    config: Mapping[str, Any] = {}
-    added: Sequence[AddedToken] = ()
+    files: Mapping[str, Mapping[str, Any]] = {}
     special: Mapping[str, Any] = {}
 
 
@@ -60,11 +58,10 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
     if vocabulary is None:
         raise _without_vocabulary(folder, str(name_or_path))
     names = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS, TOKENIZER_JSON)
-    files = {name: read_json(folder / name) if (folder / name).exists() else {} for name in names}
-    config = files[TOKENIZER_CONFIG]
-    special = {**files[SPECIAL_TOKENS_MAP], **config}
+    files = {name: read_json(folder / name) for name in names if (folder / name).exists()}
+    special = {**files.get(SPECIAL_TOKENS_MAP, {}), **files.get(TOKENIZER_CONFIG, {})}
     texts = {name: text_and_options(value)[0] for name, value in special.items()}
-    return Stored(vocabulary, config, added_tokens(files), texts)
+    return Stored(vocabulary, files, texts)
 
 
 def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dict[str, Any]:

@@ -44,9 +44,7 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
     Raises:
         UserError: no such model or data, or labels that the model lacks.
     """
-    task = task_of(options)
-    examples = task.examples("dev")
-    predicted, config = _predict(options, task, examples)
+    task, examples, predicted, config = _predict(options, "dev")
     if options.predictions is not None:
         _write(task, options.predictions, examples, predicted, config)
     if options.report is not None:
@@ -63,23 +61,26 @@ def predict_test_files(options: EvaluationOptions) -> list[Path]:
         UserError: no such model or data, or a model of another task.
     """
     assert options.predictions is not None
-    task = task_of(options)
-    examples = task.examples("test", labelled=False)
-    predicted, config = _predict(options, task, examples)
+    task, examples, predicted, config = _predict(options, "test")
     return _write(task, options.predictions, examples, predicted, config)
 
 
 def _predict(
-    options: EvaluationOptions, task: Task[Any, Any], examples: Sequence[Any]
-) -> tuple[list[Any], AlbertConfig]:
-    """Returns a prediction for each example, and the model's configuration."""
-    model, tokenizer, longest = trained_model(task, options.model)
+    options: EvaluationOptions, split: str
+) -> tuple[Task[Any, Any], list[Any], list[Any], AlbertConfig]:
+    """Returns the model's task, the examples of a split, their predictions, and the configuration.
+
+    Those of "test" have no labels.
+    """
+    model, tokenizer, longest = trained_model(task_of(options), options.model)
+    task = task_of(options, model.config)
+    examples = task.examples(split, labelled=split != "test")
     rows = task.encode(examples, tokenizer, model.config, longest)
     rows.warn_of_cut(longest)
     with Progress() as progress:
         progress.start("predicting", len(rows), unit="row")
         predicted = predictions(task, examples, rows, model, options.batch_size, progress.update_to)
-    return predicted, model.config
+    return task, examples, predicted, model.config
 
 
 def trained_model(

@@ -18,10 +18,9 @@ from albert_tf.checkpoints import finder, weights
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pipeline import filled_size, steps_per_epoch, training_batches
 from albert_tf.data.tasks.base import Task
-from albert_tf.data.tasks.classification import ONE_CLASS
+from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.data.tasks.summary import in_lines, summarize
 from albert_tf.errors import UserError
 from albert_tf.files import read_json, require_same, write_json
 from albert_tf.models.base import PreTrainedModel
@@ -84,10 +83,10 @@ def finetune(options: FinetuningOptions) -> Report:
                 "more, or a single file with a larger --dev-fraction.",
                 *(len(dev), options.data),
             )
-        data = summarize(task, training, dev)
+        data = reports.summarize(task, training, dev)
         if options.baseline:
             config = AlbertConfig(**task.config_fields(training))
-            data["baseline"] = task.baseline(training, dev, config)
+            data["baseline"] = baseline_scores(task, training, dev, config)
         recipe = options.recipe(len(training))
         teacher = None
         if options.teacher is not None:
@@ -142,7 +141,6 @@ def train_seeds(
     }
     report = {**runs[best], "seeds": summary_of_seeds}
     if is_chief:
-        reports.remove_old_reports(options.output, report)
         copy_files(folders[best], options.output, but=(REPORT, FILE))
         for seed, folder in folders.items():
             logs = options.output / LOGS / f"seed-{seed}"
@@ -272,7 +270,7 @@ def _train(
     )
     data["cut"], data["max_length"] = rows.cut, tokenizer.model_max_length
     if is_chief and seed == options.seed:
-        print("\n".join(in_lines(data)), file=sys.stderr, flush=True)
+        print("\n".join(reports.in_lines(data)), file=sys.stderr, flush=True)
     speed = {"examples_per_second": len(rows) / epoch}
     name = "fine-tuning" if options.seeds == 1 else f"fine-tuning, seed {seed}"
     loop.resume(options, checkpoints, strategy, name, speed)
@@ -453,7 +451,7 @@ def _write_reports(
             {
                 "layers": layers,
                 **{name: scores.get(f"{name}_at_{layers}", scores[name]) for name in names},
-                reports.TIME: milliseconds_per_example(rows, at_depth),
+                "milliseconds": milliseconds_per_example(rows, at_depth),
             }
             for layers, at_depth in zip(options.depths, (*shallow, model), strict=True)
         ]

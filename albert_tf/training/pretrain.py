@@ -22,8 +22,7 @@ from albert_tf.options import accepts_keywords
 from albert_tf.recipes import DROPOUT_RATES, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
-from albert_tf.training import distribution, steps
-from albert_tf.training.charts import CURVES, plot_pretraining
+from albert_tf.training import distribution, reports, steps
 from albert_tf.training.checkpoints import Checkpoints, digest, silent_about_new_weights, versions
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.loss import pretraining_means
@@ -140,7 +139,12 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
         "versions": versions(),
     }
     if is_chief:
-        plot_pretraining(report["history"], report["evaluation"], options.output / CURVES)
+        reports.plot_curves(
+            report["history"],
+            report["evaluation"],
+            reports.PRETRAINING,
+            options.output / reports.CURVES,
+        )
         with averaged_weights(model):
             checkpoints.save_best(model)
         checkpoints.publish(report)

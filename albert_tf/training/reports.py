@@ -1,36 +1,117 @@
-"""Reports of a model's predictions, beside it: pictures, the worst mistakes, its card."""
+"""Reports of a run: its examples, its curves, its mistakes and its model card."""
 
+import warnings
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from albert_tf.checkpoints import hub
 from albert_tf.config import AlbertConfig
+from albert_tf.data.readers import skipped_rows
 from albert_tf.data.tasks.base import GradedPrediction, Task
-from albert_tf.files import read_json, sha256, written_atomically
-from albert_tf.models.base import PreTrainedModel
+from albert_tf.errors import escaped, listed
+from albert_tf.files import written_atomically
 from albert_tf.models.card import CARD, in_cell, model_card
 from albert_tf.tasks import BY_MODEL
-from albert_tf.training import charts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from albert_tf.models.base import PreTrainedModel
 
 CONFUSION: Final = "confusion.png"
-SCORES: Final = "scores.png"
-DEPTHS: Final = "depths.png"
-TIME: Final = "milliseconds"  # of an example, in a report's `depths`
+CURVES: Final = "curves.png"
 MISTAKES: Final = "mistakes.md"
-OLD_CARD: Final = "README.old.md"
-_MISTAKES: Final = 50
+PRETRAINING: Final = (
+    *("masked_lm_loss", "sentence_order_loss"),
+    *("masked_lm_accuracy", "sentence_order_accuracy"),
+)
+_UNBALANCED: Final = 0.9  # share of the largest class from which accuracy alone misleads
+_MOST_CLASSES: Final = 30  # of a confusion matrix that can be read
+_MOST_NUMBERED: Final = 12  # classes of a matrix whose cells have room for numbers
+_MOST_MISTAKES: Final = 50
 _LONGEST: Final = 400  # characters of a text, or of each part of one
 _CURVES: Final = 3  # scores beside the loss
-# Ends of our metrics' names, and the hub's names of these metrics.
-_METRICS: Final = {
-    "f1": "f1",
-    "exact_match": "exact_match",
-    "accuracy": "accuracy",
-    "matthews": "matthews_correlation",
-    "pearson": "pearsonr",
-    "spearman": "spearmanr",
+_PATHS: Final = ("data", "model", "vocab", "labels")  # settings that the card has elsewhere
+_ODD: Final = {
+    "skipped": "{:,} bad rows",
+    "duplicates": "{:,} rows of train",
+    "contradictions": "{:,} texts of train have several labels",
+    "in_both": "{:,} rows of dev are in train, which makes scores too high",
 }
+
+
+def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
+    """Counts what the examples are, and what is odd about them.
+
+    Returns:
+        `rows` of train and dev; `columns`; `labels` of train with their counts, the most frequent
+        first; `alike`, lists of labels that differ in case and spaces alone; `skipped` rows;
+        `duplicates`, examples of train that came before; `contradictions`, texts of train with
+        several labels; `in_both`, examples of dev whose texts are in train.
+    """
+    labels = Counter(label for example in train for label in task.labels(example))
+    spellings = defaultdict(list)
+    for name in labels:
+        spellings["".join(name.split()).casefold()].append(name)
+    known: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
+    duplicates = 0
+    for example in train:
+        texts, labels_of_it = tuple(task.texts(example)), tuple(task.labels(example))
+        duplicates += texts in known and (labels_of_it in known[texts] or not labels_of_it)
+        known[texts].add(labels_of_it)
+    return {
+        "rows": {"train": len(train), "dev": len(dev)},
+        "columns": task.columns(),
+        "labels": dict(labels.most_common()),
+        "alike": [names for names in spellings.values() if len(names) > 1],
+        "skipped": sum(map(skipped_rows, {*task.files("train"), *task.files("dev")})),
+        "duplicates": duplicates,
+        "contradictions": sum(len(several) > 1 for several in known.values()),
+        "in_both": sum(tuple(task.texts(example)) in known for example in dev),
+    }
+
+
+def in_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Returns a summary for people, one thing a line; nothing of what isn't there.
+
+    Args:
+        summary: the result of `summarize`; with `cut`, the rows of train that have more tokens than
+            `max_length`, and `baseline`, scores.
+    """
+    rows, labels, cut = summary["rows"], summary["labels"], summary["cut"]
+    columns = (f"{name} from {column!r}" for name, column in summary["columns"].items())
+    counts = listed(f"{name} {count:,}" for name, count in labels.items())
+    alike = listed(" = ".join(map(repr, names)) for names in summary["alike"])
+    scores = ", ".join(f"{name} {value:.4f}" for name, value in summary.get("baseline", {}).items())
+    lines = {
+        "rows": f"{rows['train']:,} train, {rows['dev']:,} dev",
+        "columns": ", ".join(columns),
+        "labels": labels and f"{len(labels)}: {counts}",
+        "alike": alike and f"{alike}: labels that differ in case or spaces",
+        "unbalanced": is_unbalanced(labels)
+        and "give --class-weights balanced; see macro F1, not accuracy",
+        "cut": cut
+        and f"{cut:,} rows ({cut / rows['train']:.0%}) have more than {summary['max_length']} "
+        "tokens; --max-length reads more",
+        **{name: summary[name] and text.format(summary[name]) for name, text in _ODD.items()},
+        "baseline": scores and f"TF-IDF with logistic regression: {scores}",
+    }
+    return [escaped(f"{name.replace('_', ' '):<15}{text}") for name, text in lines.items() if text]
+
+
+def is_unbalanced(labels: Mapping[str, int]) -> bool:
+    """Whether one of several classes has nearly all examples."""
+    return len(labels) > 1 and max(labels.values()) > _UNBALANCED * sum(labels.values())
+
+
+def shares(labels: Mapping[str, int]) -> str:
+    """Returns the largest and the smallest class with their shares."""
+    total = sum(labels.values())
+    ordered = sorted(labels.items(), key=lambda item: -item[1])
+    ends = (ordered[0], ordered[-1])
+    return ", ".join(f"{escaped(name)} {count / total:.1%}" for name, count in ends)
 
 
 def write_predictions(
@@ -40,58 +121,32 @@ def write_predictions(
     predictions: Sequence[Any],
     config: AlbertConfig,
 ) -> None:
-    """Writes the confusion matrix or the scores as a picture, and the worst mistakes.
-
-    Earlier ones in the folder are removed, since they may be another task's.
-    """
-    _clear(folder)
+    """Writes the worst mistakes, and for classes a confusion matrix; replaces earlier ones."""
+    (folder / CONFUSION).unlink(missing_ok=True)
+    if pairs := task.pairs(examples, predictions, config):
+        plot_confusion(pairs, folder / CONFUSION)
     graded = task.grade(examples, predictions, config)
-    classes = task.classes(config)
-    lines = task.by_threshold(examples, predictions, config)
-    is_regression = config.problem_type == "regression"
-    if classes:
-        charts.plot_confusion(
-            classes, task.pairs(examples, predictions, config), folder / CONFUSION
-        )
-    if lines:
-        charts.plot_by_threshold(lines, folder / SCORES)
-    elif is_regression:
-        charts.plot_numbers(graded, folder / SCORES)
-    with written_atomically(folder / MISTAKES, force=True) as path:
-        path.write_text(mistakes(graded, is_regression), encoding="utf-8", newline="\n")
-
-
-def _clear(folder: Path) -> None:
-    for name in (CONFUSION, SCORES, MISTAKES):
-        (folder / name).unlink(missing_ok=True)
+    _write(folder / MISTAKES, mistakes(graded, config.problem_type == "regression"))
 
 
 def mistakes(graded: Sequence[GradedPrediction], is_regression: bool = False) -> str:
     """Returns the worst mistakes as Markdown: those of the highest confidence, or distance."""
-    wrong = sorted(
-        (prediction for prediction in graded if not prediction.is_right),
-        key=lambda prediction: -prediction.confidence,
-    )
+    wrong = [prediction for prediction in graded if not prediction.is_right]
+    wrong.sort(key=lambda prediction: -prediction.confidence)
+    measure, lines = "confidence", ["# Mistakes", ""]
+    lines.append(f"{len(wrong):,} of {len(graded):,} predictions are wrong.")
     if is_regression:
         mean = sum(prediction.confidence for prediction in graded) / max(len(graded), 1)
-        measure, title = "distance", "# Largest errors"
-        first = f"The mean distance of {len(graded):,} predictions from their labels is {mean:.3g}."
-    else:
-        measure, title = "confidence", "# Mistakes"
-        first = f"{len(wrong):,} of {len(graded):,} predictions are wrong."
-        if not wrong:
-            first = f"None: all {len(graded):,} predictions are right."
-    if not wrong:
-        return "\n".join([title, "", first, ""])
-    if len(wrong) > _MISTAKES:
-        first += f" These {_MISTAKES} have the highest {measure}."
-    lines = [title, "", first, "", f"| {measure} | expected | predicted | text |"]
-    lines.append("|---|---|---|---|")
-    for prediction in wrong[:_MISTAKES]:
-        number = f"{prediction.confidence:.3g}" if is_regression else f"{prediction.confidence:.3f}"
-        text = "<br>".join(_shortened(line, prediction) for line in prediction.text.splitlines())
-        cells = (number, _shortened(prediction.expected), _shortened(prediction.predicted), text)
-        lines.append(f"| {' | '.join(cells)} |")
+        measure, lines = "distance", ["# Largest errors", ""]
+        lines.append(f"The mean distance of {len(graded):,} predictions is {mean:.3g}.")
+    if len(wrong) > _MOST_MISTAKES:
+        lines[-1] += f" These {_MOST_MISTAKES} have the highest {measure}."
+    if wrong:
+        lines += ["", f"| {measure} | expected | predicted | text |", "|---|---|---|---|"]
+    for each in wrong[:_MOST_MISTAKES]:
+        text = "<br>".join(_shortened(line, each) for line in each.text.splitlines())
+        cells = _shortened(each.expected), _shortened(each.predicted), text
+        lines.append(f"| {each.confidence:.3g} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
@@ -105,170 +160,181 @@ def _shortened(text: str, around: GradedPrediction | None = None) -> str:
     return in_cell(f"{'…' if start else ''}{cut}{end}") or "–"
 
 
-def write_finetuning(
-    output: Path,
-    folder: Path,
-    report: dict[str, Any],
-    model: PreTrainedModel,
+def plot_confusion(pairs: Sequence[tuple[str, str]], path: Path) -> None:
+    """Writes a confusion matrix of pairs of an expected and a predicted class.
+
+    Of more than `_MOST_CLASSES` classes, those that are missed most often are shown.
+    """
+    from sklearn.metrics import ConfusionMatrixDisplay
+
+    expected, predicted = zip(*pairs, strict=True)
+    names = sorted({*expected, *predicted})
+    if len(names) > _MOST_CLASSES:
+        missed = Counter(name for name, other in pairs if name != other)
+        names = sorted(set(expected), key=lambda name: -missed[name])[:_MOST_CLASSES]
+    is_numbered = len(names) <= _MOST_NUMBERED
+    side = 2.5 + (0.6 if is_numbered else 0.28) * len(names)
+    figure = _figure(side + 0.6, side)
+    ConfusionMatrixDisplay.from_predictions(
+        expected,
+        predicted,
+        labels=names,
+        display_labels=[name.replace("$", r"\$") for name in names],
+        normalize="true",
+        include_values=is_numbered,
+        values_format=".0%",
+        xticks_rotation="vertical",
+        cmap="Blues",
+        ax=figure.subplots(),
+    )
+    _save(figure, path)
+
+
+def plot_curves(
+    history: Sequence[Mapping[str, float]],
+    evaluation: Sequence[Mapping[str, float]],
+    names: Sequence[str],
+    path: Path,
+    best: int | None = None,
 ) -> None:
-    """Writes the curves and the model card of a fine-tuning; removes an earlier run's reports.
+    """Writes a PNG of measures over steps.
 
     Args:
-        output: folder of the result; the card names it. A card there that isn't an earlier run's,
-            or was edited, becomes `README.old.md`.
+        history, evaluation: points of training and of other examples; each has `step` and measures.
+        names: measures to show, those that a point has.
+        best: step of the best version, which a line marks.
+    """
+    there = {name for point in (*history, *evaluation) for name in point}
+    shown = [name for name in names if name in there]
+    figure = _figure(4.5 * len(shown), 3.5)
+    for axes, name in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        for points, label, colour in (
+            (history, "training", "tab:blue"),
+            (evaluation, "evaluation", "tab:orange"),
+        ):
+            line = [(point["step"], point[name]) for point in points if name in point]
+            if line:
+                axes.plot(*zip(*line, strict=True), ".-", color=colour, label=label)
+        if best is not None:
+            axes.axvline(best, color="tab:gray", ls=":", label="best version")
+        axes.set_title(name.replace("_", " "), parse_math=False)
+        axes.set_xlabel("step")
+        axes.legend()
+    _save(figure, path)
+
+
+def _figure(width: float, height: float) -> "Figure":
+    """Returns an empty figure; width and height are in inches."""
+    from matplotlib.figure import Figure  # not pyplot, which asks for a display and keeps figures
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: "Figure", path: Path) -> None:
+    """Writes a PNG atomically; the same figure gives the same bytes."""
+    with warnings.catch_warnings(), written_atomically(path, force=True) as file:
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # drawn as boxes
+        figure.savefig(file, format="png", dpi=150)
+
+
+def _write(path: Path, text: str) -> None:
+    with written_atomically(path, force=True) as file:
+        file.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_finetuning(
+    output: Path, folder: Path, report: Mapping[str, Any], model: "PreTrainedModel"
+) -> None:
+    """Writes the curves and the model card of a fine-tuning.
+
+    Args:
+        output: folder of the result, whose name the card has; a confusion matrix there is an
+            earlier run's, and is removed.
         folder: where the files are written, before they move to `output`.
-        report: of the run; gets the card's digest.
+        report: of the run.
         model: the best version.
     """
+    metrics, history = report["metrics"], report["history"]
     evaluation = [
-        {"step": row["step"], **{name: row[f"val_{name}"] for name in report["metrics"]}}
-        for row in report["history"]
+        {"step": row["step"], **{name: row[f"val_{name}"] for name in metrics}} for row in history
     ]
-    shown = report["metrics"][:_CURVES]
-    history, best = report["history"], report["best"]["step"]
-    charts.plot_finetuning(history, evaluation, shown, best, folder / charts.CURVES)
-    if "depths" in report:
-        leading = next(name for name in report["depths"][0] if name not in ("layers", TIME))
-        charts.plot_depths(report["depths"], TIME, leading, folder / DEPTHS)
-    text = card(output.resolve().name, report, model)
-    with written_atomically(folder / CARD, force=True) as path:
-        path.write_text(text, encoding="utf-8", newline="\n")
-    report["card_sha256"] = sha256(folder / CARD)
-    remove_old_reports(output, report)
+    shown = ["loss", *metrics[:_CURVES]]
+    plot_curves(history, evaluation, shown, folder / CURVES, report["best"]["step"])
+    _write(folder / CARD, card(output.resolve().name, report, model))
+    (output / CONFUSION).unlink(missing_ok=True)
 
 
-def remove_old_reports(output: Path, report: Mapping[str, Any]) -> None:
-    """Removes an earlier run's reports; a card that isn't one's, or was edited, is renamed."""
-    old = output / CARD
-    path = output / "report.json"
-    earlier = read_json(path).get("card_sha256") if path.exists() else None
-    known = (report["card_sha256"], earlier)
-    if old.exists() and sha256(old) not in known:
-        old.replace(output / OLD_CARD)
-    _clear(output)
-    (output / DEPTHS).unlink(missing_ok=True)
+def card(name: str, report: Mapping[str, Any], model: "PreTrainedModel") -> str:
+    """Returns the model card of a fine-tuning; without license and language, which people know."""
+    from huggingface_hub import EvalResult
 
-
-def card(name: str, report: Mapping[str, Any], model: PreTrainedModel) -> str:
-    """Returns the model card of a fine-tuning, from its report."""
     settings, best = report["settings"], report["best"]
     scores = {metric: best[metric] for metric in report["metrics"]}
-    data, task = settings["data"], settings["task"]
-    is_hub = data.startswith("hub:")
-    # A path's folders may say much of its user.
-    dataset = data.removeprefix("hub:").partition("@")[0] if is_hub else Path(data).name
-    model_class = model.saved_class
-    listed = {name: settings[name] for name in settings if name not in _ELSEWHERE}
-    for key in ("teacher", "unlabelled"):
-        if listed.get(key) is not None:
-            listed[key] = _repository(listed[key]) or Path(listed[key]).name
-    about = _ABOUT.format(
-        task=task,
-        origin=in_cell(_repository(settings["model"]) or Path(settings["model"]).name),
-        dataset=in_cell(dataset),
-        train=report["examples"]["train"],
-        dev=report["examples"]["dev"],
-        cut=report["data"]["cut"] / report["examples"]["train"],
-        digest=settings["examples_sha256"],
-        scores="\n".join(f"| {metric} | {value:.4f} |" for metric, value in scores.items()),
-        epoch=best["epoch"],
-        settings="\n".join(
-            f"| {in_cell(key)} | {in_cell(str(value))} |"
-            for key, value in listed.items()
-            if value is not None
-        ),
-        versions=", ".join(f"{name} {number}" for name, number in report["versions"].items()),
-        max_length=settings["max_length"],
-    )
-    return model_card(
-        name,
-        model_class,
-        model.config,
-        report["parameters"],
-        about,
-        _metadata(name, model_class, report, scores, dataset if is_hub else None),
-    )
-
-
-def _repository(model: str) -> str | None:
-    """Returns the hub's name of the model that a run started with; None for any other model."""
-    return None if Path(model).exists() else hub.repository(model)
-
-
-def _metadata(
-    name: str,
-    model_class: str,
-    report: Mapping[str, Any],
-    scores: Mapping[str, float],
-    dataset: str | None,
-) -> dict[str, Any]:
-    """Returns the hub's metadata; without license and language, which only a person knows.
-
-    Source: https://github.com/huggingface/hub-docs, modelcard.md.
-    """
-    settings = report["settings"]
-    origin = _repository(settings["model"])
-    repository = None if dataset is None else "/".join(dataset.split("/")[:2])
-    data = {
-        "name": dataset or f"{settings['task']}, own files",
-        "type": repository or settings["task"],
+    dataset, repository = Path(settings["data"]).name, None  # its folders may say much of its user
+    if settings["data"].startswith("hub:"):
+        dataset = settings["data"].removeprefix("hub:").partition("@")[0]
+        repository = "/".join(dataset.split("/")[:2])
+    origin = None if Path(settings["model"]).exists() else hub.repository(settings["model"])
+    rows = {
+        "data": dataset,
+        "examples": f"{report['examples']['train']:,}, {report['examples']['dev']:,} in dev",
+        "longer than the model reads": f"{report['data']['cut']:,} of the training examples",
+        **{key: settings[key] for key in settings if key not in _PATHS},
+        **report["versions"],
     }
-    types = {name: _metric(name) for name in scores if not name.endswith("threshold")}
-    result = {
-        "task": {"type": BY_MODEL[model_class].pipeline_tag},
-        "dataset": data,
-        "metrics": [
-            {"type": known, "name": metric, "value": round(scores[metric], 6)}
-            for metric, known in types.items()
-        ],
-    }
-    return {
-        **({"base_model": origin} if origin else {}),
-        **({"datasets": [repository]} if repository else {}),
-        "metrics": sorted(set(types.values())),
-        "model-index": [{"name": name, "results": [result]}],
-    }
-
-
-def _metric(name: str) -> str:
-    return next((known for end, known in _METRICS.items() if name.endswith(end)), name)
-
-
-_ELSEWHERE: Final = (
-    *("task", "data", "examples_sha256", "labels", "model", "vocab", "vocab_sha256"),
-)
-_ABOUT: Final = """\
-Fine-tuned with albert_tf for the task {task}, from {origin}.
+    about = f"""\
+Fine-tuned with albert_tf for the task {settings["task"]}, from \
+{in_cell(origin or Path(settings["model"]).name)}.
 
 ## Scores
 
 | on dev | |
 |---|---|
-{scores}
+{_lines({metric: f"{value:.4f}" for metric, value in scores.items()})}
 
-They are those of the version after epoch {epoch}, the best on dev. Test data, which the choice
-did not see, may give lower ones.
+They are those of the version after epoch {best["epoch"]}, the best on dev. Test data, which the
+choice did not see, may give lower ones.
 
-## Training data
-
-| | |
-|---|---|
-| data | {dataset} |
-| examples | {train:,} for training, {dev:,} in dev |
-| longer than the model reads | {cut:.1%} of the training examples |
-| SHA-256 of the examples | {digest} |
-
-## Settings
+## Training
 
 | | |
 |---|---|
-{settings}
-
-Versions: {versions}.
+{_lines(rows)}
 
 ## Limits
 
 The model knows the labels above alone, and the language and the kind of text of its training data.
-A row of its input has at most {max_length} tokens. `mistakes.md` quotes dev: look at it before you
-publish it.
+A row of its input has at most {settings["max_length"]} tokens. `mistakes.md` quotes dev: look at it
+before you publish it.
 """
+    results = [
+        EvalResult(
+            task_type=BY_MODEL[model.saved_class].pipeline_tag,
+            dataset_type=repository or settings["task"],
+            dataset_name=dataset if repository else f"{settings['task']}, own files",
+            metric_type=metric,
+            metric_value=round(value, 6),
+        )
+        for metric, value in scores.items()
+        if not metric.endswith("threshold")
+    ]
+    return model_card(
+        name,
+        model.saved_class,
+        model.config,
+        report["parameters"],
+        about,
+        base_model=origin,
+        datasets=repository and [repository],
+        metrics=[result.metric_type for result in results],
+        model_name=name,
+        eval_results=results,
+    )
+
+
+def _lines(rows: Mapping[str, Any]) -> str:
+    """Returns the lines of a Markdown table of two columns; none for None."""
+    pairs = (
+        (in_cell(key), in_cell(str(value))) for key, value in rows.items() if value is not None
+    )
+    return "\n".join(f"| {key} | {value} |" for key, value in pairs)

@@ -41,7 +41,7 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
     root = tf.Module()  # without the functions: to save them, TensorFlow would trace them again
     root.weights = _in_order_of_use(graphs.values())
     served = {"serving_default": graphs[signatures[0].name]}
-    served |= {name: graphs[each.name] for each in signatures for name in each.names}
+    served |= graphs
     try:
         tf.saved_model.save(root, str(folder), signatures=served)
         _make_fingerprint_stable(folder)
@@ -91,7 +91,6 @@ def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
             content = converter.convert()
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content))
     share_graphs(model)
-    _add_aliases(model, signatures)
     return packed(model)
 
 
@@ -123,24 +122,8 @@ def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor, argument: str) -> t
     return tf.cast(rows, tf.float32) * (tf.cast(scales, tf.float32) * (unit / 127))
 
 
-def convert_for_serving(signature: Signature, quantize: Quantize) -> bytes:
-    """Returns a .tflite file that TensorFlow Serving runs with `--prefer_tflite_model`.
-
-    Its session (`tflite_session.cc`) looks for a request's names among those of the tensors, which
-    must have no `:0`. It resizes each input alone, and only where the number of bytes changes:
-    several inputs can't grow together, and 2 rows of 8 ids after 4 rows of 4 would be read as
-    those. So the signature must have one input of a fixed length.
-    """
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(convert([signature], quantize)))
-    (declared,) = model.signatureDefs
-    tensors = model.subgraphs[declared.subgraphIndex].tensors
-    for tensor in (*declared.inputs, *declared.outputs):
-        tensors[tensor.tensorIndex].name = tensor.name
-    return packed(model)
-
-
 def share_graphs(model: schema.ModelT) -> None:
-    """Lets equal graphs be one, and equal constants: loops of a file, branches of its conditions.
+    """Lets equal graphs be one, such as a file's loops, and equal constants.
 
     The converter writes the same layers once for each signature that has them. Their weights are
     stored once, but the runtime packs them in memory for every loop body, called or not: with two
@@ -194,14 +177,6 @@ def _calls(graph: schema.SubGraphT) -> list[tuple[Any, str]]:
         for name in vars(operator.builtinOptions)
         if name.endswith("SubgraphIndex")
     ]
-
-
-def _add_aliases(model: schema.ModelT, signatures: Sequence[Signature]) -> None:
-    aliases = {each.name: each.alias for each in signatures if each.alias}
-    for declared in list(model.signatureDefs):
-        if alias := aliases.get(declared.signatureKey.decode()):
-            model.signatureDefs.append(copy.copy(declared))
-            model.signatureDefs[-1].signatureKey = alias
 
 
 def _first_of_each(values: list[Any]) -> list[int]:

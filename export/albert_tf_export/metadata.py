@@ -113,8 +113,7 @@ def _described(
     """Returns the bytes of a ModelMetadata table; `others` are other names of tensors."""
     builder = flatbuffers.Builder()
     graphs = []
-    # Of two names of a graph the first.
-    signatures = {each.subgraphIndex: each for each in reversed(model.signatureDefs)}
+    signatures = {each.subgraphIndex: each for each in model.signatureDefs}
     for index in range(max(signatures) + 1):
         graph, signature = model.subgraphs[index], signatures.get(index)
         fields = {GRAPH_NAME: builder.CreateString(signature.signatureKey if signature else "")}

@@ -16,7 +16,7 @@ from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf_export import check as checks
 from albert_tf_export.graphs import words_stored
-from albert_tf_export.metadata import LABELS, label_lines, with_files
+from albert_tf_export.metadata import label_lines, with_files
 from albert_tf_export.options import (
     OnnxOptions,
     Quantize,
@@ -24,18 +24,17 @@ from albert_tf_export.options import (
     check_model,
     in_precision,
 )
+from albert_tf_export.report import Report
+from albert_tf_export.samples import numeric, sample
 from albert_tf_export.signatures import (
-    IDS,
-    MASKED,
     Signature,
     classes,
     ids_signature,
     masked_signature,
 )
-from albert_tf_export.tflite import REPORT, written_with_companions
+from albert_tf_export.tflite import written_with_companions
 
 OPSET: Final = 18  # the newest that tf2onnx 1.17 writes
-RUNNER: Final = "onnx_runtime.py"
 ARCHIVE: Final = 2000  # number of a field that ONNX's ModelProto doesn't have
 BYTES: Final = 2  # wire type of protocol buffers
 PACKAGES: Final = ("keras", "tensorflow", "onnx", "onnxruntime", "tf2onnx")
@@ -47,7 +46,7 @@ def export_onnx(
     tokenizer: BaseTokenizer,
     path: str | os.PathLike[str],
     options: OnnxOptions,
-) -> checks.Report:
+) -> Report:
     """Writes an .onnx file, runs it in a fresh process, and compares its outputs with Keras.
 
     It takes `input_ids`, `attention_mask` and `token_type_ids`, int32 `[batch, length]`, or
@@ -62,22 +61,20 @@ def export_onnx(
         model: a task's model, with any dtype policy.
         tokenizer: the model's tokenizer, for the comparison.
         path: file to write.
-        gate: labelled examples that the file is scored on, and how much worse than Keras it may be.
     Returns:
-        A `Report`: size, SHA-256, differences from Keras, time, memory and scores.
+        A `Report`: size, SHA-256, differences from Keras, time and memory.
     Raises:
         UserError: the arguments don't fit together, a package is missing, or `path` exists.
-        ParityError: the outputs differ from those of Keras, or the gate refuses the scores; the
-            file is removed.
+        ParityError: the outputs differ from those of Keras; the file is removed.
         OSError: it can't be written.
     """
-    gate, predictions = options.gate, options.predictions
+    predictions = options.predictions
     max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     pairs = check_model(model, tokenizer, max_length, None)
     check_counts(model, None, predictions)
     labels = classes(model)
-    lines = label_lines(labels)
-    with written_with_companions(Path(path), options.force, bool(labels)) as (file, companions):
+    metadata = {"labels": label_lines(labels)} if labels else {}
+    with written_with_companions(Path(path), options.force, labels) as (file, report_file):
         model = in_precision(model, "float32")
         signature = (
             masked_signature(model, unroll="last", predictions=predictions)
@@ -85,27 +82,17 @@ def export_onnx(
             else ids_signature(model, unroll="last", strings=False)
         )
         axes = ("batch", "choices", "length") if model.task.has_choices else ("batch", "length")
-        convert(signature, axes, options.quantize, {"labels": lines} if labels else {}, file)
+        convert(signature, axes, options.quantize, metadata, file)
         embedding = model.sentence_embedding()
         files = model_files(model.config, model.task.model, tokenizer, embedding)
         file.write_bytes(with_archive(file.read_bytes(), files))
-        if labels:
-            companions[LABELS].write_text(lines, encoding="utf-8", newline="\n")
-        differences: Mapping[str, checks.Difference] = {}
+        differences = {}
         if options.check:
-            name = MASKED if predictions else IDS
-            case = checks.sample(model, tokenizer, max_length, pairs, predictions=predictions or 1)[
-                name
-            ]
-            differences = checks.compare(
-                RUNNER, file, {name: checks.numeric(case)}, options.quantize
-            )
-        scores = None
-        if gate:
-            by_name = checks.scored(gate, model, tokenizer, RUNNER, file, max_length)
-            scores = by_name[checks.first_kept(gate, by_name)]
-        report = checks.report(Path(path), file, differences, scores)
-        report.write(companions[REPORT], PACKAGES)
+            cases = sample(model, tokenizer, max_length, pairs, predictions=predictions or 1)
+            samples = {signature.name: numeric(cases[signature.name])}
+            differences = checks.compare("onnx", file, samples, options.quantize)
+        report = Report.of(Path(path), file, differences)
+        report.write(report_file, PACKAGES)
         return report
 
 

@@ -3,43 +3,21 @@
 Needs no TensorFlow, as the command line demands.
 """
 
-import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from albert_tf.checkpoints.options import Pooling
-from albert_tf.data.options import LabelledData
 from albert_tf.errors import UserError, check_extra, check_tensorflow_text
 from albert_tf.options import COUNT, Range, check_options, option
 
 if TYPE_CHECKING:
-    from albert_tf.config import AlbertConfig
     from albert_tf.models.base import PreTrainedModel
     from albert_tf.text.base_tokenizer import BaseTokenizer
 
 Layers = Literal["loop", "unrolled"]
 Precision = Literal["float32", "bfloat16"]
 Quantize = Literal["none", "float16", "dynamic"]
-# As Linux names them: two of x86-64, one of ARM.
-BFLOAT16_FEATURES: Final = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
-CPU_INFO: Final = Path("/proc/cpuinfo")
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Gate:
-    """The data that an export is scored on, and how much of its score it may lose.
-
-    Attributes:
-        data: the task and its labelled examples; of a folder, the dev file.
-        max_drop: the most by which the export's score may be below Keras', such as 0.01. The score
-            is the task's first metric.
-    """
-
-    data: LabelledData
-    max_drop: float = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,33 +49,6 @@ class TextOptions(ExportOptions):
     ids_only: bool = option(
         False, help="leave the signature `text` out, which needs tensorflow-text's operators"
     )
-    layers: Layers = option(
-        "loop", help="form of the shared layers: a loop of the graph, or one after the other"
-    )
-    depths: tuple[int, ...] = option(
-        (),
-        help="signatures ids_3, text_3, … for 3,6, which end after so many layers and share all "
-        "weights; the model's own depth is always one of them",
-        range=COUNT,
-    )
-    early_exit: float | None = option(
-        None,
-        help="let ids and text answer at the first of depths at which the head's probability is at "
-        "least this, such as 0.95",
-        range=Range(above=0, maximum=1),
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.early_exit is not None and not self.depths:
-            raise UserError(
-                f"early_exit needs depths to leave at. Received: early_exit={self.early_exit} "
-                "alone. Give those that the model was trained at (--depths)."
-            )
-        if len(set(self.depths)) < len(self.depths):
-            raise UserError(
-                f"depths must be different whole numbers. Received: {list(self.depths)}."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +60,6 @@ class FileOptions(ExportOptions):
         help="number of positions to score, for masked-LM models; they become an input",
         range=COUNT,
     )
-    gate: Gate | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +80,6 @@ class SavedModelOptions(TextOptions):
         help="file of sample requests, one a line, which TensorFlow Serving answers before it uses "
         "the model; needs albert_tf[serving]",
     )
-    top_k: int | None = option(
-        None, help="number of tokens that `text` returns for a mask; default: 5", range=COUNT
-    )
     pooling: Pooling | None = option(
         None,
         help="vector that `text` returns for a text, from an encoder; default: that of a folder of "
@@ -141,11 +88,6 @@ class SavedModelOptions(TextOptions):
     )
     normalize: bool | None = option(
         None, help="scale these vectors to unit length (L2); default: as such a folder says"
-    )
-    quantize: Quantize | None = option(
-        None,
-        help="write a model.tflite for TensorFlow Serving too, with its weights stored as float32 "
-        "(none), as float16, or in 8 bits (dynamic)",
     )
     precision: Precision = option("float32", help="dtype of the weights and of the computation")
 
@@ -163,12 +105,13 @@ class SavedModelOptions(TextOptions):
 class TFLiteOptions(TextOptions, FileOptions):
     """The options of `export_tflite`."""
 
-    fixed: bool = option(
-        False, help="pad to max_length, for hosts that can't change the length of their input"
+    layers: Layers = option(
+        "loop", help="form of the shared layers: a loop of the graph, or one after the other"
     )
     lengths: tuple[int, ...] = option(
         (),
-        help="signatures ids_16, ids_64, … for 16,64, which share the weights, for the same hosts",
+        help="signatures ids_16, ids_64, … for 16,64, which share the weights, for hosts that "
+        "can't change the length of their input",
         range=COUNT,
     )
     batch: int | None = option(
@@ -195,18 +138,10 @@ class TFLiteOptions(TextOptions, FileOptions):
         super().__post_init__()
         if not (self.ids_only or self.host):
             check_tensorflow_text()
-        given = [f"max_length={self.max_length!r}"] if self.max_length else []
-        given += ["fixed=True"] * self.fixed
-        if self.lengths and given:
+        if self.lengths and self.max_length:
             raise UserError(
-                "lengths must be the only choice of length. Received: "
-                f"lengths={self.lengths} and {', '.join(given)}. Texts are truncated to the "
-                "largest of lengths."
-            )
-        if self.lengths and self.depths:
-            raise UserError(
-                "lengths and depths both name signatures by a number. Received: "
-                f"lengths={self.lengths} and depths={self.depths}. Export two files."
+                "max_length must be left out with lengths: texts are truncated to the largest. "
+                f"Received: lengths={self.lengths} and max_length={self.max_length}."
             )
         if len(set(self.lengths)) < len(self.lengths):
             raise UserError(
@@ -303,22 +238,6 @@ def check_counts(model: "PreTrainedModel", choices: int | None, predictions: int
             )
 
 
-def all_depths(config: "AlbertConfig", depths: Sequence[int]) -> tuple[int, ...]:
-    """Returns the depths of an export, the model's own last; none if none are given.
-
-    Raises:
-        UserError: the model doesn't pass through one of them.
-    """
-    for depth in depths:
-        if depth > config.num_hidden_layers:
-            raise UserError(
-                f"depths must be at most {config.num_hidden_layers}, the model's number of layers. "
-                f"Received: {depth}."
-            )
-        config.at_depth(depth)
-    return tuple(sorted({*depths, config.num_hidden_layers})) if depths else ()
-
-
 def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedModel":
     """Returns the model, or a copy of it that stores and computes in the precision."""
     import keras
@@ -331,16 +250,3 @@ def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedM
     copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
     copy._module_folder = model._module_folder
     return copy
-
-
-def warn_without_bfloat16() -> None:
-    """Warns if this computer's processor has no instruction for products of bfloat16 (Linux)."""
-    try:
-        features = set(CPU_INFO.read_text(encoding="utf-8").split())
-    except OSError:
-        return
-    if not features & BFLOAT16_FEATURES:
-        logger.warning(
-            "This processor has none of %s: it computes in bfloat16 more slowly than in float32.",
-            ", ".join(sorted(BFLOAT16_FEATURES)),
-        )

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import tensorflow as tf
@@ -21,15 +21,11 @@ from albert_tf.models import (
 )
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.tasks import TASKS
-from albert_tf.text.encoding import SpecialTokens
 from albert_tf.text.preprocessing import AlbertPreprocessor
 
 Tensors = dict[str, tf.Tensor]
-CLASSIFY: Final = "classify"
 IDS: Final = "ids"
 MASKED: Final = "masked"
-PADDED_IDS: Final = "padded_ids"
-REGRESS: Final = "regress"
 TEXT: Final = "text"
 TEXT_PAIR: Final = "text_pair"
 POSITIONS: Final = "masked_lm_positions"
@@ -44,46 +40,11 @@ class Signature:
         name: a host calls it by this name.
         inputs: declared names, dtypes and shapes, in the order of the function's arguments.
         function: the graph.
-        alias: a second name of the same graph.
     """
 
     name: str
     inputs: Sequence[tf.TensorSpec]
     function: Callable[..., Tensors]
-    alias: str | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """The name and the alias."""
-        return [self.name, *filter(None, [self.alias])]
-
-
-def of_depth(name: str, depth: int) -> str:
-    """Returns the name of a signature that ends after `depth` layers: `ids_3`."""
-    return f"{name}_{depth}"
-
-
-def with_depths(
-    make: Callable[[PreTrainedModel], Signature],
-    model: PreTrainedModel,
-    depths: Sequence[int],
-    default: int,
-    early: PreTrainedModel | None = None,
-) -> list[Signature]:
-    """Returns a model's signature, and one for each of `depths`.
-
-    Args:
-        make: makes the signature of a model.
-        depths: numbers of layers; all signatures share the weights.
-        default: the depth whose signature has the plain name too.
-        early: a model that leaves early, whose signature has that name instead.
-    """
-    if not depths:
-        return [make(model)]
-    made = {depth: make(model.with_depth(depth)) for depth in depths}
-    first = make(early) if early else made.pop(default)
-    others = [replace(each, name=of_depth(each.name, depth)) for depth, each in made.items()]
-    return [replace(first, alias=None if early else of_depth(first.name, default)), *others]
 
 
 def ids_signature(
@@ -126,52 +87,6 @@ def masked_signature(
     return _of_features(name, specs, model, unroll)
 
 
-def padded_ids_signature(
-    model: PreTrainedModel,
-    special: SpecialTokens,
-    *,
-    unroll: Unroll,
-    length: int | None = None,
-    strings: bool = True,
-) -> Signature:
-    """Takes `input_ids` alone, int32 `[B, T]`, and derives the mask and the types from them.
-
-    A row is `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, then padding. TensorFlow Serving's
-    `pad_variable_length_inputs` pads a tensor with its first element, which is `[CLS]` here: a
-    `[CLS]` after the row's first piece is padding too. Rows of another form are refused, but by
-    TFLite, which drops assertions.
-    """
-    shape = [None, None, length] if model.task.has_choices else [None, length]
-
-    def function(ids: tf.Tensor) -> Tensors:
-        is_first = tf.range(tf.shape(ids)[-1]) == 0
-        is_separator = ids == special.sep_id
-        is_piece = (ids != special.pad_id) & ((ids != special.cls_id) | is_first)
-        mask = tf.cast(is_piece, tf.int32)
-        segment = tf.cumsum(tf.cast(is_separator, tf.int32), axis=-1, exclusive=True)
-        ends = tf.concat([is_piece[..., 1:], tf.zeros_like(is_piece[..., :1])], axis=-1)
-        is_end = is_piece & ~ends
-        valid = (
-            tf.reduce_all(ids[..., :1] == special.cls_id)
-            & tf.reduce_all(is_separator | ~is_end)
-            & tf.reduce_all(tf.reduce_sum(tf.cast(is_end, tf.int32), axis=-1) == 1)
-            & tf.reduce_all(segment * mask < 2)
-        )
-        rule = (
-            "Each row of input_ids must be [CLS] A [SEP], or [CLS] A [SEP] B [SEP], then only "
-            f"padding: {special.cls_id} … {special.sep_id}, then {special.pad_id}."
-        )
-        checks = [tf.debugging.Assert(valid, [rule, ids]), _check_length(ids, model)]
-        with tf.control_dependencies(checks):
-            types = segment * mask
-        features = {"input_ids": ids * mask, "attention_mask": mask, "token_type_ids": types}
-        if special.pad_id:
-            features["input_ids"] += special.pad_id * (1 - mask)
-        return _chosen(task_outputs(model, features, unroll), strings)
-
-    return Signature(PADDED_IDS, [tf.TensorSpec(shape, tf.int32, "input_ids")], function)
-
-
 def _of_features(
     name: str,
     specs: Sequence[tf.TensorSpec],
@@ -184,19 +99,19 @@ def _of_features(
     def function(*values: tf.Tensor) -> Tensors:
         features = {spec.name: value for spec, value in zip(specs, values, strict=True)}
         with tf.control_dependencies(_checks(features, model)):
-            return _chosen(task_outputs(model, _of_one_shape(features), unroll), strings)
+            outputs = task_outputs(model, _of_one_shape(features), unroll)
+        return {
+            name: value for name, value in outputs.items() if strings or value.dtype != tf.string
+        }
 
     return Signature(name, specs, function)
 
 
-def _chosen(outputs: Tensors, strings: bool) -> Tensors:
-    return {name: value for name, value in outputs.items() if strings or value.dtype != tf.string}
-
-
 def _checks(features: Tensors, model: PreTrainedModel) -> list[tf.Operation]:
-    """Refuses inputs of another shape than the ids, which would be broadcast, and `_check_length`.
+    """Refuses inputs of another shape than the ids, which would be broadcast, and wrong lengths.
 
-    Fixed shapes need no check. Ids outside their tables are refused by the lookup itself.
+    Rows must have an id, and no more ids than the model has positions. Fixed shapes need no check.
+    Ids outside their tables are refused by the lookup itself.
     """
     ids = features["input_ids"]
     if ids.shape.is_fully_defined():
@@ -207,14 +122,10 @@ def _checks(features: Tensors, model: PreTrainedModel) -> list[tf.Operation]:
         )
         for name in LIKE_IDS
     ]
-    return [*shapes, _check_length(ids, model)]
-
-
-def _check_length(ids: tf.Tensor, model: PreTrainedModel) -> tf.Operation:
-    """Refuses rows of no ids, and of more ids than the model has positions."""
     length, most = tf.shape(ids)[-1], model.config.max_position_embeddings
     fits = (length > 0) & (length <= most)
-    return tf.debugging.Assert(fits, [f"A row of input_ids must have 1 to {most} ids.", length])
+    rule = f"A row of input_ids must have 1 to {most} ids."
+    return [*shapes, tf.debugging.Assert(fits, [rule, length])]
 
 
 def _of_one_shape(features: Tensors) -> Tensors:

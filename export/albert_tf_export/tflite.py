@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import tensorflow as tf
 
@@ -20,17 +20,17 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf_export import check as checks
-from albert_tf_export.early_exit import check_early_exit, leaving_early
 from albert_tf_export.graphs import convert
 from albert_tf_export.metadata import LABELS, label_lines, with_files, with_metadata
 from albert_tf_export.options import (
     TFLiteOptions,
-    all_depths,
     check_counts,
     check_model,
     in_precision,
     refuse_left,
 )
+from albert_tf_export.report import Report
+from albert_tf_export.samples import Case, check_tokens, numeric, sample
 from albert_tf_export.signatures import (
     IDS,
     MASKED,
@@ -40,9 +40,7 @@ from albert_tf_export.signatures import (
     classes,
     ids_signature,
     masked_signature,
-    of_depth,
     text_signature,
-    with_depths,
 )
 
 REPORT: Final = "export.json"
@@ -58,21 +56,18 @@ def export_tflite(
     tokenizer: BaseTokenizer,
     path: str | os.PathLike[str],
     options: TFLiteOptions,
-) -> checks.Report:
+) -> Report:
     """Writes a .tflite file, runs it in fresh processes, and compares its outputs with Keras.
 
     Its signatures (`signatures.py` lists their inputs and outputs):
         `ids`: takes any number of ids, and returns numbers. Every interpreter runs it.
         `ids_16`, …: replace `ids` where `lengths` are given; each takes that many ids, padded.
         `text`: takes strings. The interpreter needs tensorflow-text's operators.
-        `ids_3`, `text_3`, …: end after so many layers, where `depths` are given. `ids` and `text`
-            have the model's own depth, or with a gate the first that keeps the score. With
-            `early_exit` they have another output `depth`, int32 `[B]`: the number of layers after
-            which a row was answered.
+        `masked`: replaces `ids` where `predictions` is given; the positions to score are an input.
 
     Unrolled layers take several times the memory of a loop. For `host="mediapipe"` the file has one
     signature `ids`, unrolled, that returns `probabilities` alone, and the vocabulary in its
-    metadata. With `predictions` the signature `masked` replaces `ids`: the positions are an input.
+    metadata.
 
     Behind the graph the file carries `config.json`, the tokenizer's files and the names of classes
     (`unzip -p my-model.tflite labels.txt`), so that `albert_tf.pipeline` reads it; the names are
@@ -83,13 +78,11 @@ def export_tflite(
         model: a task's model, with any dtype policy.
         tokenizer: the model's tokenizer.
         path: file to write.
-        gate: labelled examples that the file is scored on, and how much worse than Keras it may be.
     Returns:
-        A `Report`: size, SHA-256, differences from Keras, time, memory and scores.
+        A `Report`: size, SHA-256, differences from Keras, time and memory.
     Raises:
         UserError: the arguments don't fit together, or `path` exists.
-        ParityError: the outputs differ from those of Keras, or the gate refuses the scores; the
-            file is removed.
+        ParityError: the outputs differ from those of Keras; the file is removed.
         OSError: it can't be written.
 
     Example:
@@ -102,141 +95,127 @@ def export_tflite(
         >>> report.path.name
         'small.tflite'
     """
-    gate, lengths, predictions = options.gate, options.lengths, options.predictions
-    unroll, ids_only = options.layers == "unrolled", options.ids_only
+    plan = _plan(model, tokenizer, options)
+    with contextlib.ExitStack() as stack:
+        file, report_file = stack.enter_context(
+            written_with_companions(Path(path), options.force, classes(model))
+        )
+        processes = {}
+        if options.check and plan.has_text:
+            check_tokens(tokenizer)
+            # It imports TensorFlow while this process converts.
+            process = stack.enter_context(checks.FreshProcess("tensorflow_text"))
+            processes = {TEXT: process}
+        model = in_precision(model, "float32")
+        file.write_bytes(_content(model, tokenizer, options, plan))
+        differences = {}
+        if options.check:
+            samples = _samples(model, tokenizer, options, plan)
+            differences = checks.compare(
+                "tflite", file, samples, options.quantize, processes=processes
+            )
+        report = Report.of(Path(path), file, differences)
+        report.write(report_file)
+        return report
+
+
+class _Plan(NamedTuple):
+    """What a .tflite file takes.
+
+    Attributes:
+        max_length: the most tokens of a text.
+        pairs: whether texts come in pairs.
+        choices: number of texts that multiple choice chooses from.
+        lengths: each signature of ids, and its number of tokens; None for any.
+        has_text: whether there is a signature for strings.
+    """
+
+    max_length: int
+    pairs: bool
+    choices: int
+    lengths: Mapping[str, int | None]
+    has_text: bool
+
+
+def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions) -> _Plan:
+    """Refuses arguments that don't fit together."""
     if options.host:
         check_mediapipe(model, tokenizer, options)
-        unroll, ids_only = True, True
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    max_length = options.max_length or max(lengths, default=limit)
+    max_length = options.max_length or max(options.lengths, default=limit)
     pairs = check_model(model, tokenizer, max_length, options.pairs)
-    check_fit(tokenizer, model.config, min(lengths, default=max_length))
-    check_counts(model, options.choices, predictions)
-    depths = all_depths(model.config, options.depths)
-    if options.early_exit:
-        check_early_exit(model, options.depths)
-    labels = classes(model)
-    lines = label_lines(labels)
-    text_process: checks.FreshProcess | None = None
-    with contextlib.ExitStack() as stack:
-        file, companions = stack.enter_context(
-            written_with_companions(Path(path), options.force, bool(labels))
+    check_fit(tokenizer, model.config, min(options.lengths, default=max_length))
+    check_counts(model, options.choices, options.predictions)
+    label_lines(classes(model))
+    name = MASKED if options.predictions else IDS
+    lengths: dict[str, int | None] = {f"{name}_{length}": length for length in options.lengths}
+    has_text = not (options.ids_only or options.host)
+    choices = options.choices or DEFAULT_CHOICES
+    return _Plan(max_length, pairs, choices, lengths or {name: None}, has_text)
+
+
+def _content(
+    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _Plan
+) -> bytes:
+    """Returns the file's bytes."""
+    signatures = _signatures(model, tokenizer, options, plan)
+    content = with_metadata(
+        convert(signatures, options.quantize),
+        type(model).__name__,
+        classes(model),
+        *((tokenizer.model_bytes, NAMES) if options.host else ()),
+    )
+    if options.host:
+        return content
+    embedding = model.sentence_embedding()
+    return with_files(content, model_files(model.config, model.task.model, tokenizer, embedding))
+
+
+def _signatures(
+    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _Plan
+) -> list[Signature]:
+    unroll = options.layers == "unrolled" or options.host is not None
+    make = (
+        partial(masked_signature, predictions=options.predictions)
+        if options.predictions
+        else partial(ids_signature, choices=plan.choices, strings=False)
+    )
+    # Hosts that don't know signatures run the graph of the first name in the alphabet.
+    signatures = [
+        make(model, unroll=unroll, name=name, batch=options.batch, length=length)
+        for name, length in plan.lengths.items()
+    ]
+    if options.host:
+        return [for_mediapipe(signature, plan.max_length) for signature in signatures]
+    if plan.has_text:
+        text = text_signature(
+            model,
+            AlbertPreprocessor(
+                tokenizer, plan.max_length, "max_length" if options.lengths else "longest"
+            ),
+            unroll=unroll,
+            pairs=plan.pairs,
+            batch=options.batch,
+            choices=plan.choices,
         )
-        if options.check and not ids_only:
-            checks.check_tokens(tokenizer)
-            # It imports TensorFlow while this process converts.
-            text_process = stack.enter_context(checks.FreshProcess("tflite.py", "tensorflow_text"))
-        model = in_precision(model, "float32")
-        early = leaving_early(model, depths, options.early_exit) if options.early_exit else None
-        choices = options.choices or DEFAULT_CHOICES
-        name = MASKED if predictions else IDS
-        shapes: dict[str, int | None] = {f"{name}_{length}": length for length in lengths}
-        shapes = shapes or {name: max_length if options.fixed else None}
-        make_ids = (
-            partial(masked_signature, predictions=predictions)
-            if predictions
-            else partial(ids_signature, choices=choices, strings=False)
-        )
-        makers = [
-            partial(make_ids, unroll=unroll, name=key, batch=options.batch, length=length)
-            for key, length in shapes.items()
-        ]
-        if not ids_only:
-            preprocessor = AlbertPreprocessor(
-                tokenizer, max_length, "max_length" if options.fixed or lengths else "longest"
-            )
-            makers.append(
-                partial(
-                    text_signature,
-                    preprocessor=preprocessor,
-                    unroll=unroll,
-                    pairs=pairs,
-                    batch=options.batch,
-                    choices=choices,
-                )
-            )
+        signatures.append(text)
+    return signatures
 
-        def write(default: int) -> None:
-            """Writes the file, whose default signatures have that depth."""
-            # Hosts that don't know signatures run the graph of the first name in the alphabet.
-            signatures = [
-                signature
-                for make in makers
-                for signature in with_depths(make, model, depths, default, early)
-            ]
-            if options.host:
-                signatures = [for_mediapipe(signature, max_length) for signature in signatures]
-            content = with_metadata(
-                convert(signatures, options.quantize),
-                type(model).__name__,
-                labels,
-                *((tokenizer.model_bytes, NAMES) if options.host else ()),
-            )
-            if not options.host:
-                config = model.config.at_depth(default) if depths else model.config
-                embedding = model.sentence_embedding()
-                files = model_files(config, model.task.model, tokenizer, embedding)
-                content = with_files(content, files)
-            file.write_bytes(content)
 
-        default = deepest = model.config.num_hidden_layers
-        write(default)
-        scores: dict[str, checks.Scores] = {}
-        if gate:
-            by_name = {of_depth(IDS, depth): depth for depth in depths}
-            by_name |= {IDS: deepest} if early or not depths else {}
-            scores = checks.scored(gate, model, tokenizer, "tflite.py", file, max_length, by_name)
-            candidates = {IDS: scores[IDS]} if early else scores
-            scores[IDS] = scores[chosen := checks.first_kept(gate, candidates)]
-            default = by_name[chosen]
-            if default != deepest:
-                write(default)
-        if labels:
-            companions[LABELS].write_text(lines, encoding="utf-8", newline="\n")
-        differences: Mapping[str, checks.Difference] = {}
-        if options.check:
-
-            def sampled(model: PreTrainedModel) -> dict[str, checks.Case]:
-                """Returns the cases of the signatures of a model."""
-                cases = {
-                    length: checks.sample(
-                        model, tokenizer, length, pairs, choices, predictions or 1
-                    )
-                    for length in {max_length, *lengths}
-                }
-                names = (OUTPUT,) if options.host else ()
-                found = {
-                    key: checks.numeric(cases[length or max_length][name], names)
-                    for key, length in shapes.items()
-                }
-                return found if ids_only else {**found, TEXT: cases[max_length][TEXT]}
-
-            by_depth = {depth: sampled(model.with_depth(depth)) for depth in depths}
-            samples = dict(by_depth[default] if depths else sampled(model))
-            if options.early_exit:
-                samples = checks.early_cases(by_depth, name, model, options.early_exit)
-            for depth, cases in by_depth.items():
-                samples |= {of_depth(key, depth): case for key, case in cases.items()}
-            of_texts = [key for key in samples if key.startswith(TEXT)]
-            processes = dict.fromkeys(of_texts, text_process) if text_process else {}
-            # The runner reads SentencePiece vocabularies and truncates on the right; other ids come
-            # from the samples.
-            is_right = tokenizer.truncation_side == "right"
-            has_runner = is_right and isinstance(tokenizer, AlbertTokenizer)
-            vocabulary = tokenizer.model_bytes if has_runner else None
-            differences = checks.compare(
-                "tflite.py", file, samples, options.quantize, vocabulary, processes=processes
-            )
-        report = checks.report(
-            Path(path),
-            file,
-            differences,
-            scores.get(IDS),
-            default if depths and not early else None,
-            {depth: scores[of_depth(IDS, depth)] for depth in depths if scores},
-        )
-        report.write(companions[REPORT])
-        return report
+def _samples(
+    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _Plan
+) -> dict[str, Case]:
+    """Returns the case of each signature."""
+    cases = {
+        length: sample(model, tokenizer, length, plan.pairs, plan.choices, options.predictions or 1)
+        for length in {plan.max_length, *options.lengths}
+    }
+    name, outputs = MASKED if options.predictions else IDS, (OUTPUT,) if options.host else ()
+    samples = {
+        key: numeric(cases[length or plan.max_length][name], outputs)
+        for key, length in plan.lengths.items()
+    }
+    return samples | ({TEXT: cases[plan.max_length][TEXT]} if plan.has_text else {})
 
 
 def beside(path: Path, name: str) -> Path:
@@ -246,22 +225,22 @@ def beside(path: Path, name: str) -> Path:
 
 @contextlib.contextmanager
 def written_with_companions(
-    path: Path, force: bool, has_labels: bool
-) -> Iterator[tuple[Path, dict[str, Path]]]:
-    """Yields temporary paths of the file, and of those beside it, which get their names first."""
-    names = (LABELS, REPORT) if has_labels else (REPORT,)
+    path: Path, force: bool, labels: Sequence[str]
+) -> Iterator[tuple[Path, Path]]:
+    """Writes the labels; yields temporary paths of the file and of the report.
+
+    What belongs to the file gets its name before the file.
+    """
     with (
         written_atomically(path, force=force, nowait=True) as file,
+        written_atomically(beside(path, REPORT), force=force) as report,
         contextlib.ExitStack() as stack,
     ):
-        yield (
-            file,
-            {
-                name: stack.enter_context(written_atomically(beside(path, name), force=force))
-                for name in names
-            },
-        )
-        if force and not has_labels:  # of the file that is replaced
+        if labels:
+            lines = stack.enter_context(written_atomically(beside(path, LABELS), force=force))
+            lines.write_text(label_lines(labels), encoding="utf-8", newline="\n")
+        yield file, report
+        if force and not labels:  # of the file that is replaced
             beside(path, LABELS).unlink(missing_ok=True)
 
 
@@ -290,10 +269,8 @@ def check_mediapipe(
     refuse_left(tokenizer, "MediaPipe")
     given = {
         "lengths": options.lengths,
-        "depths": options.depths,
         "batch": options.batch != 1,
         "pairs": options.pairs,
-        "gate": options.gate,
     }
     wrong = [name for name, value in given.items() if value]
     if wrong:
@@ -306,16 +283,14 @@ def check_mediapipe(
 def for_mediapipe(signature: Signature, max_length: int) -> Signature:
     """Returns the signature with probabilities alone, and with longer sequences truncated.
 
-    MediaPipe pads and truncates for a fixed length. For any length it does neither, and after a
-    sequence that is too long every further call fails, so the graph truncates.
+    MediaPipe truncates none, and after one that is too long every further call fails.
     """
 
     def function(*values: tf.Tensor) -> Tensors:
-        if values[0].shape[1] is None:
-            length = tf.shape(values[0])[1]
-            kept = tf.range(tf.minimum(length, max_length))
-            kept = tf.where(kept == max_length - 1, length - 1, kept)  # The last one is [SEP].
-            values = tuple(tf.gather(value, kept, axis=1) for value in values)
+        length = tf.shape(values[0])[1]
+        kept = tf.range(tf.minimum(length, max_length))
+        kept = tf.where(kept == max_length - 1, length - 1, kept)  # The last one is [SEP].
+        values = tuple(tf.gather(value, kept, axis=1) for value in values)
         return {OUTPUT: signature.function(*values)[OUTPUT]}
 
     return replace(signature, function=function)

@@ -1,4 +1,4 @@
-"""Answers in words: the outputs of a SavedModel's signature `text`, one function for each task.
+"""Answers in words: the outputs of a SavedModel's signature `text` for answers, tags and vectors.
 
 `albert_tf.pipelines` and `albert_tf.text` do the same in Python.
 """
@@ -18,11 +18,7 @@ from albert_tf.checkpoints.sentence_transformers import FOLDER, SentenceEmbeddin
 from albert_tf.errors import UserError
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import (
-    AlbertForMaskedLM,
-    AlbertForMultipleChoice,
-    AlbertForPreTraining,
     AlbertForQuestionAnswering,
-    AlbertForSequenceClassification,
     AlbertForTokenClassification,
     AlbertModel,
 )
@@ -34,14 +30,10 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.encoding import special_count
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import UNASSIGNED, USER_DEFINED_PIECES
-from albert_tf_export.early_exit import DEPTH
+from albert_tf.text.vocabulary import UNASSIGNED
 from albert_tf_export.options import refuse_left
-from albert_tf_export.signatures import POSITIONS, Tensors, task_outputs
+from albert_tf_export.signatures import Tensors, task_outputs
 
-TOP_K: Final = 5
-# Models whose answers have no places in a text.
-_OF_WHOLE_ROWS: Final = (AlbertModel, AlbertForSequenceClassification, AlbertForMultipleChoice)
 DROPPED: Final = "CMSZ"  # Unicode's categories of characters that a vocabulary may leave out
 LONGEST: Final = 15  # pieces of an answer
 CANDIDATES: Final = 12  # spans whose scores are added if they have the same text
@@ -54,7 +46,6 @@ class TextFunction:
     Attributes:
         preprocessor: makes the rows.
         unroll: see `task_outputs`.
-        top_k: number of tokens for a mask.
         embedding: how an encoder's vector of a text is made.
     """
 
@@ -62,22 +53,20 @@ class TextFunction:
     tokenizer: BaseTokenizer
     preprocessor: AlbertPreprocessor
     unroll: Unroll
-    top_k: int = TOP_K
     embedding: SentenceEmbedding | None = None
 
     def __call__(self, *texts: tf.Tensor) -> Tensors:
-        return answers_in_words(self.model, self, texts)
-
-    def run(self, features: Tensors) -> Tensors:
-        return task_outputs(self.model, features, self.unroll)
-
-    def read(self, texts: Sequence[tf.Tensor]) -> tuple["Pieces", Tensors, Tensors]:
-        """Returns the pieces of the last text, the rows of all texts, and the outputs for them."""
-        pieces = [self.preprocessor.tokenize(text) for text in texts]
-        features = self.preprocessor.rows(pieces)
-        ids = tf.pad(pieces[-1][:, : self.preprocessor.max_length].to_tensor(), [[0, 0], [0, 1]])
-        last = of_pieces(self.tokenizer, texts[-1], ids)
-        return last, features, self.run(features)
+        tokens = [self.preprocessor.tokenize(text) for text in texts]
+        features = self.preprocessor.rows(tokens)
+        outputs = task_outputs(self.model, features, self.unroll)
+        if self.embedding is not None:
+            mask = tf.cast(features["attention_mask"], tf.float32)
+            return {"embedding": self.embedding(outputs["last_hidden_state"], mask, keras.ops)}
+        ids = tf.pad(tokens[-1][:, : self.preprocessor.max_length].to_tensor(), [[0, 0], [0, 1]])
+        pieces = of_pieces(self.tokenizer, texts[-1], ids)
+        if isinstance(self.model, AlbertForQuestionAnswering):
+            return answers(self.model, pieces, features, outputs)
+        return tags(self.tokenizer, pieces, features, outputs)
 
 
 def text_function(
@@ -87,7 +76,6 @@ def text_function(
     *,
     unroll: Unroll,
     pairs: bool = False,
-    top_k: int | None = None,
     pooling: Pooling | None = None,
     normalize: bool | None = None,
 ) -> TextFunction | None:
@@ -96,36 +84,21 @@ def text_function(
     A WordPiece vocabulary has no offsets in the graph. An encoder answers with vectors alone, a
     tagger single texts.
     """
-    embedding = None
     if isinstance(model, AlbertModel):
         embedding = chosen(model.sentence_embedding, pooling or FOLDER, normalize)
-        has_words = embedding is not None
-    elif isinstance(model, AlbertForTokenClassification) and pairs:
-        has_words = False
-    else:
-        is_known = answers_in_words.dispatch(type(model)) is not answers_in_words.dispatch(object)
-        has_words = is_known and isinstance(tokenizer, AlbertTokenizer)
-    if not has_words:
+        if embedding is None:
+            return None
+        return TextFunction(model, tokenizer, preprocessor, unroll, embedding)
+    is_tagger = isinstance(model, AlbertForTokenClassification) and not pairs
+    has_places = is_tagger or isinstance(model, AlbertForQuestionAnswering)
+    if not has_places or not isinstance(tokenizer, AlbertTokenizer):
         return None
-    if not isinstance(model, _OF_WHOLE_ROWS):
-        refuse_left(tokenizer, "An answer with places in a text")
-    return TextFunction(model, tokenizer, preprocessor, unroll, top_k or TOP_K, embedding)
+    refuse_left(tokenizer, "An answer with places in a text")
+    return TextFunction(model, tokenizer, preprocessor, unroll)
 
 
-def check_words(
-    model: PreTrainedModel, top_k: int | None, pooling: Pooling | None, normalize: bool | None
-) -> None:
+def check_words(model: PreTrainedModel, pooling: Pooling | None, normalize: bool | None) -> None:
     """Refuses options of other tasks, and normalization without vectors."""
-    if top_k is not None and not model.task.takes_positions:
-        raise UserError(
-            "top_k applies only to masked-LM models. "
-            f"Received: top_k={top_k!r} with {type(model).__name__}."
-        )
-    if top_k is not None and not 1 <= top_k <= model.config.vocab_size:
-        raise UserError(
-            f"top_k must be between 1 and {model.config.vocab_size}, the size of the vocabulary. "
-            f"Received: {top_k!r}."
-        )
     if isinstance(model, AlbertModel):
         chosen(model.sentence_embedding, pooling or FOLDER, normalize)
     elif pooling is not None or normalize is not None:
@@ -136,36 +109,19 @@ def check_words(
         )
 
 
-@functools.singledispatch
-def answers_in_words(
-    model: PreTrainedModel, function: TextFunction, texts: Sequence[tf.Tensor]
+def tags(
+    tokenizer: BaseTokenizer, pieces: "Pieces", features: Tensors, outputs: Tensors
 ) -> Tensors:
-    """Returns a task's answers in words; each task that has some registers its function."""
-    raise TypeError(f"There must be answers in words. Received: {type(model).__name__}.")
-
-
-@answers_in_words.register
-def _(
-    model: AlbertForQuestionAnswering, function: TextFunction, texts: Sequence[tf.Tensor]
-) -> Tensors:
-    return answers(model, *function.read(texts))
-
-
-@answers_in_words.register
-def _(
-    model: AlbertForTokenClassification, function: TextFunction, texts: Sequence[tf.Tensor]
-) -> Tensors:
-    """`words` and `labels`, string, `scores`, `starts`, `ends`, `start_bytes`, `end_bytes`.
+    """Returns `words` and `labels`, string, `scores`, `starts`, `ends`, `start_bytes`, `end_bytes`.
 
     All are `[B, W]`, "" and 0 after a row's last word. A word's label and score are those of its
-    first piece. With early exit also `depth` `[B]`.
+    first piece.
     """
-    pieces, features, outputs = function.read(texts)
     number = tf.zeros_like(pieces.ids) + tf.range(tf.shape(pieces.ids)[1])
     length = tf.reduce_sum(features["attention_mask"], axis=1, keepdims=True)
     inside = number < length - special_count(False)
     is_same_character = tf.pad(pieces.starts[:, 1:] < pieces.ends[:, :-1], [[0, 0], [1, 0]])
-    begins = pieces.begin_words | (number == 0) | (pieces.ids == function.tokenizer.unk_token_id)
+    begins = pieces.begin_words | (number == 0) | (pieces.ids == tokenizer.unk_token_id)
     begins &= ~is_same_character  # as in "½": a pipeline's entities share no character
     is_next_same = tf.pad((inside & ~begins)[:, 1:], [[0, 0], [0, 1]])
     firsts = tf.ragged.boolean_mask(number, inside & begins)
@@ -180,72 +136,9 @@ def _(
         "scores": at(tf.reduce_max(outputs["probabilities"], axis=-1), position),
         **{f"{name}s": value for name, value in found.items()},
     }
-    depths = {DEPTH: outputs[DEPTH]} if DEPTH in outputs else {}
-    return depths | {
+    return {
         name: tf.ragged.boolean_mask(value, is_word).to_tensor() for name, value in words.items()
     }
-
-
-@answers_in_words.register(AlbertForMaskedLM)
-@answers_in_words.register(AlbertForPreTraining)
-def _(model: PreTrainedModel, function: TextFunction, texts: Sequence[tf.Tensor]) -> Tensors:
-    """`token` (int32), `token_str` and `score` `[B, P, K]`: the K best tokens of each `[MASK]`.
-
-    They replace the logits; 0 and "" after a row's last mask. `[MASK]` is the only special token
-    that is read in a text.
-    """
-    tokenizer = function.tokenizer
-    features = function.preprocessor.rows([_with_masks(function, text) for text in texts])
-    is_mask = features["input_ids"] == tokenizer.mask_token_id
-    position = tf.zeros_like(features["input_ids"]) + tf.range(tf.shape(is_mask)[1])
-    masks = tf.ragged.boolean_mask(position, is_mask)
-    outputs = function.run({**features, POSITIONS: masks.to_tensor()})
-    score, token = tf.math.top_k(
-        tf.nn.softmax(outputs.pop(model.targets["labels"])), function.top_k
-    )
-    text = tf.constant([tokenizer.decode([each]) for each in range(tokenizer.vocab_size)])
-    found = {"token": token, "token_str": tf.gather(text, token), "score": score}
-    is_filled = tf.sequence_mask(masks.row_lengths(), tf.shape(score)[1])[:, :, None]
-    return outputs | {
-        name: tf.where(is_filled, value, tf.zeros_like(value)) for name, value in found.items()
-    }
-
-
-@answers_in_words.register
-def _(model: AlbertModel, function: TextFunction, texts: Sequence[tf.Tensor]) -> Tensors:
-    """`embedding` `[B, H]`."""
-    embedding = function.embedding
-    assert embedding is not None
-    features = function.preprocessor(texts)
-    outputs = function.run(features)
-    mask = tf.cast(features["attention_mask"], tf.float32)
-    return {"embedding": embedding(outputs["last_hidden_state"], mask, keras.ops)}
-
-
-def _with_masks(function: TextFunction, texts: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the pieces of texts in which `[MASK]` is a mask, ragged int32 `[B, T]`.
-
-    Drops the lone "▁" between a mask and a full stop, bracket or dash, as `FillMaskPipeline` does.
-    """
-    tokenizer = function.tokenizer
-    mask = tokenizer.mask_token_id
-    parts = tf.strings.split(texts, tokenizer.mask_token)
-    pieces = function.preprocessor.tokenize(parts.values).with_row_splits_dtype(tf.int64)
-    count = tf.size(parts.values, tf.int64)
-    after_mask = tf.range(count) != tf.gather(parts.row_starts(), parts.value_rowids())
-    masks = tf.ragged.boolean_mask(tf.fill([count, 1], mask), after_mask[:, None])
-    joined = tf.concat([masks, pieces], axis=1)
-    splits = tf.gather(joined.row_splits, parts.row_splits)
-    whole = tf.RaggedTensor.from_row_splits(joined.values, splits)
-
-    row, ids = whole.value_rowids(), whole.values
-    marks = tf.constant(tokenizer.convert_tokens_to_ids(list(USER_DEFINED_PIECES)))
-    is_mark = tf.reduce_any(ids[:, None] == marks, axis=1)
-    same_row = row[:-1] == row[1:]
-    is_space = (ids == tokenizer.convert_tokens_to_ids(SPACE)) & (ids != tokenizer.unk_token_id)
-    is_after = tf.pad((ids[:-1] == mask) & same_row, [[1, 0]])[: tf.size(ids)]
-    is_before = tf.pad(is_mark[1:] & same_row, [[0, 1]])[: tf.size(ids)]
-    return tf.ragged.boolean_mask(whole, whole.with_values(~(is_space & is_after & is_before)))
 
 
 class Spans(NamedTuple):

@@ -1,7 +1,5 @@
 import json
 
-import pytest
-
 from albert_tf.pipelines import pipeline
 
 CONTEXT = "In 1999, about 20,000 people came to see the harbour lights. " * 3
@@ -27,7 +25,7 @@ def test_answer_from_a_file(ask, tmp_path):
     rows = [{"question": "Who?", "context": CONTEXT, "id": 7}, {"question": "W", "context": "Z."}]
     lines = "\n\n".join(json.dumps(row) for row in rows) + "\n"
     (tmp_path / "questions.jsonl").write_text(lines)
-    options = ["--unanswerable", "--top-k", 2, "--json", "--doc-stride", 6]
+    options = ["--unanswerable", "--top-k", 2, "--json"]
     status, output, _ = ask("answer", "--input", tmp_path / "questions.jsonl", *options)
     assert status == 0
     found = [json.loads(line) for line in output.splitlines()]
@@ -36,27 +34,6 @@ def test_answer_from_a_file(ask, tmp_path):
         assert len(row["answers"]) == 2
         for each in row["answers"]:
             assert given["context"][each["start"] : each["end"]] == each["answer"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--context", "a"), "Questions come with --question, or with --input"),
-        (("--question", "a", "--input", "b"), "or with --input. Received: neither, or"),
-        (("--question", "a"), "Received: one without the other"),
-        (("--input", "b", "--context", "c"), "Received: one without the other"),
-        (("--question", "", "--context", "c"), "A question must not be empty"),
-        (("--question", "a", "--context-file", "{tmp}/none"), "{tmp}/none"),
-        (("--input", "{tmp}/bad.jsonl"), "bad.jsonl, line 2, must be JSON:"),
-        (("--input", "{tmp}/half.jsonl"), "with the texts question and context"),
-    ],
-)
-def test_mistakes(ask, tmp_path, arguments, message):
-    (tmp_path / "bad.jsonl").write_text("\n{'question'\n")
-    (tmp_path / "half.jsonl").write_text('{"question": "a"}\n')
-    status, output, errors = ask("answer", *(each.format(tmp=tmp_path) for each in arguments))
-    assert (status, output, errors.count("\n")) == (2, "", 1)
-    assert message.format(tmp=tmp_path) in errors
 
 
 def test_a_context_has_a_limit(ask, tmp_path):

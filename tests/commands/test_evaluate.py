@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -23,3 +24,46 @@ def test_evaluate(run, classifier, tmp_path, monkeypatch):
     (tmp_path / "dev.csv").write_text("text,label\nA delight.,fine\n")
     status, _, errors = run(*arguments, tmp_path)
     assert (status, "must be one of bad, good. Received: 'fine'" in errors) == (2, True)
+
+
+def test_predictions_of_test_files(run, classifier, tmp_path):
+    """Writes a file that may join others, and predicts as for texts alone."""
+    texts = ["A quiet delight.", "Dull.", "Noisy."]
+    (tmp_path / "test.csv").write_text("text\n" + "\n".join(texts) + "\n")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "CoLA.tsv").touch()
+    arguments = ("evaluate", "--model", classifier, "--task", "classify", "--data", tmp_path)
+    status, output, _ = run(*arguments, "--submission", folder)
+    assert (status, output) == (0, f"{folder / 'predictions.tsv'}\n")
+    assert {path.name for path in folder.iterdir()} == {"CoLA.tsv", "predictions.tsv"}
+    _, alone, _ = run("predict", "--model", classifier, *texts)
+    labels = [line.split("\t")[0] for line in alone.splitlines()]
+    rows = [f"{index}\t{label}" for index, label in enumerate(labels)]
+    assert (folder / "predictions.tsv").read_text().splitlines() == ["index\tprediction", *rows]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--task", "rte", "--data", ".", "--report", "r", "--submission", "out"],
+            "Received: both",
+        ),
+        (["--task", "rte", "--data", ".", "--submission", "out"], "must have one file test.tsv"),
+        (
+            ["--task", "rte", "--data", "test.tsv", "--submission", "out"],
+            "labels must be those of the task rte: .* Received: bad, good",
+        ),
+    ],
+)
+def test_a_submission_that_cannot_be_made(
+    run, classifier, tmp_path, monkeypatch, arguments, message
+):
+    monkeypatch.chdir(tmp_path)
+    if "test.tsv" in arguments:
+        (tmp_path / "test.tsv").write_text("index\tsentence1\tsentence2\n0\tA.\tB.\n")
+    status, _, errors = run("evaluate", "--model", classifier, *arguments)
+    assert status == 2
+    assert re.search(message, errors)
+    assert not (tmp_path / "out").exists()

@@ -35,7 +35,7 @@ LEAST = ["plum", "--oven", "o"]
 @pytest.fixture
 def parser():
     parser = argparse.ArgumentParser(prog="bake")
-    add_options(parser, Baking)
+    add_options(parser, Baking, config=True)
     return parser
 
 

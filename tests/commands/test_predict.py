@@ -92,7 +92,7 @@ def test_predict_refuses_a_table_without_the_column(run, classifier, tmp_path):
     assert (status, output) == (2, "")
     assert "The file must have a column 'text'" in errors and "--text-column" in errors
     status, _, errors = run("predict", "--model", classifier, "a", "--text-column", "body")
-    assert status == 2 and "Received: --text-column without it" in errors
+    assert status == 2 and "--text-column needs a table of texts" in errors
 
 
 @pytest.mark.slow
@@ -190,48 +190,6 @@ def test_a_compressed_file(run, classifier, tmp_path):
     assert found == run("predict", "--model", classifier, *texts)
 
 
-def test_predictions_of_test_files(run, classifier, tmp_path):
-    """Writes a file that may join others, and predicts as for texts alone."""
-    texts = ["A quiet delight.", "Dull.", "Noisy."]
-    (tmp_path / "test.csv").write_text("text\n" + "\n".join(texts) + "\n")
-    folder = tmp_path / "out"
-    folder.mkdir()
-    (folder / "CoLA.tsv").touch()
-    arguments = ("predict", "--model", classifier, "--task", "classify", "--data", tmp_path)
-    status, output, _ = run(*arguments, "--submission", folder)
-    assert (status, output) == (0, f"{folder / 'predictions.tsv'}\n")
-    assert {path.name for path in folder.iterdir()} == {"CoLA.tsv", "predictions.tsv"}
-    _, alone, _ = run("predict", "--model", classifier, *texts)
-    labels = [line.split("\t")[0] for line in alone.splitlines()]
-    rows = [f"{index}\t{label}" for index, label in enumerate(labels)]
-    assert (folder / "predictions.tsv").read_text().splitlines() == ["index\tprediction", *rows]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["text", "--text-column", "a"], "need --submission.* Received: --text-column without it"),
-        (["--task", "sst2", "--submission", "out"], "--submission needs --task and --data"),
-        (["text", "--task", "sst2", "--data", ".", "--submission", "out"], "excludes texts"),
-        (["--task", "rte", "--data", ".", "--submission", "out"], "must have one file test.tsv"),
-        (
-            ["--task", "rte", "--data", "test.tsv", "--submission", "out"],
-            "labels must be those of the task rte: .* Received: bad, good",
-        ),
-    ],
-)
-def test_a_submission_that_cannot_be_made(
-    run, classifier, tmp_path, monkeypatch, arguments, message
-):
-    monkeypatch.chdir(tmp_path)
-    if "test.tsv" in arguments:
-        (tmp_path / "test.tsv").write_text("index\tsentence1\tsentence2\n0\tA.\tB.\n")
-    status, _, errors = run("predict", "--model", classifier, *arguments)
-    assert status == 2
-    assert re.search(message, errors)
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.fixture(scope="module")
 def tagger(tiny_vocabulary, scrambled, tmp_path_factory):
     """Returns the directory of a model with random weights that tags."""
@@ -274,7 +232,7 @@ def test_predict_tags(run, tagger, tmp_path):
 def test_tags_of_test_files(run, tagger, tmp_path):
     """A file without tags; the predictions are those of the texts."""
     (tmp_path / "test.conll").write_text("The\nold\nsquare\n\nbread\n")
-    arguments = ("predict", "--model", tagger, "--task", "tag", "--data", tmp_path)
+    arguments = ("evaluate", "--model", tagger, "--task", "tag", "--data", tmp_path)
     status, output, _ = run(*arguments, "--submission", tmp_path / "out")
     assert (status, output) == (0, f"{tmp_path / 'out' / 'predictions.conll'}\n")
     _, alone, _ = run("predict", "--model", tagger, "The old square", "bread")

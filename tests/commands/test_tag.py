@@ -35,16 +35,3 @@ def test_tag_in_words(ask, task_model):
         for entities in found
     ]
     assert output == "\n".join(groups)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("a", "--stride", -1), "stride must be 0 or more"),
-        (("a " * 99, "--stride", 46), "smaller than the tokens of a window"),
-    ],
-)
-def test_mistakes(ask, arguments, message):
-    status, output, errors = ask("tag", *arguments)
-    assert (status, output, errors.count("\n")) == (2, "", 1)
-    assert message in errors

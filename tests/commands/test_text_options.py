@@ -24,17 +24,30 @@ def test_texts_from_a_file(ask, command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("command", "arguments", "message"),
     [
-        ((), "Texts come as arguments or with --input"),
-        (("a", "--input", "-"), "Texts come as arguments or with --input"),
-        (("a", "--batch-size", 0), "batch_size must be 1 or more"),
-        (("--input", "{tmp}/none"), "none, which doesn't exist"),
+        ("tag", "", "Texts come as arguments or with --input"),
+        ("tag", "a --input -", "Texts come as arguments or with --input"),
+        ("tag", "a --batch-size 0", "batch_size must be 1 or more"),
+        ("tag", "--input none", "none, which doesn't exist"),
+        ("tag", "a --text-column body", "--text-column needs a table of texts (.tsv, .csv,"),
+        ("fill-mask", "mask", "must have the mask token, [MASK]. Received: 'mask'"),
+        ("fill-mask", "[MASK] --top-k 0", "top_k must be 1 or more"),
+        ("answer", "--context a", "Questions come with --question, or with --input"),
+        ("answer", "--question a --input b", "or with --input. Received: neither, or"),
+        ("answer", "--question a", "Received: one without the other"),
+        ("answer", "--input b --context c", "Received: one without the other"),
+        ("answer", "--question= --context c", "A question must not be empty"),
+        ("answer", "--question a --context-file none", "none, which doesn't exist"),
+        ("answer", "--input bad.jsonl", "bad.jsonl, line 2, must be JSON:"),
+        ("answer", "--input half.jsonl", "with the texts question and context"),
     ],
 )
-def test_mistakes(ask, tmp_path, arguments, message):
-    given = [str(argument).format(tmp=tmp_path) for argument in arguments]
-    status, output, errors = ask("tag", *given)
+def test_mistakes(ask, tmp_path, monkeypatch, command, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.jsonl").write_text("\n{'question'\n")
+    (tmp_path / "half.jsonl").write_text('{"question": "a"}\n')
+    status, output, errors = ask(command, *arguments.split())
     assert (status, output, errors.count("\n")) == (2, "", 1)
     assert message in errors
 

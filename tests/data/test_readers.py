@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from albert_tf.data.readers import Columns, Dialect, Example, read_examples
+from albert_tf.data.readers import Columns, Example, read_examples
 from albert_tf.errors import UserError
 
 COLUMNS = Columns(text="body", label="folder")
@@ -77,7 +77,7 @@ def test_labels_in_json_that_are_no_strings(tmp_path):
             '{"body": "x", "folder": "y"}\n{"body": "z", "fol',
             "line 2, must be JSON: .*fol'. If it was cut",
         ),
-        ("a.csv", "body\nx\n", "a column 'folder'.* predict a file without labels with .*predict"),
+        ("a.csv", "body\nx\n", "a column 'folder'.* predict a file without labels with .*evaluate"),
         ("a.jsonl", "[1]\n", r"must be a list of objects, .*a.jsonl, \[1\]"),
         ("a.jsonl", "1\n", "line 1, must be a JSON object. Received: int"),
         ("a.json", '{"rows": [\n1]}\n', "must be a list of objects, or an object a line"),
@@ -125,20 +125,11 @@ def test_files_that_cannot_be_read(tmp_path, name, content, message):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
 def test_tables_as_spreadsheets_write_them(tmp_path, name, content, said, encoding, caplog):
     path = write(tmp_path / name, content.encode(encoding))
-    given = Dialect(encoding=encoding if encoding == "cp1252" else None)
-    assert [
-        e._replace(location="") for e in read_examples(path, COLUMNS, dialect=given)
-    ] == EXPECTED
+    given = encoding if encoding == "cp1252" else None
+    found = read_examples(path, COLUMNS, encoding=given)
+    assert [each._replace(location="") for each in found] == EXPECTED
     assert bool(said) == bool(caplog.records)
     assert re.search(said or "", caplog.text)
-
-
-def test_a_separator_that_is_given(tmp_path):
-    path = write(tmp_path / "a.csv", "body:folder\nx:y\n")
-    with pytest.raises(UserError, match="a column 'body'"):
-        read_examples(path, COLUMNS)
-    (found,) = read_examples(path, COLUMNS, dialect=Dialect(":"))
-    assert (found.text, found.label) == ("x", "y")
 
 
 def test_the_original_files_keep_their_quotation_marks(tmp_path):

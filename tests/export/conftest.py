@@ -3,9 +3,6 @@
 import contextlib
 import functools
 import importlib.metadata
-import importlib.util
-import io
-import sys
 import zipfile
 
 import numpy as np
@@ -100,45 +97,6 @@ def logits(classifier, features):
 
 
 @pytest.fixture(scope="session")
-def run_script(tmp_path_factory):
-    """Returns a function that runs a runner in this process, which has loaded TensorFlow already.
-
-    The function takes a script, arguments and lines of input; returns status, stdout and stderr.
-    """
-    from albert_tf_export import check
-
-    sys.path.insert(0, str(check.RUNNERS))  # as Python adds it for a script
-
-    @functools.cache
-    def main(name):
-        path = check.RUNNERS / name
-        spec = importlib.util.spec_from_file_location(f"runner_{path.stem}", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return functools.partial(module.run, module.main)
-
-    inputs = tmp_path_factory.mktemp("inputs") / "lines"
-
-    def run(script, *arguments, lines=""):
-        inputs.write_bytes(lines if isinstance(lines, bytes) else lines.encode())
-        status, output, errors = 0, io.StringIO(), io.StringIO()
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(contextlib.redirect_stdout(output))
-            stack.enter_context(contextlib.redirect_stderr(errors))
-            patch = stack.enter_context(pytest.MonkeyPatch.context())
-            patch.setattr(sys, "argv", [script, "--input", str(inputs), *map(str, arguments)])
-            try:
-                main(script)()
-            except SystemExit as end:
-                status = end.code if isinstance(end.code, int) else 1
-                errors.write("" if isinstance(end.code, int) else end.code)
-        return status, output.getvalue(), errors.getvalue()
-
-    yield run
-    sys.path.remove(str(check.RUNNERS))
-
-
-@pytest.fixture(scope="session")
 def reports(tmp_path_factory, classifier, tokenizer):
     """Returns a function from an exporter and options to the classifier's cached report.
 
@@ -166,23 +124,23 @@ def written(reports):
 
 
 @pytest.fixture(scope="session")
-def checked(tmp_path_factory, make_model, tokenizer, run_script):
+def checked(tmp_path_factory, make_model, tokenizer):
     """Returns a function from an exporter, a task or model, and options to a cached report.
 
     The check runs in this process, on few texts; `reports` checks in fresh ones, on all.
     """
-    from albert_tf_export import check
+    from albert_tf_export import check, samples
+
+    from albert_tf import runtimes
 
     made = {}
 
     class ThisProcess(contextlib.nullcontext):
-        def __init__(self, script, *packages):
+        def __init__(self, *packages):
             super().__init__(self)
-            self.script = script
 
-        def run(self, arguments):
-            status, _, errors = run_script(self.script, *arguments)
-            assert status == 0, errors
+        def run(self, *arguments):
+            runtimes.main(*map(str, arguments[:-1]), arguments[-1])
 
         def wait(self):
             pass
@@ -195,7 +153,7 @@ def checked(tmp_path_factory, make_model, tokenizer, run_script):
             path = tmp_path_factory.mktemp("checked") / "model"
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(check, "FreshProcess", ThisProcess)
-                patch.setattr(check, "TEXTS", check.TEXTS[1:3])
+                patch.setattr(samples, "TEXTS", samples.TEXTS[1:3])
                 made[key] = exporter(model, tokenizer, path, **options)
         return made[key]
 

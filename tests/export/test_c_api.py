@@ -13,9 +13,8 @@ def strings(*texts):
     return np.array([text.encode() for text in texts], object)
 
 
-@pytest.mark.parametrize("layers", ["loop", pytest.param("unrolled", marks=pytest.mark.slow)])
-def test_serves_strings(layers, written, serve, texts, logits):
-    folder = written(export_saved_model, layers=layers)
+def test_serves_strings(written, serve, texts, logits):
+    folder = written(export_saved_model)
     answer = serve(folder, "serving_default", "logits", "probabilities")(text=strings(*texts))
     np.testing.assert_allclose(answer["logits"], logits, rtol=0, atol=2e-6)
     np.testing.assert_allclose(answer["probabilities"].sum(axis=1), 1, rtol=0, atol=1e-6)
@@ -49,10 +48,9 @@ def test_serves_answers(checked, serve, make_model, tokenizer):
 
 
 def test_serves_ids(written, serve, features, logits):
-    folder = written(export_saved_model)
-    for signature, names in (("ids", NAMES), ("padded_ids", NAMES[:1])):
-        answer = serve(folder, signature, "logits")(**{name: features[name] for name in names})
-        np.testing.assert_allclose(answer["logits"], logits, rtol=0, atol=2e-6)
+    ids = serve(written(export_saved_model), "ids", "logits")
+    answer = ids(**{name: features[name] for name in NAMES})
+    np.testing.assert_allclose(answer["logits"], logits, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Exports are compared with Keras on texts made to find differences, and scored on examples."""
+"""Exports are compared with Keras on texts made to find differences."""
 
 import contextlib
 import json
@@ -7,40 +7,23 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from albert_tf_export import Gate, ParityError, check
-from albert_tf_export.check import (
-    Case,
-    Difference,
-    check_tokens,
-    differences,
-    magnitude,
-    sample,
-    vocabulary_texts,
-)
+from albert_tf_export import ParityError, Report, check, samples
+from albert_tf_export.check import Run, differences, magnitude
+from albert_tf_export.report import Difference
+from albert_tf_export.samples import Case, check_tokens, sample, vocabulary_texts
 from albert_tf_export.tflite import REPORT, beside
 
 from albert_tf import export_saved_model, export_tflite
-from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.rows import Rows
 from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
 from tests.conftest import SENTENCES
-
-ROWS = [
-    ("A quiet delight from start to finish.", "good"),
-    ("noisy mess " * 40, "bad"),
-    ("Crème brûlée, 12 euros; NEVER closed!", "naïve"),
-    ("slow", "good"),
-    ("a boat", "bad"),
-]
 
 
 def case(*logits):
@@ -49,41 +32,41 @@ def case(*logits):
 
 
 def test_tolerance_follows_the_output():
-    found = check._difference(case([0.1, -0.2]).expected, case([0.1, -0.3]), "dynamic")
+    found = check._difference(Run(case([0.1, -0.2]).expected), case([0.1, -0.3]), "dynamic")
     assert (found.output, found.value, found.tolerance) == (
         "logits",
         pytest.approx(0.1),
         check.TOLERANCES["dynamic"],
     )
     small, large = case([0, 0], [0, 0]), case([0, 0], [4, -8])
-    found = check._difference(small.expected, large, "none")
+    found = check._difference(Run(small.expected), large, "none")
     assert found == Difference("logits", 8, 8 * check.EXACT)
 
 
 def test_the_output_nearest_to_its_tolerance_is_reported():
     expected = case([100, 0])
     near = [{"logits": np.array([100.001, 0]), "odds": np.array([9e-5, 0])}]
-    assert check._difference(near, expected, "none").output == "odds"
+    assert check._difference(Run(near), expected, "none").output == "odds"
     near[0]["logits"][1] = math.nan
-    assert check._difference(near, expected, "none").output == "logits"
+    assert check._difference(Run(near), expected, "none").output == "logits"
 
 
 def test_an_export_that_does_not_run(classifier, tmp_path, tokenizer):
     path = tmp_path / "broken.tflite"
     path.write_bytes(b"no flatbuffer at all")
-    samples = {"ids": sample(classifier, tokenizer, 24, pairs=False)["ids"]}
+    cases = {"ids": sample(classifier, tokenizer, 24, pairs=False)["ids"]}
     with pytest.raises(ParityError, match="must run without this package. Received: "):
-        check.compare("tflite.py", path, samples, "none")
+        check.compare("tflite.py", path, cases, "none")
 
 
 def test_report(tmp_path):
-    report = check.Report(tmp_path, 1_230_000, "3fa9", {"ids": Difference("logits", 2e-7, 1e-4)})
+    report = Report(tmp_path, 1_230_000, "3fa9", {"ids": Difference("logits", 2e-7, 1e-4)})
     line = "ids: max abs difference from Keras 2e-07 (logits, tolerance 0.0001)"
     assert str(report) == f"{tmp_path}: 1.2 MB, SHA-256 3fa9\n{line}"
 
 
 def test_report_without_a_check(tmp_path):
-    report = check.Report(tmp_path, 1_230_000, "3fa9", {})
+    report = Report(tmp_path, 1_230_000, "3fa9", {})
     assert str(report) == f"{tmp_path}: 1.2 MB, SHA-256 3fa9"
 
 
@@ -93,37 +76,35 @@ def test_the_digest_depends_on_names_and_contents_alone(tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / name).write_text(content)
-        digests.append(check.report(tmp_path, folder, {}).sha256)
+        digests.append(Report.of(tmp_path, folder, {}).sha256)
     assert digests[0] == digests[1] and len(set(digests)) == 3
-    file = check.report(tmp_path, tmp_path / "0" / "a", {})
+    file = Report.of(tmp_path, tmp_path / "0" / "a", {})
     assert file.size == 1 and len(file.sha256) == 64
 
 
 SCRIPT = """
 import os, sys
-def main():
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        print(os.getpid(), "colorsys" in sys.modules, *sys.argv[2:], file=file)
-    if sys.argv[2] == "bad":
+def main(path, *words):
+    with open(path, "w", encoding="utf-8") as file:
+        print(os.getpid(), "colorsys" in sys.modules, *words, file=file)
+    if words[0] == "bad":
         sys.exit("no such thing")
-def run(main):
-    main()
 """
 
 
 def test_a_process_runs_a_script_several_times(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    with check.FreshProcess(str(script), "colorsys") as process:
+    with check.FreshProcess("colorsys", file=script) as process:
         for name in ("one", "other"):
-            process.run([tmp_path / name, f"{name} é"])
+            process.run(tmp_path / name, f"{name} é")
         process.wait()
     number = str(process.process.pid)
     for name in ("one", "other"):
         assert (tmp_path / name).read_text("utf-8").split() == [number, "True", name, "é"]
-    with check.FreshProcess(str(script)) as process:
-        process.run([tmp_path / "bad", "bad"])
-        process.run([tmp_path / "never", "good"])
+    with check.FreshProcess(file=script) as process:
+        process.run(tmp_path / "bad", "bad")
+        process.run(tmp_path / "never", "good")
         with pytest.raises(ParityError, match="must run without .* Received: no such thing"):
             process.wait()
     assert (tmp_path / "bad").exists() and not (tmp_path / "never").exists()
@@ -134,12 +115,12 @@ import contextlib, signal, sys
 from albert_tf_export import check
 signal.signal(signal.SIGINT, signal.default_int_handler)  # A background job ignores it.
 for _ in range(2):
-    with contextlib.suppress(KeyboardInterrupt), check.FreshProcess(sys.argv[1]) as process:
+    with contextlib.suppress(KeyboardInterrupt), check.FreshProcess(file=sys.argv[1]) as process:
         process.wait()
 """
 ENDLESS = """
 import os, sys, time
-print(os.getpid(), file=open(sys.path[0] + "/pid", "w"))
+print(os.getpid(), file=open(os.path.dirname(__file__) + "/pid", "w"))
 time.sleep(600)
 """
 
@@ -277,25 +258,25 @@ def test_magnitude_is_that_of_all_rows():
 
 
 @pytest.fixture(scope="module")
-def samples(classifier, tokenizer):
+def cases(classifier, tokenizer):
     return sample(classifier, tokenizer, 24, pairs=False)
 
 
-def test_samples_are_varied(samples, classifier):
-    inputs, expected, pieces, *_ = samples["ids"]
+def test_samples_are_varied(cases, classifier):
+    inputs, expected, pieces, *_ = cases["ids"]
     assert pieces == [len(row["input_ids"]) for row in inputs]
     assert min(pieces) == 2  # the empty text
     assert max(pieces) == 24  # the truncated text
     assert len(set(pieces)) > 4
     assert {row["logits"].shape for row in expected} == {(3,)}
     assert len({row["logits"].tobytes() for row in expected}) == len(inputs)
-    assert any("\0" in row["text"] for row in samples["text"].inputs)
-    assert samples["text"].expected is samples["ids"].expected
-    assert "masked" not in samples
+    assert any("\0" in row["text"] for row in cases["text"].inputs)
+    assert cases["text"].expected is cases["ids"].expected
+    assert "masked" not in cases
 
 
-def test_expected_is_what_keras_gives(samples, classifier):
-    for row, expected in zip(samples["ids"].inputs, samples["ids"].expected, strict=True):
+def test_expected_is_what_keras_gives(cases, classifier):
+    for row, expected in zip(cases["ids"].inputs, cases["ids"].expected, strict=True):
         ids, types = (np.array([row[name]]) for name in ("input_ids", "token_type_ids"))
         logits = classifier({"input_ids": ids, "token_type_ids": types})["logits"][0]
         np.testing.assert_array_equal(expected["logits"], logits)
@@ -303,28 +284,28 @@ def test_expected_is_what_keras_gives(samples, classifier):
 
 
 def test_samples_of_pairs(classifier, tokenizer):
-    samples = sample(classifier, tokenizer, 24, pairs=True)
-    assert all(1 in row["token_type_ids"] for row in samples["ids"].inputs)
-    assert all(set(row) == {"text", "text_pair"} for row in samples["text"].inputs)
+    cases = sample(classifier, tokenizer, 24, pairs=True)
+    assert all(1 in row["token_type_ids"] for row in cases["ids"].inputs)
+    assert all(set(row) == {"text", "text_pair"} for row in cases["text"].inputs)
 
 
 def test_samples_of_choices(make_model, tokenizer):
     model = make_model("multiple-choice")
-    samples = sample(model, tokenizer, 24, pairs=True, choices=5)
-    for row, expected in zip(samples["text"].inputs, samples["ids"].expected, strict=True):
+    cases = sample(model, tokenizer, 24, pairs=True, choices=5)
+    for row, expected in zip(cases["text"].inputs, cases["ids"].expected, strict=True):
         assert len(row["text"]) == len(set(row["text_pair"])) == len(expected["logits"]) == 5
-    row = samples["ids"].inputs[0]
+    row = cases["ids"].inputs[0]
     alone = [
         model({name: np.array([[values[choice]]]) for name, values in row.items()})["logits"]
         for choice in range(5)
     ]
-    expected = samples["ids"].expected[0]
+    expected = cases["ids"].expected[0]
     np.testing.assert_allclose(expected["logits"], np.ravel(alone), rtol=0, atol=2e-6)
 
 
 def test_expected_outputs_include_the_pieces_of_a_text(make_model, tokenizer):
-    samples = sample(make_model("token-classification"), tokenizer, 24, pairs=False)
-    for row, ids in zip(samples["text"].expected, samples["ids"].inputs, strict=True):
+    cases = sample(make_model("token-classification"), tokenizer, 24, pairs=False)
+    for row, ids in zip(cases["text"].expected, cases["ids"].inputs, strict=True):
         assert row["input_ids"].tolist() == ids["input_ids"]
         assert row["attention_mask"].tolist() == [1] * len(ids["input_ids"])
         assert row["logits"].shape == (len(ids["input_ids"]), 3)
@@ -335,8 +316,8 @@ def test_expected_outputs_include_the_pieces_of_a_text(make_model, tokenizer):
 )
 def test_masked_samples_select_rows_of_all_logits(task, name, make_model, tokenizer):
     model = make_model(task)
-    samples = sample(model, tokenizer, 24, pairs=False, predictions=4)
-    masked, whole = samples["masked"], samples["ids"]
+    cases = sample(model, tokenizer, 24, pairs=False, predictions=4)
+    masked, whole = cases["masked"], cases["ids"]
     for row, part, full in zip(masked.inputs, masked.expected, whole.expected, strict=True):
         positions = row["masked_lm_positions"]
         assert len(positions) == 4
@@ -346,26 +327,11 @@ def test_masked_samples_select_rows_of_all_logits(task, name, make_model, tokeni
     np.testing.assert_allclose(model(row)[name][0], masked.expected[0][name], rtol=0, atol=1e-5)
 
 
-def test_padding_in_words_belongs_to_the_output_whose_length_varies():
-    """Pretraining models have `sop_logits` `[B, 2]` before the tokens `[B, P, K]`."""
-
-    def answer(text):
-        masks = text[0].numpy().count(b"[MASK]")
-        words = np.full((1, masks, 5), b"word", object)
-        return {"sop_logits": np.ones((1, 2)), "token_str": words}
-
-    texts = ["A film.", "[MASK] or [MASK]", "A [MASK].", "[MASK] [MASK] [MASK]"]
-    case = check._in_words([{"text": text} for text in texts], answer)
-    assert case.pieces == [0, 2, 1, 3]
-    assert [row["token_str"].shape for row in case.expected] == [(0, 5), (2, 5), (1, 5), (3, 5)]
-    assert check._in_words([{"text": text} for text in texts[1:2]], answer).pieces == [-1]
-
-
 def test_the_width_of_a_beam_does_not_depend_on_the_text(make_model, tokenizer):
     """Keeps the width for two empty texts, which are three pieces."""
-    samples = sample(make_model("answerability"), tokenizer, 24, pairs=True)
-    assert {row["start_top_index"].shape for row in samples["ids"].expected} == {(5,)}
-    assert {row["end_top_index"].shape for row in samples["ids"].expected} == {(25,)}
+    cases = sample(make_model("answerability"), tokenizer, 24, pairs=True)
+    assert {row["start_top_index"].shape for row in cases["ids"].expected} == {(5,)}
+    assert {row["end_top_index"].shape for row in cases["ids"].expected} == {(25,)}
 
 
 def without_normalization(proto):
@@ -476,69 +442,16 @@ def test_a_tie_is_no_difference(tokenizer, monkeypatch, order, is_tie):
             rows = [other if row == ours.tolist() else row for row in rows]
             return tf.ragged.constant(rows, "int32")
 
-    monkeypatch.setattr(check, "TEXTS", ["eee"])
+    monkeypatch.setattr(samples, "TEXTS", ["eee"])
     monkeypatch.setattr(AlbertTokenizer, "in_graph", lambda self: Tied())
     with contextlib.nullcontext() if is_tie else pytest.raises(ParityError, match="'eee', in P"):
         check_tokens(tokenizer)
 
 
-@pytest.fixture(scope="module")
-def mails(tmp_path_factory):
-    """Returns the options of a TSV file of texts and labels."""
-    path = tmp_path_factory.mktemp("mails") / "dev.tsv"
-    lines = [f"{text}\t{label}\n" for text, label in [("text", "label"), *ROWS]]
-    path.write_text("".join(lines), encoding="utf-8")
-    return LabelledData(task="classify", data=path)
-
-
-def test_scores_and_costs_are_reported(mails, checked, classifier, tokenizer):
-    report = checked(export_tflite, classifier, lengths=(8, 16), max_length=None, gate=Gate(mails))
-    texts = [text for text, _ in ROWS]
-    features = tokenizer(texts, padding=True, truncation=True, max_length=16, return_tensors="np")
-    best = np.argmax(classifier(dict(features))["logits"], axis=-1)
-    labels = [classifier.config.labels[each] for each in best]
-    accuracy = np.mean([one == other for one, (_, other) in zip(labels, ROWS, strict=True)])
-    scores = report.scores
-    assert (scores.metric, scores.examples, scores.agreement) == ("accuracy", 5, 1)
-    assert scores.keras == scores.exported == pytest.approx(accuracy)
-    assert f"accuracy {accuracy:.4f} of 5 examples, Keras {accuracy:.4f}" in str(report)
+def test_costs_are_reported(checked, classifier):
+    report = checked(export_tflite, classifier, lengths=(8, 16), max_length=None)
     written = json.loads(beside(report.path, REPORT).read_text())
     assert (written["size"], written["sha256"]) == (report.size, report.sha256)
-    assert written["scores"] == asdict(scores)
     assert written["signatures"].keys() == {"ids_8", "ids_16", "text"}
     assert all(each["milliseconds"] > 0 for each in written["signatures"].values())
     assert "tensorflow" in written["packages"]
-
-
-@pytest.mark.slow
-def test_a_file_that_lost_too_much_is_removed(mails, classifier, tokenizer, tmp_path, monkeypatch):
-    """Answers the wrong class for every row."""
-
-    def run(runner, path, samples):
-        rows = samples["ids"].inputs
-        logits = np.array([0, 0, 1], "float32")  # Only two of five are good.
-        return {"ids": check.Run([{"logits": logits}] * len(rows))}
-
-    monkeypatch.setattr(check, "run", run)
-    monkeypatch.setattr(check, "predictions", lambda task, examples, *_: np.eye(3)[[2, 0, 1, 2, 0]])
-    options = {"gate": Gate(mails, 0.1), "check": False}
-    message = "may lose 0.1 of Keras' accuracy. Received: accuracy 0.4000 of 5 examples, Keras 1.0"
-    with pytest.raises(ParityError, match=message):
-        export_tflite(classifier, tokenizer, tmp_path / "a.tflite", **options)
-    assert not list(tmp_path.iterdir())
-    options["gate"] = Gate(mails, 0.6)
-    report = export_tflite(classifier, tokenizer, tmp_path / "a.tflite", **options)
-    assert report.scores.agreement == 0.4
-
-
-def test_rows_of_choices_lose_their_padding():
-    ids = [[[2, 9, 8, 3], [2, 7, 3, 0]], [[2, 3], [2, 3]]]
-    masks = [[[1, 1, 1, 1], [1, 1, 1, 0]], [[1, 1], [1, 1]]]
-    arrays = {"input_ids": ids, "token_type_ids": masks, "attention_mask": masks}
-    rows = check._inputs(Rows(arrays, {}, 0))
-    assert rows[0]["input_ids"] == [[2, 9, 8, 3], [2, 7, 3]]
-    assert rows[0]["token_type_ids"] == [[1, 1, 1, 1], [1, 1, 1]]
-    assert rows[1]["input_ids"] == [[2, 3], [2, 3]]
-    del arrays["attention_mask"]
-    rows = check._inputs(Rows({name: [[2, 3]] for name in arrays}, {}, 0))
-    assert rows == [{"input_ids": [2, 3], "token_type_ids": [2, 3]}]

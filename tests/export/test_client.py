@@ -125,7 +125,7 @@ class Model(tf.Module):
         return {"logits": tf.stack([size, -size, 0.5 * size], axis=1), "label": "é" + text}
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, "input_ids")])
-    def padded_ids(self, input_ids):
+    def ids(self, input_ids):
         with tf.control_dependencies([tf.debugging.assert_non_negative(input_ids, "ids below 0")]):
             return {"logits": tf.cast(input_ids, tf.float32)[:, :3]}
 
@@ -136,7 +136,7 @@ def model_server(tmp_path_factory):
     tf.saved_model.save(
         model,
         path,
-        {"text": model.text, "serving_default": model.text, "padded_ids": model.padded_ids},
+        {"text": model.text, "serving_default": model.text, "ids": model.ids},
     )
     return Server(path)
 
@@ -221,10 +221,10 @@ def test_refused_requests_are_not_repeated(connect, model_server):
 
 
 def test_ids(connect, model_server):
-    (found,) = connect(signature="padded_ids").answers([{"input_ids": [2, 9, 8, 3]}])
+    (found,) = connect(signature="ids").answers([{"input_ids": [2, 9, 8, 3]}])
     assert len(found["logits"]) == 3
     with pytest.raises(client.Refused, match="ids below 0"):
-        list(connect(signature="padded_ids").answers([{"input_ids": [2, 9, -1, 3]}]))
+        list(connect(signature="ids").answers([{"input_ids": [2, 9, -1, 3]}]))
 
 
 def test_reads_no_further_than_it_asks(connect):

@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from albert_tf_export import Gate, export_tflite
+from albert_tf_export import export_tflite
 from albert_tf_export.options import TFLiteOptions
 from albert_tf_export.tflite import check_mediapipe
 
-from albert_tf.cli import main
 from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -43,7 +42,7 @@ def script():
 
     It runs in a process of its own: MediaPipe brings another TensorFlow Lite.
     """
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     *lines, last = code.splitlines()
     assert last.startswith("    print(classifier.classify(")
     code = "\n".join(lines)
@@ -70,7 +69,7 @@ def test_the_file_has_what_mediapipe_reads(exported, tokenizer):
 
 
 @pytest.mark.peers
-@pytest.mark.parametrize("options", [{}, {"fixed": True, "quantize": "dynamic"}])
+@pytest.mark.parametrize("options", [{}, {"quantize": "dynamic"}])
 def test_mediapipe_answers_as_keras(options, exported, script, classifier, tokenizer):
     pytest.importorskip("mediapipe")
     report = exported(**options)
@@ -103,7 +102,6 @@ def test_mediapipe_answers_as_keras(options, exported, script, classifier, token
         ("regression", {}, "of texts. Received: regression"),
         ("several-labels", {"pairs": True}, "one text at a time.* Received: pairs. Leave it out"),
         ("several-labels", {"lengths": (8,), "batch": 2}, "Received: lengths, batch. Leave them"),
-        ("several-labels", {"gate": Gate("data")}, "probabilities alone. Received: gate"),
         ("several-labels", {"host": "tasks"}, "host must be mediapipe. Received: 'tasks'"),
     ],
 )
@@ -119,11 +117,3 @@ def test_refuses_a_vocabulary_with_capitals(classifier, tiny_vocabulary):
     vars(cased)["do_lower_case"] = False  # an assignment is refused
     with pytest.raises(UserError, match="lower-case its texts.*do_lower_case=False"):
         check_mediapipe(classifier, cased, TFLiteOptions(host="mediapipe"))
-
-
-def test_the_flag_goes_with_tflite(capsys):
-    command = ["export", "saved-model", "--model", "small", "--output", "a", "--for", "mediapipe"]
-    assert main(command) == 2
-    assert (
-        "--for goes with tflite. Received: albert-tf export saved-model" in capsys.readouterr().err
-    )

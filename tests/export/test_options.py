@@ -13,7 +13,6 @@ from albert_tf.errors import UserError
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layers": "while"}, "layers must be loop or unrolled. Received: 'while'"),
         ({"max_length": 41}, "Received: max_length=41, max_position_embeddings=40"),
         ({"max_length": 2}, "at least 3, .* Received: max_length=2"),
     ],
@@ -33,9 +32,16 @@ def test_text_needs_tensorflow_text(export, classifier, tokenizer, tmp_path, mon
     assert not list(tmp_path.iterdir())
 
 
-def test_unknown_precision(classifier, tokenizer, tmp_path):
-    with pytest.raises(UserError, match="none, float16 or dynamic. Received: 'int4'"):
-        export_tflite(classifier, tokenizer, tmp_path / "a", quantize="int4")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"quantize": "int4"}, "none, float16 or dynamic. Received: 'int4'"),
+        ({"layers": "while"}, "layers must be loop or unrolled. Received: 'while'"),
+    ],
+)
+def test_unknown_names(options, message, classifier, tokenizer, tmp_path):
+    with pytest.raises(UserError, match=message):
+        export_tflite(classifier, tokenizer, tmp_path / "a", **options)
 
 
 @pytest.mark.parametrize("export", [export_saved_model, export_tflite])

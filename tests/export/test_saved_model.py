@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from albert_tf_export import ParityError, check, export_saved_model
+from albert_tf_export.check import Run
 from albert_tf_export.options import in_precision
 
 from albert_tf.errors import UserError
@@ -18,9 +19,9 @@ def signatures(path):
     return loaded, loaded.signatures
 
 
-@pytest.fixture(scope="module", params=["loop", pytest.param("unrolled", marks=pytest.mark.slow)])
-def exported(request, written):
-    return signatures(written(export_saved_model, layers=request.param))
+@pytest.fixture(scope="module")
+def exported(written):
+    return signatures(written(export_saved_model))
 
 
 def test_strings_in(exported, texts, logits):
@@ -51,7 +52,7 @@ def test_ids_in_for_any_batch_and_length(exported, classifier, tokenizer, batch,
 
 def test_signatures_are_declared(exported):
     _, served = exported
-    assert set(served) == {"serving_default", "text", "classify", "ids", "padded_ids"}
+    assert set(served) == {"serving_default", "text", "ids"}
     text = served["text"].structured_input_signature[1]
     assert text == {"text": tf.TensorSpec([None], tf.string, "text")}
     assert served["ids"].structured_input_signature[1] == {
@@ -84,30 +85,25 @@ def test_loop_in_a_function_and_in_predict(classifier, features, logits):
     np.testing.assert_allclose(predicted, logits, rtol=0, atol=2e-6)
 
 
-def test_forms_differ_in_the_graph(written):
-    def has_loop(layers):
-        content = (written(export_saved_model, layers=layers) / "saved_model.pb").read_bytes()
-        return b"while_body" in content
-
-    assert has_loop("loop")
-    assert not has_loop("unrolled")
+def test_layers_are_a_loop(written):
+    assert b"while_body" in (written(export_saved_model) / "saved_model.pb").read_bytes()
 
 
 def test_each_weight_is_stored_once(written, classifier):
-    folder = written(export_saved_model, layers="loop")
+    folder = written(export_saved_model)
     stored = sum(file.stat().st_size for file in (folder / "variables").iterdir())
     weights = 4 * classifier.count_params()
     assert weights < stored < 1.2 * weights
 
 
 def test_ids_only_needs_no_operators_of_text(written, features, logits):
-    """test_runners serves such a model in a process without tensorflow-text."""
-    with_text = written(export_saved_model, layers="loop")
+    """The check loads such a model in a process without tensorflow-text."""
+    with_text = written(export_saved_model)
     ids_only = written(export_saved_model, ids_only=True)
     graphs = [(path / "saved_model.pb").read_bytes() for path in (with_text, ids_only)]
     assert [b"TFText>FastSentencepieceTokenize" in graph for graph in graphs] == [True, False]
     _, served = signatures(ids_only)
-    assert set(served) == {"ids", "padded_ids", "serving_default"}
+    assert set(served) == {"ids", "serving_default"}
     tensors = {name: tf.constant(value) for name, value in features.items()}
     np.testing.assert_allclose(
         served["serving_default"](**tensors)["logits"], logits, rtol=0, atol=2e-6
@@ -128,6 +124,22 @@ def test_half_precision_serves_ids_as_ids_and_computes_in_float32(
     same.set_weights(model.get_weights())
     np.testing.assert_allclose(answer["logits"], same(features)["logits"], rtol=0, atol=2e-6)
     assert model.dtype_policy.name == "mixed_bfloat16"
+
+
+def test_weights_in_bfloat16(checked, classifier, features, logits):
+    report = checked(export_saved_model, classifier, ids_only=True, precision="bfloat16")
+    assert 1e-4 < report.differences["ids"].value < report.differences["ids"].tolerance
+    loaded, served = signatures(report.path)
+    assert {each.dtype for each in loaded.weights} == {tf.bfloat16}
+    found = served["ids"](**{k: tf.constant(v) for k, v in features.items()})["logits"]
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, logits, rtol=0, atol=0.1)
+
+
+@pytest.mark.slow
+def test_a_tagger_in_bfloat16(checked):
+    report = checked(export_saved_model, "token-classification", precision="bfloat16")
+    assert set(report.differences) == {"text", "ids"}
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
@@ -153,26 +165,25 @@ def test_pairs(make_classifier, tokenizer, tmp_path):
 
 
 @pytest.mark.slow  # test_tflite does the same for the other exporter
-def test_is_checked_in_fresh_processes(reports):
-    report = reports(export_saved_model, check=True)
+@pytest.mark.parametrize("names", [["text", "ids"], ["ids"]])
+def test_is_checked_in_fresh_processes(reports, names):
+    report = reports(export_saved_model, check=True, ids_only=names == ["ids"])
     files = [file for file in report.path.rglob("*") if file.is_file()]
     assert report.size == sum(file.stat().st_size for file in files)
-    assert set(report.differences) == {"text", "classify", "ids", "padded_ids"}
+    assert list(report.differences) == names
     assert all(each.value < 1e-5 < each.tolerance for each in report.differences.values())
-    first, second, *others = str(report).splitlines()
+    first, *lines = str(report).splitlines()
     digest = report.sha256[:12]
     assert first == f"{report.path}: {report.size / 1e6:.1f} MB, SHA-256 {digest}"
-    assert second.startswith("text: max abs")
-    assert len(others) == 3
+    assert [line.split(": max abs")[0] for line in lines] == names
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["masked-lm", "pretraining"])
 def test_small_passes_its_check_on_all_texts(task, tmp_path):
-    """Some have no mask, others several."""
     model, tokenizer = load_pretrained("small", task), AlbertTokenizer.from_pretrained("small")
     report = export_saved_model(model, tokenizer, tmp_path / "1")
-    assert set(report.differences) == {"text", "ids", "padded_ids", "masked"}
+    assert set(report.differences) == {"text", "ids", "masked"}
     assert all(each.share < 0.1 for each in report.differences.values())
 
 
@@ -194,7 +205,7 @@ def test_wrong_answers_remove_it(classifier, tokenizer, tmp_path, monkeypatch):
     def outputs(runner, path, samples, *_):
         rows = samples["ids"].expected
         rows = [*rows[:-1], {**rows[-1], "logits": rows[-1]["logits"] + 0.31}]
-        return dict.fromkeys(samples, check.Run(rows))
+        return dict.fromkeys(samples, Run(rows))
 
     monkeypatch.setattr(check, "run", outputs)
     message = "logits must be within .* of Keras'. Received: .* 0.31 from its signature 'ids'"
@@ -256,14 +267,7 @@ def test_tensorflow_s_own_save_declares_ids(make_model, task, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a[1]", "b\\c", "d*"])
-@pytest.mark.slow
 def test_a_folder_that_tensorflow_takes_for_a_pattern(classifier, tokenizer, tmp_path, name):
-    path = tmp_path / name / "1"
-    with pytest.warns(
-        UserWarning, match="loads no SavedModel from a path with .*Rename the folder"
-    ):
-        report = export_saved_model(classifier, tokenizer, path, ids_only=True)
-    assert report.differences["ids"].value < 1e-5
-    path.parent.rename(tmp_path / "plain")
-    _, served = signatures(str(tmp_path / "plain" / "1"))
-    assert "ids" in served
+    with pytest.raises(UserError, match="loads no SavedModel from a path with .*Received: "):
+        export_saved_model(classifier, tokenizer, tmp_path / name / "1", ids_only=True)
+    assert not list(tmp_path.iterdir())

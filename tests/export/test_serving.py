@@ -9,14 +9,6 @@ from albert_tf_export import export_saved_model, saved_model
 from albert_tf.errors import UserError
 
 
-def example(**texts):
-    features = {
-        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
-        for name, text in texts.items()
-    }
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
-
-
 @pytest.fixture(scope="module")
 def folder(checked, classifier, tmp_path_factory):
     """A classifier for at most two rows, with two requests for the warm-up."""
@@ -24,7 +16,7 @@ def folder(checked, classifier, tmp_path_factory):
     requests = tmp_path_factory.mktemp("serving") / "requests"
     requests.write_text('a quiet boat\n{"text": "naïve"}\n', encoding="utf-8")
     report = checked(export_saved_model, classifier, warmup=requests, max_batch=2)
-    assert set(report.differences) == {"text", "classify", "ids", "padded_ids"}
+    assert set(report.differences) == {"text", "ids"}
     return report.path
 
 
@@ -47,35 +39,10 @@ def test_requests_of_the_warm_up(folder, served):
     assert texts == ["a quiet boat", "naïve"]
 
 
-def test_classify(served):
-    texts = ["a quiet boat", "naïve 🦕"]
-    examples = [example(text=text) for text in texts]
-    answer = served.signatures["text"](text=tf.constant(texts))
-    found = served.signatures["classify"](inputs=tf.constant(examples))
-    assert found.keys() == {"classes", "scores"}
-    assert found["classes"].numpy().tolist() == answer["classes"].numpy().tolist()
-    assert found["scores"].numpy().tolist() == answer["probabilities"].numpy().tolist()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="text .*required"):
-        served.signatures["classify"](inputs=tf.constant([example()]))
-
-
-def test_regress(make_classifier, tokenizer, tmp_path):
-    model = make_classifier(id2label={0: "stars"})
-    export_saved_model(model, tokenizer, tmp_path / "1", pairs=True, check=False, max_length=24)
-    served = tf.saved_model.load(tmp_path / "1")
-    examples = tf.constant([example(text="a boat", text_pair="smoke")])
-    found = served.signatures["regress"](inputs=examples)
-    pair = served.signatures["text"](text=tf.constant(["a boat"]), text_pair=["smoke"])
-    assert {name: value.shape for name, value in found.items()} == {"outputs": (1,)}
-    assert found["outputs"].numpy() == pytest.approx(pair["value"].numpy()[:, 0])
-
-
 def test_a_limit_on_rows(served):
     ids = tf.ones([3, 4], tf.int32)
     for name, inputs in (
         ("text", {"text": tf.constant(["a", "b", "c"])}),
-        ("classify", {"inputs": tf.constant([example(text="a")] * 3)}),
-        ("padded_ids", {"input_ids": tf.constant([[2, 3]] * 3)}),
         ("ids", {"input_ids": ids, "attention_mask": ids, "token_type_ids": 0 * ids}),
     ):
         with pytest.raises(tf.errors.InvalidArgumentError, match="at most 2 rows. Send several"):
@@ -104,15 +71,3 @@ def test_requests_have_the_inputs_of_the_task(tmp_path):
     assert found == [row]
     with pytest.raises(UserError, match="JSON with text and text_pair, each a text;"):
         saved_model.read_requests(tmp_path / "requests", ["text", "text_pair"], nested=False)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_batch": 0}, "max_batch must be 1 or more. Received: 0."),
-        ({"warmup": "requests", "ids_only": True}, "warmup must be left out with ids_only"),
-    ],
-)
-def test_options_that_are_refused(options, message, classifier, tokenizer, tmp_path):
-    with pytest.raises(UserError, match=message):
-        export_saved_model(classifier, tokenizer, tmp_path / "1", **options)

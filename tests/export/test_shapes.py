@@ -1,7 +1,5 @@
 """Lengths and batches of TFLite files; test_bad_input.py has inputs that LiteRT refuses."""
 
-import json
-
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
@@ -45,20 +43,6 @@ def test_buckets(buckets, features, classifier, written):
     assert buckets.size < written(export_tflite).stat().st_size + weights / 2
 
 
-def test_the_shortest_bucket_is_chosen(buckets, run_script, tokenizer, tmp_path, classifier):
-    """Prints no more hidden padding than the bucket has; longer texts are truncated to the last."""
-    (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
-    texts = ["slow", "noisy mess " * 40]
-    options = ["--vocabulary", tmp_path / "spiece.model"]
-    lines = "".join(f"{text}\n" for text in texts)
-    status, output, errors = run_script("tflite.py", buckets.path, *options, lines=lines)
-    assert status == 0, errors
-    for text, line in zip(texts, output.splitlines(), strict=True):
-        encoded = tokenizer(text, truncation=True, max_length=16, return_tensors="np")
-        expected = classifier(dict(encoded))["logits"][0]
-        np.testing.assert_allclose(json.loads(line)["logits"], expected, rtol=0, atol=2e-6)
-
-
 @pytest.mark.parametrize(
     ("batch", "size"), [pytest.param(2, 2, marks=pytest.mark.slow), (None, -1)]
 )
@@ -73,20 +57,10 @@ def test_batches(batch, size, checked, classifier, features, logits):
         np.testing.assert_allclose(signature(**inputs)["logits"], expected, rtol=0, atol=2e-6)
 
 
-@pytest.mark.slow
-def test_a_fixed_length(checked, classifier, features, logits):
-    report = checked(export_tflite, classifier, fixed=True, max_length=16)
-    signature = signature_of(report)
-    assert shape_of(signature) == (1, 16)
-    with pytest.raises((RuntimeError, ValueError)):
-        signature(**cut(features, slice(0, 1), 8))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lengths": (8,), "max_length": 16}, "the only choice .* Received: .*max_length=16"),
-        ({"lengths": (8,), "fixed": True}, "the only choice of length. .* fixed=True"),
+        ({"lengths": (8,), "max_length": 16}, "left out with lengths.* Received: .*max_length=16"),
         ({"lengths": (8, 8)}, "lengths must be different whole numbers. Received: .8, 8"),
         ({"lengths": (2,)}, "at least 3, .* Received: max_length=2"),
         ({"lengths": (8, 41)}, "Received: max_length=41, max_position_embeddings=40"),

@@ -108,59 +108,6 @@ def test_text_gives_back_its_pieces_where_outputs_belong_to_them(
             assert outputs[name].numpy().tolist() == value.tolist()
 
 
-@pytest.fixture(scope="module")
-def served(written):
-    """The loaded object, which the functions refer to only weakly, and its signatures."""
-    loaded = tf.saved_model.load(written(export_saved_model))
-    return loaded, loaded.signatures
-
-
-def padded_by_the_server(tensor, length):
-    """TF Serving's `pad_variable_length_inputs`: pads with a tensor's first element."""
-    fill = tensor.ravel()[0]
-    return np.pad(tensor, [(0, 0), (0, length - tensor.shape[1])], constant_values=fill)
-
-
-def test_padding_by_the_server(served, tokenizer, classifier):
-    """Wrong where the mask is an input; right where the mask follows from the ids."""
-    requests = [("a quiet boat", None), ("smoke", "the film was dull and slow")]
-    encoded = [dict(tokenizer(*texts, return_tensors="np")) for texts in requests]
-    length = max(each["input_ids"].shape[1] for each in encoded) + 2
-    batch = {
-        name: np.concatenate([padded_by_the_server(each[name], length) for each in encoded])
-        for name in encoded[0]
-    }
-    expected = np.concatenate([classifier(each)["logits"] for each in encoded])
-    trapped = served[1]["ids"](**{name: tf.constant(value) for name, value in batch.items()})
-    assert np.abs(trapped["logits"] - expected).max() > 0.01
-    answer = served[1]["padded_ids"](input_ids=tf.constant(batch["input_ids"]))
-    np.testing.assert_allclose(answer["logits"], expected, rtol=0, atol=2e-6)
-    # Padding by the client, then by the server.
-    batch["input_ids"][:, -1] = 0
-    both = padded_by_the_server(batch["input_ids"], length + 3)
-    answer = served[1]["padded_ids"](input_ids=tf.constant(both))
-    np.testing.assert_allclose(answer["logits"], expected, rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        [5, 9, 3],  # the server would pad with 5
-        [2, 9, 8, 0, 0],  # no [SEP]
-        [2, 9, 0, 8, 3],
-        [2, 9, 2, 8, 3],
-        [2, 9, 3, 8, 3, 7, 3],
-        [0, 0, 2, 9, 3],
-        [0, 0],
-        [],
-    ],
-)
-def test_rows_whose_padding_is_unclear(row, served):
-    rows = [[2, 9, 3, 0, 0, 0, 0][: len(row)], row]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Each row of input_ids must be"):
-        served[1]["padded_ids"](input_ids=tf.constant(rows, tf.int32))
-
-
 def test_a_limit_on_bytes(classifier, tokenizer, tmp_path):
     export_saved_model(classifier, tokenizer, tmp_path / "1", max_bytes=1024, check=False)
     served = tf.saved_model.load(tmp_path / "1")

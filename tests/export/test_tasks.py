@@ -1,6 +1,7 @@
 """Both exporters take every task, and the exports agree with Keras."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from ai_edge_litert.interpreter import Interpreter
 from albert_tf_export import export_saved_model, export_tflite
 from albert_tf_export.tflite import LABELS, beside
 
-from albert_tf.pipelines import pipeline
 from tests.export.conftest import archive_start
 
 TASKS = (
@@ -24,7 +24,6 @@ TASKS = (
     "multiple-choice",
 )
 MASKED = ("pretraining", "masked-lm")
-CALLS = {"regression": {"regress"}, "several-labels": {"classify"}}
 
 
 def by_task(*quick):
@@ -38,26 +37,12 @@ FORMS = (
 )
 
 
-@pytest.fixture
-def run(run_script):
-    """Returns a function that returns the rows that a runner prints, or its error message."""
-
-    def call(script, *arguments, rows, status=0):
-        lines = "".join(json.dumps(row) + "\n" for row in rows)
-        ended, output, errors = run_script(script, *arguments, lines=lines)
-        assert ended == status, errors
-        return errors if status else [json.loads(line) for line in output.splitlines()]
-
-    return call
-
-
 @pytest.mark.parametrize("task", by_task("answerability", "masked-lm"))
 def test_saved_model(task, checked):
     options = {"encoder": {"pooling": "mean"}, "pretraining": {"ids_only": True}}.get(task, {})
     report = checked(export_saved_model, task, **options)
-    expected = {"ids", "padded_ids"} | ({"masked"} if task in MASKED else set())
-    expected |= CALLS.get(task, set()) | ({"text"} if task != "pretraining" else set())
-    assert set(report.differences) == expected
+    expected = {"ids"} | ({"masked"} if task in MASKED else set())
+    assert set(report.differences) == expected | ({"text"} if task != "pretraining" else set())
     assert all(each.value < 1e-5 for each in report.differences.values())
 
 
@@ -78,23 +63,42 @@ def test_forms_of_tflite(task, layers, quantize, checked):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("export", "layers", "fields"),
+    ("export", "options", "fields"),
     [
-        (export_saved_model, "loop", {"num_hidden_groups": 2, "inner_group_num": 2}),
-        (export_tflite, "loop", {"share": "attention", "inner_group_num": 2}),
-        (export_tflite, "unrolled", {"share": "ffn", "num_hidden_groups": 2}),
-        (export_tflite, "loop", {"share": "none"}),
+        (export_saved_model, {}, {"num_hidden_groups": 2, "inner_group_num": 2}),
+        (export_tflite, {}, {"share": "attention", "inner_group_num": 2}),
+        (export_tflite, {"layers": "unrolled"}, {"share": "ffn", "num_hidden_groups": 2}),
+        (export_tflite, {}, {"share": "none"}),
     ],
 )
-def test_other_sharing(export, layers, fields, make_model, checked):
+def test_other_sharing(export, options, fields, make_model, checked):
     model = make_model("token-classification", num_hidden_layers=3, **fields)
-    shape = {"fixed": True} if export is export_tflite else {}
-    report = checked(export, model, layers=layers, ids_only=True, **shape)
-    assert report.differences["ids"].value < 1e-5
+    if export is export_tflite:
+        options = {**options, "lengths": (24,), "max_length": None}
+    report = checked(export, model, ids_only=True, **options)
+    (difference,) = report.differences.values()
+    assert difference.value < 1e-5
     weights = 4 * model.count_params()
     if export is export_tflite:
         # Shared weights are stored once; other lengths need more operators.
         assert weights < archive_start(report.path) < weights + 150_000
+
+
+@pytest.mark.parametrize("export", [export_saved_model, export_tflite])
+def test_a_model_of_fewer_layers(export, make_classifier, checked, features):
+    """Is compared with Keras as any model, and its file says its depth."""
+    model = make_classifier(num_hidden_layers=3)
+    shallow = model.with_depth(1)
+    report = checked(export, shallow, ids_only=True)
+    assert report.differences["ids"].value < 1e-5
+    if export is export_tflite:
+        with zipfile.ZipFile(report.path) as archive:
+            assert json.loads(archive.read("config.json"))["num_hidden_layers"] == 1
+        signature = Interpreter(str(report.path)).get_signature_runner("ids")
+        row = {name: value[:1] for name, value in features.items()}
+        found = signature(**row)["logits"]
+        np.testing.assert_allclose(found, shallow(row)["logits"], rtol=0, atol=2e-6)
+        assert np.abs(found - model(row)["logits"]).max() > 0.01
 
 
 def test_saved_models_take_any_number_of_choices(checked, make_model, tokenizer):
@@ -111,7 +115,8 @@ def test_saved_models_take_any_number_of_choices(checked, make_model, tokenizer)
 
 def test_two_empty_texts_give_a_beam(checked):
     served = tf.saved_model.load(checked(export_saved_model, "answerability").path)
-    answer = served.signatures["padded_ids"](input_ids=tf.constant([[2, 3, 3]]))
+    rows = {"input_ids": [[2, 3, 3]], "attention_mask": [[1, 1, 1]], "token_type_ids": [[0, 0, 1]]}
+    answer = served.signatures["ids"](**{name: tf.constant(row) for name, row in rows.items()})
     assert answer["start_top_index"].shape == (1, 5)
     assert answer["start_top_index"].numpy()[0, 0] == 0
     answer = served.signatures["text"](text=tf.constant([""]), text_pair=tf.constant([""]))
@@ -131,77 +136,10 @@ def test_labels_beside_the_file(task, named, checked):
     assert {each["dtype"] for each in interpreter.get_output_details()} == {np.float32}
 
 
-def test_masked_words_on_a_phone(checked, run):
+def test_masked_words_on_a_phone(checked):
     """Replaces `ids` by `masked`, which computes no logits at other positions."""
     report = checked(export_tflite, "masked-lm", predictions=3, ids_only=True, quantize="dynamic")
     assert set(report.differences) == {"masked"}
     signature = Interpreter(str(report.path)).get_signature_runner("masked")
     assert signature.get_input_details()["masked_lm_positions"]["shape"].tolist() == [1, 3]
     assert signature.get_output_details()["logits"]["shape"].tolist() == [1, 3, 124]
-    row = {"input_ids": [2, 9, 4, 12, 3], "masked_lm_positions": [2]}
-    (answer,) = run("tflite.py", report.path, "--signature", "masked", rows=[row])
-    assert np.shape(answer["logits"]) == (3, 124)
-    row["masked_lm_positions"] = [1, 2, 3, 4]
-    errors = run("tflite.py", report.path, "--signature", "masked", rows=[row], status=1)
-    assert "masked_lm_positions must fit the shape [3]. Received: 1 of up to 4." in errors
-
-
-def test_answers_of_a_tagger_as_json(checked, run, tokenizer, tmp_path):
-    """Prints the pieces beside the labels, for strings and for ids."""
-    (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
-    path, rows = checked(export_tflite, "token-classification").path, [{"text": "a quiet delight"}]
-    (by_text,) = run("tflite.py", path, rows=rows)
-    (by_ids,) = run("tflite.py", path, "--vocabulary", tmp_path / "spiece.model", rows=rows)
-    ids = tokenizer("a quiet delight")["input_ids"]
-    assert by_ids["input_ids"] == by_text["input_ids"][: len(ids)] == ids
-    assert sum(by_text["attention_mask"]) == len(ids)
-    assert by_ids["labels"] == by_text["labels"]
-    assert set(by_ids["labels"]) <= {"bad", "naïve", "good"}
-    assert by_ids["classes"] == ["bad", "naïve", "good"]
-    assert np.shape(by_ids["probabilities"]) == (len(ids), 3)
-
-
-def test_answers_to_questions_as_json(checked, run, tokenizer, make_model):
-    path = checked(export_saved_model, "question-answering").path
-    rows = [{"text": "What died?", "text_pair": "The battery died.", "key": 7}]
-    (answer,) = run("saved_model.py", path, rows=rows)
-    assert answer["key"] == 7
-    ask = pipeline("question-answering", make_model("question-answering"), tokenizer)
-    expected = ask(question=rows[0]["text"], context=rows[0]["text_pair"])
-    assert answer["score"] == pytest.approx(expected.pop("score"), abs=1e-5)
-    assert expected.items() <= answer.items()
-    errors = run("saved_model.py", path, rows=[{"text": "What died?"}], status=1)
-    assert "signature text must have text, text_pair. Received: text." in errors
-
-
-def test_choices_as_json(checked, run, tokenizer, tmp_path):
-    (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
-    path = checked(export_tflite, "multiple-choice").path
-    row = {"text": ["a", "a", "a", "a"], "text_pair": ["boat", "film", "", "kind people"]}
-    (by_text,) = run("tflite.py", path, rows=[row])
-    (by_ids,) = run("tflite.py", path, "--vocabulary", tmp_path / "spiece.model", rows=[row])
-    np.testing.assert_allclose(by_ids["logits"], by_text["logits"], rtol=0, atol=1e-6)
-    assert sum(by_ids["probabilities"]) == pytest.approx(1, abs=1e-6)
-    assert len(set(by_ids["logits"])) == 4
-    errors = run("tflite.py", path, rows=[{"text": "a", "text_pair": "b"}], status=1)
-    assert "text must be a list of texts. Received: 'a'." in errors
-
-
-@pytest.mark.parametrize(
-    ("row", "arguments", "message"),
-    [
-        ({"input_ids": [2, 3]}, (), "input_ids must be a list of lists of ids"),
-        ({"input_ids": [[2, 3]]}, (), "must fit the shape [4, -1]. Received: 1 of up to 2."),
-        (
-            {"input_ids": [[2] * 41] * 4},
-            (),
-            "no more of them than it has positions (--max-length). Received: ",
-        ),
-        ({"text": "a"}, (), "signature ids must have input_ids. Received: text."),
-        ({}, ("--signature", "masked"), "one of ids, text. Received: masked. Choose with --sig"),
-    ],
-)
-def test_wrong_inputs_of_a_phone(row, arguments, message, checked, run):
-    path = checked(export_tflite, "multiple-choice").path
-    arguments = ("--signature", "ids", *arguments)
-    assert message in run("tflite.py", path, *arguments, rows=[row], status=1)

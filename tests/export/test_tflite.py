@@ -1,8 +1,14 @@
+import re
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 from albert_tf_export import ParityError, check, export_tflite
+from albert_tf_export.check import Run
+from albert_tf_export.report import Difference
 
 from albert_tf.errors import UserError
 
@@ -176,8 +182,8 @@ def test_pairs(classifier, tokenizer, tmp_path):
 
 @pytest.mark.parametrize("found", [0.31, pytest.param(float("nan"), marks=pytest.mark.slow)])
 def test_wrong_answers_remove_it(found, classifier, tokenizer, tmp_path, monkeypatch):
-    difference = check.Difference("logits", found, 0.2)
-    monkeypatch.setattr(check, "run", lambda *_: {"ids": check.Run([])})
+    difference = Difference("logits", found, 0.2)
+    monkeypatch.setattr(check, "run", lambda *_: {"ids": Run([])})
     monkeypatch.setattr(check, "_difference", lambda *_: difference)
     with pytest.raises(ParityError, match=f"Received: .* {found} from its signature 'ids'"):
         export_tflite(classifier, tokenizer, tmp_path / "a", max_length=24, ids_only=True)
@@ -200,3 +206,18 @@ def test_existing_output(classifier, tokenizer, tmp_path):
     with pytest.raises(UserError, match="must not exist yet"):
         export_tflite(classifier, tokenizer, path, max_length=24)
     assert path.read_text() == "mine"
+
+
+def test_the_page_answers_without_this_package(
+    written, classifier, tokenizer, tmp_path, monkeypatch, capsys
+):
+    page = Path(__file__).parents[2] / "docs" / "mobile.md"
+    _, code = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    assert "albert_tf" not in code
+    shutil.copy(written(export_tflite), tmp_path / "my-model.tflite")
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    texts = re.findall(r'for text in \("(.*)", "(.*)"\):', code)[0]
+    features = tokenizer(list(texts), padding=True, return_tensors="np")
+    best = np.argmax(classifier(dict(features))["logits"], axis=-1)
+    assert capsys.readouterr().out.split() == [classifier.config.labels[each] for each in best]

@@ -6,8 +6,7 @@ import re
 import sys
 
 import pytest
-from albert_tf_export import web
-from albert_tf_export.check import report
+from albert_tf_export import Report, web
 
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.cli import main
@@ -41,7 +40,7 @@ def exported(monkeypatch):
     def export_tflite(model, tokenizer, path, **options):
         given.update(options)
         path.write_bytes(b"TFL3")
-        return report(path, path, {})
+        return Report.of(path, path, {})
 
     monkeypatch.setattr(web, "export_tflite", export_tflite)
     return given
@@ -157,14 +156,6 @@ def test_the_command_line(
     assert (exported["lengths"], exported["check"]) == ((8, 24), False)
     settings = json.loads((tmp_path / "site" / "model" / "settings.json").read_text())
     assert (settings["name"], settings["pairs"]) == ("stars", True)
-    assert main([*given, "--max-length", "8"]) == 2
-    assert "--max-length goes with saved-model and tflite. Received: albert-tf export web" in (
-        capsys.readouterr().err
-    )
-    assert main(["export", "tflite", *given[2:]]) == 2
-    assert (
-        "--node-modules goes with web. Received: albert-tf export tflite" in capsys.readouterr().err
-    )
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,5 @@ def tagger(make_model, wordpiece):
 )
 def test_strings_and_ids(export, tagger, wordpiece, checked):
     report = checked(export, tagger, wordpiece)
-    padded = {"padded_ids"} if export is export_saved_model else set()
-    assert set(report.differences) == {"text", "ids"} | padded
+    assert set(report.differences) == {"text", "ids"}
     assert all(each.value < 1e-5 for each in report.differences.values())

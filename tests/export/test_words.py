@@ -79,7 +79,7 @@ def test_questions_without_a_context(answer):
     assert found["end_byte"].tolist() == [0] * 3
 
 
-@pytest.mark.parametrize("task", ["question-answering", "token-classification", "masked-lm"])
+@pytest.mark.parametrize("task", ["question-answering", "token-classification"])
 def test_no_rows(task, answer):
     texts = [[]] * (2 if task == "question-answering" else 1)
     assert {len(value) for value in answer(task, *texts)[0].values()} == {0}
@@ -106,32 +106,6 @@ def test_words_of_a_tagger(answer, long_tokenizer):
         spans = zip(found["start_bytes"][row], found["end_bytes"][row], strict=True)
         raw = [texts[row].encode()[start:end] for start, end in spans]
         assert raw == found["words"][row].tolist()
-
-
-@pytest.mark.parametrize("task", ["masked-lm", "pretraining"])
-def test_masks(task, answer, long_tokenizer):
-    texts = ["The [MASK] was slow.", "[MASK]", "a[MASK] . [MASK](boat) [MASK]-x", "no mask here"]
-    texts += ["", "[mask] [CLS] [MASK][MASK] 🦕  and\0 tabs"]
-    found, model = answer(task, texts, top_k=3)
-    assert found["token"].shape == (6, 3, 3)
-    assert not {"logits", "prediction_logits"} & found.keys()
-    assert ("sop_logits" in found) == (task == "pretraining")
-    fill = pipeline("fill-mask", model, long_tokenizer, top_k=3)
-    for row, text in enumerate(texts):
-        count = text.count("[MASK]")
-        ranked = fill(text.replace("[CLS]", "[cls]")) if count else []
-        for mask, expected in enumerate(ranked if count > 1 else [ranked] * count):
-            assert found["token"][row, mask].tolist() == [each["token"] for each in expected]
-            strings = [each.decode() for each in found["token_str"][row, mask]]
-            assert strings == [each["token_str"] for each in expected]
-            scores = [each["score"] for each in expected]
-            np.testing.assert_allclose(found["score"][row, mask], scores, rtol=0, atol=1e-5)
-        assert not found["score"][row, count:].any()
-        assert set(found["token_str"][row, count:].ravel()) <= {b""}
-
-
-def test_texts_without_masks(answer):
-    assert answer("masked-lm", ["no mask", ""])[0]["token"].shape == (2, 0, 5)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
@@ -162,15 +136,13 @@ def test_embeddings_of_a_folder_of_sentence_transformers(make_model, long_tokeni
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("encoder", {"top_k": 3}, "top_k applies only to masked-LM models"),
-        ("masked-lm", {"top_k": 0}, "top_k must be between 1 and 124"),
         ("masked-lm", {"pooling": "mean"}, "apply only to encoders. Received: pooling='mean'"),
         ("masked-lm", {"normalize": True}, "only to encoders. Received: .* normalize=True"),
         ("encoder", {"normalize": True}, "normalize needs a pooling. Received: none."),
     ],
 )
 def test_options(task, options, message, make_model):
-    given = {"top_k": None, "pooling": None, "normalize": None, **options}
+    given = {"pooling": None, "normalize": None, **options}
     with pytest.raises(UserError, match=message):
         check_words(make_model(task), **given)
 

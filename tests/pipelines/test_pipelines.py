@@ -160,7 +160,6 @@ def test_options_reach_the_task(saved):
         {"num_workers": 2},
         {"framework": "tf"},
         {"device": None},
-        {"trust_remote_code": False},
     ],
     ids=str,
 )
@@ -180,7 +179,6 @@ def test_arguments_of_transformers_that_change_nothing(saved, option):
         ({"framework": "np"}, "Received: framework='np'. Set KERAS_BACKEND"),
         ({"torch_dtype": "float16"}, "Give a model instead of a name: from_pretrained.*dtype='mi"),
         ({"model_kwargs": {"num_labels": 3}}, "Give a model instead of a name"),
-        ({"trust_remote_code": True}, "No code is loaded"),
     ],
     ids=str,
 )

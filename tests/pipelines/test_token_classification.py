@@ -76,18 +76,6 @@ def test_windows_reach_to_the_end(pipe, tokenizer, stride):
     assert [LONG[each["start"] : each["end"]] for each in found] == LONG.split()
 
 
-def test_words(pipe):
-    tag = pipe("token-classification", aggregation_strategy="simple", ignore_labels=[])
-    given = ["Ada", "lives", "in", "New York", "😀", "city"]
-    (found,) = tag(given, is_split_into_words=True, delimiter="--")
-    text = "--".join(given)
-    assert found[0]["start"] == 0
-    assert found[-1]["end"] == len(text)
-    assert all(text[each["start"] : each["end"]] == each["word"] for each in found)
-    batch = tag([given, ["the", "cat"]], is_split_into_words=True, delimiter="--")
-    assert [each["word"] for each in batch[0]] == [each["word"] for each in found]
-
-
 def test_texts_without_pieces(pipe):
     tag = pipe("token-classification", ignore_labels=[])
     assert tag("") == []
@@ -128,10 +116,6 @@ def test_no_text(pipe):
     tag = pipe("token-classification")
     with pytest.raises(TypeError, match="A text must be a str. Received: None"):
         tag([None])
-    with pytest.raises(TypeError, match="must be a list of words. Received: 'a b'"):
-        tag("a b", is_split_into_words=True)
-    with pytest.raises(TypeError, match="A word must be a str. Received: 3"):
-        tag([["a", 3]], is_split_into_words=True)
 
 
 def test_no_ignored_labels(pipe):

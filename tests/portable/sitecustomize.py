@@ -21,7 +21,7 @@ LIBRARY = os.path.dirname(os.__file__)
 
 sys.modules["tensorflow_text"] = None
 warnings.filterwarnings("ignore", category=EncodingWarning)
-warnings.filterwarnings("error", category=EncodingWarning, module="albert_tf|_rows")
+warnings.filterwarnings("error", category=EncodingWarning, module="albert_tf")
 imported = builtins.__import__
 
 

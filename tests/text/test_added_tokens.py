@@ -56,8 +56,8 @@ def test_an_encoding_keeps_its_offsets_after_more_tokens(tokenizer):
     expected = tokenizer("on the library hill", return_offsets_mapping=True)
     assert grown.add_tokens("library") == 1
     assert len(grown("on the library hill").input_ids) != len(encoding.input_ids)
-    spans = [encoding.token_to_chars(at) for at in range(1, len(encoding.input_ids) - 1)]
-    assert spans == expected["offset_mapping"][1:-1]
+    for at, (start, _) in enumerate(expected["offset_mapping"][1:-1], 1):
+        assert encoding.char_to_token(start) == at
     assert encoding.word_ids() == expected.word_ids()
 
 
@@ -112,10 +112,6 @@ def test_special_tokens(tokenizer):
     ids = larger.encode("[E1] a [/E1]")
     assert larger.decode(ids, skip_special_tokens=True).strip() == "a"
     assert "[e1] a [/e1]" in larger.decode(ids)
-    special = {"[CLS]", "[e1]", "[/e1]", "[SEP]"}
-    assert larger.get_special_tokens_mask(ids, already_has_special_tokens=True) == [
-        int(token in special) for token in larger.convert_ids_to_tokens(ids)
-    ]
     with pytest.raises(UserError, match="can't change.*pad_token='.PAD.', for '<pad>'"):
         larger.add_special_tokens({"pad_token": "[PAD]"})
 
@@ -134,12 +130,11 @@ def test_special_tokens_are_saved(kind, tokenizer, chinese, tmp_path):
         decoded = each.decode(each.encode("covid hilly"), skip_special_tokens=True)
         assert decoded.strip() == "hilly"
     config = tmp_path / "tokenizer_config.json"
-    tokens = [{"content": "covid", "lstrip": False}, "entity"]  # as transformers writes them
+    tokens = [{"content": "covid", "lstrip": False}, "hilly"]  # as transformers writes them
     values = {**json.loads(config.read_text()), "additional_special_tokens": tokens}
     config.write_text(json.dumps(values))
     again = AlbertTokenizer.from_pretrained(tmp_path)
-    assert again.additional_special_tokens == ["covid", "entity"]
-    assert again.additional_special_tokens_ids == [len(larger) - 2, len(larger)]
+    assert again.additional_special_tokens == ["covid", "hilly"]
 
 
 def write(folder, place, tokens):
@@ -154,72 +149,43 @@ def write(folder, place, tokens):
     (folder / place).write_text(json.dumps(content))
 
 
+PLACES = ("added_tokens.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+
+
 @pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
-@pytest.mark.parametrize(
-    "place",
-    ["added_tokens.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"],
-)
-def test_tokens_beside_a_vocabulary(place, kind, tokenizer, chinese, tmp_path):
+@pytest.mark.parametrize("place", PLACES)
+def test_tokens_of_the_vocabulary_are_marked(place, kind, tokenizer, chinese, tmp_path):
     source = chinese if kind == "wordpiece" else tokenizer
-    source.save_vocabulary(tmp_path)
+    larger = type(source)(source.model_bytes)
+    larger.add_tokens(["entity", "covid"])
+    (tmp_path / larger.vocab_name).write_bytes(larger.model_bytes)
     size = len(source)
-    first = "Entity" if kind == "wordpiece" else "[E1]"  # WordPiece cuts at every mark
-    added = [(first, size, {"special": True}), ("covid", size + 1, {}), ("hilly", size + 2, {})]
-    write(tmp_path, place, added)
+    write(tmp_path, place, [("entity", size, {"special": True}), ("covid", size + 1, {})])
     loaded = AlbertTokenizer.from_pretrained(tmp_path)
-    assert len(loaded) == size + 3
-    text = f"a {first} hilly covid"
-    first = first.lower()
-    ids = loaded.encode(text, add_special_tokens=False)
-    assert [index for index in ids if index >= size] == [size, size + 2, size + 1]
-    in_graph = AlbertPreprocessor(loaded, 16)([text])["input_ids"].numpy()[0]
-    assert in_graph[1 : 1 + len(ids)].tolist() == ids
-    if place in ("tokenizer.json", "tokenizer_config.json"):
-        assert loaded.additional_special_tokens == [first]
-    loaded.save_pretrained(tmp_path / "again")
-    assert AlbertTokenizer.from_pretrained(tmp_path / "again").encode(text)[1:-1] == ids
+    assert loaded.additional_special_tokens == {
+        "added_tokens.json": [],
+        "special_tokens_map.json": ["entity", "covid"],
+    }.get(place, ["entity"])
 
 
-@pytest.mark.parametrize(
-    ("tokens", "rule"),
-    [
-        ([("covid", 3, {})], "must be the token with its id"),
-        ([("covid", 1, {})], "must have the next id"),
-        ([("[SEP]", 0, {})], "must be the token with its id"),
-        ([("COVID", 0, {}), ("covid", 1, {})], "must have a spelling of its own, not 'covid'"),
-        ([("covid", 0, {"single_word": True})], "anywhere in a text, without single_word"),
-        ([("[MASK]x", 0, {})], "Choose another one"),
-        ([("covid", "x", {})], "must have a text and an id"),
-    ],
-)
-def test_tokens_that_cannot_be_read(tokens, rule, tokenizer, tmp_path):
-    tokenizer.save_vocabulary(tmp_path)
-    size = 0 if "token with its id" in rule else len(tokenizer)
-    numbered = [
-        (text, number if isinstance(number, str) else size + number, more)
-        for text, number, more in tokens
-    ]
-    write(tmp_path, "tokenizer_config.json", numbered)
-    with pytest.raises(UserError, match=rule):
+@pytest.mark.parametrize("place", PLACES)
+def test_tokens_beside_the_vocabulary_are_refused(place, tokenizer, tmp_path):
+    (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
+    write(tmp_path, place, [("[E1]", len(tokenizer), {"special": True})])
+    with pytest.raises(UserError, match=rf"its vocabulary.* Received: '\[E1\]' .* in {place}"):
         AlbertTokenizer.from_pretrained(tmp_path)
+    larger = AlbertTokenizer.from_pretrained(tmp_path / "spiece.model")  # The way out.
+    larger.add_tokens("[e1]")
+    larger.save_pretrained(tmp_path / "own")
+    assert len(AlbertTokenizer.from_pretrained(tmp_path / "own")) == len(tokenizer) + 1
 
 
-@pytest.mark.peers
-def test_added_tokens_of_transformers(tmp_path):
-    """Tokens that transformers adds and saves beside the vocabulary have its ids."""
-    transformers = pytest.importorskip("transformers", reason="needs albert_tf[peers]")
-    ours = AlbertTokenizer.from_pretrained("small")
-    ours.save_pretrained(tmp_path / "plain")
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "plain")
-    assert theirs.add_tokens(["[E1]", "covid"]) == 2
-    theirs.save_pretrained(tmp_path / "added")
-    ours.save_vocabulary(tmp_path / "added")  # transformers 5 writes none
-    loaded = AlbertTokenizer.from_pretrained(tmp_path / "added")
-    assert len(loaded) == len(theirs) == len(ours) + 2
-    for text in ("[E1] the covid", "covid", "the old covid ward [E1]"):
-        found = [index for index in loaded.encode(text) if index >= len(ours)]
-        assert found == [index for index in theirs.encode(text) if index >= len(ours)]
-        assert found
+@pytest.mark.parametrize("token", [("covid", 3, {}), ("[SEP]", 0, {}), (None, "x", {})])
+def test_tokens_with_other_ids(token, tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
+    write(tmp_path, "tokenizer.json", [token])
+    with pytest.raises(UserError, match="must be in its vocabulary"):
+        AlbertTokenizer.from_pretrained(tmp_path)
 
 
 def test_a_model_takes_them(larger, small_config):
@@ -234,12 +200,10 @@ def test_a_model_takes_them(larger, small_config):
     model(larger("covid", return_tensors="np"))
 
 
-def test_old_names_of_calls(tokenizer):
+def test_calls_of_transformers(tokenizer):
     pairs = [("the hill", "a"), ("on", "books sold")]
     wanted = tokenizer(["the hill", "on"], ["a", "books sold"], padding=True)
     assert tokenizer(pairs, padding=True) == wanted
-    assert tokenizer.batch_encode_plus(pairs, padding=True) == wanted
-    assert tokenizer.encode_plus("a", "on") == tokenizer("a", "on")
     decoded = tokenizer.decode(wanted.input_ids[0], True, clean_up_tokenization_spaces=True)
     assert decoded == "the hill a"
 

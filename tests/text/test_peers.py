@@ -57,10 +57,8 @@ def test_loads_what_we_write(ours, theirs):
         {"padding": True, "pad_to_multiple_of": 8},
         {"truncation": True, "max_length": 5},
         {"max_length": 5},
-        {"return_special_tokens_mask": True, "padding": True},
         {"return_attention_mask": False},
         {"return_offsets_mapping": True, "truncation": True, "max_length": 6},
-        {"return_length": True, "padding": True},
         {"truncation": True, "max_length": 5, "stride": 1, "return_overflowing_tokens": True},
         {"truncation": True, "max_length": 5, "return_overflowing_tokens": True, "padding": True},
     ],
@@ -69,7 +67,7 @@ def test_loads_what_we_write(ours, theirs):
 def test_batches(ours, theirs, options):
     texts = TEXTS[:1] + TEXTS[2:]  # Offsets of [MASK]: theirs take in the space on its left.
     assert same(ours, theirs, texts, **options)
-    if not options.get("return_overflowing_tokens") and not options.get("return_length"):
+    if not options.get("return_overflowing_tokens"):
         assert same(ours, theirs, texts[0], **options)
 
 
@@ -115,11 +113,6 @@ def test_truncation_on_the_left(ours, theirs, options, monkeypatch):
     options = {**options, "max_length": options["max_length"] + 5}
     pairs = ["the cat", "a"], OTHERS[:1] + OTHERS[2:3]
     assert same(ours, theirs, *pairs, truncation="only_second", **options)
-
-
-def test_lengths_and_names(ours, theirs):
-    for name in ("max_len_single_sentence", "max_len_sentences_pair", "is_fast"):
-        assert getattr(ours, name) == getattr(theirs, name), name
 
 
 def test_decoding(ours, theirs):

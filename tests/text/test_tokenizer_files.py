@@ -36,8 +36,8 @@ def put(path, content=b"x"):
 def test_names(tmp_path, name):
     put(tmp_path / "config.json")
     put(tmp_path / name)
-    assert read_tokenizer(tmp_path, {}) == (tmp_path / name, {}, [], {})
-    assert read_tokenizer(tmp_path / name, {}) == (tmp_path / name, {}, (), {})
+    assert read_tokenizer(tmp_path, {}) == (tmp_path / name, {}, {})
+    assert read_tokenizer(tmp_path / name, {}) == (tmp_path / name, {}, {})
 
 
 def test_the_first_of_several_names_and_sentencepiece_before_wordpiece(tmp_path):
@@ -147,7 +147,7 @@ def test_sentencepiece_needs_no_tensorflow(tmp_path, tokenizer):
 
 @pytest.mark.parametrize("place", ["tokenizer_config.json", "special_tokens_map.json"])
 def test_other_special_tokens_are_refused(tmp_path, tokenizer, place):
-    tokenizer.save_vocabulary(tmp_path)
+    put(tmp_path / "spiece.model", tokenizer.model_bytes)
     (tmp_path / place).write_text(json.dumps({"cls_token": {"content": "<s>"}, "eos_token": "x"}))
     with pytest.raises(UserError, match=r"cls_token .* the vocabulary's, '.CLS.'. Received: '<s>'"):
         AlbertTokenizer.from_pretrained(tmp_path)

@@ -86,7 +86,6 @@ def test_special_ids_are_the_vocabularys(vocab_text, order, ids):
         "attention_mask": [1, 0],
     }
     assert tokenizer.build_inputs_with_special_tokens([7]) == [classify, 7, separate]
-    assert tokenizer.get_special_tokens_mask([classify, piece, pad], None, True) == [1, 0, 1]
     assert tokenizer.bos_token_id == classify
 
 

@@ -1,18 +1,20 @@
 import dataclasses
-import json
+import math
 from pathlib import Path
 
 import huggingface_hub
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
-from albert_tf.data.tasks.base import ByThreshold, GradedPrediction
+from albert_tf.data.tasks.base import GradedPrediction
 from albert_tf.data.tasks.classification import Classification
+from albert_tf.data.tasks.registry import task_of
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.training import charts, reports
+from albert_tf.training import reports
 
 RIGHT = GradedPrediction("fine", "a", "a", 0.99, True)
 
@@ -30,14 +32,14 @@ def test_the_most_confident_mistakes_come_first():
         "so so |",
         "doubtful |",
     ]
-    assert "| 0.980 | a | b | certain |" in text and "fine" not in text
+    assert "| 0.98 | a | b | certain |" in text and "fine" not in text
 
 
 def test_fifty_mistakes_of_many():
     text = reports.mistakes([wrong(confidence=row / 100) for row in range(99)])
     assert "99 of 99 predictions are wrong. These 50 have the highest confidence." in text
     assert text.count("| bad |") == 50
-    assert "| 0.490 |" in text and "| 0.480 |" not in text
+    assert "| 0.49 |" in text and "| 0.48 |" not in text
 
 
 def test_a_number_is_not_wrong():
@@ -45,15 +47,13 @@ def test_a_number_is_not_wrong():
         GradedPrediction(f"text {row}", "2", f"{2 + row}", float(row), row == 0) for row in range(3)
     ]
     text = reports.mistakes(graded, is_regression=True)
-    assert text.startswith(
-        "# Largest errors\n\nThe mean distance of 3 predictions from their labels is 1.\n"
-    )
+    assert text.startswith("# Largest errors\n\nThe mean distance of 3 predictions is 1.\n")
     assert "wrong" not in text
     assert text.splitlines()[6] == "| 2 | 2 | 4 | text 2 |"
 
 
 def test_no_mistake_is_said():
-    assert reports.mistakes([RIGHT] * 3) == "# Mistakes\n\nNone: all 3 predictions are right.\n"
+    assert reports.mistakes([RIGHT] * 3) == "# Mistakes\n\n0 of 3 predictions are wrong.\n"
 
 
 def test_texts_stay_texts_in_markdown():
@@ -73,48 +73,49 @@ def test_a_long_text_is_cut_around_the_answer():
     assert shown.startswith("Where?<br>…") and shown.endswith("…") and " here after" in shown
 
 
-def test_a_confusion_matrix_of_many_classes_shows_the_most_confused(tmp_path, monkeypatch):
-    names = [f"${number}$ 中 {'very ' * 9}long" for number in range(40)]
-    pairs = [(names[row], names[row + 1]) for row in range(20, 39)]
-    kept = charts._most_confused(names, pairs)
-    assert len(kept) == 30 and set(names[20:]) < set(kept)
-    assert kept == sorted(kept, key=names.index)
-    charts.plot_confusion(names, pairs, tmp_path / "confusion.png")
-    assert imread(tmp_path / "confusion.png").size
-
-
 @pytest.fixture
 def drawn(monkeypatch):
     """Returns the list of written figures."""
-    figures, save = [], charts.save
-    monkeypatch.setattr(charts, "save", lambda *both: figures.append(both[0]) or save(*both))
+    figures, save = [], Figure.savefig
+    monkeypatch.setattr(
+        Figure,
+        "savefig",
+        lambda figure, *given, **named: figures.append(figure) or save(figure, *given, **named),
+    )
     return figures
 
 
-def test_a_confusion_matrix_has_counts_and_shares(tmp_path, drawn):
-    pairs = [("a", "a")] * 3 + [("a", "b"), ("b", "a")]
-    charts.plot_confusion(["a", "b", "c"], pairs, tmp_path / "confusion.png")
+def test_a_confusion_matrix_has_shares_of_rows(tmp_path, drawn):
+    pairs = [("a$b$", "a$b$")] * 3 + [("a$b$", "中"), ("中", "a$b$")]
+    reports.plot_confusion(pairs, tmp_path / "confusion.png")
     axes = drawn[0].axes[0]
-    assert [text.get_text() for text in axes.texts] == list("310100000")
-    shares = axes.images[0].get_array()
-    np.testing.assert_allclose(shares, [[0.75, 0.25, 0], [1, 0, 0], [0, 0, 0]])
+    np.testing.assert_allclose(axes.images[0].get_array(), [[0.75, 0.25], [1, 0]])
+    assert [text.get_text() for text in axes.texts] == ["75%", "25%", "100%", "0%"]
+    assert imread(tmp_path / "confusion.png").size
 
 
-def test_scores_by_threshold(tmp_path, drawn):
-    line = ByThreshold("f1", [-1.0, 0.0, 2.0], [0.5, 0.75, 0.25], chosen=1.0)
-    charts.plot_by_threshold([line, line], tmp_path / "scores.png")
-    (axes,) = drawn[0].axes
-    assert len(axes.lines) == 4
-    assert axes.lines[0].get_xydata().tolist() == [[-1, 0.5], [0, 0.75], [2, 0.25]]
-    assert axes.lines[1].get_xydata().tolist() == [[1, 0.5]]
+def test_a_confusion_matrix_of_many_classes_shows_the_most_missed(tmp_path, drawn):
+    names = [f"class {number}" for number in range(40)]
+    pairs = [*zip(names, names, strict=True), *((name, "other") for name in names[20:])]
+    reports.plot_confusion(pairs, tmp_path / "confusion.png")
+    axes = drawn[0].axes[0]
+    shown = [text.get_text() for text in axes.get_yticklabels()]
+    assert len(shown) == 30 and {*names[20:]} < {*shown} and not axes.texts
 
 
-def test_numbers_beside_their_labels(tmp_path, drawn):
-    graded = [wrong(expected="4", predicted="3.5"), wrong(expected="1e-3", predicted="-2")]
-    charts.plot_numbers(graded, tmp_path / "scores.png")
-    (axes,) = drawn[0].axes
-    assert axes.collections[0].get_offsets().tolist() == [[4, 3.5], [0.001, -2]]
-    assert axes.lines[0].get_xydata().tolist() == [[-2, -2], [4, 4]]
+def test_curves(tmp_path, drawn):
+    history = [{"step": 100, "loss": 9.0}, {"step": 200, "loss": math.nan}]
+    evaluation = [{"step": 200, "f1": 0.5, "odd": 1}]
+    names = ("loss", "f1", "missing")
+    reports.plot_curves(history, evaluation, names, tmp_path / "curves.png", best=200)
+    loss, f1 = drawn[0].axes
+    assert (loss.get_title(), f1.get_title()) == ("loss", "f1")
+    assert loss.lines[0].get_xydata().shape == (2, 2)  # a loss of NaN is a gap
+    assert f1.lines[0].get_xydata().tolist() == [[200, 0.5]]
+    assert f1.lines[1].get_xdata() == [200, 200]
+    labels = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in (loss, f1)]
+    assert labels == [["training", "best version"], ["evaluation", "best version"]]
+    assert imread(tmp_path / "curves.png").size
 
 
 def test_reports_of_another_task_are_replaced(tmp_path, small_config):
@@ -122,14 +123,19 @@ def test_reports_of_another_task_are_replaced(tmp_path, small_config):
     config = dataclasses.replace(small_config, id2label={0: "bad", 1: "good"})
     examples = [Example("warm", None, "good"), Example("cold", None, "bad")]
     found = [np.array([0.25, 0.75]), np.array([0.25, 0.75])]
-    (tmp_path / "scores.png").touch()
     for _ in range(2):
         reports.write_predictions(tmp_path, task, examples, found, config)
         files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
         assert files.keys() == {"confusion.png", "mistakes.md"}
-        assert "| 0.750 | bad | good | cold |" in files["mistakes.md"].decode()
+        assert "| 0.75 | bad | good | cold |" in files["mistakes.md"].decode()
     reports.write_predictions(tmp_path, task, examples, found, config)
     assert files == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    stars = Classification(LabelledData(task="classify", data=Path("d"), regression=True))
+    config = dataclasses.replace(config, id2label={0: "score"}, problem_type="regression")
+    numbers = [Example("warm", None, "4"), Example("cold", None, "1")]
+    reports.write_predictions(tmp_path, stars, numbers, [np.array([2.5]), np.array([1.0])], config)
+    assert [path.name for path in tmp_path.iterdir()] == ["mistakes.md"]
+    assert "| 1.5 | 4 | 2.5 | warm |" in (tmp_path / "mistakes.md").read_text()
 
 
 @pytest.fixture
@@ -142,7 +148,6 @@ def report(tmp_path):
             "examples_sha256": "0123abcd",
             "labels": ["bad", "good"],
             "model": "albert/albert-base-v2",
-            "teacher": str(tmp_path / "secret" / "old-teacher"),
             "seed": 7,
             "patience": None,
             "max_length": 99,
@@ -185,23 +190,22 @@ def test_a_card_as_the_hub_reads_it(report, model):
     assert (data.pipeline_tag, data.library_name) == ("text-classification", "albert_tf")
     assert data.base_model == "albert/albert-base-v2"
     assert data.license is data.language is data.datasets is None
-    assert data.metrics == ["f1", "matthews_correlation"]
+    assert data.metrics == ["matthews", "macro_f1"]
     assert data.model_name == "my-model"
-    found = {(each.metric_type, each.metric_name): each.metric_value for each in data.eval_results}
-    assert found == {("matthews_correlation", "matthews"): 0.25, ("f1", "macro_f1"): 0.5}
+    found = {each.metric_type: each.metric_value for each in data.eval_results}
+    assert found == {"matthews": 0.25, "macro_f1": 0.5}
     assert {each.dataset_type for each in data.eval_results} == {"classify"}
     assert {each.task_type for each in data.eval_results} == {"text-classification"}
     assert 'AlbertForSequenceClassification.from_pretrained("my-model")' in card.text
     for part in (
         "| matthews | 0.2500 |",
-        "5,000 for training, 400 in dev",
+        "5,000, 400 in dev",
         "0123abcd",
         "99 tokens",
     ):
         assert part in card.text
     assert "| seed | 7 |" in card.text and "patience" not in card.text
     assert "reviews" in card.text and "secret" not in card.text
-    assert "| teacher | old-teacher |" in card.text
 
 
 def test_a_card_names_a_dataset_of_the_hub(report, model):
@@ -211,29 +215,54 @@ def test_a_card_names_a_dataset_of_the_hub(report, model):
     assert {each.dataset_type for each in data.eval_results} == {"nyu-mll/glue"}
 
 
-def write_finetuning(output, report, model):
-    """Writes a run's reports as `finetune` does; returns the card."""
-    folder = output / "best"
-    folder.mkdir(parents=True, exist_ok=True)
-    reports.write_finetuning(output, folder, report, model)
-    for path in folder.iterdir():
-        path.replace(output / path.name)
-    (output / "report.json").write_text(json.dumps(report))
-    return (output / "README.md").read_text()
+def test_reports_replace_an_earlier_runs(tmp_path, report, model):
+    (tmp_path / "confusion.png").touch()
+    (tmp_path / "best").mkdir()
+    reports.write_finetuning(tmp_path, tmp_path / "best", report, model)
+    assert {path.name for path in (tmp_path / "best").iterdir()} == {"README.md", "curves.png"}
+    assert not (tmp_path / "confusion.png").exists()
 
 
-def test_an_edited_card_is_kept(tmp_path, report, model):
-    output, old = tmp_path / "out", tmp_path / "out" / "README.old.md"
-    first = write_finetuning(output, report, model)
-    assert (output / "curves.png").exists()
-    (output / "depths.png").touch()  # of a run with --depths
-    report["settings"]["seed"] = 8
-    second = write_finetuning(output, report, model)
-    assert first != second and not old.exists() and not (output / "depths.png").exists()
-    (output / "README.md").write_text("edited")
-    report["settings"]["seed"] = 9
-    third = write_finetuning(output, report, model)
-    assert third != second and old.read_text() == "edited"
-    (output / "report.json").unlink()  # as after a crash before it was written
-    assert write_finetuning(output, report, model) == third
-    assert old.read_text() == "edited"
+TRAIN = [
+    *(("fine film", "good"), ("dull film", "bad"), ("dull film", "bad"), ("dull film", "Bad ")),
+    *((f"a film of number {number}", "bad") for number in range(40)),
+]
+
+
+def summary(folder, train, dev):
+    """Returns the summary of a run's examples."""
+    for name, rows in (("train.csv", train), ("validation.csv", dev)):
+        lines = "".join(f"{text},{label}\n" for text, label in rows)
+        (folder / name).write_text(f"text,label\n{lines}")
+    task = task_of(LabelledData(task="classify", data=folder, skip_bad_rows=True))
+    return reports.summarize(task, *task.train_and_dev(0.1, 0))
+
+
+def test_a_summary(tmp_path):
+    train = [*TRAIN, ("", "bad"), ("", "good")]
+    found = summary(tmp_path, train, [("fine film", "good"), ("a boat", "bad")])
+    assert found == {
+        "rows": {"train": 44, "dev": 2},
+        "columns": {"text": "text", "label": "label"},
+        "labels": {"bad": 42, "good": 1, "Bad ": 1},
+        "alike": [["bad", "Bad "]],
+        "skipped": 2,
+        "duplicates": 1,
+        "contradictions": 1,
+        "in_both": 1,
+    }
+    lines = reports.in_lines({**found, "cut": 11, "max_length": 16, "baseline": {"accuracy": 0.5}})
+    assert [line.split()[0] for line in lines] == [
+        *("rows", "columns", "labels", "alike", "unbalanced", "cut", "skipped", "duplicates"),
+        *("contradictions", "in", "baseline"),
+    ]
+    assert "'bad' = 'Bad '" in lines[3]
+    assert "11 rows (25%) have more than 16 tokens" in lines[5]
+    assert reports.is_unbalanced(found["labels"])
+    assert reports.shares(found["labels"]) == "bad 95.5%, Bad  2.3%"
+
+
+def test_nothing_odd_is_not_said(tmp_path):
+    found = summary(tmp_path, [(f"text {row}", "ab"[row % 2]) for row in range(9)], [("b", "a")])
+    lines = reports.in_lines({**found, "cut": 0, "max_length": 9})
+    assert [line.split()[0] for line in lines] == ["rows", "columns", "labels"]

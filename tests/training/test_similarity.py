@@ -78,7 +78,7 @@ def test_an_exported_encoder_has_the_same_scores(data, tmp_path):
     exported = tmp_path / "out.tflite"
     model = AlbertModel.from_pretrained(tmp_path / "out")
     tokenizer = AlbertTokenizer.from_pretrained(tmp_path / "out")
-    export_tflite(model, tokenizer, exported, ids_only=True, max_length=16, fixed=True)
+    export_tflite(model, tokenizer, exported, ids_only=True, lengths=(16,))
     scores = [
         evaluate(model=model, task="similarity", data=data)
         for model in (tmp_path / "out", exported)

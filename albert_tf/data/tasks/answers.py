@@ -10,7 +10,8 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
-from albert_tf.data.tasks.base import ByThreshold, GradedPrediction, Outputs, Task, names_of
+from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, names_of
 from albert_tf.data.tasks.questions import Question, encode_questions, read_questions, trainable
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
@@ -21,6 +22,7 @@ from albert_tf.text.encoding import EncodedSequence
 
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
+_BEST: Final = 20  # answers to a question that are ranked, as in the official scripts
 METRICS: Final = squad.AnswerScore._fields
 
 
@@ -90,7 +92,8 @@ class QuestionAnswering(Task[Question, Answers]):
     def config_fields(self, train: Sequence[Question]) -> dict[str, Any]:
         """Returns the head: by default the original's if some questions have no answer."""
         some_impossible = any(example.is_impossible for example in train)
-        head = self.options.head or (ORIGINAL if some_impossible else TRANSFORMERS)
+        given = self.options.head if isinstance(self.options, LabelledData) else None
+        head = given or (ORIGINAL if some_impossible else TRANSFORMERS)
         return {"answerability": head == ORIGINAL, "thresholds": None}
 
     def recipe_name(self) -> str:
@@ -99,25 +102,12 @@ class QuestionAnswering(Task[Question, Answers]):
         return "squad2" if has_impossible else "squad"
 
     def check(self, examples: Sequence[Question], config: AlbertConfig) -> None:
-        head = ORIGINAL if config.answerability else TRANSFORMERS
-        if self.options.head not in (None, head):
-            raise UserError(
-                f"head must be the model's, {head}. Received: {self.options.head}. Leave it out."
-            )
+        """Does nothing: answers are in their contexts, whatever the model's head is."""
 
     def encode(
         self, examples: Sequence[Question], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
-        self.check(examples, config)
-        options = self.options
-        return encode_questions(
-            examples,
-            tokenizer,
-            max_length,
-            options.doc_stride,
-            options.max_question_length,
-            config.answerability,
-        )
+        return encode_questions(examples, tokenizer, max_length, config.answerability)
 
     def predictions(
         self,
@@ -140,15 +130,15 @@ class QuestionAnswering(Task[Question, Answers]):
         self, context: str, windows: Sequence[tuple[EncodedSequence, Outputs]], config: AlbertConfig
     ) -> Answers:
         """Ranks the answers of all windows by the sum of their scores, as the official scripts."""
-        count, longest = self.options.n_best, self.options.max_answer_length
+        longest = self.options.max_answer_length
         answers, nulls = [], []
         for row, row_outputs in windows:
             positions = context_positions(row)
-            best, null = scored_spans(row_outputs, positions.possible, count, longest)
+            best, null = scored_spans(row_outputs, positions.possible, _BEST, longest)
             nulls.append(null)
             texts = [read_span(context, positions, span, aligned=False) for span in best]
             answers.append([answer for answer in texts if answer["answer"]])
-        ranked = merge_windows(answers)[:count]
+        ranked = merge_windows(answers)[:_BEST]
         ahead = ranked[0]["score"] if ranked and not config.answerability else 0.0
         return Answers(ranked, min(nulls) - ahead)
 
@@ -184,17 +174,6 @@ class QuestionAnswering(Task[Question, Answers]):
             return {}
         thresholds, means = _curves(examples, predictions)["f1"]
         return {"thresholds": (float(thresholds[np.argmax(means)]),)}
-
-    def by_threshold(
-        self, examples: Sequence[Question], predictions: Sequence[Answers], config: AlbertConfig
-    ) -> list[ByThreshold]:
-        if not any(example.is_impossible for example in examples):
-            return []
-        chosen = self._threshold(examples, config)
-        return [
-            ByThreshold(name, thresholds.tolist(), means.tolist(), chosen)
-            for name, (thresholds, means) in _curves(examples, predictions).items()
-        ]
 
     def grade(
         self, examples: Sequence[Question], predictions: Sequence[Answers], config: AlbertConfig

@@ -11,7 +11,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import TaskData
 from albert_tf.data.readers import FORMATS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
@@ -41,18 +41,6 @@ class GradedPrediction(NamedTuple):
     is_right: bool
 
 
-class ByThreshold(NamedTuple):
-    """A score for each threshold, and the threshold that the model uses.
-
-    `thresholds` rise; `scores` are in `[0, 1]`.
-    """
-
-    score: str
-    thresholds: Sequence[float]
-    scores: Sequence[float]
-    chosen: float
-
-
 class Task(ABC, Generic[Example, Prediction]):
     """A kind of fine-tuning: its files, rows, predictions and scores.
 
@@ -62,6 +50,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
     Args:
         options: the task's name, its data and their columns.
+        config: a trained model's, which decides what its labels are; by default the options do.
     Attributes:
         model: name of the model's class in `albert_tf.models`.
         formats: endings of the task's files.
@@ -70,7 +59,7 @@ class Task(ABC, Generic[Example, Prediction]):
     model: ClassVar[str]
     formats: ClassVar[Sequence[str]] = FORMATS
 
-    def __init__(self, options: LabelledData):
+    def __init__(self, options: TaskData, config: AlbertConfig | None = None):
         self.options = options
 
     @abstractmethod
@@ -150,23 +139,10 @@ class Task(ABC, Generic[Example, Prediction]):
     ) -> list[GradedPrediction]:
         """Compares predictions with labels, for people to read."""
 
-    def classes(self, config: AlbertConfig) -> Sequence[str]:
-        """Returns the names along a confusion matrix; none where free texts are predicted."""
-        return ()
-
     def pairs(
         self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
     ) -> list[tuple[str, str]]:
-        """Returns what a confusion matrix counts: expected and predicted names of `classes`."""
-        return [
-            (graded.expected, graded.predicted)
-            for graded in self.grade(examples, predictions, config)
-        ]
-
-    def by_threshold(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
-    ) -> list[ByThreshold]:
-        """Returns scores by threshold, one for each line of a chart; [] without thresholds."""
+        """Returns expected and predicted classes for a confusion matrix; [] without classes."""
         return []
 
     def fit_thresholds(
@@ -194,19 +170,6 @@ class Task(ABC, Generic[Example, Prediction]):
     def columns(self) -> dict[str, str]:
         """Returns the columns of files of one's own by what they are; {} of other files."""
         return {}
-
-    def baseline(
-        self, train: Sequence[Example], dev: Sequence[Example], config: AlbertConfig
-    ) -> dict[str, float]:
-        """Returns the scores on dev of TF-IDF with logistic regression.
-
-        Raises:
-            UserError: the task has no such baseline.
-        """
-        raise UserError(
-            f"A baseline needs texts with one label each. Received: --task {self.options.task}"
-            f"{' --multi-label' * self.options.multi_label}. Leave baseline out."
-        )
 
     def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
         """Returns labels of which both parts of a split file get the same share, or None."""

@@ -12,13 +12,14 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import features
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Row, json_rows, made, read_rows
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import softmax
+from albert_tf.text.encoding import special_count
 
 RACE: Final = "race"
 SWAG: Final = "swag"
@@ -65,58 +66,51 @@ _LAYOUTS: Final = {
 }
 
 
-def read_choices(path: Path, options: LabelledData, labelled: bool) -> list[ChoiceExample]:
+def read_choices(path: Path, options: TaskData, labelled: bool) -> list[ChoiceExample]:
     """Reads a file of examples, or one of RACE's folders.
 
     Args:
-        options: the task's name, RACE's part, and the columns.
+        options: the task's name and the columns.
         labelled: whether rows must have a label.
     Raises:
         UserError: the file or one of its rows can't be read, or an id comes twice.
     """
     layout = _LAYOUTS.get(options.task) or Layout(
-        options.context_column or "context",
-        options.question_column or "question",
+        options.text_column or "context",
+        options.text_pair_column or "question",
         options.choices_columns,
         options.label_column or "label",
-        options.id_column or "id",
-        options.part_column,
+        "id",
+        None,
     )
-    named = (options.context_column, options.question_column, options.id_column)
-    columns = [name for name in (*named, options.part_column) if name is not None]
+    named = (options.text_column, options.text_pair_column)
+    columns = [name for name in named if name is not None]
     columns += [*layout.choices, *([layout.label] if labelled else [])]
-    parts = PARTS if options.part == "both" else (options.part,)
 
     def example(row: Row) -> ChoiceExample:
         row.require(columns)
         return _example(row, layout, labelled)
 
     if path.is_dir():
-        examples = made(path, _articles(path, parts), example, options.skip_bad_rows)
+        examples = made(path, _articles(path), example, options.skip_bad_rows)
     else:
-        skip, dialect = options.skip_bad_rows, options.dialect
-        examples = read_rows(path, columns, example, skip, dialect=dialect)
+        skip = options.skip_bad_rows
+        examples = read_rows(path, columns, example, skip, encoding=options.encoding)
     if options.task == RACE:
-        return _of_parts(examples, parts)
+        return _of_parts(examples)
     _check_ids(examples)
     return examples
 
 
-def _of_parts(examples: Sequence[ChoiceExample], parts: Sequence[str]) -> list[ChoiceExample]:
-    """Returns RACE's examples of the parts, with a number after each id of an article."""
+def _of_parts(examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
+    """Returns RACE's examples with their parts, and a number after each id of an article."""
     numbers: Counter[str] = Counter()
     numbered = []
     for example in examples:
         part = example.part or next(filter(example.id.startswith, PARTS), "")
         numbers[example.id] += 1
-        if part in parts or not part:
-            number = numbers[example.id] - 1
-            numbered.append(example._replace(part=part, id=f"{example.id}-{number}"))
-    if not numbered:
-        raise UserError(
-            f"RACE's data must have questions of the part {', '.join(parts)}. "
-            f"Received: {len(examples)} questions of another."
-        )
+        number = numbers[example.id] - 1
+        numbered.append(example._replace(part=part, id=f"{example.id}-{number}"))
     return numbered
 
 
@@ -126,7 +120,7 @@ def _example(row: Row, layout: Layout, labelled: bool) -> ChoiceExample:
         raise UserError(
             f"A row must have a context or a question: {layout.context!r}, {layout.question!r}. "
             f"Received: {row.location}, with {listed(map(repr, row.fields))}. Name their columns "
-            "with --context-column and --question-column."
+            "with --text-column and --text-pair-column."
         )
     choices = _choices(row, layout.choices)
     label = row.text(layout.label) if labelled else row.optional_text(layout.label)
@@ -181,23 +175,23 @@ def _check_ids(examples: Sequence[ChoiceExample]) -> None:
         if example.id and first.setdefault(example.id, example.location) != example.location:
             raise UserError(
                 f"Every example must have an id of its own. Received: {short_repr(example.id)}, "
-                f"{first[example.id]} and {example.location}. Remove one, or name another "
-                "column with --id-column."
+                f"{first[example.id]} and {example.location}. Remove one, or rename "
+                "the column."
             )
 
 
-def _articles(folder: Path, parts: Sequence[str]) -> Iterator[Row]:
+def _articles(folder: Path) -> Iterator[Row]:
     """Yields RACE's questions in the columns of `Layout`: a file has an article and its questions.
 
     Source: Lai et al., "RACE", arXiv 1704.04683; its download.
     """
-    for part in parts:
-        paths = sorted((folder / part).glob("*.txt"))
-        if not paths:
-            raise UserError(
-                f"RACE must have .txt files in train/{part} and dev/{part}. Received: "
-                f"{folder / part}, which has none. Choose the part there is with --part."
-            )
+    files = {part: sorted((folder / part).glob("*.txt")) for part in PARTS}
+    if not any(files.values()):
+        raise UserError(
+            f"RACE must have .txt files in middle or high, or both. Received: {folder}, which has "
+            "none."
+        )
+    for part, paths in files.items():
         for path in paths:
             for line, fields in json_rows(path):
                 row = Row(f"{path}, line {line}", fields)
@@ -349,7 +343,7 @@ def choice_rows(
         locations: of the examples, for a warning.
     Source: google-research/albert, race_utils.py, `convert_single_example`.
     """
-    most = min(MAX_CHOICE_LENGTH, max_length - tokenizer.num_special_tokens_to_add(pair=True))
+    most = min(MAX_CHOICE_LENGTH, max_length - special_count(True))
     texts = dict.fromkeys(first for first, _ in pairs)  # RACE's articles have many questions
     firsts = dict(zip(texts, _pieces(list(texts), tokenizer), strict=True))
     seconds = iter(_pieces([text for _, choices in pairs for text in choices], tokenizer))
@@ -381,7 +375,7 @@ def _pair(
     first: list[int], second: list[int], tokenizer: Any, max_length: int
 ) -> tuple[list[int], list[int]]:
     """Returns ids and segments of a pair; the first loses what doesn't fit."""
-    room = max_length - len(second) - tokenizer.num_special_tokens_to_add(pair=True)
+    room = max_length - len(second) - special_count(True)
     ids = tokenizer.build_inputs_with_special_tokens(first[:room], second)
     ones = len(second) + 1
     return ids, [0] * (len(ids) - ones) + [1] * ones

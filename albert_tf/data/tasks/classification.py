@@ -9,9 +9,9 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import LabelledData, TaskData
 from albert_tf.data.readers import Example, Row, read_examples
-from albert_tf.data.tasks.base import ByThreshold, GradedPrediction, Outputs, Task, find_file
+from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, find_file
 from albert_tf.data.tasks.glue import GLUE, GlueTask, Part
 from albert_tf.data.tasks.labels import MULTI_LABEL, LabelType, MultiLabel, Regression, SingleLabel
 from albert_tf.data.tasks.rows import Rows
@@ -44,14 +44,10 @@ class Classification(Task[Example, Any]):
 
     model = "AlbertForSequenceClassification"
 
-    def __init__(self, options: LabelledData):
-        super().__init__(options)
+    def __init__(self, options: TaskData, config: AlbertConfig | None = None):
+        super().__init__(options, config)
         self.is_glue = options.task in GLUE
-        label_type: type[LabelType] = SingleLabel
-        if options.multi_label:
-            label_type = MultiLabel
-        elif options.has_numbers:
-            label_type = Regression
+        label_type = _label_type(options, config)
         own = GlueTask(options.columns, (), label_type.metrics, (Part("predictions"),))
         self.table = GLUE.get(options.task, own)
         self.label_type = label_type(options, self.table.labels)
@@ -73,7 +69,7 @@ class Classification(Task[Example, Any]):
         columns = self.table.columns_of(part, labelled, on_hub)
         read_label = self._hub_label if self.table.labels and on_hub else self.label_type.read
         skip = labelled and self.options.skip_bad_rows
-        return read_examples(path, columns, skip, part.name, read_label, self.options.dialect)
+        return read_examples(path, columns, skip, part.name, read_label, self.options.encoding)
 
     def _hub_label(self, row: Row, name: str | int) -> str:
         """Returns a label as GLUE's files spell it; the hub has its name, or its number."""
@@ -93,17 +89,6 @@ class Classification(Task[Example, Any]):
 
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
         """Returns the targets of labelled examples; errors are those of `check`."""
-        has_several = config.problem_type == MULTI_LABEL
-        if has_several and not self.options.multi_label:
-            raise UserError(
-                f"The model must give one label for --task {self.options.task}. Received: a model "
-                "for several. Add --multi-label to --task classify."
-            )
-        if self.options.multi_label and not has_several:
-            raise UserError(
-                "With --multi-label the model must have been trained with it. Received: a model "
-                f"for {config.problem_type or 'one label'}. Leave --multi-label out."
-            )
         labelled = [example for example in examples if example.label is not None]
         return self.label_type.targets(labelled, config)
 
@@ -152,11 +137,6 @@ class Classification(Task[Example, Any]):
     ) -> dict[str, Any]:
         return self.label_type.fit_thresholds(examples, predictions)
 
-    def by_threshold(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
-    ) -> list[ByThreshold]:
-        return self.label_type.by_threshold(examples, predictions, config)
-
     def grade(
         self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
     ) -> list[GradedPrediction]:
@@ -166,8 +146,13 @@ class Classification(Task[Example, Any]):
             for example, target, prediction in zip(examples, targets, predictions, strict=True)
         ]
 
-    def classes(self, config: AlbertConfig) -> Sequence[str]:
-        return config.labels if self.label_type.is_single_class else ()
+    def pairs(
+        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
+    ) -> list[tuple[str, str]]:
+        if not self.label_type.is_single_class:
+            return []
+        graded = self.grade(examples, predictions, config)
+        return [(each.expected, each.predicted) for each in graded]
 
     def write(
         self,
@@ -200,31 +185,53 @@ class Classification(Task[Example, Any]):
         named = self.options.columns._asdict().items()
         return {name: str(column) for name, column in named if column is not None}
 
-    def baseline(
-        self, train: Sequence[Example], dev: Sequence[Example], config: AlbertConfig
-    ) -> dict[str, float]:
-        if not self.label_type.is_single_class:
-            return super().baseline(train, dev, config)
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-
-        words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-        train_texts, dev_texts = (
-            ["\n".join(self.texts(example)) for example in examples] for examples in (train, dev)
-        )
-        try:
-            vectors = words.fit_transform(train_texts)
-        except ValueError as error:  # no words
-            raise UserError(f"A baseline needs words. Received: {error}.") from error
-        model = LogisticRegression(C=10, max_iter=1000).fit(vectors, self.targets(train, config))
-        probabilities = np.zeros((len(dev), len(config.labels)))
-        probabilities[:, model.classes_] = model.predict_proba(words.transform(dev_texts))
-        return self.scores(dev, list(probabilities), config)
-
     def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
         labels = [example.label for example in examples]
         is_rare = min(Counter(labels).values()) < 2
         return None if isinstance(self.label_type, Regression) or is_rare else labels
+
+
+def baseline_scores(
+    task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any], config: AlbertConfig
+) -> dict[str, float]:
+    """Returns the scores on dev of TF-IDF with logistic regression.
+
+    Raises:
+        UserError: texts don't have one class each, or no words.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    if not isinstance(task, Classification) or not task.label_type.is_single_class:
+        raise UserError(
+            f"A baseline needs texts with one label each. Received: --task {task.options.task}, "
+            "with other labels. Leave baseline out."
+        )
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    train_texts, dev_texts = (
+        ["\n".join(task.texts(example)) for example in examples] for examples in (train, dev)
+    )
+    try:
+        vectors = words.fit_transform(train_texts)
+    except ValueError as error:  # no words
+        raise UserError(f"A baseline needs words. Received: {error}.") from error
+    model = LogisticRegression(C=10, max_iter=1000).fit(vectors, task.targets(train, config))
+    probabilities = np.zeros((len(dev), len(config.labels)))
+    probabilities[:, model.classes_] = model.predict_proba(words.transform(dev_texts))
+    return task.scores(dev, list(probabilities), config)
+
+
+def _label_type(options: TaskData, config: AlbertConfig | None) -> type[LabelType]:
+    if options.task in GLUE:
+        return SingleLabel if GLUE[options.task].labels else Regression
+    several, numbers = False, False
+    if config is not None:
+        several, numbers = config.problem_type == MULTI_LABEL, len(config.labels) == 1
+    elif isinstance(options, LabelledData):
+        several, numbers = options.multi_label, options.regression
+    if several:
+        return MultiLabel
+    return Regression if numbers else SingleLabel
 
 
 def encode_texts(

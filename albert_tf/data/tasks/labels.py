@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Example, Row
-from albert_tf.data.tasks.base import ByThreshold, GradedPrediction
+from albert_tf.data.tasks.base import GradedPrediction
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import sigmoid, softmax
@@ -38,7 +38,7 @@ class LabelType(ABC):
     metrics: ClassVar[Sequence[str]] = ()
     is_single_class: ClassVar[bool] = False
 
-    def __init__(self, options: LabelledData, labels: Sequence[tuple[str, str]]):
+    def __init__(self, options: TaskData, labels: Sequence[tuple[str, str]]):
         self.options, self.glue_labels = options, labels
 
     def read(self, row: Row, column: str | int) -> Any:
@@ -104,12 +104,6 @@ class LabelType(ABC):
     ) -> dict[str, Any]:
         """Returns fields of the configuration that dev decides."""
         return {}
-
-    def by_threshold(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
-    ) -> list[ByThreshold]:
-        """Returns scores by threshold, one for each line of a chart."""
-        return []
 
     def _other_labels(self, expected: str, names: Sequence[str]) -> UserError:
         return UserError(
@@ -318,25 +312,19 @@ class MultiLabel(LabelType):
         self, examples: Sequence[Example], predictions: Sequence[Any]
     ) -> dict[str, Any]:
         """Returns the threshold of each label with the best F1; 0.5 for labels not in dev."""
-        curves = _f1_curves(examples, predictions).values()
-        return {
-            "thresholds": tuple(
-                float(thresholds[scores.argmax()]) if len(thresholds) else 0.5
-                for thresholds, scores in curves
-            )
-        }
+        from sklearn import metrics
 
-    def by_threshold(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
-    ) -> list[ByThreshold]:
-        curves = _f1_curves(examples, predictions)
-        return [
-            ByThreshold(f"F1 of {name}", thresholds.tolist(), scores.tolist(), chosen)
-            for (name, (thresholds, scores)), chosen in zip(
-                curves.items(), config.label_thresholds, strict=True
-            )
-            if len(thresholds)
-        ]
+        chosen = []
+        for name, probabilities in zip(predictions[0], _probabilities(predictions).T, strict=True):
+            truths = np.array([name in (example.label or ()) for example in examples])
+            if not truths.any():
+                chosen.append(0.5)
+                continue
+            precision, recall, values = metrics.precision_recall_curve(truths, probabilities)
+            f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
+            between = (values + np.concatenate(([0.0], values[:-1]))) / 2
+            chosen.append(float(between[f1[:-1].argmax()]))
+        return {"thresholds": tuple(chosen)}
 
 
 def chosen_labels(probabilities: Mapping[str, float], config: AlbertConfig) -> list[str]:
@@ -387,25 +375,3 @@ def _write_tsv(stem: Path, predictions: Sequence[str]) -> None:
 
 def _probabilities(predictions: Sequence[Mapping[str, float]]) -> np.ndarray:
     return np.array([list(probabilities.values()) for probabilities in predictions])
-
-
-def _f1_curves(
-    examples: Sequence[Example], predictions: Sequence[Mapping[str, float]]
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Returns for each label the thresholds that part its probabilities, and F1 at each.
-
-    Labels that no example has are left with no thresholds.
-    """
-    from sklearn import metrics
-
-    curves = {}
-    for name, probabilities in zip(predictions[0], _probabilities(predictions).T, strict=True):
-        truths = np.array([name in (example.label or ()) for example in examples])
-        if not truths.any():
-            curves[name] = (np.array([]), np.array([]))
-            continue
-        precision, recall, values = metrics.precision_recall_curve(truths, probabilities)
-        total = np.maximum(precision + recall, 1e-12)
-        between = (values + np.concatenate(([0.0], values[:-1]))) / 2
-        curves[name] = (between, (2 * precision * recall / total)[:-1])
-    return curves

@@ -242,8 +242,6 @@ def encode_questions(
     questions: Sequence[Question],
     tokenizer: Any,
     max_length: int,
-    doc_stride: int | None,
-    max_question_length: int,
     answerability: bool,
 ) -> Rows:
     """Returns the windows of questions, with the position of the answer in each.
@@ -251,7 +249,6 @@ def encode_questions(
     A window without the whole answer has the answer `[CLS]`.
 
     Args:
-        doc_stride, max_question_length: see `question_windows`.
         answerability: whether labels are those of the original's head.
     """
     windows = question_windows(
@@ -259,9 +256,7 @@ def encode_questions(
         [question.question for question in questions],
         [question.context for question in questions],
         max_length,
-        doc_stride,
-        max_question_length,
-        [question.source for question in questions],
+        locations=[question.source for question in questions],
     )
     rows = [row for question_windows in windows for row in question_windows]
     arrays = {

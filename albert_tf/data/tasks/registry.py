@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from albert_tf.data.options import CHOICES, SIMILARITY, SQUAD, TAG, LabelledData
+from albert_tf.config import AlbertConfig
+from albert_tf.data.options import CHOICES, SIMILARITY, SQUAD, TAG, LabelledData, TaskData
 from albert_tf.data.tasks.answers import QuestionAnswering
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.choices import Choices
@@ -18,9 +19,9 @@ _TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
 }
 
 
-def task_of(options: LabelledData) -> Task[Any, Any]:
-    """Returns the task that the options name."""
-    return _TASKS.get(options.task, Classification)(options)
+def task_of(options: TaskData, config: AlbertConfig | None = None) -> Task[Any, Any]:
+    """Returns the task that the options name; `config` is a trained model's."""
+    return _TASKS.get(options.task, Classification)(options, config)
 
 
 def check_training_data(options: LabelledData) -> tuple[Task[Any, Any], Any]:
@@ -31,8 +32,6 @@ def check_training_data(options: LabelledData) -> tuple[Task[Any, Any], Any]:
     Raises:
         UserError: files, rows or labels are not usable.
     """
-    from albert_tf.config import AlbertConfig
-
     task = task_of(options)
     train = task.examples("train")
     config = AlbertConfig(**task.config_fields(train))

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import features
-from albert_tf.data.options import LabelledData
+from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Row, made, read_rows, rows_of, say_once
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.choices import stacked
@@ -21,7 +21,7 @@ from albert_tf.errors import UserError, listed, short_repr
 # Names of columns that aren't given by options, those of STS-B and of the usual data sets.
 FIRST: Final = ("sentence1", "anchor", "text")
 SECOND: Final = ("sentence2", "positive", "text_pair")
-NEGATIVE: Final = ("negative",)
+NEGATIVE: Final = "negative"
 SCORE: Final = ("score", "label")
 SCORED, PAIRS, TRIPLETS = "pairs with scores", "pairs without scores", "triplets"
 _BLOCK: Final = 1024  # examples that are compared with all others at a time
@@ -80,8 +80,8 @@ class Similarity(Task[SimilarityExample, Match]):
 
     model = "AlbertForSimilarity"
 
-    def __init__(self, options: LabelledData):
-        super().__init__(options)
+    def __init__(self, options: TaskData, config: AlbertConfig | None = None):
+        super().__init__(options, config)
         self._layout: Layout | None = None
         self._first_file: Path | None = None
         self._scale: float | None = None
@@ -98,11 +98,11 @@ class Similarity(Task[SimilarityExample, Match]):
 
         columns = [*layout.texts, layout.score]
         skip = labelled and self.options.skip_bad_rows
-        return read_rows(path, columns, example, skip, dialect=self.options.dialect)
+        return read_rows(path, columns, example, skip, encoding=self.options.encoding)
 
     def _layout_of(self, path: Path, labelled: bool) -> Layout:
         """Chooses a file's columns from those of its first row and the options."""
-        first = islice(rows_of(path, (None,), self.options.dialect), 1)
+        first = islice(rows_of(path, (None,), self.options.encoding), 1)
         (names,) = made(path, first, lambda row: [str(name) for name in row.fields])
         options = self.options
 
@@ -119,7 +119,7 @@ class Similarity(Task[SimilarityExample, Match]):
             column(options.text_column, FIRST, "text-column"),
             column(options.text_pair_column, SECOND, "text-pair-column"),
         ]
-        negative = options.negative_column or next(iter({*NEGATIVE} & {*names}), None)
+        negative = NEGATIVE if NEGATIVE in names else None
         score = options.label_column or next((name for name in SCORE if name in names), None)
         if negative is not None and score is not None:
             raise UserError(

@@ -55,10 +55,10 @@ class Tagging(Task[Sentence, Tagged]):
                 f"Received: {path}."
             )
         options, rows = self.options, None
-        words = (options.words_column,) if options.words_column else _WORDS
-        tags = (options.tags_column,) if options.tags_column else _TAGS
+        words = (options.text_column,) if options.text_column else _WORDS
+        tags = (options.label_column,) if options.label_column else _TAGS
         if path.name.endswith(conll.ENDINGS) and not hub.is_hub(path):
-            columns = (options.words_column, options.tags_column)
+            columns = (options.text_column, options.label_column)
             rows = conll.sentences(path, *columns, labelled, options.encoding)
             words, tags = (conll.WORDS,), (conll.TAGS,)
 
@@ -69,7 +69,7 @@ class Tagging(Task[Sentence, Tagged]):
             )
 
         skip = options.skip_bad_rows and labelled  # every sentence needs a prediction
-        return read_rows(path, (), sentence, skip, rows, options.dialect)
+        return read_rows(path, (), sentence, skip, rows, options.encoding)
 
     def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
         """Returns "O", then the other tags of `train`, sorted; of numbers all up to the largest."""
@@ -184,14 +184,10 @@ class Tagging(Task[Sentence, Tagged]):
             )
         ]
 
-    def classes(self, config: AlbertConfig) -> Sequence[str]:
-        """Returns the kinds of entities and "O", or the tags where they have no entities."""
-        return list(dict.fromkeys(tag.kind for tag in parsed(config.labels).values()))
-
     def pairs(
         self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
     ) -> list[tuple[str, str]]:
-        """Returns the kinds of each word."""
+        """Returns each word's kind of entity or "O", or its tag where they have no entities."""
         known = parsed(config.labels)
         return [
             (known[tag].kind, known[other].kind)

@@ -29,7 +29,7 @@ NONE = Question("none", "who?", CONTEXT, is_impossible=True)
 
 
 def encoded(questions, tokenizer, config=SHORT, length=64):
-    return encode_questions(questions, tokenizer, length, 5, 9, config.answerability)
+    return encode_questions(questions, tokenizer, length, config.answerability)
 
 
 def read_back(rows, row, questions):
@@ -89,7 +89,7 @@ def test_an_answer_longer_than_a_window_does_not_count(tiny_tokenizer, caplog):
 def test_a_long_question_is_named_by_its_place(tiny_tokenizer, caplog):
     long = question("books")._replace(question="what was sold? " * 9, location="dev.json, qas[3]")
     encoded([question("books"), long], tiny_tokenizer)
-    assert "1 of 2 questions have more than 9 tokens" in caplog.text
+    assert "1 of 2 questions have more than 30 tokens" in caplog.text
     assert "dev.json, qas[3]" in caplog.text
 
 
@@ -122,12 +122,11 @@ def test_the_best_answers_of_all_windows(tiny_tokenizer):
     spans = [find_answer(CONTEXT, text, 0) for text in ("1999", "books")]
     peaks = [(*span, height) for span, height in zip(spans, (5.0, 7.0), strict=True)]
     (found,) = task().predictions(questions, rows, outputs(rows, SHORT, peaks), SHORT)
-    assert [each["answer"] for each in found.best[:2]] == ["books", "1999"]
-    assert [each["score"] for each in found.best[:2]] == [14.0, 10.0]
+    found_texts = [each["answer"] for each in found.best[:3]]
+    assert found_texts == ["books", "1999, sold 20,000 books", "1999"]
+    assert [each["score"] for each in found.best[:3]] == [14.0, 12.0, 10.0]
     assert found.null_score == -14.0  # [CLS] has 0
     assert len(found.best) == 20
-    (few,) = task(n_best=2).predictions(questions, rows, outputs(rows, SHORT, peaks), SHORT)
-    assert few.best == found.best[:2]
 
 
 def test_the_beam_of_the_original_head(tiny_tokenizer):
@@ -175,10 +174,6 @@ def test_scores_of_squad_2():
     at_best = squad.scores(examples, found, HEAD.replace(**tuned))
     assert at_best["f1"] == 75.0 and at_best["no_answer_f1"] == 100.0
     assert squad.fit_thresholds(examples[:2], found[:2]) == {}
-    f1, exact = squad.by_threshold(examples, found, HEAD)
-    assert (f1.score, exact.score) == ("f1", "exact_match") and f1.chosen == 0
-    assert f1.thresholds[1:] == [1, 2, 3, 4] and f1.scores == [0.5, 0.75, 0.5, 0.75, 0.5]
-    assert squad.by_threshold(examples[:2], found[:2], HEAD) == []
 
 
 def test_what_people_read():
@@ -217,11 +212,6 @@ def test_files_of_predictions(tmp_path):
 def test_the_head(examples, head, expected):
     fields = task(head=head).config_fields(examples)
     assert fields == {"answerability": expected, "thresholds": None}
-    config = AlbertConfig(**fields)
-    task(head=head).check(examples, config)
-    other = "transformers" if expected else "original"
-    with pytest.raises(UserError, match=f"head must be the model's, .* Received: {other}"):
-        task(head=other).encode(examples, None, config, 64)
 
 
 def written(path, *names):
@@ -272,13 +262,6 @@ def test_a_single_file_is_split_by_article(tmp_path):
     written(tmp_path / "one.json", "a")
     with pytest.raises(UserError, match="one.json can't be split with dev_fraction=0.1"):
         task(tmp_path / "one.json").train_and_dev(0.1, 1)
-
-
-def test_options_of_squad_are_refused_for_other_tasks():
-    with pytest.raises(UserError, match="head is an option of --task squad. Received: original"):
-        from albert_tf.data.options import EvaluationOptions
-
-        EvaluationOptions(task="sst2", data=".", model="small", head="original")
 
 
 def test_the_data_choose_the_row_of_the_table(monkeypatch):

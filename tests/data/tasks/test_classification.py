@@ -8,8 +8,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.base import GradedPrediction, find_file
-from albert_tf.data.tasks.classification import ONE_CLASS, Classification
+from albert_tf.data.tasks.classification import ONE_CLASS, Classification, baseline_scores
 from albert_tf.data.tasks.glue import GLUE
+from albert_tf.data.tasks.registry import task_of
 from albert_tf.errors import UserError
 
 # Header and one row of each task's file in GLUE's download.
@@ -287,7 +288,8 @@ def test_classes_are_judged():
         GradedPrediction("a\nb", "equivalent", "equivalent", 0.75, True),
         GradedPrediction("c\nd", "not_equivalent", "equivalent", 0.625, False),
     ]
-    assert mrpc.classes(config) == ("not_equivalent", "equivalent")
+    expected = [("equivalent", "equivalent"), ("not_equivalent", "equivalent")]
+    assert mrpc.pairs(examples, found, config) == expected
 
 
 def test_numbers_are_judged_by_their_distance():
@@ -299,4 +301,42 @@ def test_numbers_are_judged_by_their_distance():
         GradedPrediction("a", "4", "3.5", 0.5, False),
         GradedPrediction("b", "2.5", "2.5", 0.0, True),
     ]
-    assert stars.classes(config) == ()
+    assert stars.pairs(examples, found, config) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("several", [False, True])
+def test_a_label_that_occurs_once_is_learned(tmp_path, seed, several):
+    labels = ["rare", *["b,c"] * 2, *["a"] * 20] if several else ["rare", "b", "b", *["a"] * 20]
+    lines = (f"text {row}\t{label}\n" for row, label in enumerate(labels))
+    path = tmp_path / "all.tsv"
+    path.write_text("text\tlabel\n" + "".join(lines))
+    classify = task("classify", path, multi_label=several)
+    train, dev = classify.train_and_dev(0.1, seed)
+    assert len(train) + len(dev) == 23 and dev
+    learned = {name for each in train for name in classify.labels(each)}
+    assert learned == {"rare", "a", "b", *("c" * several)}
+    classify.check(dev, AlbertConfig(**classify.config_fields(train)))
+
+
+def test_a_baseline_learns():
+    words = ["wonderful", "dreadful"]
+    train = [Example(f"a {words[row % 2]} film {row}", None, "ab"[row % 2]) for row in range(40)]
+    dev = [Example("so wonderful", None, "a"), Example("how dreadful", None, "b")]
+    classify = task("classify")
+    config = AlbertConfig(**classify.config_fields(train))
+    assert baseline_scores(classify, train, dev, config) == {"accuracy": 1.0, "macro_f1": 1.0}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"task": "classify", "regression": True},
+        {"task": "classify", "multi_label": True},
+        {"task": "tag"},
+    ],
+)
+def test_a_task_without_a_baseline(options):
+    other = task_of(LabelledData(**options, data=Path("d")))
+    with pytest.raises(UserError, match="A baseline needs texts with one label each. Received"):
+        baseline_scores(other, [], [], AlbertConfig())

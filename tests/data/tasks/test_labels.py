@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.options import EvaluationOptions, LabelledData
+from albert_tf.data.options import LabelledData, TaskData
 from albert_tf.data.readers import Example
-from albert_tf.data.tasks.classification import ONE_CLASS, Classification
+from albert_tf.data.tasks.classification import ONE_CLASS
+from albert_tf.data.tasks.labels import MultiLabel, Regression, SingleLabel
 from albert_tf.data.tasks.registry import check_training_data, task_of
 from albert_tf.errors import UserError
 
@@ -83,19 +84,16 @@ def test_labels_of_the_model():
         task().config_fields(examples(()))
 
 
-def test_a_model_of_the_other_kind():
-    with pytest.raises(UserError, match="must have been trained with it.*Leave --multi-label out"):
-        task().check([], config(problem_type="single_label_classification"))
-    single = Classification(LabelledData(task="classify", data=Path()))
-    with pytest.raises(UserError, match="Add --multi-label"):
-        single.check([], config())
+def test_a_trained_model_says_what_its_labels_are():
+    options = TaskData(task="classify", data=Path())
+    one = AlbertConfig(id2label={0: "score"}, problem_type="regression")
+    for trained, expected in ((config(), MultiLabel), (one, Regression), (None, SingleLabel)):
+        assert type(task_of(options, trained).label_type) is expected
 
 
 def test_several_labels_are_no_numbers():
     with pytest.raises(UserError, match="numbers or several names. .* Give one of them"):
-        EvaluationOptions(
-            task="classify", data=Path(), model="small", regression=True, multi_label=True
-        )
+        task(regression=True)
 
 
 def test_an_unseen_label_in_dev_is_named(tmp_path):
@@ -116,9 +114,6 @@ def test_scores_by_hand():
     chosen = config(**task().fit_thresholds(given, found))
     assert chosen.thresholds == pytest.approx((0.65, 0.35, 0.5))
     assert task().scores(given, found, chosen)["micro_f1"] == 1
-    (curve, other) = task().by_threshold(given, found, chosen)
-    assert (curve.chosen, max(curve.scores), len(curve.thresholds)) == (chosen.thresholds[0], 1, 4)
-    assert other.score == "F1 of sad"
     graded = task().grade(given, found, chosen)
     assert [each.is_right for each in graded] == [True] * 4
     assert (graded[2].expected, graded[3].predicted) == ("long, sad", "no label")

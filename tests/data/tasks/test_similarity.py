@@ -61,10 +61,6 @@ def test_columns_of_your_own(tmp_path):
     given = {"text_column": "q", "text_pair_column": "d", "label_column": "grade"}
     (example,) = task(path, **given).read(path)
     assert example[:2] == (("A.", "B."), 0.25)
-    (example,) = task(path, text_column="q", text_pair_column="d", negative_column="text").read(
-        path
-    )
-    assert example[:2] == (("A.", "B.", "?"), None)
 
 
 def test_named_columns_before_known_ones(tmp_path):
@@ -216,7 +212,9 @@ def test_parts_of_a_single_file_share_no_text(tmp_path):
     assert anchors[0] and anchors[1] and not anchors[0] & anchors[1]
 
 
-@pytest.mark.parametrize("name", ["doc_stride", "regression"])
-def test_options_of_other_tasks(name):
-    with pytest.raises(UserError, match=f"{name} is an option of --task"):
-        LabelledData(task="similarity", data=Path(), **{name: 3 if name == "doc_stride" else True})
+@pytest.mark.parametrize(
+    ("name", "value"), [("head", "original"), ("regression", True), ("choices_columns", ("a", "b"))]
+)
+def test_options_of_other_tasks(name, value):
+    with pytest.raises(UserError, match=f"{name} is an option of --task .* --task similarity"):
+        LabelledData(task="similarity", data=Path(), **{name: value})

@@ -84,7 +84,7 @@ def test_columns(tmp_path, name, text, columns):
     path = tmp_path / name
     path.write_text(text)
     words, tags = columns
-    found = read(path, words_column=words, tags_column=tags)
+    found = read(path, text_column=words, label_column=tags)
     assert found == [(("Anna", "ran"), ("B-PER", "O"))]
 
 
@@ -93,7 +93,7 @@ def test_columns(tmp_path, name, text, columns):
     [
         ({"words": ["Anna", "ran"], "tags": ["B", "O"]}, {}, ("B", "O")),
         ({"tokens": ["Anna", "ran"], "ner_tags": [1, 0]}, {}, (1, 0)),
-        ({"w": ["Anna", "ran"], "t": ["B", "O"]}, {"words_column": "w", "tags_column": "t"}, None),
+        ({"w": ["Anna", "ran"], "t": ["B", "O"]}, {"text_column": "w", "label_column": "t"}, None),
     ],
 )
 def test_jsonl(tmp_path, row, columns, tags):
@@ -170,7 +170,7 @@ def test_missing_columns(tmp_path, columns):
     path = tmp_path / "a.conll"
     path.write_text("word tag\nAnna O\n")
     with pytest.raises(UserError, match=r"A column must be .*a number from 1 to 2. Received: '"):
-        read(path, words_column=columns[0], tags_column=columns[1])
+        read(path, text_column=columns[0], label_column=columns[1])
 
 
 def test_sentences_with_bad_lines_are_skipped(tmp_path):
@@ -254,7 +254,6 @@ def test_predictions_and_scores(tokenizer, caplog):
     alike = [Tagged(["O"] * 6, [0.5] * 6)]
     assert task.scores(examples, alike, config)[ONE_CLASS] == 1.0
     assert task.grade(examples, alike, config)[0].predicted == ""
-    assert set(task.classes(config)) == {"O", "PER", "LOC"}
     kinds = task.pairs(examples, alike, config)
     assert ("PER", "O") in kinds and {predicted for _, predicted in kinds} == {"O"}
 

@@ -1,0 +1,255 @@
+"""What an export is checked on: texts made to find differences, and the outputs of Keras."""
+
+import itertools
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.layers.heads import BEAM
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.text.added_tokens import SPACE
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.encoding import special_count
+from albert_tf.text.model_file import ModelProto
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import ends_in_digit_comma
+from albert_tf_export.report import ParityError
+from albert_tf_export.signatures import (
+    IDS,
+    MASKED,
+    POSITIONS,
+    TEXT,
+    TEXT_PAIR,
+    at_least,
+    with_task_outputs,
+)
+
+TEXTS: Final = (
+    "A quiet delight from start to finish.",
+    "",
+    "Crème brûlée costs 12 euros, and the café is NEVER closed on a Sunday!",
+    "  spaces \t inside, and around  ",
+    "Ταξίδι στην Αθήνα; 東京への旅 🦕 ﬁne",
+    "In 1999, about 20,000 people came: [MASK] was not among them.",
+    "A NUL inside\0 and at the end\0",
+    "slow",
+)
+# Characters of one to four bytes of UTF-8, few of which any vocabulary has.
+RARE: Final = "~^`|\x7f¤ÞßЖ܀日ᚠ‱ﷺ\ufffd🦕𝔞\U000e0041"
+MOST_ROWS: Final = 4  # of texts that are made from the vocabulary
+CLOSE: Final = 1e-3  # between sums of scores in float32, which are a tie then
+NAMES: Final = ("input_ids", "token_type_ids")
+Row = Mapping[str, Any]
+Outputs = Mapping[str, np.ndarray]
+
+
+class Case(NamedTuple):
+    """Sample inputs of one signature, and the expected outputs.
+
+    Attributes:
+        inputs: rows as `runtimes.main` reads them, without padding.
+        expected: each row's outputs of Keras, computed in float32, without the batch's axis.
+        pieces: each row's number of pieces.
+        ties: outputs that may differ at reduced precision because of near ties.
+    """
+
+    inputs: Sequence[Row]
+    expected: Sequence[Outputs]
+    pieces: Sequence[int]
+    ties: Collection[str] = ()
+
+
+def sample(
+    model: PreTrainedModel,
+    tokenizer: BaseTokenizer,
+    max_length: int,
+    pairs: bool,
+    choices: int = 3,
+    predictions: int = 2,
+    in_words: Callable[..., Mapping[str, tf.Tensor]] | None = None,
+) -> dict[str, Case]:
+    """Runs varied texts, one longer than `max_length`, through the Python tokenizer and Keras.
+
+    Args:
+        model: in float32.
+        choices: C, for multiple choice.
+        predictions: P, number of positions to score.
+        in_words: answers strings, if the signature for text does so in words.
+    Returns:
+        A case for each signature that an export of the model may have.
+    """
+    texts = _texts(tokenizer, max_length, pairs, choices if model.task.has_choices else None)
+    ids, pieces, with_ids, expected = [], [], [], []
+    for row in texts:
+        encoded = tokenizer(
+            row[TEXT],
+            row.get(TEXT_PAIR),
+            truncation=True,
+            max_length=max_length,
+            split_special_tokens=True,
+        )
+        ids.append({name: encoded[name] for name in NAMES})
+        features = tokenizer.pad(ids[-1], padding_side="right", return_tensors="np")
+        pieces.append(features["input_ids"].shape[-1])
+        batch = {
+            name: value[None] if model.task.has_choices else value
+            for name, value in features.items()
+        }
+        inputs = batch
+        if model.config.answerability:  # A beam needs as many positions as it is wide.
+            inputs = {name: at_least(BEAM, value) for name, value in batch.items()}
+        outputs = with_task_outputs(model, model(dict(inputs), training=False))
+        expected.append({name: np.asarray(np.asarray(value)[0]) for name, value in outputs.items()})
+        with_ids.append({**expected[-1], **{name: value[0] for name, value in batch.items()}})
+    cases = {
+        IDS: Case(ids, expected, pieces),
+        TEXT: Case(texts, with_ids if model.task.outputs_by_token else expected, pieces),
+    }
+    if in_words is not None:
+        cases[TEXT] = _in_words(texts, in_words)
+    if model.task.takes_positions:  # the same rows, of which only some positions are scored
+        positions = [[7 * number % count for number in range(predictions)] for count in pieces]
+        cases[MASKED] = Case(
+            [{**row, POSITIONS: chosen} for row, chosen in zip(ids, positions, strict=True)],
+            [
+                {name: value[chosen] if value.ndim == 2 else value for name, value in row.items()}
+                for row, chosen in zip(expected, positions, strict=True)
+            ],
+            [-1] * len(ids),
+        )
+    return cases
+
+
+def _in_words(texts: Sequence[Row], answer: Callable[..., Mapping[str, tf.Tensor]]) -> Case:
+    """Answers each text with Keras; the words of a tagger count as its pieces."""
+    rows = []
+    for row in texts:
+        answers = answer(*(tf.constant([row[name]]) for name in (TEXT, TEXT_PAIR) if name in row))
+        values = {name: np.asarray(np.asarray(value)[0]) for name, value in answers.items()}
+        rows.append(
+            {  # NumPy saves strings without NULs at their ends.
+                name: np.array(value.tolist(), "S").reshape(value.shape)
+                if value.dtype == object
+                else value
+                for name, value in values.items()
+            }
+        )
+    ties = [name for name, value in rows[0].items() if value.dtype.kind != "f"]
+    pieces = [len(row["words"]) if "words" in row else -1 for row in rows]
+    return Case(texts, rows, pieces, ties=ties)
+
+
+def numeric(case: Case, names: Sequence[str] = ()) -> Case:
+    """Returns the case of a signature with these outputs; without names, with all numbers."""
+    return case._replace(
+        expected=[
+            {
+                name: value
+                for name, value in row.items()
+                if (name in names if names else value.dtype.kind in "if")
+            }
+            for row in case.expected
+        ]
+    )
+
+
+def check_tokens(tokenizer: BaseTokenizer) -> None:
+    """Compares the ids of Python with those of the graph's operator.
+
+    The texts are every token of the vocabulary, alone, in capitals, with decomposed accents and
+    beside the next one; what `vocabulary_texts` has; and `RARE` characters. Two segmentations of
+    the same score count as equal: the order of a float32 sum decides between them.
+
+    Raises:
+        ParityError: a text has other ids in the graph.
+    """
+    if not isinstance(tokenizer, AlbertTokenizer):  # Python calls the graph's operators.
+        return
+    tokens = [token.replace(SPACE, " ") for token in tokenizer.get_vocab()]
+    texts = [
+        *tokens,
+        *map(str.upper, tokens),
+        *(unicodedata.normalize("NFD", token).title() for token in tokens),
+        *(first + second for first, second in itertools.pairwise(tokens)),
+        *(f"a{character}b {character}" for character in RARE),
+        *_probes(tokenizer),
+        *TEXTS,
+    ]
+    ours = tokenizer.encode_plain(texts)
+    theirs = tokenizer.in_graph().tokenize(tf.constant([text.encode() for text in texts]))
+    pieces = ModelProto.FromString(tokenizer.model_bytes).pieces
+    scores = np.array([piece.score for piece in pieces])
+    for text, wanted, actual in zip(texts, ours, theirs.numpy().tolist(), strict=True):
+        if wanted.tolist() == list(actual):
+            continue
+        python, graph = map(tokenizer.convert_ids_to_tokens, (wanted.tolist(), list(actual)))
+        is_tie = abs(scores[wanted].sum() - scores[actual].sum()) < CLOSE
+        if is_tie and "".join(python) == "".join(graph) and tokenizer.unk_token not in python:
+            continue
+        raise ParityError(
+            "The graph must read texts as Python does. Received: "
+            f"{text!r}, in Python {' '.join(python)!r}, in the graph {' '.join(graph)!r}. Report "
+            "the vocabulary as a bug; with ids_only=True the export takes ids alone."
+        )
+
+
+def vocabulary_texts(tokenizer: BaseTokenizer, room: int) -> list[str]:
+    """Returns texts of at most `room` tokens, made from the kinds of tokens of a vocabulary."""
+    rows, left = [""], room
+    for probe in _probes(tokenizer):
+        size = len(tokenizer(probe, add_special_tokens=False, split_special_tokens=True).input_ids)
+        if size > left:
+            rows, left = [*rows, ""], room
+        if size <= left:
+            rows[-1] += f" {probe}"
+            left -= size
+    return [row for row in rows if row][:MOST_ROWS]
+
+
+def _probes(tokenizer: BaseTokenizer) -> list[str]:
+    """Returns a text for each kind of token, of character and of script in a vocabulary."""
+    tokens = [token for token in tokenizer.get_vocab() if token not in tokenizer.all_special_tokens]
+    kinds = dict(zip(map(_kind, reversed(tokens)), reversed(tokens), strict=True))
+    plain = [token.replace(SPACE, " ").strip() for token in kinds.values()]
+    unknown: dict[int, str] = {}
+    for character in RARE:
+        ids = tokenizer(character, add_special_tokens=False).input_ids
+        if tokenizer.unk_token_id in ids:
+            unknown.setdefault(len(character.encode()), character)
+    return [
+        *unknown.values(),
+        " ".join(tokenizer.all_special_tokens),
+        *filter(None, plain),
+        *(token.upper() for token in plain if token.upper() != token),
+        *(unicodedata.normalize("NFD", token) for token in plain if not token.isascii()),
+    ]
+
+
+def _kind(token: str) -> tuple[object, ...]:
+    """Returns what makes tokens differ to a runtime: the place in a word, and the characters."""
+    text = token.lstrip(SPACE)
+    first = text[:1] or SPACE
+    script = unicodedata.name(first, "").split(" ")[0] if first.isalpha() else ""
+    category = unicodedata.category(first)
+    return token.startswith(SPACE), len(text) > 1, script, category, ends_in_digit_comma(token)
+
+
+def _texts(
+    tokenizer: BaseTokenizer, max_length: int, pairs: bool, choices: int | None
+) -> list[Row]:
+    is_pair = pairs or choices is not None
+    room = (max_length - special_count(is_pair)) // (1 + is_pair)
+    first = [*TEXTS, *vocabulary_texts(tokenizer, room), "on and on " * max_length]
+    second = [*first[1:], first[0]]
+    if choices is not None:
+        turned = [[*second[at:], *second[:at]] for at in range(choices)]
+        return [
+            {TEXT: [text] * choices, TEXT_PAIR: list(others)}
+            for text, *others in zip(first, *turned, strict=True)
+        ]
+    if pairs:
+        return [{TEXT: text, TEXT_PAIR: pair} for text, pair in zip(first, second, strict=True)]
+    return [{TEXT: text} for text in first]

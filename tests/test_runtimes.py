@@ -1,0 +1,129 @@
+"""Exports run without the package; tests/export/test_check.py has their comparison with Keras."""
+
+import ast
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from albert_tf import runtimes
+from albert_tf.runtimes import Signature
+
+ALLOWED = {"tensorflow", "tensorflow_text", "ai_edge_litert", "onnxruntime", "numpy"}
+
+
+def test_imports():
+    with open(runtimes.__file__, encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    names = {
+        each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names
+    }
+    names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.split(".")[0] for name in names} <= ALLOWED | set(sys.stdlib_module_names)
+
+
+@pytest.fixture
+def calls():
+    return []
+
+
+@pytest.fixture
+def echo(calls):
+    """Returns a function from shapes to a signature that returns its inputs, and notes them."""
+
+    def run(**arrays):
+        calls.append({name: array.shape for name, array in arrays.items()})
+        return arrays
+
+    return lambda **shapes: Signature(shapes, tuple(shapes), run)
+
+
+def test_rows_of_any_number(echo, calls):
+    features = {"input_ids": np.arange(6, dtype=np.int32).reshape(3, 2), "other": np.zeros(7)}
+    found = echo(input_ids=[-1, -1])(features)
+    np.testing.assert_array_equal(found["input_ids"], features["input_ids"])
+    assert calls == [{"input_ids": (3, 2)}]
+
+
+def test_rows_are_padded_to_fixed_shapes(echo, calls):
+    features = {"input_ids": np.ones((3, 4), np.int32)}
+    found = echo(input_ids=[2, 5], masked_lm_positions=[2, 6])(features)
+    assert found["input_ids"].tolist() == [[1, 1, 1, 1, 0]] * 3
+    assert found["masked_lm_positions"].tolist() == [[0] * 6] * 3
+    assert calls == [{"input_ids": (2, 5), "masked_lm_positions": (2, 6)}] * 2
+    texts = np.array([b"a", b"b", b"c"], object)
+    assert echo(text=[2])({"text": texts})["text"].tolist() == texts.tolist()
+
+
+@pytest.fixture
+def run_main(echo, monkeypatch, tmp_path):
+    """Returns a function from rows and a signature's shapes to the arrays and the report."""
+
+    def run(rows, **shapes):
+        monkeypatch.setitem(runtimes.OPENED, "tflite", lambda path: {"name": echo(**shapes)})
+        runtimes._opened.cache_clear()
+        (tmp_path / "rows").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        runtimes.main("tflite", "a", "name", tmp_path / "rows", tmp_path / "out", 2)
+        with np.load(tmp_path / "out.npz", allow_pickle=False) as arrays:
+            return dict(arrays), json.loads((tmp_path / "out.json").read_text())
+
+    yield run
+    runtimes._opened.cache_clear()
+
+
+def test_rows_of_ids(run_main, calls):
+    rows = [
+        {"input_ids": [2, 9, 3], "token_type_ids": [0, 0, 1]},
+        {"input_ids": [2, 3], "token_type_ids": [0, 1]},
+        {"input_ids": [2], "token_type_ids": [1]},
+    ]
+    shapes = {name: [-1, -1] for name in ("input_ids", "attention_mask", "token_type_ids")}
+    arrays, report = run_main(rows, **shapes)
+    assert arrays["1/input_ids"].tolist() == [2, 3, 0]
+    assert arrays["1/attention_mask"].tolist() == [1, 1, 0]
+    assert arrays["2/token_type_ids"].tolist() == [1]
+    assert [each["input_ids"] for each in calls] == [(2, 3), (1, 1)]
+    assert report.keys() == {"megabytes", "milliseconds"}
+
+
+def test_the_shortest_length_that_fits(echo):
+    shapes = {name: echo(input_ids=[1, int(name[4:])]) for name in ("ids_16", "ids_8")}
+    found = runtimes.by_length({**shapes, "text": echo(text=[1])}, "ids")
+    assert found == [shapes["ids_8"], shapes["ids_16"]]
+    chosen = [runtimes.shortest(found, length) for length in (2, 8, 9, 17)]
+    assert chosen == [shapes["ids_8"]] * 2 + [shapes["ids_16"]] * 2
+    assert runtimes.by_length(shapes, "ids_16") == [shapes["ids_16"]]
+
+
+def test_rows_of_choices(run_main):
+    rows = [{"input_ids": [[2, 9, 3], [2, 3]]}, {"input_ids": [[2], [2, 7, 8, 3]]}]
+    arrays, _ = run_main(rows, input_ids=[-1, 2, -1], attention_mask=[-1, 2, -1])
+    assert arrays["0/input_ids"].tolist() == [[2, 9, 3, 0], [2, 3, 0, 0]]
+    assert arrays["1/attention_mask"].tolist() == [[1, 0, 0, 0], [1, 1, 1, 1]]
+
+
+def test_rows_of_texts(run_main):
+    rows = [{"text": "naïve", "text_pair": "\0"}, {"text": "", "text_pair": "🦕"}]
+    arrays, _ = run_main(rows, text=[-1], text_pair=[-1])
+    assert arrays["0/text"] == "naïve".encode()
+    assert arrays["1/text_pair"] == "🦕".encode()
+    choices = {name: each for name, each in arrays.items() if "text" in name}
+    assert choices.keys() == {"0/text", "1/text", "0/text_pair", "1/text_pair"}
+    arrays, _ = run_main([{"text": ["a", "b"]}], text=[-1, 2])
+    assert arrays["0/text"].tolist() == [b"a", b"b"]
+
+
+LOADED = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("fresh", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+assert not {"albert_tf", "tensorflow", "keras"} & sys.modules.keys()
+"""
+
+
+def test_the_file_is_loaded_alone(tmp_path):
+    command = [sys.executable, "-c", LOADED, runtimes.__file__]
+    subprocess.run(command, check=True, cwd=tmp_path)
