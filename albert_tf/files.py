@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import google_crc32c
+
 from albert_tf.errors import UserError
 from albert_tf.locks import LOCK, locked
 
 # Bytes. In memory JSON takes some ten times as much; the largest tokenizer.json have 40 MB.
 LONGEST: Final = 2**26
-EXPORTED: Final = (".tflite", ".onnx")  # endings of exported files that pipelines read
-WILDCARDS: Final = frozenset("*?[\\")  # in the paths of checkpoints, which TensorFlow globs
 
 
 @contextlib.contextmanager
@@ -78,38 +78,33 @@ def check_free(path: Path, force: bool) -> None:
         )
 
 
-def write_json(
-    path: str | os.PathLike[str], content: Any, *, indent: int = 2, **options: Any
-) -> None:
+def write_json(path: str | os.PathLike[str], content: Any, **options: Any) -> None:
     """Writes an object as JSON, atomically; replaces an existing file.
 
     Args:
         **options: arguments of `json.dumps`.
     """
     with written_atomically(path, force=True) as target:
-        target.write_text(
-            as_json(content, indent=indent, **options), encoding="utf-8", newline="\n"
-        )
+        target.write_text(as_json(content, **options), encoding="utf-8", newline="\n")
 
 
-def as_json(content: Any, *, indent: int = 2, **options: Any) -> str:
+def as_json(content: Any, **options: Any) -> str:
     """Returns the text of a JSON file."""
-    return json.dumps(content, indent=indent, **options) + "\n"
+    return json.dumps(content, indent=2, **options) + "\n"
 
 
 def is_exported(model: str | os.PathLike[str]) -> bool:
     """Returns whether a model's name is that of an exported file."""
-    return Path(model).suffix in EXPORTED and not Path(model).is_dir()
+    return Path(model).suffix in (".tflite", ".onnx") and not Path(model).is_dir()
 
 
-def read_bytes(path: str | os.PathLike[str], *, most: int = LONGEST, pipes: bool = False) -> bytes:
+def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
     """Returns the content of a file that is read whole; every such file is read here.
 
     A model's folder may be a stranger's: a pipe in it would never end, nor would a device.
 
     Args:
         path: a link may lead to the file.
-        most: bytes.
         pipes: accept a pipe, for a path that the user typed: `<(…)`, `/dev/stdin`.
     Raises:
         UserError: it isn't a regular file, or is larger.
@@ -126,10 +121,10 @@ def read_bytes(path: str | os.PathLike[str], *, most: int = LONGEST, pipes: bool
                 "Put a file there."
             )
         content = b""
-        while len(content) <= most and (block := file.read(2**20)):
+        while len(content) <= LONGEST and (block := file.read(2**20)):
             content += block
-    if len(content) > most:
-        raise UserError(f"{path} must have {most:,} bytes at most. Received more.")
+    if len(content) > LONGEST:
+        raise UserError(f"{path} must have {LONGEST:,} bytes at most. Received more.")
     return content
 
 
@@ -183,15 +178,10 @@ def sha256(path: Path) -> str:
     return total.hexdigest()
 
 
-def link_or_copy(source: Path, target: Path) -> None:
-    """Links a file or a folder; copies it where links aren't allowed, as on most Windows."""
-    try:
-        target.symlink_to(source, target_is_directory=source.is_dir())
-    except OSError:
-        if source.is_dir():
-            shutil.copytree(source, target)
-        else:
-            shutil.copyfile(source, target)
+def masked_crc(content: bytes) -> int:
+    """Returns the CRC-32C that TensorFlow writes beside bytes in its files."""
+    crc = google_crc32c.value(content)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def check_apart(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:

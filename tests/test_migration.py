@@ -163,13 +163,13 @@ def test_every_flag_of_the_original_has_its_line():
 
 
 def test_options_on_the_page_exist():
-    """Checks that each `--option` in the right column of run_classifier.py's table exists."""
-    table = re.search(r"### `run_classifier.py`.*?(?=^### )", PAGE, re.DOTALL | re.MULTILINE)[0]
+    """Checks that each `--option` in the right column of the tables for fine-tuning exists."""
+    tables = r"### Flags for all scripts.*?(?=^### `create_pretraining)"
+    table = re.search(tables, PAGE, re.DOTALL | re.MULTILINE)[0]
     named = set()
     for line in table.splitlines():
         if line.startswith("| `--"):
             named |= set(re.findall(r"`(?:\w+ )?(--[a-z-]+)[ `]", line.split("|")[2]))
-    named -= {"--keep"}
     parser = cli._parser()
     commands = parser._subparsers._group_actions[0].choices
     known = {

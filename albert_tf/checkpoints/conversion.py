@@ -1,8 +1,7 @@
 """Converts a checkpoint from any format to another, and verifies the result."""
 
-import dataclasses
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +26,7 @@ from albert_tf.checkpoints.finder import (
     CheckpointLocation,
 )
 from albert_tf.checkpoints.options import ConversionOptions
-from albert_tf.checkpoints.weights import Checkpoint, bad_values, misfits, require_fit
+from albert_tf.checkpoints.weights import bad_values, misfits, require_fit
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
 from albert_tf.files import check_apart, written_atomically
@@ -63,16 +62,33 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
     location = finder.find(options.input, tokenizer=True)
     output = options.output.expanduser()
     check_apart(location.weights or location.folder, output)
-    checkpoint = _select(location.read(), options.without)
+    checkpoint = location.read()
+    config, tensors = checkpoint.config, checkpoint.tensors
+    wanted = names.shapes(config)
+    known = {name: tensor for name, tensor in tensors.items() if name in wanted}
+    faults = [*misfits(config, wanted, tensors), *bad_values(known, checkpoint.origin)]
+    require_fit(faults, checkpoint.origin, "written")
     if options.dtype is not None:
-        checkpoint = _cast(checkpoint, options.dtype)
+        tensors = _cast(tensors, options.dtype)
     copies = {
         file: _GOOGLE_VOCABULARY if (options.format, name) == ("tf1", _VOCABULARY) else name
         for name, file in find_tokenizer_files(location).items()
     }
     embedding = sentence_transformers.read(location.folder)
-    _write(checkpoint, copies, embedding, output, options)
-    config, left_out = checkpoint.config, []
+    with written_atomically(output, force=options.force, nowait=True) as folder:
+        for file, name in copies.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, folder / name)
+        _WRITERS[options.format](folder, config, tensors)
+        if options.format == "hf" and embedding is not None:
+            sentence_transformers.write(folder, embedding, config.hidden_size)
+        again = finder.find(folder).read().tensors
+        if again.keys() != tensors.keys() or not all(
+            np.array_equal(again[name], tensor) for name, tensor in tensors.items()
+        ):
+            raise RuntimeError("The written checkpoint differs from its source.")
+        save_options(options, folder)
+    left_out = []
     if options.format != "hf":
         left_out += [sentence_transformers.MODULES] * (embedding is not None)
         unnamed = tuple(unnamed_labels(config.num_labels).values())
@@ -81,8 +97,8 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
     return {
         "input": checkpoint.origin,
         "output": str(output),
-        "tensors": len(checkpoint.tensors),
-        "parameters": sum(tensor.size for tensor in checkpoint.tensors.values()),
+        "tensors": len(tensors),
+        "parameters": sum(tensor.size for tensor in tensors.values()),
         "files": sorted(copies.values()),
         "left_out": left_out,
     }
@@ -107,57 +123,12 @@ def find_tokenizer_files(location: CheckpointLocation) -> dict[str, Path]:
     return {name: file for name, file in files.items() if file is not None}
 
 
-def _select(checkpoint: Checkpoint, without: Sequence[str]) -> Checkpoint:
-    """Returns the tensors to write, without unwanted parts; checks that they fit."""
-    parts = {part for name in checkpoint.tensors if (part := names.part(name))}
-    if strangers := set(without) - parts:
-        raise UserError(
-            f"--without must name a part of the checkpoint: {', '.join(sorted(parts)) or 'none'}. "
-            f"Received: {', '.join(sorted(strangers))}."
-        )
-    tensors = {
-        name: tensor
-        for name, tensor in checkpoint.tensors.items()
-        if names.part(name) not in without
-    }
-    config, wanted = checkpoint.config, names.shapes(checkpoint.config)
-    known = {name: tensor for name, tensor in tensors.items() if name in wanted}
-    faults = [*misfits(config, wanted, tensors), *bad_values(known, checkpoint.origin)]
-    require_fit(faults, checkpoint.origin, "written")
-    if config.answerability and "start_logits" in without:
-        config = dataclasses.replace(config, answerability=False)
-    return checkpoint._replace(config=config, tensors=tensors)
-
-
-def _cast(checkpoint: Checkpoint, dtype: str) -> Checkpoint:
+def _cast(tensors: Mapping[str, np.ndarray], dtype: str) -> dict[str, np.ndarray]:
     with np.errstate(over="ignore"):
-        tensors = {name: tensor.astype(dtype) for name, tensor in checkpoint.tensors.items()}
-    if lost := [name for name, tensor in tensors.items() if not np.isfinite(tensor).all()]:
+        cast = {name: tensor.astype(dtype) for name, tensor in tensors.items()}
+    if lost := [name for name, tensor in cast.items() if not np.isfinite(tensor).all()]:
         raise UserError(
             f"Weights must lie within the range of {dtype}. Received: {', '.join(lost)}. Leave "
             "--dtype out."
         )
-    return checkpoint._replace(tensors=tensors)
-
-
-def _write(
-    checkpoint: Checkpoint,
-    copies: Mapping[Path, str],
-    embedding: sentence_transformers.SentenceEmbedding | None,
-    output: Path,
-    options: ConversionOptions,
-) -> None:
-    """Writes everything, reads it again and compares."""
-    with written_atomically(output, force=options.force, nowait=True) as folder:
-        for file, name in copies.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, folder / name)
-        _WRITERS[options.format](folder, checkpoint.config, checkpoint.tensors)
-        if options.format == "hf" and embedding is not None:
-            sentence_transformers.write(folder, embedding, checkpoint.config.hidden_size)
-        again = finder.find(folder).read().tensors
-        if again.keys() != checkpoint.tensors.keys() or not all(
-            np.array_equal(again[name], tensor) for name, tensor in checkpoint.tensors.items()
-        ):
-            raise RuntimeError("The written checkpoint differs from its source.")
-        save_options(options, folder)
+    return cast

@@ -73,9 +73,11 @@ class CheckpointLocation(NamedTuple):
         assert self.weights is not None, "located with weights=False"
         try:
             checkpoint = _READERS[self.format](self.folder, self.weights, config)
-        except (UserError, OSError):
+        except UserError:
             raise
         except Exception as error:  # a damaged file can raise any exception
+            if isinstance(error, OSError) and error.filename is not None:
+                raise
             reason = next(iter(str(error).splitlines()), "")[:160]
             raise UserError(
                 f"{self.folder} must hold a whole checkpoint. Received {self.weights.name}, which "

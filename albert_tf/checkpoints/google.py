@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from albert_tf.checkpoints import names, tf_checkpoint
 from albert_tf.checkpoints.weights import Checkpoint
@@ -350,25 +349,15 @@ def _published(sizes: Mapping[str, int]) -> AlbertConfig | None:
 
 
 def read_hints(folder: Path) -> GraphHints:
-    """Reads the operations of a SavedModel of TensorFlow 1 or 2.
-
-    Raises:
-        UserError: the file isn't a SavedModel.
-    """
+    """Reads the operations of a SavedModel of TensorFlow 1 or 2."""
     from tensorflow.core.protobuf import saved_model_pb2
 
-    try:
-        model = saved_model_pb2.SavedModel.FromString(read_bytes(folder / GRAPH))
-        if not model.meta_graphs:
-            return GraphHints(None, None, None)
-        # A module of TensorFlow 1 has a graph for training too, tagged "train".
-        meta = min(model.meta_graphs, key=lambda meta: "train" in meta.meta_info_def.tags)
-        operations, heads = _operations(meta.graph_def), _heads(meta.graph_def.node)
-    except (DecodeError, RecursionError, ValueError, TypeError) as error:
-        raise UserError(
-            f"{GRAPH} must be a whole SavedModel. Received: {folder / GRAPH}, which doesn't read "
-            f"as one ({type(error).__name__}: {error}). Copy it again from its source."
-        ) from error
+    model = saved_model_pb2.SavedModel.FromString(read_bytes(folder / GRAPH))
+    if not model.meta_graphs:
+        return GraphHints(None, None, None)
+    # A module of TensorFlow 1 has a graph for training too, tagged "train".
+    meta = min(model.meta_graphs, key=lambda meta: "train" in meta.meta_info_def.tags)
+    operations, heads = _operations(meta.graph_def), _heads(meta.graph_def.node)
     blocks = operations["Softmax"]
     return GraphHints(blocks or None, heads, _activation(operations, blocks))
 

@@ -21,12 +21,6 @@ class ConversionOptions:
     )
     output: Path = option(help="folder to write", metavar="OUT", positional=True)
     format: Literal["hf", "tf1"] = option(help="format of the output")
-    without: tuple[str, ...] = option(
-        (),
-        help="leave out a head, e.g. sop_classifier, or the pooler; may be repeated",
-        metavar="PART",
-        repeated=True,
-    )
     dtype: Literal["float32", "float16"] | None = option(
         None, help="dtype of the weights in hf; default: the input's"
     )

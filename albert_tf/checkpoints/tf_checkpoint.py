@@ -1,20 +1,17 @@
 """TensorFlow's checkpoint files: finds, reads and writes them."""
 
-import contextlib
 import glob
-import math
 import re
 import struct
-import tempfile
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from albert_tf.checkpoints.weight_files import no_number, require_stored
-from albert_tf.errors import UserError, short_repr
-from albert_tf.files import WILDCARDS, link_or_copy, read_bytes
+from albert_tf.errors import UserError
+from albert_tf.files import masked_crc, read_bytes
 
 _OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 STATE: Final = "checkpoint"  # the file that names a folder's latest checkpoint
@@ -29,8 +26,6 @@ _ENDING: Final = re.compile(r"\.(index|meta|data-(\d{5})-of-(\d{5}))$")
 _FOOTER: Final = 48  # bytes: the positions of two blocks, and the magic number
 _MAGIC: Final = struct.pack("<Q", 0xDB4775248B80FB57)
 _TRAILER: Final = 5  # bytes after a block: its compression and its checksum
-_LARGEST: Final = 2**62  # bytes; beyond it TensorFlow's numbers overflow
-_MOST_DIMENSIONS: Final = 254
 _UNCOMPRESSED: Final = 0
 _HEADER: Final = b""  # the first key
 
@@ -63,64 +58,61 @@ def find_prefix(path: Path) -> Path | None:
 def read_variables(prefix: Path) -> dict[str, np.ndarray]:
     """Returns the weights of a checkpoint of TensorFlow 1 or 2 by variable name.
 
-    Skips optimizer slots, moving averages, counters and whatever isn't floating-point.
+    Skips optimizer slots, moving averages, counters and whatever isn't floating-point. TensorFlow's
+    own reader would end the process at a shape or dtype that can't be.
 
     Args:
         prefix: the path of the files without ".index" and ".data-00000-of-00001".
     Raises:
-        UserError: a file is missing or damaged.
+        UserError: a file is missing, or a variable claims bytes that aren't there or holds no
+            weights. Other damage raises any exception.
     """
     import tensorflow as tf
+    from tensorflow.core.protobuf import tensor_bundle_pb2
 
-    _check_files(prefix)
-    _check_index(prefix.with_name(f"{prefix.name}.index"))
-    try:
-        with _without_wildcards(prefix) as path:
-            reader = tf.train.load_checkpoint(str(path))
-            dtypes = reader.get_variable_to_dtype_map()
-            graph = reader.get_tensor(_OBJECT_GRAPH) if _OBJECT_GRAPH in dtypes else None
-            keys = {key: key for key in dtypes} if graph is None else dict(_by_full_name(graph))
-            weights = {
-                name: key
-                for name, key in sorted(keys.items())
-                if dtypes[key].is_floating and not _BOOKKEEPING.search(name)
-            }
-            _check_sizes(prefix, reader, set(weights.values()))
-            tensors = {name: reader.get_tensor(key) for name, key in weights.items()}
-            del reader  # closes the files, which may be copies that are removed now
-            return tensors
-    except UserError:
-        raise
-    except Exception as error:  # a damaged file can raise any exception
-        raise UserError(
-            f"A checkpoint must be whole. Received: {prefix}, which doesn't read as one "
-            f"({next(iter(str(error).splitlines()), '')[:160]}). Copy it again from its source."
-        ) from error
+    shards = _shards(prefix)
+    values = dict(_entries(read_bytes(prefix.with_name(f"{prefix.name}.index"))))
+    header = tensor_bundle_pb2.BundleHeaderProto.FromString(values.pop(_HEADER))
+    if header.endianness != tensor_bundle_pb2.BundleHeaderProto.LITTLE:
+        raise ValueError("it is big-endian")
+    entries = {
+        key.decode(): tensor_bundle_pb2.BundleEntryProto.FromString(value)
+        for key, value in values.items()
+    }
 
-
-@contextlib.contextmanager
-def _without_wildcards(prefix: Path) -> Iterator[Path]:
-    """Yields another path of a checkpoint's files, if TensorFlow would read theirs as a pattern."""
-    if not WILDCARDS & set(prefix.as_posix()):
-        yield prefix
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        other = Path(folder, "model")
-        for file in prefix.parent.glob(f"{glob.escape(prefix.name)}.*"):
-            ending = file.name.removeprefix(prefix.name)
-            link_or_copy(file.resolve(), other.with_name(f"{other.name}{ending}"))
-        yield other
+    keys = {key: key for key in entries}
+    if _OBJECT_GRAPH in entries:
+        # A string: its length, a checksum of that, its bytes.
+        graph = _read(entries[_OBJECT_GRAPH], shards)
+        length, at = _number(graph, 0)
+        keys = dict(_by_full_name(graph[at + 4 : at + 4 + length]))
+    weights = {}
+    for name, key in sorted(keys.items()):
+        dtype = tf.dtypes.as_dtype(entries[key].dtype)
+        if dtype.is_floating and not _BOOKKEEPING.search(name):
+            if dtype.size < 2:
+                raise no_number(prefix, key, dtype.name)
+            weights[name] = entries[key], dtype.as_numpy_dtype
+    declared = sum(entry.size for entry, _ in weights.values())
+    require_stored(prefix, declared, sum(shard.stat().st_size for shard in shards))
+    tensors = {}
+    for name, (entry, dtype) in weights.items():
+        stored = _read(entry, shards)
+        if masked_crc(stored) != entry.crc32c:
+            raise ValueError(f"the CRC of {name} is wrong")
+        sizes = [axis.size for axis in entry.shape.dim]
+        tensors[name] = np.frombuffer(stored, dtype).reshape(sizes)
+    return tensors
 
 
-def _check_sizes(prefix: Path, reader: Any, keys: Set[str]) -> None:
-    """Refuses variables that take more bytes than there are, and floats of fewer than 16 bits."""
-    dtypes, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
-    for key in keys:
-        if dtypes[key].size < 2:
-            raise no_number(prefix, key, dtypes[key].name)
-    files = prefix.parent.glob(f"{glob.escape(prefix.name)}.data-*")
-    declared = sum(dtypes[key].size * math.prod(shapes[key]) for key in keys)
-    require_stored(prefix, declared, sum(file.stat().st_size for file in files))
+def _read(entry: Any, shards: Sequence[Path]) -> bytes:
+    """Returns the bytes of a variable."""
+    shard = shards[entry.shard_id]
+    if not 0 <= entry.offset <= entry.offset + entry.size <= shard.stat().st_size:
+        raise ValueError(f"{entry.size} bytes at {entry.offset} aren't in {shard.name}")
+    with shard.open("rb") as file:
+        file.seek(entry.offset)
+        return file.read(entry.size)
 
 
 def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
@@ -155,8 +147,12 @@ def _by_full_name(graph: bytes) -> Iterator[tuple[str, str]]:
                 yield attribute.full_name, key
 
 
-def _check_files(prefix: Path) -> None:
-    """Raises an error that names the files that a checkpoint lacks; TensorFlow's names none."""
+def _shards(prefix: Path) -> list[Path]:
+    """Returns the data files of a checkpoint.
+
+    Raises:
+        UserError: names the files that are missing.
+    """
     if not prefix.with_name(f"{prefix.name}.index").is_file():
         raise UserError(
             f"A checkpoint needs its .index file. Received: {prefix}, and there is no "
@@ -168,16 +164,16 @@ def _check_files(prefix: Path) -> None:
         if path.is_file() and (match := _ENDING.search(path.name))
     }
     total = max((count for _, count in shards), default="00001")
-    missing = [
-        f"{prefix.name}.data-{number:05d}-of-{total}"
+    names = {
+        f"{number:05d}": f"{prefix.name}.data-{number:05d}-of-{total}"
         for number in range(int(total))
-        if (f"{number:05d}", total) not in shards
-    ]
-    if missing:
+    }
+    if missing := [name for number, name in names.items() if (number, total) not in shards]:
         raise UserError(
             f"A checkpoint needs all its .data files. Received: {prefix}, without "
             f"{', '.join(missing)}. Copy them there too."
         )
+    return [prefix.with_name(name) for name in names.values()]
 
 
 def _prefixes(folder: Path) -> list[str]:
@@ -197,63 +193,6 @@ def _latest(folder: Path) -> str | None:
     text = read_bytes(path).decode("utf-8", "replace")
     match = re.search(r'^\s*model_checkpoint_path:\s*"([^"]*)"', text, re.MULTILINE)
     return re.split(r"[/\\]", match.group(1))[-1] if match else None
-
-
-def _check_index(path: Path) -> None:
-    """Refuses an index with entries that no checkpoint has, before TensorFlow reads it.
-
-    TensorFlow ends the whole process at a shape or dtype that can't be, and takes the bytes of a
-    big-endian checkpoint for little-endian ones.
-
-    Raises:
-        UserError: it is damaged or big-endian, or an entry's dtype, shape or position is wrong.
-    """
-    from tensorflow.core.protobuf import tensor_bundle_pb2
-
-    try:
-        entries = dict(_entries(read_bytes(path)))
-        header = tensor_bundle_pb2.BundleHeaderProto.FromString(entries.pop(_HEADER))
-        tensors = {
-            name: tensor_bundle_pb2.BundleEntryProto.FromString(value)
-            for name, value in entries.items()
-        }
-    except UserError:
-        raise
-    except Exception as error:  # a damaged file can raise any exception
-        raise UserError(
-            f"A checkpoint's index must be whole. Received: {path}, which doesn't read as one "
-            f"({type(error).__name__}). Copy it again from its source."
-        ) from error
-    if header.endianness != tensor_bundle_pb2.BundleHeaderProto.LITTLE:
-        raise UserError(
-            f"A checkpoint must be little-endian. Received: {path}, a big-endian one. Load it on "
-            "the machine that wrote it, and save it as safetensors."
-        )
-    for name, entry in tensors.items():
-        if fault := _fault(entry, header.num_shards):
-            raise UserError(
-                f"A checkpoint's entries must be possible. Received: {path}, whose "
-                f"{short_repr(name.decode('utf-8', 'replace'))} has {fault}. Copy it again from "
-                "its source."
-            )
-
-
-def _fault(entry: Any, shards: int) -> str | None:
-    """Returns the impossible property of an entry, or None."""
-    import tensorflow as tf
-
-    sizes = [dimension.size for dimension in entry.shape.dim]
-    try:
-        width = tf.dtypes.as_dtype(entry.dtype).size
-    except TypeError:
-        return f"the dtype {entry.dtype}"
-    is_shape = len(sizes) <= _MOST_DIMENSIONS and min(sizes, default=0) >= 0
-    largest = math.prod(max(size, 1) for size in sizes) * width  # TensorFlow multiplies before a 0
-    if entry.shape.unknown_rank or not is_shape or largest > _LARGEST:
-        return f"the shape {short_repr(sizes)}"
-    if not 0 <= entry.shard_id < shards or entry.offset < 0 or entry.size < 0:
-        return f"{entry.size} bytes at {entry.offset} of shard {entry.shard_id} of {shards}"
-    return None
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -1,10 +1,10 @@
 """Files of weights: safetensors, PyTorch's, Flax's and HDF5. Reading one never runs code in it.
 
-A format's package is imported when its first file is read.
+A format's package is imported when its first file is read. A damaged file may raise any exception,
+of which `CheckpointLocation.read` makes one sentence.
 """
 
 import contextlib
-import errno
 import importlib
 import os
 import pickle
@@ -74,7 +74,10 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return tensors, file.metadata() or {}
     except safetensors.SafetensorError as error:
-        raise damaged(path, "safetensors", error) from error
+        raise UserError(
+            f"{path} must be a whole safetensors file. Received {path.stat().st_size:,} bytes that "
+            f"don't read as one ({error}). Copy it again from its source."
+        ) from error
 
 
 def read_pytorch(path: Path) -> dict[str, np.ndarray]:
@@ -83,8 +86,8 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
     Maps zip files into memory; reads the older format of torch before 1.6 whole.
 
     Raises:
-        UserError: torch isn't installed; the file is damaged, holds code, or isn't a state dict of
-            dense tensors.
+        UserError: torch isn't installed; the file holds code, or isn't a state dict of dense
+            tensors.
     """
     torch = imported("torch", "PyTorch's", path, "albert_tf[torch], or save it as safetensors")
     content = _load_pytorch(torch, path)
@@ -119,23 +122,19 @@ def _dtypes(torch: Any) -> tuple[Any, ...]:
 
 def _load_pytorch(torch: Any, path: Path) -> Any:
     is_zip = zipfile.is_zipfile(path)
+    if is_zip:
+        _check_zip(path)
     try:
-        if is_zip:
-            _check_zip(path)
         return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
-    except UserError:
-        raise
-    except Exception as error:  # a damaged file can raise any exception
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # torch's, of a cut zip file
-            raise
+    except pickle.UnpicklingError as error:
         code = re.search(r".*(?:nsupported (?:global|class)|GLOBAL).*", str(error))
-        if isinstance(error, pickle.UnpicklingError) and code:
-            raise UserError(
-                f"{path} must hold tensors alone. Received a pickle with code in it, which was not "
-                f"run ({code.group().strip()[:120]}). Get the weights as safetensors from someone "
-                "you trust."
-            ) from error
-        raise damaged(path, "PyTorch", error) from error
+        if code is None:
+            raise
+        raise UserError(
+            f"{path} must hold tensors alone. Received a pickle with code in it, which was not "
+            f"run ({code.group().strip()[:120]}). Get the weights as safetensors from someone "
+            "you trust."
+        ) from error
 
 
 def _check_zip(path: Path) -> None:
@@ -150,7 +149,7 @@ def read_flax(path: Path) -> dict[str, np.ndarray]:
     """Returns the arrays of a file by their path, float32 where they are floating-point.
 
     Raises:
-        UserError: msgpack isn't installed, the file is damaged, or holds something else.
+        UserError: msgpack isn't installed.
     """
     import ml_dtypes
 
@@ -165,13 +164,8 @@ def read_flax(path: Path) -> dict[str, np.ndarray]:
         dtype = np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
         return as_float32(np.frombuffer(content, dtype).reshape(shape))
 
-    try:
-        content = msgpack.unpackb(path.read_bytes(), ext_hook=array, strict_map_key=True)
-        return dict(_flat(content, ()))
-    except Exception as error:  # a damaged file can raise any exception
-        if not path.is_file():
-            raise
-        raise damaged(path, "Flax", error) from error
+    content = msgpack.unpackb(path.read_bytes(), ext_hook=array, strict_map_key=True)
+    return dict(_flat(content, ()))
 
 
 def _flat(tree: Any, path: tuple[str, ...]) -> Iterator[tuple[str, np.ndarray]]:
@@ -194,19 +188,12 @@ def opened_hdf5(path: Path) -> Iterator[Any]:
     """Yields an `h5py.File` for reading, which was checked to hold all its data itself.
 
     Raises:
-        UserError: h5py isn't installed, the file is damaged, or it refers to other files.
+        UserError: h5py isn't installed, or the file refers to other files.
     """
     h5py = imported("h5py", "HDF5", path, "h5py")
-    try:
-        with h5py.File(path, "r") as file:
-            _check_hdf5(h5py, path, file)
-            yield file
-    except UserError:
-        raise
-    except Exception as error:  # a damaged file can raise any exception
-        if not path.is_file():
-            raise
-        raise damaged(path, "HDF5", error) from error
+    with h5py.File(path, "r") as file:
+        _check_hdf5(h5py, path, file)
+        yield file
 
 
 def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
@@ -240,7 +227,7 @@ def read_hdf5(path: Path) -> dict[str, np.ndarray]:
     """Returns every weight of a file by its path, float32.
 
     Raises:
-        UserError: h5py isn't installed, the file is damaged, or its weights are quantized.
+        UserError: h5py isn't installed, or its weights are quantized.
     """
     with opened_hdf5(path) as file:
         return hdf5_datasets(file)
@@ -305,13 +292,4 @@ def no_number(path: Path, name: str, dtype: Any) -> UserError:
     return UserError(
         f"Weights must be floating-point numbers of 16 bits or more. Received {name} as {dtype}, "
         f"in {path}. Is the model quantized? Save it before that."
-    )
-
-
-def damaged(path: Path, format: str, error: Exception) -> UserError:
-    """Returns the error for a file that can't be parsed as its format."""
-    reason = next(iter(str(error).splitlines()), "")[:160]  # torch explains in many lines
-    return UserError(
-        f"{path} must be a whole {format} file. Received {path.stat().st_size:,} bytes that don't "
-        f"read as one ({type(error).__name__}: {reason}). Copy it again from its source."
     )

@@ -7,7 +7,7 @@ SUMMARY = "turn a checkpoint of any format into another format"
 EXAMPLES = """examples:
   albert-tf convert albert_base_v2/model.ckpt-best my-model --format hf
   albert-tf convert my-model my-half --format hf --dtype float16
-  albert-tf convert my-model for-the-original-code --format tf1 --without sop_classifier
+  albert-tf convert my-model for-the-original-code --format tf1
 
 Reads Hugging Face's directories (safetensors, PyTorch, TensorFlow, Flax) and names on its hub,
 TensorFlow 1 checkpoints (a directory, or a path without its ending), TF-Hub modules and KerasHub

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import tensorflow as tf
 
 from albert_tf.errors import UserError
-from albert_tf.files import WILDCARDS, written_atomically
+from albert_tf.files import written_atomically
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
@@ -151,7 +151,7 @@ def _plan(
     if options.warmup is not None:
         names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)
         requests = read_requests(options.warmup, names, model.task.has_choices)
-    if WILDCARDS & set(Path(path).resolve().as_posix()):
+    if set("*?[\\") & set(Path(path).resolve().as_posix()):
         raise UserError(
             "TensorFlow loads no SavedModel from a path with *, ?, [ or a backslash. "
             f"Received: {path}."

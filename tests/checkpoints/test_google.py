@@ -715,7 +715,7 @@ def test_missing_and_damaged_variables(garden_module, garden_variables, config, 
     folder = garden_module(tmp_path / "module", config, garden_variables(config))
     data = folder / "variables" / "variables.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-500])
-    with pytest.raises(UserError, match="must be whole. Received: .*variables"):
+    with pytest.raises(UserError, match="whole checkpoint. Received variables"):
         find(folder).read()
     shutil.rmtree(folder / "variables")
     with pytest.raises(UserError, match="needs its .index file"):
@@ -770,12 +770,6 @@ def test_a_graph_without_attention(tmp_path):
     assert read_hints(tmp_path) == GraphHints(None, None, None)
 
 
-def test_a_damaged_file(tmp_path):
-    (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff\xff")
-    with pytest.raises(UserError, match="must be a whole SavedModel. Received: .* Copy it again"):
-        read_hints(tmp_path)
-
-
 @pytest.fixture
 def graph(tmp_path):
     """Returns a function that writes a graph whose functions call the functions given for each."""
@@ -808,7 +802,7 @@ def test_functions_that_call_the_next_twice(graph):
 @pytest.mark.parametrize("calls", [1, 3, 3000])
 def test_functions_in_a_ring(graph, calls):
     ring = {f"f{number}": [f"f{(number + 1) % calls}"] for number in range(calls)}
-    with pytest.raises(UserError, match="must be a whole SavedModel. .*(calls itself|recursion)"):
+    with pytest.raises((ValueError, RecursionError), match="calls itself|recursion"):
         read_hints(graph(ring))
 
 

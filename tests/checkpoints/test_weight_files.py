@@ -3,12 +3,15 @@ import os
 import pickle
 import struct
 import sys
+import zipfile
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from albert_tf.checkpoints import weight_files
+from albert_tf.checkpoints.finder import CheckpointLocation
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 
 h5py = pytest.importorskip("h5py", reason="needs h5py, which Keras brings")
@@ -75,14 +78,11 @@ def test_a_flax_array_in_pieces(flax):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (packed({"a": {"x": VALUES}})[:-5], "whole Flax file"),
-        (b"", "whole Flax file"),
-        (b"\xc1not msgpack", "whole Flax file"),
         (packed({"a": 3}), "a is int, not an array"),
         (packed([VALUES]), "the file is list, not an array"),
         (msgpack.packb({"a": msgpack.ExtType(7, b"x")}), "extension 7, where arrays have 1"),
         (packed({"a": np.array(["text"])}), "an array of str"),
-        (packed({"a": VALUES}) + b"\x00", "ExtraData"),
+        (packed({"a": VALUES}) + b"\x00", "extra data"),
         (
             msgpack.packb({"a": msgpack.ExtType(1, msgpack.packb(((9, 9), "float32", b"")))}),
             "reshape",
@@ -90,7 +90,7 @@ def test_a_flax_array_in_pieces(flax):
     ],
 )
 def test_a_damaged_flax_file(flax, content, message):
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(ValueError, match=message):
         flax(content)
 
 
@@ -152,8 +152,8 @@ def test_a_truncated_pytorch_file(torch, state, zipped, size, tmp_path):
     path = tmp_path / "pytorch_model.bin"
     torch.save(state, path, _use_new_zipfile_serialization=zipped)
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(UserError, match="must be a whole PyTorch file. Received .* bytes") as error:
-        weight_files.read_pytorch(path)
+    with pytest.raises(UserError, match="Received pytorch_model.bin, which doesn't read") as error:
+        CheckpointLocation(tmp_path, "hf", path).read(AlbertConfig())
     assert "\n" not in str(error.value)
 
 
@@ -174,7 +174,7 @@ def test_types_of_safetensors_that_hold_no_weights(tmp_path):
 
 
 def test_flax_names_nested_too_deeply(flax):
-    with pytest.raises(UserError, match="whole Flax file"):
+    with pytest.raises((ValueError, RecursionError), match="nest|recursion|limit"):
         flax(b"\x81\xa1x" * 1010 + packed(VALUES))
 
 
@@ -184,8 +184,8 @@ def test_flax_names_nested_too_deeply(flax):
     [
         ("sparse", "x as torch.float32, torch.sparse_coo"),
         ("quantized", "x as torch.quint8"),
-        ("meta", "x as torch.float32, torch.strided, on meta|whole PyTorch file"),
-        ("nested", "x as torch.float32, .*nested|whole PyTorch file"),
+        ("meta", "x as torch.float32, torch.strided, on meta|doesn't read as one"),
+        ("nested", "x as torch.float32, .*nested|doesn't read as one"),
         ("complex", "x as torch.complex64"),
         ("float8", "x as torch.float8_e4m3fn"),
         ("stride", "claim to be"),
@@ -204,7 +204,7 @@ def test_tensors_of_pytorch_that_hold_no_weights(torch, tmp_path, kind, message)
     }[kind]()
     torch.save({"x": tensor}, tmp_path / "x.bin")
     with pytest.raises(UserError, match=message):
-        weight_files.read_pytorch(tmp_path / "x.bin")
+        CheckpointLocation(tmp_path, "hf", tmp_path / "x.bin").read(AlbertConfig())
 
 
 @pytest.mark.peers
@@ -214,7 +214,7 @@ def test_the_crcs_of_pytorchs_zip_files(torch, tmp_path):
     content = bytearray(path.read_bytes())
     content[content.index(np.full(8, 0.7, "float32").tobytes())] ^= 1
     path.write_bytes(content)
-    with pytest.raises(UserError, match="whole PyTorch file.*the CRC of .*data/0 is wrong"):
+    with pytest.raises(zipfile.BadZipFile, match="the CRC of .*data/0 is wrong"):
         weight_files.read_pytorch(path)
 
 
@@ -244,18 +244,6 @@ def test_quantized_hdf5_weights(hdf5):
         file["layer/int8"] = VALUES.astype("int8")
     with pytest.raises(UserError, match="floating-point numbers .*Received /layer/int8 as int8"):
         weight_files.read_hdf5(hdf5)
-
-
-@pytest.mark.parametrize("size", [0, 9, -30])
-def test_a_truncated_hdf5_file(hdf5, size):
-    hdf5.write_bytes(hdf5.read_bytes()[:size])
-    with pytest.raises(UserError, match="must be a whole HDF5 file. Received .* bytes"):
-        weight_files.read_hdf5(hdf5)
-
-
-def test_a_missing_hdf5_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match="none"):
-        weight_files.read_hdf5(tmp_path / "none.h5")
 
 
 @pytest.mark.parametrize("kind", ["external", "ExternalLink", "SoftLink", "virtual"])

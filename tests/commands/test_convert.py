@@ -164,20 +164,6 @@ def test_copies_of_tied_weights_are_dropped(convert, saved, tmp_path):
     )
 
 
-def test_without_a_head(convert, saved, tmp_path):
-    folder = saved(AlbertForPreTraining)
-    arguments = (folder, tmp_path / "out", "--format", "hf")
-    assert convert(*arguments, "--without", "sop_classifier")[0] == 0
-    found = find(tmp_path / "out").read().tensors
-    assert {name.split(".")[0] for name in found} >= {"pooler", "predictions"}
-    assert not any("sop_classifier" in name for name in found)
-    status, _, errors = convert(*arguments, "--force", "--without", "classifier")
-    assert status == 2
-    assert (
-        "a part of the checkpoint: pooler, predictions, sop_classifier. Received: classif" in errors
-    )
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -13,17 +13,16 @@ from functools import cache
 from itertools import pairwise
 from typing import IO, Any, Final
 
-import google_crc32c
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
 from albert_tf.data.pretraining.options import SPECIAL_COUNT
 from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.files import masked_crc
 
 MANIFEST: Final = "manifest.json"  # describes the files of records beside it
 WORDS: Final = "words.json"  # the vocabulary's `words.WordTable`, for dynamic records
 RULE: Final = "Records must be"  # the beginning of every message about records
-_MASK: Final = 0xA282EAD8
 _HEADER: Final = struct.Struct("<QI")
 _CHECKSUM: Final = struct.Struct("<I")
 Features = Mapping[str, Iterable[int] | Iterable[float]]
@@ -292,5 +291,4 @@ def _damaged(name: str) -> UserError:
 
 
 def _checksum(content: bytes) -> bytes:
-    crc = google_crc32c.value(content)
-    return _CHECKSUM.pack(((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF)
+    return _CHECKSUM.pack(masked_crc(content))
