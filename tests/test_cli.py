@@ -173,7 +173,10 @@ def files(tmp_path, monkeypatch):
         ("convert small o --format tf1 --dtype float16", "--dtype goes with --format hf;"),
         ("sizes --model none", "Received: none"),
         ("sizes --config folder", "A file must not be a folder. Received: folder: Is a directory"),
-        ("sizes --batch-size 9999999999", "batch_size must be 2,147,483,647 or less"),
+        (
+            "predict --model small --batch-size 9999999999",
+            "batch_size must be 2,147,483,647 or less",
+        ),
     ],
 )
 @pytest.mark.usefixtures("without_tensorflow", "files")
@@ -213,7 +216,10 @@ def test_errors_are_one_line(capsys, monkeypatch, error, message):
 @pytest.mark.parametrize(
     ("line", "advice"),
     [
-        ("sizes", "Give a smaller --batch-size or --max-length, or less input."),
+        (
+            "finetune --model a --task rte --data b --output c",
+            "Give a smaller --batch-size or --max-length, or less input.",
+        ),
         ("build-vocab --input a --output b", "Give a smaller --sample-bytes, or less input."),
         (
             "build-data --input a --output b --vocab c",

@@ -30,7 +30,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import TOKENIZER_CONFIG
 
-FORMAT: Final = 4  # increases whenever the same job would write other bytes
+FORMAT: Final = 5  # increases whenever the same job would write other bytes
 SHARD_BYTES: Final = 8 << 20  # a process needs about 10 times as much memory
 # A small corpus gets smaller shards: enough of them for the reader to mix, and for all workers.
 FEW_SHARDS: Final = 48
@@ -227,30 +227,29 @@ def make_part(
 
     The result depends on the job and the part alone, so that two processes may do the same part,
     and an interrupted one is done again. At most one and a half times `shard_bytes` of text are in
-    memory. A group of documents of about this size becomes a shard for each copy.
+    memory. A group of documents of about this size becomes a shard.
 
     Args:
         on_progress: called with the bytes of text that are done, up to `part.text_bytes`.
     Raises:
         UserError: a bad line, unless these are skipped; no space left.
     """
-    output, maker, copies = output_of(job.output), _maker(job), job.examples.copies
+    output, maker = output_of(job.output), _maker(job)
     counts: Counter[str] = Counter()
     shards: list[ShardReport] = []
-    done = 0.0
+    done = 0
     corpus = chain.from_iterable(documents(split, job.corpus, counts) for split in part.splits)
     for group in _groups(corpus, job.shard_bytes):
         passages = maker.read(group, counts)
-        for copy in range(copies):
-            records = [record for _, record in sorted(maker.records(passages, copy, counts))]
-            if records:
-                content = b"".join(map(frame, records))
-                name = f"examples-{part.number:06d}-{len(shards):05d}.tfrecord"
-                output.write(name, content)
-                digest = hashlib.sha256(content).hexdigest()
-                shards.append(ShardReport(name, len(records), len(content), digest))
-            done += sum(len(document.text) for document in group) / copies
-            on_progress(min(int(done), part.text_bytes))
+        records = [record for _, record in sorted(maker.records(passages, counts))]
+        if records:
+            content = b"".join(map(frame, records))
+            name = f"examples-{part.number:06d}-{len(shards):05d}.tfrecord"
+            output.write(name, content)
+            digest = hashlib.sha256(content).hexdigest()
+            shards.append(ShardReport(name, len(records), len(content), digest))
+        done += sum(len(document.text) for document in group)
+        on_progress(min(done, part.text_bytes))
     counted = {name: count for name, count in sorted(counts.items()) if count}
     report = PartReport(part.number, tuple(shards), counted)
     fields = {**report._asdict(), "shards": [shard._asdict() for shard in shards]}

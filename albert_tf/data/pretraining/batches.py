@@ -23,7 +23,6 @@ from albert_tf.errors import UserError
 FILES_AT_ONCE: Final = 64  # files that are interleaved: build-data shuffles within a file only
 BLOCK: Final = 16  # records that are read from a file before the next one's turn
 LENGTHS: Final = 8  # most lengths of batches with `length_buckets`, so that few shapes are traced
-_SWAP: Final = 0  # a stream of draws, besides those of `masking`
 _WAY_OUT: Final = "Make them with albert-tf build-data, or copy them again."
 # TensorFlow's messages about a record that it can't parse.
 _TENSORFLOWS: Final = re.compile(
@@ -52,8 +51,8 @@ def pretraining_batches(
     `AlbertForMaskedLM` refuses the sentence order's label, so give it
     `batches.map(lambda features, labels: (features, labels["labels"]))`. In every epoch the files
     come in another order, `FILES_AT_ONCE` of them are interleaved, and windows of records are
-    shuffled. Dynamic records are masked and swapped anew, by draws that depend on the seed, the
-    epoch and the record alone. A smaller last batch is dropped.
+    shuffled. Records of `build-data` are masked and swapped anew, by draws that depend on the seed,
+    the epoch and the record alone. A smaller last batch is dropped.
 
     Example:
 
@@ -342,7 +341,7 @@ def row_lengths(files: RecordFiles, records: tf.Tensor) -> tf.Tensor:
 
 
 def _segments(records: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
-    """Returns both segments of dynamic records, int64 `[B, …]`, and their labels `[B]`."""
+    """Returns both segments of `build-data`'s records, int64 `[B, …]`, and their labels `[B]`."""
     segment = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
     label = tf.io.FixedLenFeature([1], tf.int64)
     parsed = tf.io.parse_example(
@@ -370,7 +369,7 @@ def dynamic_batch(
     offset = tf.size(first.values, tf.int64)
     pairs = Pairs(keys, _bounds(first), _bounds(second) + offset, labels)
     if files.dynamic.pair_task == "sop":
-        pairs = swapped(pairs, _SWAP, tf_ops)
+        pairs = swapped(pairs, tf_ops)
     lengths = first.row_lengths() + second.row_lengths() + SPECIAL_COUNT
     longest = tf.reduce_max(lengths)
     rule = f"a row must have at most {files.max_seq_length} pieces"

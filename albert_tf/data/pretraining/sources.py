@@ -37,14 +37,15 @@ _AT_ONCE: Final = 16  # parallel requests for sizes: object stores answer slowly
 
 @dataclass(frozen=True)
 class RecordFiles:
-    """Files of records, all in one mode.
+    """Files of records, all of `build-data` or all of the original code.
 
     Attributes:
         paths: paths or URLs.
         counts: number of records of each file.
         max_seq_length, predictions: T and P of an example.
-        dynamic: options by which examples are masked while they are read; None in static mode.
-        table: the vocabulary's words, for masking; None in static mode.
+        dynamic: options by which examples are masked while they are read; None if they are masked
+            in the files, as the original's are.
+        table: the vocabulary's words, for masking; None as well.
         vocab_size: ids are below it.
     """
 
@@ -114,15 +115,15 @@ def _of_directory(folder: str) -> RecordFiles:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(_check_size, paths, [shard["bytes"] for shard in shards]))
     options = ExampleOptions.from_dict(manifest["settings"]["examples"])
-    table = _word_table(folder) if options.mode == "dynamic" else None
+    table = _word_table(folder)
     files = RecordFiles(
         paths,
         tuple(shard["records"] for shard in shards),
         options.max_seq_length,
         options.predictions,
-        options if table else None,
+        options,
         table,
-        len(table.starts) if table else LARGEST_ID,
+        len(table.starts),
     )
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda path: _check_first(path, files), paths))
@@ -130,19 +131,17 @@ def _of_directory(folder: str) -> RecordFiles:
 
 
 def _check_first(path: str, files: RecordFiles) -> None:
-    """Checks the first record of a file; `build_data` writes the others in the same form."""
+    """Checks the first record of a file; the others have the same form."""
     record = next(_records(path), None)
     if record is not None:
-        example = _decoded(record, path)
-        is_masked = "masked_lm_positions" in example
-        if is_masked == bool(files.dynamic):
-            mode = "static" if is_masked else "dynamic"
-            raise UserError(
-                f"{MANIFEST} must be of the files beside it. Received: {path}, which is in another "
-                f"mode, {mode}. Copy the folder again."
-            )
-        sizes = files.max_seq_length, files.predictions
-        check_example(example, f"record 0 of {path}", *sizes, files.vocab_size)
+        check_example(
+            _decoded(record, path),
+            f"record 0 of {path}",
+            files.dynamic is None,
+            files.max_seq_length,
+            files.predictions,
+            files.vocab_size,
+        )
 
 
 def _records(path: str) -> Iterator[bytes]:
@@ -208,7 +207,7 @@ def _word_table(folder: str) -> WordTable:
 
 
 def _of_files(paths: list[str]) -> RecordFiles:
-    """Returns files without a manifest, whose records are in static mode."""
+    """Returns files without a manifest, whose records are the original code's."""
     counts = tuple(sum(1 for _ in _records(path)) for path in paths)
     if not any(counts):
         raise UserError(f"There must be records. Received: none in {listed(paths)}.")

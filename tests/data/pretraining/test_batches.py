@@ -94,7 +94,7 @@ def directory(request):
 
 @pytest.fixture(scope="module")
 def dataset(directory):
-    return pretraining_batches(directory.path, BATCH, SEED, **SMALL)
+    return pretraining_batches(directory.source, BATCH, SEED, **SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +104,13 @@ def whole(dataset):
 
 @pytest.fixture(scope="module")
 def whole_static(static):
-    return taken(pretraining_batches(static.path, BATCH, SEED, **SMALL), 3 * STEPS)
+    return taken(pretraining_batches(static.source, BATCH, SEED, **SMALL), 3 * STEPS)
 
 
 @pytest.fixture(scope="module")
 def everything(directory):
     """Returns the evaluation batches of two passes."""
-    dataset = evaluation_batches(directory.path, BATCH, SEED)
+    dataset = evaluation_batches(directory.source, BATCH, SEED)
     assert dataset.cardinality() == STEPS + 1
     return arrays(dataset), arrays(dataset)
 
@@ -163,8 +163,8 @@ def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic):
 
 def test_the_end_of_an_iterator_waits_for_no_tuner(static):
     for batches in (
-        pretraining_batches(static.path, BATCH),
-        evaluation_batches(static.path, BATCH),
+        pretraining_batches(static.source, BATCH),
+        evaluation_batches(static.source, BATCH),
     ):
         assert batches.options().autotune.enabled is False
 
@@ -179,7 +179,7 @@ def test_each_epoch_has_every_record_once_in_another_order(static, whole_static)
 
 
 def test_the_order_depends_on_the_seed_alone(static, whole_static):
-    files = find_records(static.path)
+    files = find_records(static.source)
     tf.random.set_seed(7)
     again = taken(pretraining_batches(files, BATCH, SEED, **SMALL), 3 * STEPS)
     assert numbers(again) == numbers(whole_static)
@@ -188,7 +188,7 @@ def test_the_order_depends_on_the_seed_alone(static, whole_static):
 
 
 def test_workers_share_the_records_of_each_epoch(static):
-    files, workers = find_records(static.path), 3
+    files, workers = find_records(static.source), 3
     steps = files.steps_per_epoch(BATCH, workers)
     assert steps == 4
     found = [
@@ -222,7 +222,7 @@ def test_hosts_share_each_batch(dynamic):
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 61])
 def test_the_ranges_of_workers_cover_all_records(static, workers):
-    files = find_records(static.path)
+    files = find_records(static.source)
     order = tf.constant([3, 0, 4, 1, 2])
     seen = []
     for worker in range(workers):
@@ -235,7 +235,7 @@ def test_the_ranges_of_workers_cover_all_records(static, workers):
 
 @pytest.mark.parametrize("start", [STEPS, STEPS + 5])
 def test_a_run_resumes_in_the_middle(static, whole_static, start):
-    rest = pretraining_batches(static.path, BATCH, SEED, start, **SMALL)
+    rest = pretraining_batches(static.source, BATCH, SEED, start, **SMALL)
     assert_same(taken(rest, 4), whole_static[start : start + 4])
 
 
@@ -248,7 +248,7 @@ def test_a_run_with_dynamic_records_in_buckets_resumes_in_the_middle(dynamic):
 
 
 def test_an_iterator_can_be_saved_and_restored(static, whole_static, tmp_path):
-    dataset = pretraining_batches(static.path, BATCH, SEED, **SMALL)
+    dataset = pretraining_batches(static.source, BATCH, SEED, **SMALL)
     iterator = iter(dataset)
     for _ in range(STEPS - 3):
         next(iterator)
@@ -259,7 +259,7 @@ def test_an_iterator_can_be_saved_and_restored(static, whole_static, tmp_path):
 
 
 def test_length_buckets_pad_less_and_lose_nothing(directory, whole, everything):
-    dataset = pretraining_batches(directory.path, BATCH, SEED, length_buckets=True)
+    dataset = pretraining_batches(directory.source, BATCH, SEED, length_buckets=True)
     bucketed = taken(dataset, STEPS)
     assert dataset.element_spec[0]["input_ids"].shape.as_list() == [BATCH, None]
     widths = {inputs["input_ids"].shape[1] for inputs, _ in bucketed}
@@ -335,7 +335,7 @@ def test_models_train_on_batches(static, model_class):
     def of_model(batches):
         return batches.map(lambda x, y: (x, {name: y[name] for name in model.targets}))
 
-    all_labels = pretraining_batches(static.path, BATCH, SEED, **SMALL)
+    all_labels = pretraining_batches(static.source, BATCH, SEED, **SMALL)
     if model_class is AlbertForMaskedLM:
         with pytest.raises(ValueError, match="Received also: sentence_order_label"):
             model.fit(all_labels, steps_per_epoch=1, verbose=0)
@@ -343,7 +343,7 @@ def test_models_train_on_batches(static, model_class):
     losses = model.fit(batches, steps_per_epoch=2, epochs=4, verbose=0).history["loss"]
     assert int(model.optimizer.iterations) == 8
     assert losses[-1] < losses[0]
-    rest = of_model(evaluation_batches(static.path, N - 1).skip(1))  # a last, smaller batch
+    rest = of_model(evaluation_batches(static.source, N - 1).skip(1))  # a last, smaller batch
     assert 0 < model.evaluate(rest, verbose=0) < losses[0]
 
 
@@ -363,7 +363,7 @@ def test_a_data_service_gives_the_same_batches(dynamic):
 
 
 def test_arguments_out_of_their_range_are_refused(static):
-    files = find_records(static.path)
+    files = find_records(static.source)
     with pytest.raises(UserError, match="batch_size must be 1 or more. Received: 0"):
         pretraining_batches(files, 0, SEED)
     with pytest.raises(UserError, match="worker must be in .* Received: 2, 2"):
