@@ -24,7 +24,6 @@ _EXAMPLES: Final = (
     "has them)"
 )
 _FLAG: Final = "true|false"
-_MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
 _EXECUTION: Final = "execution (only --shard-bytes changes the output)"
 
 
@@ -147,8 +146,8 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
         group=_EXECUTION,
     )
     force: bool = option(False, help="replace an earlier or unfinished output", group=_EXECUTION)
-    engine: Literal["local", "spark", "beam"] = option(
-        "local", help="run in processes of this machine, on Spark or on Beam", group=_EXECUTION
+    engine: Literal["local", "spark"] = option(
+        "local", help="run in processes of this machine, or on Spark", group=_EXECUTION
     )
     workers: int | None = option(
         None,
@@ -157,33 +156,23 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
         group=_EXECUTION,
         only={"engine": ("local",)},
     )
-    master: str | None = option(
-        None,
-        help="Spark's master; default: as Spark is configured",
-        group=_EXECUTION,
-        metavar="URL",
-        only={"engine": ("spark",)},
-    )
-    runner: str | None = option(
-        None,
-        help="Beam's runner; default: its local one",
-        group=_EXECUTION,
-        metavar="NAME",
-        only={"engine": ("beam",)},
-    )
     engine_option: tuple[str, ...] = option(
         (),
-        help="setting of Spark (NAME=VALUE) or Beam (=--NAME=VALUE); may be repeated",
+        help="setting of Spark, such as spark.master=spark://HOST:7077; may be repeated",
         group=_EXECUTION,
-        metavar="OPTION",
+        metavar="NAME=VALUE",
         repeated=True,
-        only={"engine": ("spark", "beam")},
+        only={"engine": ("spark",)},
     )
 
     def __post_init__(self) -> None:
         CorpusInput.__post_init__(self)
         ExampleOptions.__post_init__(self)
-        self._check_engine()
+        if not all("=" in setting for setting in self.engine_option):
+            raise UserError(
+                "--engine-option must be NAME=VALUE, a setting of Spark. "
+                f"Received: {' '.join(self.engine_option)}."
+            )
 
     @property
     def examples(self) -> ExampleOptions:
@@ -194,15 +183,3 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
     def corpus(self) -> CorpusOptions:
         """Returns the options of reading a corpus."""
         return part(CorpusOptions, self)
-
-    def _check_engine(self) -> None:
-        if self.master is not None and not self.master.startswith(_MASTERS):
-            raise UserError(
-                f"Spark's master must be one of {', '.join(_MASTERS)}. Received: {self.master!r}. "
-                "On one machine give local[N] for N workers."
-            )
-        if self.engine == "spark" and not all("=" in setting for setting in self.engine_option):
-            raise UserError(
-                "--engine-option must be NAME=VALUE for Spark. "
-                f"Received: {' '.join(self.engine_option)}."
-            )
