@@ -58,7 +58,6 @@ class Plan:
     Attributes:
         steps: length of the run.
         save_steps: steps between checkpoints.
-        save_minutes: minutes between checkpoints; whichever comes first.
         eval_steps: steps between evaluations; the last step has one, too.
         point_steps: steps between points of the history; the last step has one, too.
         keep_best: save the version with the best first score; each evaluation saves a checkpoint.
@@ -69,7 +68,6 @@ class Plan:
 
     steps: int
     save_steps: int
-    save_minutes: float | None = None
     eval_steps: int | None = None
     point_steps: int = 1
     keep_best: bool = False
@@ -183,7 +181,7 @@ class Loop:
         }
         self._pending: list[Totals] = []
         self._interrupt = threading.Event()
-        self._last_read = self._last_save = self._timed_until = time.monotonic()
+        self._last_read = self._timed_until = time.monotonic()
 
     @property
     def step(self) -> int:
@@ -277,7 +275,7 @@ class Loop:
             Interrupted: SIGINT or SIGTERM came; the chief has saved the state.
             UserError: the loss is not finite or diverges; the last checkpoint stays.
         """
-        self._last_read = self._last_save = self._timed_until = time.monotonic()
+        self._last_read = self._timed_until = time.monotonic()
         try:
             with _signals(self._interrupt):
                 while not self.ended:
@@ -293,8 +291,7 @@ class Loop:
         now, plan = time.monotonic(), self.plan
         last = self.step == plan.steps
         evaluates = bool(self.evaluate) and (last or self._every(plan.eval_steps))
-        late = now - self._last_save >= 60 * (plan.save_minutes or math.inf)
-        saves = last or late or self._interrupt.is_set() or self._every(plan.save_steps)
+        saves = last or self._interrupt.is_set() or self._every(plan.save_steps)
         saves = saves or (evaluates and plan.keep_best)
         if saves or evaluates or now - self._last_read >= SECONDS:
             self._read()
@@ -348,8 +345,8 @@ class Loop:
         saved = self.checkpoints.found() if self.checkpoints else []
         last = f"The last good checkpoint is {saved[-1]}. " if saved else ""
         return UserError(
-            f"{rule}. Received: {received}, at step {step}. {last}Give a lower --learning-rate, a "
-            "longer warm-up or a lower --clip-norm, and a new --output or --force."
+            f"{rule}. Received: {received}, at step {step}. {last}Give a lower --learning-rate or "
+            "a longer warm-up, and a new --output or --force."
         )
 
     def _evaluate(self) -> None:
@@ -371,7 +368,7 @@ class Loop:
     def _save(self) -> None:
         now = time.monotonic()
         self.progress["seconds"] += now - self._timed_until
-        self._last_save = self._timed_until = now
+        self._timed_until = now
         if self.checkpoints is None:
             return
         path = self.checkpoints.save(self.model, self.progress)

@@ -47,8 +47,8 @@ _OUTPUTS: Final = "evaluation and checkpoints"
 # Options of pretraining that don't decide its weights: paths (their content is compared), devices,
 # and intervals.
 _NOT_DECISIVE: Final = {
-    *("data", "weights", "output", "vocab", "size", "eval_data", "strategy"),
-    *("eval_steps", "save_steps", "save_minutes", "keep", "force", "jit_compile"),
+    *("data", "output", "vocab", "size", "eval_data", "strategy"),
+    *("eval_steps", "save_steps", "force", "jit_compile"),
 }
 
 
@@ -326,17 +326,12 @@ class PretrainingOptions(DeviceOptions):
     """
 
     data: tuple[str, ...] = option(
-        help="records: folders of build-data, or globs of the original code's files; each batch is "
-        "from one of them",
+        help="records: folders of build-data, or globs of the original code's files; batches are "
+        "from one after the other, also where one is named twice",
         metavar="DIR",
         original=("input_file",),
     )
     output: Path = option(help="model directory to write", metavar="DIR", original=("output_dir",))
-    weights: tuple[int, ...] = option(
-        (),
-        help="batches of each of --data in a round, such as 2 1; default: equally many",
-        range=Range(minimum=1, maximum=1000),
-    )
     size: str | None = option(
         None,
         help=f"named size ({', '.join(SIZES)}) or configuration file, for random weights",
@@ -400,7 +395,7 @@ class PretrainingOptions(DeviceOptions):
     )
     optimizer: Literal["lamb", "adamw"] = option(
         "lamb",
-        help="LAMB, for large batches, or Adam with decoupled weight decay",
+        help="LAMB, for large batches, or Adam with decoupled weight decay and bias correction",
         group=_OPTIMIZER,
     )
     weight_decay: float = option(
@@ -410,18 +405,8 @@ class PretrainingOptions(DeviceOptions):
         group=_OPTIMIZER,
         metavar="RATE",
     )
-    beta_1: float = option(0.9, help="decay of the gradients' mean", range=RATE, group=_OPTIMIZER)
     beta_2: float = option(
         0.999, help="decay of the squared gradients' mean", range=RATE, group=_OPTIMIZER
-    )
-    bias_correction: bool = option(
-        False, help="Adam's bias correction, which the original omits", group=_OPTIMIZER
-    )
-    clip_norm: float = option(
-        1.0,
-        help="largest global norm of the gradients; 0 turns clipping off",
-        range=NOT_NEGATIVE,
-        group=_OPTIMIZER,
     )
     ema: float | None = option(
         None,
@@ -443,19 +428,6 @@ class PretrainingOptions(DeviceOptions):
         group=_OUTPUTS,
         original=("save_checkpoints_steps",),
     )
-    save_minutes: float | None = option(
-        None,
-        help="minutes from one checkpoint to the next, if they pass first",
-        range=POSITIVE,
-        group=_OUTPUTS,
-    )
-    keep: int = option(
-        3,
-        help="newest checkpoints to retain during the run",
-        range=COUNT,
-        group=_OUTPUTS,
-        original=("keep_checkpoint_max",),
-    )
     force: bool = option(
         False,
         help="replace an earlier result or an interrupted run",
@@ -469,11 +441,6 @@ class PretrainingOptions(DeviceOptions):
                 "A run begins with a size for random weights (--size base) or with weights "
                 f"(--init-checkpoint NAME). Received: size={self.size}, "
                 f"init_checkpoint={self.init_checkpoint}."
-            )
-        if self.weights and len(self.weights) != len(self.data):
-            raise UserError(
-                "There must be a weight for each of data. Received: "
-                f"{len(self.data)} of data, weights={', '.join(map(str, self.weights))}."
             )
         if self.batch_size % self.micro_batches:
             raise UserError(

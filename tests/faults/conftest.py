@@ -94,7 +94,7 @@ def commands(tiny_vocabulary, start, tmp_path_factory):
         "build-data": f"build-data --input {inputs}/text.txt --vocab {inputs}/spiece.model "
         "--max-seq-length 24 --shard-bytes 3000 --workers 1",
         "pretrain": f"pretrain --data {inputs}/build-data --size {inputs}/config.json "
-        "--batch-size 4 --steps 5 --warmup-steps 1 --save-steps 2 --keep 2 --ema 0.5 "
+        "--batch-size 4 --steps 5 --warmup-steps 1 --save-steps 2 --ema 0.5 "
         f"--eval-data {inputs}/build-data --eval-steps 2",
         "finetune": f"finetune --task classify --data {inputs}/task --model {inputs}/config.json "
         f"--vocab {inputs}/spiece.model --max-length 16 --batch-size 8 --epochs 2 --save-steps 2",

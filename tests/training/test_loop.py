@@ -93,20 +93,6 @@ def test_saves_every_so_many_steps_and_at_the_end(make):
     assert heard.saves == [(10, "10"), (20, "20"), (23, "23")]
 
 
-def test_saves_every_so_many_minutes(make, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("albert_tf.training.loop.time.monotonic", lambda: now[0])
-
-    def slow(step):
-        now[0] += 24.0
-        return sums(5.0)
-
-    loop = make(save_minutes=2.0, steps=12)
-    loop.run(slow, iter(range(99)))
-    assert loop.checkpoints.steps == [5, 10, 12]
-    assert loop.progress["seconds"] == pytest.approx(12 * 24)
-
-
 def test_evaluates_before_it_saves(make):
     loop = make(eval_steps=9, evaluate=lambda: {"masked_lm_accuracy": 0.5}, save_steps=9)
     heard = run(loop)

@@ -18,10 +18,6 @@ def test_the_defaults_are_the_papers_recipe():
     [
         ({}, "begins with a size .* Received: size=None, init_checkpoint=None"),
         ({"size": "base", "init_checkpoint": "x"}, "Received: size=base, init_checkpoint=x"),
-        (
-            {"size": "base", "weights": (2, 1)},
-            "a weight for each of data. Received: 1 of data, w",
-        ),
         ({"size": "base", "steps": 10, "warmup_steps": 10}, "warmup_steps=10, steps=10"),
         ({"size": "base", "learning_rate": 0.0}, "learning_rate must be above 0. Received: 0.0"),
     ],
@@ -33,7 +29,7 @@ def test_invalid_options(given, message):
 
 def test_options_without_effect_on_the_result_may_change(tmp_path):
     options = PretrainingOptions("data", tmp_path, size="tiny")
-    again = dataclasses.replace(options, output=tmp_path / "b", save_steps=7, keep=9, eval_steps=3)
+    again = dataclasses.replace(options, output=tmp_path / "b", save_steps=7, eval_steps=3)
     assert options.decisive() == again.decisive()
     for change in (
         {"seed": 1},

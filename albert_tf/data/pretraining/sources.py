@@ -57,18 +57,17 @@ class RecordFiles:
     table: WordTable | None = None
     vocab_size: int = LARGEST_ID
 
-    def steps_per_epoch(self, batch_size: int, workers: int = 1) -> int:
-        """Returns the number of full batches of each worker in an epoch.
+    def steps_per_epoch(self, batch_size: int) -> int:
+        """Returns the number of full batches in an epoch.
 
         Raises:
             UserError: there is none.
         """
-        steps = sum(self.counts) // workers // batch_size
+        steps = sum(self.counts) // batch_size
         if not steps:
             raise UserError(
-                "An epoch must have a batch for each worker. Received: "
-                f"{sum(self.counts)} records, batch_size={batch_size}, workers={workers}. "
-                "Give a smaller batch_size, or more text to build-data."
+                f"An epoch must have a batch. Received: {sum(self.counts)} records, "
+                f"batch_size={batch_size}. Give a smaller batch_size, or more text to build-data."
             )
         return steps
 

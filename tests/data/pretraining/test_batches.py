@@ -9,14 +9,12 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import features
-from albert_tf.data.pretraining import batches as module
 from albert_tf.data.pretraining import masking, records, rng
 from albert_tf.data.pretraining.batches import (
     batches_per_source,
     evaluation_batches,
     mixed_batches,
     pretraining_batches,
-    round_robin_order,
 )
 from albert_tf.data.pretraining.masking import Unmasked, word_table
 from albert_tf.data.pretraining.sources import find_records
@@ -152,8 +150,8 @@ def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic):
         for epoch in range(2)
     ]
     assert len(made[0] | made[1]) > 1.9 * N  # another mask in each epoch
-    for batch_size, options in ((BATCH, SMALL), (7, {"worker": 1, "workers": 2})):
-        steps = find_records(dynamic.path).steps_per_epoch(batch_size, options.get("workers", 1))
+    for batch_size, options in ((BATCH, SMALL), (7, {})):
+        steps = find_records(dynamic.path).steps_per_epoch(batch_size)
         found = taken(pretraining_batches(dynamic.path, batch_size, SEED, **options), 2 * steps)
         for epoch in range(2):
             rows = flat(map(rows_of, found[epoch * steps : (epoch + 1) * steps]))
@@ -187,24 +185,6 @@ def test_the_order_depends_on_the_seed_alone(static, whole_static):
     assert numbers(other) != numbers(whole_static)[:STEPS]
 
 
-def test_workers_share_the_records_of_each_epoch(static):
-    files, workers = find_records(static.source), 3
-    steps = files.steps_per_epoch(BATCH, workers)
-    assert steps == 4
-    found = [
-        numbers(
-            taken(
-                pretraining_batches(files, BATCH, SEED, worker=worker, workers=workers, **SMALL),
-                2 * steps,
-            )
-        )
-        for worker in range(workers)
-    ]
-    for epoch in range(2):
-        seen = flat(flat(batches[epoch * steps : (epoch + 1) * steps]) for batches in found)
-        assert len(set(seen)) == len(seen) == workers * steps * BATCH
-
-
 def test_hosts_share_each_batch(dynamic):
     """Joins the parts of hosts to the batch of one host, masks included, also after a resume."""
     files, count = find_records(dynamic.path), 2
@@ -218,19 +198,6 @@ def test_hosts_share_each_batch(dynamic):
         half, rest = rows_of(first[step]), rows_of(batch)[BATCH // count :]
         assert half == rows_of(batch)[: BATCH // count]
         assert step < 10 or rows_of(late[step - 10]) == rest
-
-
-@pytest.mark.parametrize("workers", [1, 2, 4, 61])
-def test_the_ranges_of_workers_cover_all_records(static, workers):
-    files = find_records(static.source)
-    order = tf.constant([3, 0, 4, 1, 2])
-    seen = []
-    for worker in range(workers):
-        file, begin, end = (part.numpy() for part in module._ranges(order, files, worker, workers))
-        assert N // workers <= (end - begin).sum() <= N // workers + 1
-        for number, low, high in zip(file, begin, end, strict=True):
-            seen += [(number, row) for row in range(low, high)]
-    assert sorted(seen) == [(number, row) for number in range(5) for row in range(COUNTS[number])]
 
 
 @pytest.mark.parametrize("start", [STEPS, STEPS + 5])
@@ -366,8 +333,6 @@ def test_arguments_out_of_their_range_are_refused(static):
     files = find_records(static.source)
     with pytest.raises(UserError, match="batch_size must be 1 or more. Received: 0"):
         pretraining_batches(files, 0, SEED)
-    with pytest.raises(UserError, match="worker must be in .* Received: 2, 2"):
-        pretraining_batches(files, BATCH, SEED, worker=2, workers=2)
     with pytest.raises(
         UserError, match=r"multiple of count. Received: part=\(0, 2\), batch_size=5"
     ):
@@ -380,15 +345,11 @@ def test_arguments_out_of_their_range_are_refused(static):
         pretraining_batches(files, 60, SEED)
 
 
-@pytest.mark.parametrize(
-    ("weights", "expected"),
-    [((1,), [0]), ((1, 1), [0, 1]), ((2, 1), [0, 1, 0]), ((3, 1, 2), [0, 2, 0, 1, 2, 0])],
-)
-def test_round_robin_order(weights, expected):
-    assert round_robin_order(weights) == expected
-    for steps in range(3 * len(expected)):
-        first = list(itertools.islice(itertools.cycle(expected), steps))
-        assert batches_per_source(weights, steps) == [first.count(at) for at in range(len(weights))]
+@pytest.mark.parametrize("sources", [1, 2, 3])
+def test_batches_of_each_source(sources):
+    for steps in range(3 * sources + 2):
+        turns = [step % sources for step in range(steps)]
+        assert batches_per_source(sources, steps) == [turns.count(at) for at in range(sources)]
 
 
 def test_batches_take_turns_and_resume(dynamic):
@@ -396,7 +357,7 @@ def test_batches_take_turns_and_resume(dynamic):
     long = dataclasses.replace(short, max_seq_length=short.max_seq_length + 8)
 
     def batches(start, count):
-        mixed = mixed_batches([short, long], (2, 1), 4, 7, start, (0, 1))
+        mixed = mixed_batches([short, short, long], 4, 7, start, (0, 1))
         return list(mixed.take(count).as_numpy_iterator())
 
     def ids(batch):
@@ -404,12 +365,12 @@ def test_batches_take_turns_and_resume(dynamic):
 
     whole = batches(0, 6)
     widths = [ids(batch).shape[1] - short.max_seq_length for batch in whole]
-    assert widths == [0, 8, 0, 0, 8, 0]
+    assert widths == [0, 0, 8, 0, 0, 8]
     alone = [
         iter(pretraining_batches(source, 4, seed).as_numpy_iterator())
-        for source, seed in zip((short, long), (7, 8), strict=True)
+        for source, seed in zip((short, short, long), (7, 8, 9), strict=True)
     ]
-    for batch, source in zip(whole, (0, 1, 0, 0, 1, 0), strict=True):
+    for batch, source in zip(whole, (0, 1, 2) * 2, strict=True):
         np.testing.assert_array_equal(ids(batch), ids(next(alone[source])))
     for resumed, batch in zip(batches(4, 2), whole[4:], strict=True):
         np.testing.assert_array_equal(ids(resumed), ids(batch))

@@ -74,11 +74,11 @@ def test_files_of_the_original_code_are_found(golden):
     assert (files.counts, files.max_seq_length, files.predictions) == ((150,), 64, 10)
 
 
-def test_epochs_have_full_batches_for_each_worker(static):
+def test_epochs_have_full_batches(static):
     files = find_records(static.source)
-    assert [files.steps_per_epoch(4, workers) for workers in (1, 2, 3)] == [14, 7, 4]
-    with pytest.raises(UserError, match="Received: 59 records, batch_size=20, workers=3"):
-        files.steps_per_epoch(20, 3)
+    assert [files.steps_per_epoch(size) for size in (4, 8, 59)] == [14, 7, 1]
+    with pytest.raises(UserError, match="Received: 59 records, batch_size=60"):
+        files.steps_per_epoch(60)
 
 
 def test_an_unfinished_directory_is_refused(tmp_path):
