@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import pathlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from albert_tf.data.corpus.files import file_system, find_inputs, is_remote
-from albert_tf.data.pretraining.masking import WordTable, word_table
+from albert_tf.data.pretraining.masking import WordTable
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.records import (
     LARGEST_ID,
@@ -28,7 +27,6 @@ from albert_tf.data.pretraining.records import (
 )
 from albert_tf.errors import UserError, listed
 from albert_tf.files import read_bytes
-from albert_tf.text.tokenizer import AlbertTokenizer
 
 Path = str | os.PathLike[str]
 CACHE: Final = pathlib.Path("~/.cache/albert_tf/records").expanduser()
@@ -185,24 +183,22 @@ def _check_size(path: str, size: int) -> None:
 
 
 def _word_table(folder: str) -> WordTable:
-    """Reads the table beside the records, or makes it if an earlier version wrote them."""
+    """Reads the table beside the records."""
     path = f"{folder}/{WORDS}"
-    if tf.io.gfile.exists(path):
-        content = _content(path)
-        try:
-            return WordTable.from_json(json.loads(content))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UserError(
-                f"{WORDS} must be build-data's. Received: {path}, which is damaged or another one. "
-                "Copy it again."
-            ) from error
-    if not is_remote(folder):
-        return word_table(AlbertTokenizer.from_pretrained(folder))
-    with tempfile.TemporaryDirectory() as copied:
-        for name in tf.io.gfile.listdir(folder):
-            if not name.endswith((".tfrecord", "/")):
-                tf.io.gfile.copy(f"{folder}/{name}", f"{copied}/{name}")
-        return word_table(AlbertTokenizer.from_pretrained(copied))
+    try:
+        return WordTable.from_json(json.loads(_content(path)))
+    except (
+        tf.errors.NotFoundError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ) as error:
+        raise UserError(
+            f"{WORDS} must be build-data's. Received: {path}, which is missing, damaged or another "
+            "one. Copy it again."
+        ) from error
 
 
 def _of_files(paths: list[str]) -> RecordFiles:

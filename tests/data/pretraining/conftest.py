@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from albert_tf.data.pretraining import records
+from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -48,6 +49,8 @@ class Directory:
         manifest = {"settings": settings, "shards": shards, "totals": {"examples": sum(COUNTS)}}
         (self.path / "manifest.json").write_text(json.dumps(manifest))
         self.tokenizer.save_pretrained(self.path)
+        words = word_table(self.tokenizer).as_json()
+        (self.path / records.WORDS).write_text(json.dumps(words))
         return self
 
 

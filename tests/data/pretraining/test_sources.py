@@ -166,6 +166,9 @@ def test_a_strange_table_of_words_is_refused(tmp_path, dynamic, change):
     found = word_table(dynamic.tokenizer).as_json()
     (tmp_path / "words.json").write_text(json.dumps(found))
     assert len(find_records(tmp_path).table.starts) == 124
+    (tmp_path / "words.json").unlink()
+    with pytest.raises(UserError, match="words.json, which is missing, damaged or another one"):
+        find_records(tmp_path)
     (tmp_path / "words.json").write_text(json.dumps({**found, **change} if change else []))
     with pytest.raises(UserError, match="words.json must be build-data's. Received: .*words.json"):
         find_records(tmp_path)
