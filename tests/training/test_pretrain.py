@@ -302,7 +302,7 @@ def test_two_devices_train_and_score_as_one(options, tmp_path, monkeypatch):
         line = [sys.executable, "-c", devices + code, *command(two)[3:]]
         assert subprocess.run(line, cwd=ROOT, check=False).returncode == status
     report = json.loads((tmp_path / "two" / "report.json").read_text())
-    assert one["settings"]["data"]["examples"] % training.EVALUATION_BATCH == 1
+    assert one["settings"]["data"][0]["examples"] % training.EVALUATION_BATCH == 1
     for name in ("history", "evaluation"):
         for mine, other in zip(one[name], report[name], strict=True):
             assert mine == pytest.approx(other, rel=1e-4), name

@@ -162,10 +162,7 @@ def batches_per_source(sources: int, steps: int) -> list[int]:
 
 @contextlib.contextmanager
 def whole_records() -> Iterator[None]:
-    """Turns errors of records while they are read into a `UserError`.
-
-    `find_records` checks the first record of each file alone; the others may differ.
-    """
+    """Turns errors of records while they are read into a `UserError`."""
     try:
         yield
     except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:

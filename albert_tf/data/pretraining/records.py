@@ -5,18 +5,16 @@ feature.proto for the messages, protobuf.dev's "Encoding" for their bytes.
 """
 
 import json
-import math
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import IO, Any, Final
 
 import google_crc32c
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from albert_tf.data.pretraining.options import SPECIAL_COUNT
-from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.errors import UserError
 
 MANIFEST: Final = "manifest.json"  # describes the files of records beside it
 WORDS: Final = "words.json"  # the vocabulary's `masking.WordTable`
@@ -75,84 +73,6 @@ def _example_class() -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("albert_tf.Example"))
-
-
-_ROW: Final = ("input_ids", "input_mask", "segment_ids")
-_PREDICTED: Final = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
-_SEGMENTS: Final = ("segment_a", "segment_b")
-_LABEL: Final = "next_sentence_labels"
-_LABELS: Final = (0, 1, -100)  # -100: none
-LARGEST_ID: Final = 2**31 - 1
-
-
-def check_example(
-    example: Mapping[str, Sequence[Any]],
-    name: str,
-    is_masked: bool,
-    length: int | None = None,
-    predictions: int | None = None,
-    vocab_size: int = LARGEST_ID,
-) -> None:
-    """Refuses an example that build-data, or the original code if it is masked, wouldn't write.
-
-    Args:
-        example: its features.
-        name: name of the record, for the message.
-        length, predictions: T and P; by default the example's own.
-        vocab_size: ids are below it.
-    Raises:
-        UserError: a feature is missing, has another type or size, or a value out of its range.
-    """
-    fault = _fault(example, is_masked, length, predictions, vocab_size)
-    if fault:
-        raise UserError(
-            f"{RULE} examples for pretraining, all of one size. Received: {name}, with {fault}. "
-            "Make them with albert-tf build-data, or copy them again."
-        )
-
-
-def _fault(
-    example: Mapping[str, Sequence[Any]],
-    is_masked: bool,
-    length: int | None,
-    predictions: int | None,
-    vocab_size: int,
-) -> str | None:
-    """Returns the first fault of an example."""
-    names = (*_ROW, *_PREDICTED, _LABEL) if is_masked else (*_SEGMENTS, _LABEL)
-    if missing := [name for name in names if name not in example]:
-        return f"{listed(sorted(example)) or 'no features'}, and no {listed(missing)}"
-    for name in names:
-        number_type = float if name == "masked_lm_weights" else int
-        if not all(isinstance(value, number_type) for value in example[name]):
-            return f"{name} of another type"
-    if len(example[_LABEL]) != 1 or example[_LABEL][0] not in _LABELS:
-        return f"{_LABEL} {short_repr(list(example[_LABEL]))}"
-    if is_masked:
-        length, predictions = (
-            size or len(example[name])
-            for size, name in ((length, _ROW[0]), (predictions, _PREDICTED[0]))
-        )
-        sizes = {**dict.fromkeys(_ROW, length), **dict.fromkeys(_PREDICTED, predictions)}
-        for name, size in sizes.items():
-            if len(example[name]) != size:
-                return f"{len(example[name]):,} values of {name} instead of {size:,}"
-        if not all(weight >= 0 and math.isfinite(weight) for weight in example[_PREDICTED[2]]):
-            return f"{_PREDICTED[2]} that aren't 0 or more"
-    elif not all(example[name] for name in _SEGMENTS):
-        return "an empty segment"
-    elif length and sum(len(example[name]) for name in _SEGMENTS) + SPECIAL_COUNT > length:
-        return f"more pieces than max_seq_length, {length:,}"
-    limits = {
-        **dict.fromkeys(("input_ids", "masked_lm_ids", *_SEGMENTS), vocab_size),
-        **dict.fromkeys(("input_mask", "segment_ids"), 2),
-        "masked_lm_positions": length,
-    }
-    for name, limit in limits.items():
-        values = example.get(name, ())
-        if limit and not all(0 <= value < limit for value in values):
-            return f"{name} outside of 0 to {limit - 1:,}"
-    return None
 
 
 def read_manifest(content: bytes | str, path: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import fsspec
 import tensorflow as tf
@@ -17,10 +17,8 @@ from albert_tf.data.corpus.files import file_system, find_inputs, is_remote
 from albert_tf.data.pretraining.masking import WordTable
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.records import (
-    LARGEST_ID,
     MANIFEST,
     WORDS,
-    check_example,
     decode,
     read_manifest,
     records_in,
@@ -29,6 +27,7 @@ from albert_tf.errors import UserError, listed
 from albert_tf.files import read_bytes
 
 Path = str | os.PathLike[str]
+LARGEST_ID: Final = 2**31 - 1
 CACHE: Final = pathlib.Path("~/.cache/albert_tf/records").expanduser()
 _AT_ONCE: Final = 16  # parallel requests for sizes: object stores answer slowly
 
@@ -113,7 +112,7 @@ def _of_directory(folder: str) -> RecordFiles:
         list(pool.map(_check_size, paths, [shard["bytes"] for shard in shards]))
     options = ExampleOptions.from_dict(manifest["settings"]["examples"])
     table = _word_table(folder)
-    files = RecordFiles(
+    return RecordFiles(
         paths,
         tuple(shard["records"] for shard in shards),
         options.max_seq_length,
@@ -122,36 +121,12 @@ def _of_directory(folder: str) -> RecordFiles:
         table,
         len(table.starts),
     )
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda path: _check_first(path, files), paths))
-    return files
-
-
-def _check_first(path: str, files: RecordFiles) -> None:
-    """Checks the first record of a file; the others have the same form."""
-    record = next(_records(path), None)
-    if record is not None:
-        check_example(
-            _decoded(record, path),
-            f"record 0 of {path}",
-            files.dynamic is None,
-            files.max_seq_length,
-            files.predictions,
-            files.vocab_size,
-        )
 
 
 def _records(path: str) -> Iterator[bytes]:
     """Yields the records of a file here or at a URL."""
     with tf.io.gfile.GFile(path, "rb") as file:
         yield from records_in(file, file.size(), path)
-
-
-def _decoded(record: bytes, path: str) -> dict[str, list[Any]]:
-    try:
-        return decode(record)
-    except DecodeError as error:
-        raise UserError(f"Records must be of tf.train.Example. Received: {path}.") from error
 
 
 def _content(path: str) -> bytes:
@@ -207,7 +182,10 @@ def _of_files(paths: list[str]) -> RecordFiles:
     if not any(counts):
         raise UserError(f"There must be records. Received: none in {listed(paths)}.")
     first = next(path for path, count in zip(paths, counts, strict=True) if count)
-    example = _decoded(next(_records(first)), first)
+    try:
+        example = decode(next(_records(first)))
+    except DecodeError as error:
+        raise UserError(f"Records must be of tf.train.Example. Received: {first}.") from error
     length, predictions = (
         len(example.get(name, ())) for name in ("input_ids", "masked_lm_positions")
     )
@@ -217,7 +195,4 @@ def _of_files(paths: list[str]) -> RecordFiles:
             f"{first} with {listed(sorted(example)) or 'no features'}. Give the directory that "
             "build-data wrote."
         )
-    files = RecordFiles(tuple(paths), counts, length, predictions)
-    for path in paths:
-        _check_first(path, files)
-    return files
+    return RecordFiles(tuple(paths), counts, length, predictions)

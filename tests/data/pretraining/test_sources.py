@@ -175,29 +175,29 @@ def test_a_strange_table_of_words_is_refused(tmp_path, dynamic, change):
 
 
 STRANGE = [
-    ("input_mask", None, "and no input_mask"),
-    ("masked_lm_weights", None, "and no masked_lm_weights"),
-    ("next_sentence_labels", None, "and no next_sentence_labels"),
-    ("input_ids", [1] * 39, "with 39 values of input_ids instead of 40"),
-    ("segment_ids", [0] * 41, "with 41 values of segment_ids instead of 40"),
-    ("masked_lm_ids", [], "with 0 values of masked_lm_ids instead of 5"),
-    ("input_ids", [-1] * 40, "with input_ids outside of 0 to 2,147,483,646"),
-    ("masked_lm_ids", [2**31] * 5, "with masked_lm_ids outside of 0 to"),
-    ("masked_lm_positions", [40] * 5, "with masked_lm_positions outside of 0 to 39"),
-    ("input_mask", [2] * 40, "with input_mask outside of 0 to 1"),
-    ("masked_lm_weights", [math.nan] * 5, "masked_lm_weights that aren't 0 or more"),
-    ("masked_lm_weights", [math.inf] * 5, "masked_lm_weights that aren't 0 or more"),
-    ("masked_lm_weights", [1] * 5, "masked_lm_weights of another type"),
-    ("input_ids", [1.5] * 40, "input_ids of another type"),
-    ("next_sentence_labels", [7], r"next_sentence_labels \[7\]"),
-    ("next_sentence_labels", [0, 1], r"next_sentence_labels \[0, 1\]"),
+    ("input_mask", None),
+    ("masked_lm_weights", None),
+    ("next_sentence_labels", None),
+    ("input_ids", [1] * 39),
+    ("segment_ids", [0] * 41),
+    ("masked_lm_ids", []),
+    ("input_ids", [-1] * 40),
+    ("masked_lm_ids", [2**31] * 5),
+    ("masked_lm_positions", [40] * 5),
+    ("input_mask", [2] * 40),
+    ("masked_lm_weights", [math.nan] * 5),
+    ("masked_lm_weights", [math.inf] * 5),
+    ("masked_lm_weights", [1] * 5),
+    ("input_ids", [1.5] * 40),
+    ("next_sentence_labels", [7]),
+    ("next_sentence_labels", [0, 1]),
 ]
 STRANGE_PAIRS = [
-    ("segment_b", None, "and no segment_b"),
-    ("segment_b", [], "an empty segment"),
-    ("segment_a", [7] * 38, "with more pieces than max_seq_length, 40"),
-    ("segment_a", [10**6], "with segment_a outside of 0 to "),
-    ("segment_b", [-3], "with segment_b outside of 0 to "),
+    ("segment_b", None),
+    ("segment_b", []),
+    ("segment_a", [7] * 38),
+    ("segment_a", [10**6]),
+    ("segment_b", [-3]),
 ]
 EVERY = [("static", *each) for each in STRANGE] + [("dynamic", *each) for each in STRANGE_PAIRS]
 
@@ -226,21 +226,8 @@ def with_record(folder, directory, place, record):
     return path
 
 
-@pytest.mark.parametrize(("mode", "name", "value", "message"), EVERY)
-def test_the_first_record_of_each_file_is_looked_at(
-    tmp_path, static, dynamic, mode, name, value, message
-):
-    directory = {"static": static, "dynamic": dynamic}[mode]
-    path = with_record(tmp_path, directory, 0, changed(directory, 53, name, value))
-    received = rf"^Records must be .* Received: record 0 of {path}, .*{message}"
-    with pytest.raises(UserError, match=received):
-        find_records(source_in(tmp_path, directory))
-
-
-@pytest.mark.parametrize(("mode", "name", "value", "message"), EVERY)
-def test_later_records_are_checked_as_they_are_read(
-    tmp_path, static, dynamic, mode, name, value, message
-):
+@pytest.mark.parametrize(("mode", "name", "value"), EVERY)
+def test_records_are_checked_as_they_are_read(tmp_path, static, dynamic, mode, name, value):
     """The graph of batches ends with the same rule; `pretrain` shows it as a user's mistake."""
     directory = {"static": static, "dynamic": dynamic}[mode]
     with_record(tmp_path, directory, 3, changed(directory, 56, name, value))
@@ -262,27 +249,27 @@ def test_ids_stay_below_a_models_vocabulary(static):
 
 
 @pytest.mark.parametrize(
-    ("manifest", "others", "missing"),
-    [("dynamic", "static", "segment_a, segment_b"), ("static", "dynamic", "input_ids, input_mask")],
+    ("first", "second", "message"),
+    [("dynamic", "static", "segment_a must have pieces"), ("static", "dynamic", "input_ids")],
 )
-def test_records_of_the_other_kind(tmp_path, request, manifest, others, missing):
-    directory, other = (request.getfixturevalue(name) for name in (manifest, others))
-    with_record(tmp_path, directory, 0, records.encode(other.record(53)))
-    with pytest.raises(UserError, match=f"Received: record 0 of .*00004.* and no {missing}"):
-        find_records(source_in(tmp_path, directory))
+def test_records_of_the_other_kind(tmp_path, request, first, second, message):
+    directory, other = (request.getfixturevalue(name) for name in (first, second))
+    with_record(tmp_path, directory, 3, records.encode(other.record(53)))
+    files = find_records(source_in(tmp_path, directory))
+    with pytest.raises(UserError, match=f"^Records must be .*{message}"), whole_records():
+        list(evaluation_batches(files, 8))
 
 
 @pytest.mark.parametrize("size", [2**63, 2**62, 2**64 - 1, 2**40])
-def test_a_header_that_promises_too_much(tmp_path, dynamic, size):
+def test_a_header_that_promises_too_much(tmp_path, static, size):
     """TensorFlow ends the process where a record claims 2^62 bytes."""
-    shutil.copytree(dynamic.path, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(static.path, tmp_path, dirs_exist_ok=True)
     path = tmp_path / "examples-00004-of-00005.tfrecord"
     length = struct.pack("<Q", size)
     content = path.read_bytes()
     path.write_bytes(length + records._checksum(length) + content[12:])
-    for source in (tmp_path, tmp_path / "*.tfrecord"):
-        with pytest.raises(UserError, match=f"must be whole. Received: record 0 of {path}"):
-            find_records(source)
+    with pytest.raises(UserError, match=f"must be whole. Received: record 0 of {path}"):
+        find_records(tmp_path / "*.tfrecord")
 
 
 def test_records_damaged_since_are_named_by_tensorflow(tmp_path, dynamic):
