@@ -113,11 +113,15 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     """
     names, now = output.sizes(), job.settings()
     manifest, begun = read_manifest(output), output.read_json(SETTINGS)
-    if names and not manifest and WORK not in names:
+    shards = {name for name in names if name.endswith(".tfrecord")}
+    own = {MANIFEST, *shards, *(name for name, _ in job.tokenizer)} if shards else set()
+    others = sorted(names.keys() - own)
+    if names and not manifest and WORK not in names and (others or not force):
+        way_out = "Choose another folder" if others else "Start anew with --force"
         raise UserError(
             "The output must be a new or an empty folder, or one of an earlier build-data. "
-            f"Received: {job.output}, which contains {min(names)} and no whole {MANIFEST} of "
-            "build-data. Choose another folder."
+            f"Received: {job.output}, which contains {[*others, *names][0]} and no whole "
+            f"{MANIFEST} of build-data. {way_out}."
         )
     if force:
         output.remove(*(f"{REPORTS}/{name}" for name in output.sizes(REPORTS)))

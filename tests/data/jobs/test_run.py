@@ -115,6 +115,15 @@ def test_other_settings_are_refused_and_force_starts_anew(
     assert content(folder) == content(tmp_path / "new")
 
 
+def test_only_force_replaces_the_remains_of_a_run(make, finished, content, copied):
+    (copied / "spiece.model").unlink()
+    os.truncate(copied / "manifest.json", 9)  # a power failure
+    with pytest.raises(UserError, match=r"contains .* and no whole manifest.json.*with --force"):
+        run_local(make(copied))
+    run_local(make(copied), force=True)
+    assert content(copied) == content(finished)
+
+
 def test_an_output_with_other_files_is_refused(make, content, tmp_path):
     folder = tmp_path / "examples"
     folder.mkdir()
