@@ -287,7 +287,7 @@ def test_two_devices_train_and_score_as_one(options, tmp_path, monkeypatch):
     The run on two devices is killed and resumed.
     """
     given = options(tmp_path / "one", dropout=0.0, optimizer="adamw", learning_rate=1e-3, ema=0.5)
-    monkeypatch.setattr(training, "EVALUATION_BATCH", 251)
+    monkeypatch.setattr(training, "EVALUATION_BATCH", 264)
     one = training.pretrain(dataclasses.replace(given, strategy="none"))
     two = dataclasses.replace(given, output=tmp_path / "two", strategy="mirrored")
     devices = (
@@ -296,7 +296,7 @@ def test_two_devices_train_and_score_as_one(options, tmp_path, monkeypatch):
         "half = tf.config.LogicalDeviceConfiguration()\n"
         "tf.config.set_logical_device_configuration(device, [half, half])\n"
         "from albert_tf.training import pretrain\n"
-        "pretrain.EVALUATION_BATCH = 251\n"
+        "pretrain.EVALUATION_BATCH = 264\n"
     )
     for code, status in ((KILLED_AFTER_7 + RUN, -signal.SIGKILL), (RUN, 0)):
         line = [sys.executable, "-c", devices + code, *command(two)[3:]]
