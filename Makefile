@@ -4,7 +4,7 @@
 # make test-portable  a selection of them without tensorflow-text and what POSIX alone has; TESTS=tests: all
 # make test-slow      tests that take more than about ten seconds each
 # make test-faults    commands killed, starved of space and run twice, TRIALS=200 times at random
-# make test-engines   building data on Spark and on Beam; needs Java 17
+# make test-engines   building data on Spark; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
 # make test-web       the page and the site of the documents in Chromium; needs npm and Chromium
 # make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
@@ -47,8 +47,6 @@ DTYPE_POLICY ?= float32
 PYTHON ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
-# Beam needs an older protobuf than the other packages.
-ENGINES := .venv-engines
 # A range begins with the oldest version that has a wheel: no user needs a compiler.
 PYTHONS := 3.10 3.11 3.12 3.13
 PLATFORMS := x86_64-manylinux_2_28 aarch64-manylinux_2_28 macos windows
@@ -68,7 +66,7 @@ BACKENDS_STAMP := $(VENV)/.installed-backends-$(SUM)
 BROWSER_STAMP := $(VENV)/.installed-browser-$(SUM)
 DOCS_STAMP := $(VENV)/.installed-docs-$(SUM)
 PEERS_STAMP := $(VENV)/.installed-peers-$(SUM)
-ENGINES_STAMP := $(ENGINES)/.installed-$(SUM)
+ENGINES_STAMP := $(VENV)/.installed-engines-$(SUM)
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile
 PLAIN := not peers and not browser and not backends and not engines and not faults
@@ -134,11 +132,8 @@ test-faults: export ALBERT_TF_TRIALS = $(TRIALS)
 test-faults: $(DEV_STAMP)
 	$(RUN) -m pytest -n $(WORKERS) --dist load -m faults tests/faults
 
-# Each file in a process of its own: Beam's gRPC has threads, beside which PySpark's fork for Java may fail.
 test-engines: $(ENGINES_STAMP)
-	for file in tests/engines/test_*.py; do \
-	  $(ENGINES)/bin/python -m pytest -m engines --packages-required $$file; \
-	done
+	$(RUN) -m pytest -n 0 -m engines --packages-required tests/engines
 
 # Models this small take torch three times as long on several threads, and JAX half of its time goes
 # into optimizing what runs once; processes share what it compiled.
@@ -275,13 +270,8 @@ $(PEERS_STAMP): $(DEV_STAMP)
 	$(RUN) -m pip install --quiet --editable '.[peers]'
 	@touch $@
 
-# Without TensorFlow, which making examples doesn't need.
-$(ENGINES_STAMP): $(BASE_STAMP)
-	$(RUN) -m venv --clear $(ENGINES)
-	$(UV) pip install --quiet --python $(ENGINES) \
-	  $(shell sed -nE "s/^(spark|beam|s3) = \[\"(.*)\"\]/'\2'/p; s/^ *\"((pytest|moto.*)>.*)\",/'\1'/p" pyproject.toml) \
-	  $(shell sed -nE "s/^((sentencepiece|sentencex|protobuf|google-crc32c|numpy|filelock|fsspec|PyYAML|tqdm)[^ ]*) .*/'\1'/p" requirements.txt)
-	$(UV) pip install --quiet --python $(ENGINES) --no-deps --editable .
+$(ENGINES_STAMP): $(DEV_STAMP)
+	$(call INSTALL,'.[spark]')
 	@touch $@
 
 # .venv-3.11-oldest: Python and end of the ranges.

@@ -50,7 +50,7 @@ GROUPS: Final[dict[str, dict[str, Any]]] = {
 COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.items()}
 # Commands without TensorFlow: `sizes` only counts, the others leave memory to their processes, and
 # import it for a vocab.txt alone.
-LIGHT: Final = (sizes, build_vocab, build_data, inspect_data)
+LIGHT: Final = (sizes, build_vocab, build_data)
 RUNS: Final = (finetune, pretrain, build_data)  # write their options, which --config reads again
 
 

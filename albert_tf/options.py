@@ -159,7 +159,7 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
             the help leaves out; `group`, a title in the help; `metavar`, with which a boolean's
             flag takes a value; `positional`, for an argument without a flag; `repeated`, for a
             flag that takes one value each time; `may_be_empty`, for texts; `only`, the values of
-            other options with which it may be given, as in `{"engine": ("spark", "beam")}`; `none`,
+            other options with which it may be given, as in `{"engine": ("spark",)}`; `none`,
             the word for None on a command line; `decisive=False`, for paths, whose content is
             compared, intervals and devices: a run may resume with another value.
     """

@@ -1,16 +1,15 @@
-"""What build-vocab and build-data do with other languages, on the help of LibreOffice (MPL 2.0).
+"""What build-vocab does with other languages, on the help of LibreOffice (MPL 2.0).
 
     for language in de el en-us fr hi ja km ko ru tr vi zh-cn; do
       apt-get download libreoffice-help-$language && dpkg -x libreoffice-help-${language}_*.deb help
     done
     python -m benchmarks.languages help/usr/share/libreoffice/help --output build/languages
 
-Writes the text of each language to a file, runs the two commands on it with their defaults but for
-the language, and shows what dropping accents would merge, what became of them, words by spaces or
-not, and the masked runs. Ten minutes on two cores.
+Writes the text of each language to a file, runs the command on it with its defaults but for the
+language, and shows what dropping accents would merge, what became of them, and words by spaces or
+not. Some minutes on two cores.
 """
 
-import json
 import re
 import subprocess
 import sys
@@ -65,16 +64,11 @@ def row(language, output, vocab_size):
     given = ("--input", text, "--language", language.lower(), "--force")
     made = albert_tf("build-vocab", *given, "--vocab-size", vocab_size, "--output", vocab)
     accents, changes, merges = ACCENTS.search(made).groups()
-    examples = output / f"{language}-examples"
-    albert_tf("build-data", *given, "--vocab", vocab, "--output", examples)
-    shown = json.loads(albert_tf("inspect-data", examples, "--json"))["statistics"]
     tokenizer = AlbertTokenizer(vocab)
     tokens = tokenizer.convert_ids_to_tokens(range(tokenizer.vocab_size))
     unspaced = sum(is_unspaced((token.lstrip("▁") or "_")[0]) for token in tokens) / len(tokens)
-    runs = shown["words_per_run"]
-    shares = " · ".join(f"{runs.get(str(n), 0):.0%}" for n in (1, 2, 3))
     size = f"{text.stat().st_size / 1e6:.1f}"
-    return [language, size, changes, merges, accents, f"{unspaced:.0%}", shares]
+    return [language, size, changes, merges, accents, f"{unspaced:.0%}"]
 
 
 def main():
@@ -85,7 +79,7 @@ def main():
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     heads = ["language", "MB", "words with an accent", "merged without", "accents by default"]
-    heads += ["tokens of scripts without spaces", "masked runs of 1, 2, 3 words"]
+    heads += ["tokens of scripts without spaces"]
     rows = []
     for folder in sorted(path for path in options.help.iterdir() if (path / "text").is_dir()):
         corpus(folder, options.output / f"{folder.name}.txt")

@@ -1,13 +1,13 @@
 """Compares the speed of `albert-tf build-data` with the original's algorithm.
 
     python -m benchmarks.pretraining_data --input books/ --vocab spiece.model \\
-        [--max-seq-length 512] [--copies 10] [--original-mb 1] [--mb 100] [--rounds 3]
+        [--max-seq-length 512] [--original-mb 1] [--mb 100] [--rounds 3]
 
 The original's algorithm is original_pretraining_data.py, written from create_pretraining_data.py:
 one process, including tokenizing and serializing (with albert_tf's serializer; its own is slower).
 It gets the first --original-mb of albert_tf's text. Both read the same kind of file: a sentence a
-line, a blank line between documents. A speed is text per second for one masked copy and for
---copies; the original makes 40 by default. The last table divides the time of one process by step.
+line, a blank line between documents. The original masks one copy (of 40 by default) while it
+writes; albert_tf masks later. The last table divides the time of one process by step.
 """
 
 import collections
@@ -27,10 +27,9 @@ from albert_tf.data.jobs.job import SHARD_BYTES, make_job
 from albert_tf.data.jobs.local import map_in_processes
 from albert_tf.data.jobs.run import run_job
 from albert_tf.data.pretraining import examples
-from albert_tf.data.pretraining.masking import as_rows, mask
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, BuildDataOptions, ExampleOptions
-from albert_tf.data.pretraining.pairs import make_pairs, swapped
-from albert_tf.data.pretraining.records import encode, encode_rows, frame
+from albert_tf.data.pretraining.pairs import make_pairs
+from albert_tf.data.pretraining.records import encode, frame
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import Normalization, bake_file
 from benchmarks import harness
@@ -52,6 +51,7 @@ def write_sentences(inputs, path, size):
 
 def original(text, vocab, flags):
     """Returns the MB/s of the original's algorithm."""
+    flags = {**flags, "dupe_factor": 1}
     start = time.perf_counter()
     processor = sentencepiece.SentencePieceProcessor(model_file=vocab)
     ids = {processor.id_to_piece(number): number for number in range(processor.get_piece_size())}
@@ -66,14 +66,12 @@ def original(text, vocab, flags):
     return os.path.getsize(text) / MEGABYTE / (time.perf_counter() - start)
 
 
-def ours(text, vocab, flags, mode, workers):
+def ours(text, vocab, flags, workers):
     """Returns the MB/s of a job, from starting processes to the manifest."""
-    if mode == "dynamic":  # makes no copies
-        flags = {name: value for name, value in flags.items() if name != "dupe_factor"}
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         options = BuildDataOptions(
-            input=(text,), output=folder, vocab=vocab, lines="sentences", mode=mode, **flags
+            input=(text,), output=folder, vocab=vocab, lines="sentences", **flags
         )
         run_job(make_job(options), partial(map_in_processes, workers=workers))
         return os.path.getsize(text) / MEGABYTE / (time.perf_counter() - start)
@@ -81,7 +79,7 @@ def ours(text, vocab, flags, mode, workers):
 
 def stages(text, vocab, flags):
     """Returns the seconds of each step for all documents, in one process."""
-    options = ExampleOptions(mode="static", **flags)
+    options = ExampleOptions(**flags)
     corpus, counts = CorpusOptions(lines="sentences"), collections.Counter()
     times = {}
 
@@ -108,19 +106,9 @@ def stages(text, vocab, flags):
     keys, sizes = list(range(len(cut))), [len(one) for one in cut]
     room = options.max_seq_length - SPECIAL_COUNT
     whole = examples.as_passages(keys, sizes, pieces, maker.table.starts, room, counts)
-    pairs = timed("pairs", lambda: swapped(make_pairs(whole, options, counts)))
-    times["masks"] = times["records"] = 0.0
-    for start in range(0, len(pairs.keys), examples.BATCH):
-        before = time.perf_counter()
-        part = pairs.part(start, start + examples.BATCH)
-        rows = as_rows(part, whole.ids, maker.table, options.max_seq_length)
-        masked = mask(rows, part.keys, maker.table, options)
-        between = time.perf_counter()
-        given = examples.static_features(rows, masked, part.labels, maker.table.starts)
-        for record in encode_rows(given):
-            frame(record)
-        times["masks"] += between - before
-        times["records"] += time.perf_counter() - between
+    timed("pairs", make_pairs, whole, options, counts)
+    timed("pairs and records", lambda: [*map(frame, dict(maker.records(whole, counts)).values())])
+    times["records"] = times.pop("pairs and records") - times["pairs"]
     return times
 
 
@@ -129,7 +117,6 @@ def main():
     parser.add_argument("--input", nargs="+", required=True, help="text: files or folders")
     parser.add_argument("--vocab", required=True, help="spiece.model as published")
     parser.add_argument("--max-seq-length", type=int, default=512)
-    parser.add_argument("--copies", type=int, default=10)
     parser.add_argument("--original-mb", type=float, default=1.0)
     parser.add_argument("--mb", type=float, default=100.0)
     options = parser.parse_args()
@@ -142,44 +129,38 @@ def main():
         "favor_shorter_ngram": True,
         "do_whole_word_mask": True,
         "random_seed": 12345,
-        "dupe_factor": 1,
     }
-    several, copies = {**flags, "dupe_factor": options.copies}, f"{options.copies} copies"
     with tempfile.TemporaryDirectory() as scratch:
-        few, many, fewer = (f"{scratch}/{name}.txt" for name in ("few", "many", "fewer"))
+        few, many = (f"{scratch}/{name}.txt" for name in ("few", "many"))
         vocab = f"{scratch}/spiece.model"
         bake_file(options.vocab, Path(vocab))
         write_sentences(options.input, few, options.original_mb * MEGABYTE)
         write_sentences(options.input, many, options.mb * MEGABYTE)
-        write_sentences(options.input, fewer, options.mb / options.copies * MEGABYTE)
         theirs = "the original's algorithm"
         cases = {
-            (theirs, "1 copy"): (original, few, options.vocab, flags),
-            (theirs, copies): (original, few, options.vocab, several),
-            ("static, 1 process", "1 copy"): (ours, many, vocab, flags, "static", 1),
-            ("static, 2 processes", "1 copy"): (ours, many, vocab, flags, "static", 2),
-            ("dynamic, 1 process", "1 copy"): (ours, many, vocab, flags, "dynamic", 1),
-            ("static, 1 process", copies): (ours, fewer, vocab, several, "static", 1),
+            theirs: (original, few, options.vocab, flags),
+            "1 process": (ours, many, vocab, flags, 1),
+            "2 processes": (ours, many, vocab, flags, 2),
         }
         cases = {name: partial(harness.fresh, *case) for name, case in cases.items()}
         rounds = harness.take_turns(cases, options.rounds)
-        times = harness.fresh(stages, fewer, options.vocab, flags)
-        size = os.path.getsize(fewer) / MEGABYTE
+        times = harness.fresh(stages, many, options.vocab, flags)
+        size = os.path.getsize(many) / MEGABYTE
 
-    def row(name, count, speeds):
+    def row(name, speeds):
         if isinstance(speeds, str):
-            return [name, count, speeds]
-        speed, base = harness.medians(speeds), rounds[theirs, count]
+            return [name, speeds]
+        speed, base = harness.medians(speeds), rounds[theirs]
         ratio = "" if isinstance(base, str) else f"{speed / harness.medians(base):.1f}"
-        return [name, count, f"{speed:.2f} ({min(speeds):.2f} to {max(speeds):.2f})", ratio]
+        return [name, f"{speed:.2f} ({min(speeds):.2f} to {max(speeds):.2f})", ratio]
 
-    rows = [row(*name, speeds) for name, speeds in rounds.items()]
+    rows = [row(name, speeds) for name, speeds in rounds.items()]
     shares = [
         [name, f"{seconds / sum(times.values()):.0%}", f"{size / seconds:.1f}"]
         for name, seconds in times.items()
     ]
     tables = [
-        harness.table(["", "", "MB/s", "times the original's"], rows, 2),
+        harness.table(["", "MB/s", "times the original's"], rows),
         harness.table(["step of one process", "of the time", "MB/s"], shares),
     ]
     harness.report(options, PACKAGES, tables, {**rounds, "steps": times})

@@ -1,7 +1,7 @@
 """Memory of `albert-tf build-data` on a corpus of any size: the peak of all its processes together.
 
     python -m benchmarks.pretraining_data_memory --input books/ --vocab spiece.model \\
-        [--gigabytes 2] [--workers 2] [--mode dynamic]
+        [--gigabytes 2] [--workers 2]
 
 Links to the files, under many names, make up as much text. Memory is the proportional set size
 (Linux), which counts memory that processes share once.
@@ -46,7 +46,7 @@ def group_memory(group):
     return total / 1024
 
 
-def measure(inputs, vocab, size, workers, mode):
+def measure(inputs, vocab, size, workers):
     """Returns the GB of text, the seconds, and the MB at the peak of all processes."""
     with tempfile.TemporaryDirectory() as scratch:
         corpus = Path(scratch, "corpus")
@@ -54,8 +54,7 @@ def measure(inputs, vocab, size, workers, mode):
         size = repeated(inputs, corpus, size)
         command = [sys.executable, "-m", "albert_tf.cli", "build-data", "--input", str(corpus)]
         command += ["--vocab", vocab, "--output", f"{scratch}/examples"]
-        command += ["--workers", str(workers), "--mode", mode]
-        command += ["--dupe-factor", "1"] if mode == "static" else []
+        command += ["--workers", str(workers)]
         start, peak = time.perf_counter(), 0.0
         process = subprocess.Popen(command, start_new_session=True)
         while process.poll() is None:
@@ -72,10 +71,9 @@ def main():
     parser.add_argument("--vocab", required=True, help="spiece.model")
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--mode", choices=("dynamic", "static"), default="dynamic")
     options = parser.parse_args()
-    given = (options.input, options.vocab, options.gigabytes * 1e9, options.workers, options.mode)
-    name = f"{options.mode}, {options.workers} workers"
+    given = (options.input, options.vocab, options.gigabytes * 1e9, options.workers)
+    name = f"{options.workers} workers"
     rounds = harness.take_turns({name: partial(measure, *given)}, options.rounds)
 
     def cells(figures):

@@ -23,7 +23,7 @@ LENGTHS = (64, 128)
 WORDS = "--ngram 1 --masked-lm-prob 0.3"
 TRAINING = (
     "--batch-size 32 --learning-rate 8e-4 --warmup-steps 500 --beta-2 0.99 --ema 0.999 "
-    "--optimizer adamw --bias-correction --schedule usual --eval-steps 5000"
+    "--optimizer adamw --schedule usual --eval-steps 5000"
 )
 
 
@@ -91,7 +91,7 @@ def main():
     build(folder)
     if not (options.score or (folder / "model" / "report.json").exists()):
         run(
-            f"pretrain --data {folder}/books-64 {folder}/books-128 --weights 2 1 "
+            f"pretrain --data {folder}/books-64 {folder}/books-64 {folder}/books-128 "
             f"--size {SMALL / 'config.json'} --output {folder}/model --steps {options.steps} "
             f"--eval-data {folder}/held-out-128 --dtype-policy {options.dtype_policy} {TRAINING}"
         )

@@ -1,19 +1,17 @@
-"""Memory of a training step: measured, and as `albert-tf sizes` computes it.
+"""Memory of a training step.
 
     python -m benchmarks.training_memory [--sizes mini base] [--batch-size 8] [--max-length 128]
     python -m benchmarks.training_memory --compile --sizes base large xlarge xxlarge
 
 Each case trains three steps with Adam, in float32, in its own process; the peak excludes the memory
 that Keras needs to train a model of a few kilobytes. "kept" is counted in TensorFlow's graph: every
-result of the forward pass that an operation of the backward pass reads. `albert_tf.counting` has
-the formulas. MB are 10^6 bytes.
+result of the forward pass that an operation of the backward pass reads. MB are 10^6 bytes.
 
 --compile allocates and runs nothing, so that every size fits: XLA compiles a step of
 `AlbertForPreTraining` with LAMB, in float32 on JAX (`pip install albert_tf[jax]`), and reports the
 program's memory. "state" are weights and moments, which are updated in place; "temporary" is the
 rest (activations, gradients, intermediate results), with XLA's order of operations for speed and,
-"in order", for little memory. "formula" is the total on TensorFlow. benchmarks/RESULTS.md has
-results.
+"in order", for little memory. benchmarks/RESULTS.md has results.
 """
 
 import itertools
@@ -160,18 +158,6 @@ def compile_step(case):
     return {name: size / 1e6 for name, size in sizes.items()}
 
 
-def counted(case):
-    """Returns the formulas' MB: kept results, and the total."""
-    from albert_tf import counting
-
-    batch = (case["batch_size"], case["max_length"])
-    whole = counting.training_memory(config_of(case), *batch, case["checkpointing"])
-    kept = whole.activations
-    if case["checkpointing"]:  # the one block at a time is no result of the forward pass
-        kept -= counting.recomputed(config_of(case), *batch)
-    return {"kept": kept / 1e6, "peak": sum(whole) / 1e6}
-
-
 def cases_of(options, dropouts):
     """Cases, each with its name in the table."""
     choices = itertools.product(options.sizes, ("all", "none"), dropouts, (False, True))
@@ -205,23 +191,16 @@ def main():
         {name: partial(how, case) for name, case in cases.items()}, options.rounds
     )
     if options.compile:
-        heads, packages = ["", "state", "temporary", "in order", "formula"], ("jax", "jaxlib")
+        heads, packages = ["", "state", "temporary", "in order"], ("jax", "jaxlib")
         fields = ("state", "temporary", "in order")
     else:
-        heads = ["", "kept for the gradient", "formula", "peak", "formula"]
+        heads = ["", "kept for the gradient", "peak"]
         packages, fields = ("tensorflow", "numpy"), ("kept", "peak")
 
-    def row(name, results):
-        if isinstance(results, str):
-            return [name, results]
-        measured, formula = harness.medians(results), counted(cases[name])
-        if options.compile:
-            figures = [*(measured[field] for field in fields), formula["peak"]]
-        else:
-            figures = [each[field] for field in fields for each in (measured, formula)]
-        return [name, *(f"{figure:,.0f}" for figure in figures)]
+    def cells(measured):
+        return [f"{measured[field]:,.0f}" for field in fields]
 
-    table = harness.table(heads, [row(*each) for each in rounds.items()])
+    table = harness.table(heads, harness.rows(rounds, cells))
     harness.report(options, (*packages, "keras"), [table], rounds)
 
 

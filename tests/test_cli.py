@@ -162,7 +162,10 @@ def files(tmp_path, monkeypatch):
             "pretrain --config folder",
             "A file must not be a folder. Received: folder: Is a directory",
         ),
-        ("sizes --batch-size 9999999999", "batch_size must be 2,147,483,647 or less"),
+        (
+            "predict --model small --batch-size 9999999999",
+            "batch_size must be 2,147,483,647 or less",
+        ),
     ],
 )
 @pytest.mark.usefixtures("without_tensorflow", "files")

@@ -124,8 +124,7 @@ def test_making_examples_needs_no_packages_of_models():
     """TensorFlow takes a gigabyte with two workers, which a job needs for itself."""
     code = (
         "import sys, albert_tf.data.jobs.run, albert_tf.data.jobs.local, "
-        "albert_tf.commands.build_data, albert_tf.commands.build_vocab, "
-        "albert_tf.commands.inspect_data; "
+        "albert_tf.commands.build_data, albert_tf.commands.build_vocab; "
         "absent = {'keras', 'tensorflow', 'torch', 'ml_dtypes', 'safetensors'}; "
         "assert not absent & sys.modules.keys()"
     )

@@ -38,12 +38,11 @@ def test_the_commands_and_the_training(folder, capsys):
         program, *arguments = shlex.split(command)
         assert program == "albert-tf"
         assert cli.main(arguments) == 0
-    assert "record 0: in order, " in capsys.readouterr().out
+    assert "example 0: " in capsys.readouterr().out
     assert {path.suffix for path in (folder / "examples").iterdir()} == {
         ".json",
         ".model",
         ".tfrecord",
-        ".yaml",
     }
     code = blocks("python")[0].replace('"mini"', '"tiny"')
     code = code.replace("vocab_size=30000", "vocab_size=30000, max_position_embeddings=512")

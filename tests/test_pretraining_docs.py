@@ -11,6 +11,11 @@ import pytest
 
 from albert_tf import cli
 from albert_tf.config import AlbertConfig
+from albert_tf.data.pretraining.examples import masked_features
+from albert_tf.data.pretraining.masking import WordTable
+from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.data.pretraining.pairs import Pairs
+from albert_tf.data.pretraining.records import decode, encode, frame, read_records
 from albert_tf.data.pretraining.sources import find_records
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training.loop import Interrupted, Loop
@@ -71,12 +76,29 @@ def folder(tmp_path, monkeypatch):
 
 def prepare_the_original(folder):
     """Writes the records and the configuration that the last command reads."""
-    static = ["--mode", "static", "--dupe-factor", "1", "--output", "records"]
-    data = ["build-data", "--input", "corpus", "--vocab", "spiece.model", *static]
-    assert cli.main(reduced(data)) == 0
+    records = ["--input", "corpus", "--vocab", "spiece.model", "--output", "made"]
+    assert cli.main(reduced(["build-data", *records])) == 0
+    (folder / "records").mkdir()
+    write_masked(folder / "made", folder / "records" / "masked.tfrecord")
     config = json.loads((folder / "my-model" / "config.json").read_text())
     size = AlbertConfig.from_size("tiny", vocab_size=config["vocab_size"])
     (folder / "albert_config.json").write_text(json.dumps(size.to_dict()))
+
+
+def write_masked(made, path):
+    """Masks the records of build-data, as the original's code does before it writes them."""
+    manifest = json.loads((made / "manifest.json").read_text())
+    options = ExampleOptions.from_dict(manifest["settings"]["examples"])
+    table = WordTable.from_json(json.loads((made / "words.json").read_text()))
+    examples = [decode(each) for file in made.glob("*.tfrecord") for each in read_records(file)]
+    segments = [each[name] for each in examples for name in ("segment_a", "segment_b")]
+    sizes = np.array([len(ids) for ids in segments])
+    bounds = np.stack([np.cumsum(sizes) - sizes, np.cumsum(sizes)], axis=1)
+    keys, labels = np.arange(len(examples), dtype=np.uint64), np.zeros(len(examples), np.int32)
+    pairs = Pairs(keys, bounds[::2], bounds[1::2], labels)
+    columns = masked_features(pairs, np.concatenate(segments).astype(np.int32), table, options)
+    rows = zip(*((column + 0).tolist() for column in columns.values()), strict=True)
+    path.write_bytes(b"".join(frame(encode(dict(zip(columns, row, strict=True)))) for row in rows))
 
 
 def stopped(loop, *_):
@@ -138,7 +160,6 @@ def test_the_defaults_that_the_page_names():
         "warmup_steps",
         "schedule",
         "beta_2",
-        "bias_correction",
         "ema",
     }
-    assert len(compared) == 14
+    assert len(compared) == 11

@@ -2,12 +2,10 @@
 
 import re
 import shlex
-import socket
 from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow
 
 import albert_tf
 from albert_tf import cli
@@ -127,22 +125,18 @@ def test_the_page_about_text(tmp_path, published_vocabulary, monkeypatch):
 
 @pytest.mark.slow
 def test_the_page_about_data(tmp_path, tiny_vocabulary, monkeypatch):
-    """Runs the page's service of data in this process, on a free port."""
     monkeypatch.chdir(tmp_path)
     Path("spiece.model").write_bytes(tiny_vocabulary)
     Path("corpus.txt").write_text("\n\n".join("\n".join(SENTENCES) for _ in range(8)))
     sizes = {"vocab": "spiece.model", "max_seq_length": 32, "workers": 1}
     albert_tf.build_data(input="corpus.txt", output="examples", **sizes)
-    with socket.socket() as free:
-        free.bind(("", 0))
-        port = str(free.getsockname()[1])
     code = "\n".join(blocks("python", ROOT / "docs" / "pretraining-data.md"))
     small = {'"mini", vocab_size=30000': '"tiny", vocab_size=300', "epochs=3": "epochs=1"}
     for old, new in {**small, "batch_size=32": "batch_size=4", "_epoch(32)": "_epoch(4)"}.items():
         assert old in code
         code = code.replace(old, new)
-    names = {"tf": tensorflow}
-    exec(code.replace("5000", port).replace("HOST", "localhost"), names)
+    names = {}
+    exec(code, names)
     features, _ = next(iter(names["batches"]))
     assert features["input_ids"].shape == (4, 32)
 

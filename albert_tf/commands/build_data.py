@@ -13,7 +13,7 @@ SUMMARY = "turn text into examples for pretraining"
 EXAMPLES = """examples:
   albert-tf build-data --input 'books/*.txt.gz' --vocab spiece.model --output examples
   albert-tf build-data --input corpus.jsonl --vocab my-model --output examples \\
-      --mode static --dupe_factor 5 --max_seq_length 128 --workers 8
+      --max-seq-length 128 --workers 8
 
 Writes a folder of TFRecord files with manifest.json and the vocabulary. They depend on the text,
 the vocabulary, the options and the seed, not on the number of workers, nor on the engine. After
@@ -75,6 +75,5 @@ _COUNTS: Final = {
     "documents_cut": "documents cut, too long",
     "empty_documents": "documents without text",
     "long_sentences": "sentences cut, longer than an example",
-    "masked": "tokens masked",
     "single_words": "single words at the end of a document, left out",
 }

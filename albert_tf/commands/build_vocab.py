@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from albert_tf.data.corpus.documents import CorpusInput, CorpusOptions
 from albert_tf.errors import UserError
-from albert_tf.options import CHARACTER_COVERAGE, SEED, THREADS, VOCABULARY, Range, option, part
+from albert_tf.options import CHARACTER_COVERAGE, VOCABULARY, Range, option, part
 
 SUMMARY = "train a vocabulary on your own text"
 EXAMPLES = """examples:
@@ -25,12 +25,12 @@ Dropping accents also drops the virama of Hindi, the tone marks of Thai, and the
 カ and ガ, и and й. By default accents stay if one word in 400 of the sample has one; the command
 prints how many it would change without them, and which ones would become the same.
 
-Reads all input, and draws a sample of passages that depends only on the seed. The same input,
-options and seed give the same file.
+Reads all input, and draws a sample of passages. The same input and options give the same file.
 """
 # Share of words with an accent: .0002 in English, .001 in English novels, .004 in Dutch and .01 or
 # more in each of 36 other languages that are written with accents (docs/languages.md).
 WITH_ACCENTS: Final = 1 / 400
+SEED: Final = 12345  # of the sample
 _TURKISH_I: Final = ("tr", "az")  # Unicode's SpecialCasing.txt
 
 
@@ -45,7 +45,6 @@ class OPTIONS(CorpusInput):
         "auto",
         help="keep accents, or drop them (é becomes e); auto keeps them if one word in 400 has one",
     )
-    keep_accents: bool = option(False, help="the same as --accents keep: é stays distinct from e")
     character_coverage: float = option(
         CHARACTER_COVERAGE,
         help="share of the text whose characters get a piece",
@@ -56,22 +55,7 @@ class OPTIONS(CorpusInput):
         help="bytes of text to train on; takes 21 times as much memory",
         range=Range(minimum=1, maximum=2**50),
     )
-    seed: int = option(12345, help="seed of the sample", range=SEED)
-    threads: int = option(
-        THREADS,
-        help="threads of SentencePiece, on any machine; with another number roundings and so the "
-        "vocabulary may differ",
-        range=Range(minimum=1, maximum=1024),
-    )
     force: bool = option(False, help="replace an existing file")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.keep_accents and self.accents == "drop":
-            raise UserError(
-                "Accents are kept or dropped. Received: --keep-accents and --accents drop. Leave "
-                "one of them out."
-            )
 
 
 def run(options: OPTIONS) -> int:
@@ -96,7 +80,6 @@ def run(options: OPTIONS) -> int:
             turkish_i=turkish_i and not options.cased,
             character_coverage=options.character_coverage,
             max_sentences=0,
-            threads=options.threads,
         )
         path.write_bytes(model)
     print(_made(output, model))
@@ -111,7 +94,7 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
 
     counts: Counter[str] = Counter()
     corpus = part(CorpusOptions, options)
-    drawn = sample(files, corpus, options.sample_bytes, options.seed, counts)
+    drawn = sample(files, corpus, options.sample_bytes, SEED, counts)
     size = sum(len(passage.text) for passage in drawn)
     bad = counts["bad_lines"]
     skipped = f", {_number(bad, 'bad line')} skipped" if bad else ""
@@ -140,9 +123,9 @@ def _keep_accents(drawn: list[Any], options: OPTIONS, turkish_i: bool) -> bool:
     accented = Normalization(not options.cased, keep_accents=True, turkish_i=turkish_i)
     plain = Normalization(not options.cased, turkish_i=turkish_i)
     accents, case = loss(counts, accented, plain), loss(counts, as_written, accented)
-    keep = options.keep_accents or options.accents == "keep"
+    keep = options.accents == "keep"
     if options.accents == "auto":
-        keep = keep or accents.changed >= WITH_ACCENTS
+        keep = accents.changed >= WITH_ACCENTS
     print(f"accents  {'kept; dropping them' if keep else 'dropped, which'} {_described(accents)}")
     if not options.cased:
         print(f"case     lower-cased, which {_described(case)}", flush=True)

@@ -223,8 +223,8 @@ class PretrainingOptions(DeviceOptions):
     """
 
     data: tuple[str, ...] = option(
-        help="records: folders of build-data, or globs of the original code's files; each batch is "
-        "from one of them",
+        help="records: folders of build-data, or globs of the original code's files; batches are "
+        "from one after the other, also where one is named twice",
         metavar="DIR",
         original=("input_file",),
         decisive=False,
@@ -233,12 +233,6 @@ class PretrainingOptions(DeviceOptions):
         help="model directory to write",
         metavar="DIR",
         original=("output_dir",),
-        decisive=False,
-    )
-    weights: tuple[int, ...] = option(
-        (),
-        help="batches of each of --data in a round, such as 2 1; default: equally many",
-        range=Range(minimum=1, maximum=1000),
         decisive=False,
     )
     size: str | None = option(
@@ -306,7 +300,7 @@ class PretrainingOptions(DeviceOptions):
     )
     optimizer: Literal["lamb", "adamw"] = option(
         "lamb",
-        help="LAMB, for large batches, or Adam with decoupled weight decay",
+        help="LAMB, for large batches, or Adam with decoupled weight decay and bias correction",
         group=_OPTIMIZER,
     )
     weight_decay: float = option(
@@ -318,15 +312,6 @@ class PretrainingOptions(DeviceOptions):
     )
     beta_2: float = option(
         0.999, help="decay of the squared gradients' mean", range=RATE, group=_OPTIMIZER
-    )
-    bias_correction: bool = option(
-        False, help="Adam's bias correction, which the original omits", group=_OPTIMIZER
-    )
-    clip_norm: float = option(
-        1.0,
-        help="largest global norm of the gradients; 0 turns clipping off",
-        range=NOT_NEGATIVE,
-        group=_OPTIMIZER,
     )
     ema: float | None = option(
         None,
@@ -357,14 +342,6 @@ class PretrainingOptions(DeviceOptions):
         original=("save_checkpoints_steps",),
         decisive=False,
     )
-    keep: int = option(
-        3,
-        help="newest checkpoints to retain during the run",
-        range=COUNT,
-        group=_OUTPUTS,
-        original=("keep_checkpoint_max",),
-        decisive=False,
-    )
     force: bool = option(
         False,
         help="replace an earlier result or an interrupted run",
@@ -385,11 +362,6 @@ class PretrainingOptions(DeviceOptions):
                 "A run begins with a size for random weights (--size base) or with weights "
                 f"(--init-checkpoint NAME). Received: size={self.size}, "
                 f"init_checkpoint={self.init_checkpoint}."
-            )
-        if self.weights and len(self.weights) != len(self.data):
-            raise UserError(
-                "There must be a weight for each of data. Received: "
-                f"{len(self.data)} of data, weights={', '.join(map(str, self.weights))}."
             )
         if self.batch_size % self.micro_batches:
             raise UserError(

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import keras
@@ -31,6 +31,7 @@ from albert_tf.training.options import PretrainingOptions
 
 EVALUATION_BATCH: Final = 64
 POINTS: Final = 1000  # of the history, at most
+KEEP: Final = 3  # checkpoints
 
 
 @accepts_keywords(PretrainingOptions)
@@ -53,7 +54,6 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
 def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     """Resumes or begins the run on this host, and returns the report."""
     sources = [find_records(folder) for folder in options.data]
-    weights = options.weights or (1,) * len(sources)
     for files in sources:
         files.steps_per_epoch(options.batch_size)  # refuses fewer records than a batch
     replicas = distribution.replicas(strategy)
@@ -80,8 +80,8 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
                 schedule,
                 weight_decay=options.weight_decay,
                 beta_2=options.beta_2,
-                bias_correction=options.bias_correction,
-                global_clipnorm=options.clip_norm or None,
+                bias_correction=options.optimizer == "adamw",
+                global_clipnorm=1.0,
                 **average,
             )
         )
@@ -95,9 +95,9 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
             )
     sources = [dataclasses.replace(files, vocab_size=size) for files in sources]
     held_out = held_out and dataclasses.replace(held_out, vocab_size=size)
-    data = _identity_of_all(sources, weights)
+    data = [_identity(files) for files in sources]
     settings = {**decisive(options), "config": model.config.to_dict(), "data": data}
-    checkpoints = Checkpoints(options.output, tokenizer, settings, options.keep)
+    checkpoints = Checkpoints(options.output, tokenizer, settings, KEEP)
     is_chief = distribution.is_chief(strategy)
     plan = Plan(
         options.steps,
@@ -116,14 +116,14 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     )
 
     def tokens(steps: int) -> int:
-        batches = zip(sources, batches_per_source(weights, steps), strict=True)
+        batches = zip(sources, batches_per_source(len(sources), steps), strict=True)
         return options.batch_size * sum(files.max_seq_length * count for files, count in batches)
 
-    mean = tokens(sum(weights)) / sum(weights)
+    mean = tokens(len(sources)) / len(sources)
     loop.resume(options, checkpoints, strategy, "pretraining", {"tokens_per_second": mean})
     host = distribution.hosts(strategy)
     batches = mixed_batches(
-        sources, weights, options.batch_size, options.seed, loop.step, (host.index, host.count)
+        sources, options.batch_size, options.seed, loop.step, (host.index, host.count)
     )
     loop.train(options, strategy, batches, options.batch_size, jit_compile=options.jit_compile)
     report = {
@@ -192,16 +192,6 @@ def _check_same_vocabulary(data: str, checkpoint: str, tokenizer: BaseTokenizer)
             f"{data} and {checkpoint}, whose tokens differ. Build the data again with --vocab "
             f"{checkpoint}."
         )
-
-
-def _identity_of_all(sources: Sequence[RecordFiles], weights: Sequence[int]) -> Any:
-    """Identifies what a run reads; one set of records has no weight."""
-    if len(sources) == 1:
-        return _identity(sources[0])
-    return [
-        {**_identity(files), "weight": weight}
-        for files, weight in zip(sources, weights, strict=True)
-    ]
 
 
 def _identity(files: RecordFiles) -> dict[str, Any]:

@@ -53,7 +53,6 @@ def test_names_of_the_original():
         "--num_train_steps": 1000,
         "--num_warmup_steps": 10,
         "--save_checkpoints_steps": 50,
-        "--keep_checkpoint_max": 7,
     }
     options = parsed("pretrain", *(each for flag in flags.items() for each in flag))
     assert options == PretrainingOptions(
@@ -67,7 +66,6 @@ def test_names_of_the_original():
         steps=1000,
         warmup_steps=10,
         save_steps=50,
-        keep=7,
     )
     weights = ["--init_checkpoint", "model.ckpt-best"]
     continued = parsed("pretrain", "--data", "d", "--output", "o", *weights)

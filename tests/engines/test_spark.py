@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -19,12 +20,12 @@ pytest.importorskip("pyspark")
 pytestmark = pytest.mark.engines
 
 
-def run_spark(job, master, settings):
-    return run_job(job, functools.partial(map_on_spark, master=master, settings=settings))
+def run_spark(job, settings):
+    return run_job(job, functools.partial(map_on_spark, settings=settings))
 
 
 def test_the_same_files_as_on_one_machine(fresh, expected, read, spark_settings):
-    outcome = run_spark(fresh, "local[2]", spark_settings)
+    outcome = run_spark(fresh, spark_settings)
     assert read(fresh.output) == expected
     assert outcome.made == tuple(sorted(name for name in expected if name.startswith("examples")))
 
@@ -37,7 +38,7 @@ def test_a_corpus_and_an_output_in_an_object_store(fresh, corpus, s3, expected, 
     # The JVM may be older than the server; workers inherit its environment.
     keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     environment = {f"spark.executorEnv.{name}": value for name, value in keys.items()}
-    run_spark(job, "local[2]", {**spark_settings, **environment})
+    run_spark(job, {**spark_settings, **environment})
     store.invalidate_cache()
     found = {path.rsplit("/")[-1]: store.cat_file(path) for path in store.find(job.output)}
     assert found == expected
@@ -52,11 +53,11 @@ def test_resumes(fresh, expected, read, spark_settings, monkeypatch):
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(run, "_finish", stopped)
-        run_spark(fresh, "local[2]", spark_settings)
+        run_spark(fresh, spark_settings)
     lost, *others = sorted(Path(fresh.output).glob("examples-*"))
     lost.unlink()
     times = {path: path.stat().st_mtime_ns for path in others if part(path) != part(lost)}
-    outcome = run_spark(fresh, "local[2]", spark_settings)
+    outcome = run_spark(fresh, spark_settings)
     assert read(fresh.output) == expected
     assert {part(name) for name in outcome.made} == {part(lost)}
     assert {path: path.stat().st_mtime_ns for path in times} == times
@@ -71,13 +72,13 @@ def test_a_finished_directory_needs_no_spark(fresh, expected, read, spark_settin
     folder.mkdir()
     for name, content in expected.items():
         (folder / name).write_bytes(content)
-    assert run_spark(fresh, "spark://127.0.0.1:9", spark_settings).made == ()
+    assert run_spark(fresh, {"spark.master": "spark://127.0.0.1:9"}).made == ()
     assert read(fresh.output) == expected
 
 
 def test_a_bad_line_is_one_clean_error(bad, spark_settings, capfd):
     with pytest.raises(UserError, match=bad.message):
-        run_spark(bad.job, "local[2]", spark_settings)
+        run_spark(bad.job, spark_settings)
     noise = capfd.readouterr()
     assert "Traceback" not in noise.err + noise.out
     assert len((noise.err + noise.out).splitlines()) < 8
@@ -87,5 +88,13 @@ def test_a_python_without_the_packages_is_an_error(fresh, spark_settings, monkey
     monkeypatch.setenv(
         "PYSPARK_PYTHON", os.path.realpath(sys.executable)
     )  # outside any environment
-    with pytest.raises(UserError, match=r"able to run .* No module named '[\w.]+'. See docs"):
-        run_spark(fresh, "local[2]", spark_settings)
+    with pytest.raises(
+        UserError, match=r"able to run .* Received: No module named '[\w.]+'. See docs"
+    ):
+        run_spark(fresh, spark_settings)
+
+
+@pytest.mark.parametrize("master", ["nonsense", "local[x]"])
+def test_a_master_that_does_not_exist(fresh, spark_settings, master):
+    with pytest.raises(UserError, match=f"a master that answers.* Received: .*{re.escape(master)}"):
+        run_spark(fresh, {**spark_settings, "spark.master": master})

@@ -42,7 +42,9 @@ def test_a_killed_worker_changes_nothing(fresh, expected, read, spark_settings, 
         path.unlink()
     killer = threading.Thread(target=kill)
     killer.start()
-    engine = functools.partial(map_on_spark, master=cluster.url, settings=spark_settings)
+    engine = functools.partial(
+        map_on_spark, settings={**spark_settings, "spark.master": cluster.url}
+    )
     try:
         outcome = run_job(fresh, engine)
     finally:

@@ -89,9 +89,9 @@ def commands(tiny_vocabulary, start, tmp_path_factory):
         (inputs / "pairs" / name).write_text("anchor\tpositive\n" + "\n".join(pairs) + "\n")
     lines = {
         "build-data": f"build-data --input {inputs}/text.txt --vocab {inputs}/spiece.model "
-        "--max-seq-length 24 --shard-bytes 3000 --workers 1 --mode static --dupe-factor 2",
+        "--max-seq-length 24 --shard-bytes 3000 --workers 1",
         "pretrain": f"pretrain --data {inputs}/build-data --size {inputs}/config.json "
-        "--batch-size 4 --steps 5 --warmup-steps 1 --save-steps 2 --keep 2 --ema 0.5 "
+        "--batch-size 4 --steps 5 --warmup-steps 1 --save-steps 2 --ema 0.5 "
         f"--eval-data {inputs}/build-data --eval-steps 2",
         "finetune": f"finetune --task classify --data {inputs}/task --model {inputs}/config.json "
         f"--vocab {inputs}/spiece.model --max-length 16 --batch-size 8 --epochs 2 --save-steps 2",

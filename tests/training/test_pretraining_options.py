@@ -19,10 +19,6 @@ def test_the_defaults_are_the_papers_recipe():
     [
         ({}, "begins with a size .* Received: size=None, init_checkpoint=None"),
         ({"size": "base", "init_checkpoint": "x"}, "Received: size=base, init_checkpoint=x"),
-        (
-            {"size": "base", "weights": (2, 1)},
-            "a weight for each of data. Received: 1 of data, w",
-        ),
         ({"size": "base", "steps": 10, "warmup_steps": 10}, "warmup_steps=10, steps=10"),
         ({"size": "base", "learning_rate": 0.0}, "learning_rate must be above 0. Received: 0.0"),
     ],
@@ -34,11 +30,11 @@ def test_invalid_options(given, message):
 
 def test_options_without_effect_on_the_result_may_change(tmp_path):
     options = PretrainingOptions("data", tmp_path, size="tiny")
-    again = dataclasses.replace(options, output=tmp_path / "b", save_steps=7, keep=9, eval_steps=3)
+    again = dataclasses.replace(options, output=tmp_path / "b", save_steps=7, eval_steps=3)
     assert decisive(options) == decisive(again)
     assert declared(PretrainingOptions).keys() - decisive(options).keys() == {
-        *("data", "weights", "output", "vocab", "size", "eval_data", "strategy", "jit_compile"),
-        *("eval_steps", "save_steps", "keep", "force"),
+        *("data", "output", "vocab", "size", "eval_data", "strategy", "jit_compile"),
+        *("eval_steps", "save_steps", "force"),
     }
     for change in (
         {"seed": 1},

@@ -24,7 +24,7 @@ from albert_tf.data.corpus.reading import (
     readable,
 )
 from albert_tf.errors import UserError, short_repr
-from albert_tf.options import Range, check_options, option
+from albert_tf.options import check_options, option
 
 JSON_LINE = LONGEST_LINE  # a book on a line is cut like any long document
 PASSAGE = 4096  # most bytes of a passage in a sample, a few paragraphs: small beside any sample
@@ -32,7 +32,6 @@ SMALLEST = 64  # bytes that a passage counts for at least, since Python takes 30
 ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
 SENTENCEX: Final = "sentencex"  # the default sentence splitter
 _LANGUAGE: Final = re.compile("[A-Za-z]{2,12}([-_][A-Za-z0-9]{1,12}){0,3}")
-LONGEST_CHARACTER: Final = 4  # bytes of UTF-8; a byte order mark has 3
 _GROUP: Final = "corpus (in plain text blank lines separate documents; in .jsonl a line is one)"
 
 
@@ -60,12 +59,7 @@ class CorpusOptions:
         group=_GROUP,
         metavar="CODE",
     )
-    max_document_bytes: int = option(
-        1 << 20,
-        help="longest document; longer ones are cut into several",
-        group=_GROUP,
-        range=Range(minimum=LONGEST_CHARACTER),
-    )
+    max_document_bytes: int = 1 << 20  # longer ones are cut into several
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -1,7 +1,6 @@
-"""An engine: maps the parts of a job over processes of this machine."""
+"""Maps `make_part` over the parts of a job in processes of this machine."""
 
 import contextlib
-import functools
 import multiprocessing
 import os
 import signal
@@ -10,19 +9,19 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
 from multiprocessing.connection import wait as wait_for
-from typing import Any, Final
+from typing import Final
 
 from albert_tf.data.jobs.job import Job, Part, PartReport, make_part
 from albert_tf.errors import UserError
 from albert_tf.options import cores
 from albert_tf.progress import Progress
 
-SECONDS: Final = 0.5  # between updates of the progress
+SECONDS: Final = 0.5  # Windows notices Ctrl-C only between two waits
 _SHOWN: Final = ("documents", "tokens", "examples")
 
 _job: Job  # in a worker process
-_done: Any  # in a worker process: for each part, bytes of text that are done
 
 
 def map_in_processes(
@@ -36,35 +35,30 @@ def map_in_processes(
         UserError: a worker was killed, or as in `make_part`.
     """
     workers = min(workers or cores(), len(parts))
-    progress.start("building", sum(part.text_bytes for part in parts))
-    if workers == 1:
-        before = 0
+    sizes, done = {part.number: part.text_bytes for part in parts}, 0
+    progress.start("building", sum(sizes.values()))
+    one_by_one = (make_part(job, part) for part in parts)
+    for report in one_by_one if workers == 1 else _in_processes(job, parts, workers):
+        done += sizes[report.part]
+        progress.add_counts({name: report.counts.get(name, 0) for name in _SHOWN})
+        progress.update_to(done)
+        yield report
 
-        def show(done: int) -> None:
-            progress.update_to(before + done)
 
-        for part in parts:
-            report = make_part(job, part, show)
-            before += part.text_bytes
-            _count(progress, report)
-            yield report
-        return
+def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[PartReport]:
     context = multiprocessing.get_context("spawn")  # a fork would share threads' locks
-    # Only one process writes the number of a part: no lock that a killed process could keep.
-    done = context.RawArray("q", len(parts))
     others = multiprocessing.active_children()
-    executor = ProcessPoolExecutor(workers, context, _begin, (job, done))
-    waiting: set[Future[PartReport]] = set()
+    executor = ProcessPoolExecutor(workers, context, _begin, (job,))
+    todo, waiting = iter(parts), set[Future[PartReport]]()
     try:
-        for index, part in enumerate(parts):
-            with _sigint_deferred():  # starts a process if there are too few
-                waiting.add(executor.submit(_make, index, part))
-            while len(waiting) >= 2 * workers or (waiting and index + 1 == len(parts)):
-                ready, waiting = wait(waiting, SECONDS, FIRST_COMPLETED)
-                for future in ready:
-                    _count(progress, future.result())
-                    yield future.result()
-                progress.update_to(sum(done))
+        while True:
+            for part in islice(todo, 2 * workers - len(waiting)):
+                with _sigint_deferred():  # starts a process if there are too few
+                    waiting.add(executor.submit(_make, part))
+            if not waiting:
+                return
+            ready, waiting = wait(waiting, SECONDS, FIRST_COMPLETED)
+            yield from (future.result() for future in ready)
     except (BrokenProcessPool, BrokenPipeError) as error:
         raise UserError(
             "A worker process was killed, most often because the machine has no more memory. "
@@ -106,10 +100,10 @@ def _sigint_deferred() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def _begin(job: Job, done: Any) -> None:
+def _begin(job: Job) -> None:
     """Starts a worker process."""
-    global _job, _done
-    _job, _done = job, done
+    global _job
+    _job = job
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and kills us
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -120,9 +114,5 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _make(index: int, part: Part) -> PartReport:
-    return make_part(_job, part, functools.partial(_done.__setitem__, index))
-
-
-def _count(progress: Progress, report: PartReport) -> None:
-    progress.add_counts({name: report.counts.get(name, 0) for name in _SHOWN})
+def _make(part: Part) -> PartReport:
+    return make_part(_job, part)

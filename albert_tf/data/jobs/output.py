@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import functools
 import json
 import uuid
 from collections.abc import Iterable, Mapping
@@ -16,6 +15,8 @@ from albert_tf.errors import UserError
 from albert_tf.locks import LOCK, locked
 
 WORK: Final = ".build-data"  # folder of an unfinished run: its settings and its reports
+SETTINGS: Final = f"{WORK}/settings.json"
+ERROR: Final = f"{WORK}/error.json"
 _AT_ONCE: Final = 16
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -38,34 +39,26 @@ class Output:
         Raises:
             UserError: no space left, or a store that refuses.
         """
-        if not self.is_local:
-            self._upload(name, content)
-            return
         path = Path(self._path(name))
         temporary = Path(self._root, WORK, f"{path.name}.{uuid.uuid4().hex}")
         try:
+            if not self.is_local:
+                self._files.pipe_file(self._path(name), content)
+                return
             for folder in (temporary.parent, path.parent):
                 folder.mkdir(exist_ok=True)
             temporary.write_bytes(content)
             temporary.replace(path)
-        except OSError as error:
-            if error.errno not in _NO_SPACE:
+        except Exception as error:  # each protocol has its own
+            if self.is_local and getattr(error, "errno", None) not in _NO_SPACE:
                 raise
             raise UserError(
-                f"The output's disk must have room. Received: {error.strerror}: {path}. "
-                "Make room, then give the same command again to resume."
+                f"The output must be writable, and have room. Received: {self.location}: "
+                f"{type(error).__name__}: {str(error).rstrip('.')}. The same command resumes."
             ) from error
         finally:
-            temporary.unlink(missing_ok=True)
-
-    def _upload(self, name: str, content: bytes) -> None:
-        try:
-            self._files.pipe_file(self._path(name), content)
-        except Exception as error:  # each protocol has its own
-            raise UserError(
-                f"The output must be writable. Received: {self.location}: {type(error).__name__}: "
-                f"{str(error).rstrip('.')}. To resume, give the same command again."
-            ) from error
+            if self.is_local:
+                temporary.unlink(missing_ok=True)
 
     def read(self, name: str) -> bytes:
         """Returns the content of a file."""
@@ -126,9 +119,3 @@ class Output:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")
-
-
-@functools.lru_cache(maxsize=1)
-def output_of(location: str) -> Output:
-    """Returns the same output for all calls of a process."""
-    return Output(location)

@@ -1,4 +1,4 @@
-"""`build_data`: from text to a directory of pretraining examples, on the engine of choice.
+"""`build_data`: from text to a directory of pretraining examples, in processes or on Spark.
 
 Checks the output of an earlier run, makes the missing shards, and writes the manifest last.
 """
@@ -7,30 +7,18 @@ import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from albert_tf.data.jobs.job import (
-    ERROR,
-    REPORTS,
-    SETTINGS,
-    Job,
-    Part,
-    PartReport,
-    ShardReport,
-    make_job,
-)
-from albert_tf.data.jobs.output import WORK, Output
+from albert_tf.data.jobs.job import REPORTS, Job, Part, PartReport, ShardReport, make_job
+from albert_tf.data.jobs.output import ERROR, SETTINGS, WORK, Output
 from albert_tf.data.pretraining.options import BuildDataOptions
 from albert_tf.data.pretraining.records import MANIFEST
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, listed
 from albert_tf.files import require_same
-from albert_tf.options import FILE, accepts_keywords, as_yaml
+from albert_tf.options import accepts_keywords
 from albert_tf.progress import Progress
 
 KIND: Final = "albert_tf pretraining examples"
-_SHOWN: Final = 3  # names in a message
 
 Engine = Callable[[Job, Sequence[Part], Progress], Iterable[PartReport]]
 
@@ -63,20 +51,13 @@ def build_data(options: BuildDataOptions) -> Outcome:
     Raises:
         UserError: settings that differ from the interrupted run's, a bad line, no space left, …
     """
-    job = replace(make_job(options), options=as_yaml(options).encode())
+    job = make_job(options)
     engine: Engine
-    # Each engine's package is imported on demand.
     if options.engine == "spark":
         from albert_tf.data.jobs.spark import map_on_spark
 
         settings = dict(setting.split("=", 1) for setting in options.engine_option)
-        engine = functools.partial(map_on_spark, master=options.master, settings=settings)
-    elif options.engine == "beam":
-        from albert_tf.data.jobs.beam import map_on_beam
-
-        engine = functools.partial(
-            map_on_beam, runner=options.runner, arguments=options.engine_option
-        )
+        engine = functools.partial(map_on_spark, settings=settings)
     else:
         from albert_tf.data.jobs.local import map_in_processes
 
@@ -105,13 +86,11 @@ def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
             for part in job.parts()
             if (part.number in damaged if manifest else part.number not in whole)
         ]
-        made = list(engine(job.for_workers(), todo, progress)) if todo else []
+        made = list(engine(job, todo, progress)) if todo else []
         if manifest is None:
             manifest = _finish(job, output, [*whole.values(), *made])
         else:
             _require_equal(job, manifest, made)
-        if job.options:
-            output.write(FILE, job.options)
         output.remove_work()
         names = sorted(shard.file for report in made for shard in report.shards)
         return Outcome(manifest, tuple(names))
@@ -132,10 +111,18 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     Returns:
         The manifest if the output is finished.
     """
-    names = output.sizes()
+    names, now = output.sizes(), job.settings()
     manifest, begun = read_manifest(output), output.read_json(SETTINGS)
-    _refuse_foreign_files(job, names, manifest, force)
-    now = job.settings()
+    shards = {name for name in names if name.endswith(".tfrecord")}
+    own = {MANIFEST, *shards, *(name for name, _ in job.tokenizer)} if shards else set()
+    others = sorted(names.keys() - own)
+    if names and not manifest and WORK not in names and (others or not force):
+        way_out = "Choose another folder" if others else "Start anew with --force"
+        raise UserError(
+            "The output must be a new or an empty folder, or one of an earlier build-data. "
+            f"Received: {job.output}, which contains {[*others, *names][0]} and no whole "
+            f"{MANIFEST} of build-data. {way_out}."
+        )
     if force:
         output.remove(*(f"{REPORTS}/{name}" for name in output.sizes(REPORTS)))
     elif manifest or begun:
@@ -152,22 +139,6 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     return manifest
 
 
-def _refuse_foreign_files(
-    job: Job, names: Mapping[str, int], manifest: Manifest | None, force: bool
-) -> None:
-    """Refuses an output that contains anything else; `force` takes files without a manifest."""
-    own_files = {MANIFEST, FILE, f".{FILE}.partial", *(name for name, _ in job.tokenizer)}
-    shards = {name for name in names if name.endswith(".tfrecord")}
-    foreign_files = [name for name in names if not shards or name not in own_files | shards]
-    if names and not manifest and WORK not in names and (foreign_files or not force):
-        way_out = "Choose another folder" if foreign_files else "Start anew with --force"
-        raise UserError(
-            "The output must be a new or an empty folder, or one of an earlier build-data. "
-            f"Received: {job.output}, which contains {[*foreign_files, *names][0]} and no whole "
-            f"{MANIFEST} of build-data. {way_out}."
-        )
-
-
 def _with_skipping(then: dict[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """Lets a run that stopped at a bad line resume with `bad_lines="skip"`."""
     if then.get("corpus", {}).get("bad_lines") != "stop":
@@ -182,9 +153,7 @@ def _earlier_reports(output: Output, manifest: Manifest | None) -> list[PartRepo
         for shard in manifest.shards:
             shards[shard.part].append(shard)
         return [PartReport(part, tuple(reports), {}) for part, reports in shards.items()]
-    names = sorted(output.sizes(REPORTS))
-    contents = output.read_all_json(f"{REPORTS}/{name}" for name in names)
-    reports = [PartReport.from_json(content) for content in contents if content]
+    reports = PartReport.read(output, sorted(output.sizes(REPORTS)))
     claimed = {shard.file for report in reports for shard in report.shards}
     others = [name for name in output.sizes() if name.endswith(".tfrecord")]
     output.remove(*(name for name in others if name not in claimed))
@@ -195,18 +164,13 @@ def _damaged_parts(output: Output, reports: Iterable[PartReport], progress: Prog
     """Returns the parts with a shard that is missing or differs from its report."""
     shards = [shard for report in reports for shard in report.shards]
     sizes, done, damaged = output.sizes(), 0, set()
-
-    def is_right(shard: ShardReport) -> bool:
-        right_size = sizes.get(shard.file) == shard.bytes
-        return right_size and output.has_digest(shard.file, shard.sha256)
-
     progress.start("checking", sum(shard.bytes for shard in shards))
-    with ThreadPoolExecutor() as threads:  # reading and hashing release Python's lock
-        for shard, right in zip(shards, threads.map(is_right, shards), strict=True):
-            if not right:
-                damaged.add(shard.part)
-            done += shard.bytes
-            progress.update_to(done)
+    for shard in shards:
+        right_size = sizes.get(shard.file) == shard.bytes
+        if not right_size or not output.has_digest(shard.file, shard.sha256):
+            damaged.add(shard.part)
+        done += shard.bytes
+        progress.update_to(done)
     return damaged
 
 
@@ -220,15 +184,13 @@ def _finish(job: Job, output: Output, reports: Iterable[PartReport]) -> Manifest
         output.remove_work()
         raise UserError(
             "A corpus must have a document. Received: none in "
-            f"{', '.join(file.path for file in job.inputs[:_SHOWN])}, {len(job.inputs)} in all."
+            f"{listed([file.path for file in job.inputs])}."
         )
-    manifest = Manifest(
-        json.loads(json.dumps(job.settings())),
-        dict(sorted(counts.items())),
-        tuple(sorted(shard for report in reports for shard in report.shards)),
-    )
-    shards = [shard._asdict() for shard in manifest.shards]
-    output.write_json(MANIFEST, {"kind": KIND, **manifest._asdict(), "shards": shards})
+    shards = sorted(shard for report in reports for shard in report.shards)
+    settings = json.loads(json.dumps(job.settings()))
+    manifest = Manifest(settings, dict(sorted(counts.items())), tuple(shards))
+    fields = {**manifest._asdict(), "shards": [shard._asdict() for shard in shards]}
+    output.write_json(MANIFEST, {"kind": KIND, **fields})
     return manifest
 
 

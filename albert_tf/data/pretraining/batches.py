@@ -23,7 +23,6 @@ from albert_tf.errors import UserError
 FILES_AT_ONCE: Final = 64  # files that are interleaved: build-data shuffles within a file only
 BLOCK: Final = 16  # records that are read from a file before the next one's turn
 LENGTHS: Final = 8  # most lengths of batches with `length_buckets`, so that few shapes are traced
-_SWAP: Final = 0  # a stream of draws, besides those of `masking`
 _WAY_OUT: Final = "Make them with albert-tf build-data, or copy them again."
 # TensorFlow's messages about a record that it can't parse.
 _TENSORFLOWS: Final = re.compile(
@@ -41,8 +40,6 @@ def pretraining_batches(
     seed: int = 0,
     start: int = 0,
     *,
-    worker: int = 0,
-    workers: int = 1,
     part: tuple[int, int] = (0, 1),
     shuffle_records: int = 10_000,
     length_buckets: bool = False,
@@ -52,8 +49,8 @@ def pretraining_batches(
     `AlbertForMaskedLM` refuses the sentence order's label, so give it
     `batches.map(lambda features, labels: (features, labels["labels"]))`. In every epoch the files
     come in another order, `FILES_AT_ONCE` of them are interleaved, and windows of records are
-    shuffled. Dynamic records are masked and swapped anew, by draws that depend on the seed, the
-    epoch and the record alone. A smaller last batch is dropped.
+    shuffled. Records of `build-data` are masked and swapped anew, by draws that depend on the seed,
+    the epoch and the record alone. A smaller last batch is dropped.
 
     Example:
 
@@ -69,12 +66,9 @@ def pretraining_batches(
     Args:
         source: a directory of `build-data`, paths or globs of the original code's files, or the
             result of `find_records`.
-        batch_size: examples in a batch of one worker, B.
+        batch_size: examples in a batch, B.
         start: number of batches to skip, to resume a run: they are neither parsed nor masked, and
             whole epochs are not read.
-        worker: number of this reader, from 0.
-        workers: number of readers. In each epoch they divide the records among them; all get
-            equally many batches.
         part: `(index, count)`: yields slice `index` of the `count` equal slices of each batch, for
             hosts that train on one batch together. The examples don't depend on `count`.
         shuffle_records: size of a window, rounded down to full batches.
@@ -87,9 +81,7 @@ def pretraining_batches(
         UserError: an error of `find_records`; too few records; an argument out of its range.
     """
     files = source if isinstance(source, RecordFiles) else find_records(source)
-    _check(batch_size=(batch_size, 1), workers=(workers, 1), start=(start, 0), seed=(seed, 0))
-    if not 0 <= worker < workers:
-        raise UserError(f"worker must be in [0, workers). Received: {worker}, {workers}.")
+    _check(batch_size=(batch_size, 1), start=(start, 0), seed=(seed, 0))
     index, count = part
     if not 0 <= index < count or batch_size % count:
         raise UserError(
@@ -97,15 +89,14 @@ def pretraining_batches(
             f"count. Received: part={part}, batch_size={batch_size}."
         )
     own = slice(index * batch_size // count, (index + 1) * batch_size // count)
-    steps = files.steps_per_epoch(batch_size, workers)
+    steps = files.steps_per_epoch(batch_size)
     first, skipped = divmod(start, steps)
     in_window = max(1, shuffle_records // batch_size)
 
     @traced_as_written
     def batches_of(epoch: tf.Tensor) -> tf.data.Dataset:
         key = _child(rng.key(seed, "order"), epoch)
-        order = _order(_child(key, 0), len(files.paths))
-        records = _read(files, *_ranges(order, files, worker, workers), FILES_AT_ONCE)
+        records = _read(files, _order(_child(key, 0), len(files.paths)), FILES_AT_ONCE)
 
         def shuffled(number: tf.Tensor, window: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
             lengths = row_lengths(files, window[1]) if length_buckets else None
@@ -135,7 +126,7 @@ def evaluation_batches(
     """
     files = source if isinstance(source, RecordFiles) else find_records(source)
     _check(batch_size=(batch_size, 1), seed=(seed, 0))
-    records = _read(files, *_ranges(tf.range(len(files.paths)), files, 0, 1), files_at_once=1)
+    records = _read(files, tf.range(len(files.paths)), files_at_once=1)
     raw = records.batch(batch_size).map(
         lambda numbers, records: (_keys(seed, tf.constant(0), numbers), records)
     )
@@ -143,14 +134,9 @@ def evaluation_batches(
 
 
 def mixed_batches(
-    sources: Sequence[RecordFiles],
-    weights: Sequence[int],
-    batch_size: int,
-    seed: int,
-    start: int,
-    part: tuple[int, int],
+    sources: Sequence[RecordFiles], batch_size: int, seed: int, start: int, part: tuple[int, int]
 ) -> tf.data.Dataset:
-    """Yields batches without end, from each source as often as its weight says.
+    """Yields batches without end, from one source after another.
 
     Args:
         start: number of batches to skip, to resume a run.
@@ -158,48 +144,25 @@ def mixed_batches(
     Returns:
         Features and labels; T and P are those of the batch's source.
     """
-    begin = batches_per_source(weights, start)
+    begin = batches_per_source(len(sources), start)
     datasets = [
         pretraining_batches(source, batch_size, seed + number, begin[number], part=part)
         for number, source in enumerate(sources)
     ]
     if len(datasets) == 1:
         return datasets[0]
-    order = round_robin_order(weights)
-    first = start % len(order)
-    choice = tf.data.Dataset.from_tensor_slices(
-        tf.constant(order[first:] + order[:first], tf.int64)
-    )
-    return tf.data.Dataset.choose_from_datasets(datasets, choice.repeat())
+    turns = tf.data.Dataset.range(start, tf.int64.max).map(lambda step: step % len(sources))
+    return tf.data.Dataset.choose_from_datasets(datasets, turns)
 
 
-def round_robin_order(weights: Sequence[int]) -> list[int]:
-    """Returns the number of the source of every batch in a round, by weighted round-robin.
-
-    A source has as many batches as its weight; the next is from the one furthest behind its share.
-    """
-    total = sum(weights)
-    behind, order = [0] * len(weights), []
-    for _ in range(total):
-        behind = [lag + weight for lag, weight in zip(behind, weights, strict=True)]
-        order.append(behind.index(max(behind)))
-        behind[order[-1]] -= total
-    return order
-
-
-def batches_per_source(weights: Sequence[int], steps: int) -> list[int]:
+def batches_per_source(sources: int, steps: int) -> list[int]:
     """Returns the number of batches of each source among the first `steps` batches."""
-    order = round_robin_order(weights)
-    rounds, rest = divmod(steps, len(order))
-    return [rounds * weight + order[:rest].count(i) for i, weight in enumerate(weights)]
+    return [(steps + sources - 1 - number) // sources for number in range(sources)]
 
 
 @contextlib.contextmanager
 def whole_records() -> Iterator[None]:
-    """Turns errors of records while they are read into a `UserError`.
-
-    `find_records` checks the first record of each file alone; the others may differ.
-    """
+    """Turns errors of records while they are read into a `UserError`."""
     try:
         yield
     except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
@@ -234,40 +197,18 @@ def _keys(seed: int, epoch: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
     return _child(rng.key(seed, "masks"), epoch, numbers)
 
 
-def _ranges(
-    order: tf.Tensor, files: RecordFiles, worker: int, workers: int
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the records of a worker, if all files are read one after another in this order.
-
-    Each worker gets an equal range, so that it shares only the files at both ends with others.
-
-    Returns:
-        int64: numbers of files, and the range of records of each, begin and end.
-    """
-    total = sum(files.counts)
-    low, high = (total * number // workers for number in (worker, worker + 1))
-    counts = tf.gather(tf.constant(files.counts, tf.int64), order)
-    before = tf.cumsum(counts, exclusive=True)
-    begin = tf.clip_by_value(low - before, 0, counts)
-    end = tf.clip_by_value(high - before, 0, counts)
-    own = begin < end
-    return order[own], begin[own], end[own]
-
-
-def _read(
-    files: RecordFiles, numbers: tf.Tensor, begin: tf.Tensor, end: tf.Tensor, files_at_once: int
-) -> tf.data.Dataset:
-    """Returns records with their numbers, counted over all files."""
-    paths = tf.constant(files.paths)
-    offsets = tf.cumsum(tf.constant(files.counts, tf.int64), exclusive=True)
+def _read(files: RecordFiles, order: tf.Tensor, files_at_once: int) -> tf.data.Dataset:
+    """Returns the records of files in this order, with their numbers, counted over all files."""
+    paths, counts = tf.constant(files.paths), tf.constant(files.counts, tf.int64)
+    ends = tf.cumsum(counts)
 
     @traced_as_written
-    def of_file(number: tf.Tensor, begin: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:
-        numbers = tf.data.Dataset.range(offsets[number] + begin, offsets[number] + end)
-        return tf.data.Dataset.zip(numbers, tf.data.TFRecordDataset(paths[number]).skip(begin))
+    def of_file(file: tf.Tensor) -> tf.data.Dataset:
+        numbers = tf.data.Dataset.range(ends[file] - counts[file], ends[file])
+        return tf.data.Dataset.zip(numbers, tf.data.TFRecordDataset(paths[file]))
 
-    ranges = tf.data.Dataset.from_tensor_slices((numbers, begin, end))
-    return ranges.interleave(
+    full = tf.boolean_mask(order, tf.gather(counts, order) > 0)
+    return tf.data.Dataset.from_tensor_slices(full).interleave(
         of_file,
         cycle_length=files_at_once,
         block_length=BLOCK,
@@ -306,7 +247,7 @@ def _parsed(
     options.deterministic = True
     # tf.data's tuner gains nothing here; on one core an iterator's end waits for it up to a minute.
     options.autotune.enabled = False
-    # Workers divide the records above. tf.distribute would divide epochs.
+    # Hosts divide each batch above. tf.distribute would divide epochs.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     known = inputs.apply(tf.data.experimental.assert_cardinality(cardinality))
     return known.with_options(options).prefetch(tf.data.AUTOTUNE)
@@ -342,7 +283,7 @@ def row_lengths(files: RecordFiles, records: tf.Tensor) -> tf.Tensor:
 
 
 def _segments(records: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
-    """Returns both segments of dynamic records, int64 `[B, …]`, and their labels `[B]`."""
+    """Returns both segments of `build-data`'s records, int64 `[B, …]`, and their labels `[B]`."""
     segment = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
     label = tf.io.FixedLenFeature([1], tf.int64)
     parsed = tf.io.parse_example(
@@ -370,7 +311,7 @@ def dynamic_batch(
     offset = tf.size(first.values, tf.int64)
     pairs = Pairs(keys, _bounds(first), _bounds(second) + offset, labels)
     if files.dynamic.pair_task == "sop":
-        pairs = swapped(pairs, _SWAP, tf_ops)
+        pairs = swapped(pairs, tf_ops)
     lengths = first.row_lengths() + second.row_lengths() + SPECIAL_COUNT
     longest = tf.reduce_max(lengths)
     rule = f"a row must have at most {files.max_seq_length} pieces"

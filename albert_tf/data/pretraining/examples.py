@@ -1,28 +1,20 @@
 """Makes records of documents: the same function on a single machine and on every engine."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.pretraining import rng
-from albert_tf.data.pretraining.masking import (
-    Masked,
-    Unmasked,
-    WordTable,
-    as_rows,
-    mask,
-    word_table,
-)
+from albert_tf.data.pretraining.masking import WordTable, as_rows, mask, word_table
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
-from albert_tf.data.pretraining.pairs import Pairs, Passages, make_pairs, swapped
-from albert_tf.data.pretraining.records import encode, encode_rows
+from albert_tf.data.pretraining.pairs import Pairs, Passages, make_pairs
+from albert_tf.data.pretraining.records import encode
 from albert_tf.text.base_tokenizer import BaseTokenizer
 
-BATCH: Final = 512  # rows that are masked side by side; the result doesn't depend on it
 _ORDER: Final = 32  # a stream of random numbers
 
 
@@ -65,57 +57,53 @@ class ExampleMaker:
             counts,
         )
 
-    def records(
-        self, passages: Passages, copy: int, counts: Counter[str]
-    ) -> Iterator[tuple[int, bytes]]:
+    def records(self, passages: Passages, counts: Counter[str]) -> Iterator[tuple[int, bytes]]:
         """Yields the records of passages, in the order of the text.
 
         Args:
-            copy: number of the copy, from 0; copies differ in all random numbers.
-            counts: adds `examples`, `single_words`; in static mode `masked` too.
+            counts: adds `examples`, `single_words`.
         Yields:
-            A number to sort by, which shuffles the records, and a `tf.train.Example`.
+            A number to sort by, which shuffles the records, and a `tf.train.Example`: two segments
+            in the text's order, and their label.
         """
-        passages = passages._replace(keys=rng.fold_in(passages.keys, copy))
         pairs = make_pairs(passages, self.options, counts)
-        ranks = rng.fold_in(pairs.keys, _ORDER).tolist()
-        counts["examples"] += len(ranks)
-        encoded = self._masked if self.options.mode == "static" else _segments
-        for start in range(0, len(ranks), BATCH):
-            batch = pairs.part(start, start + BATCH)
-            records = encoded(batch, passages.ids, counts)
-            yield from zip(ranks[start : start + BATCH], records, strict=True)
-
-    def _masked(self, pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[bytes]:
-        if self.options.pair_task == "sop":
-            pairs = swapped(pairs)
-        features = masked_features(pairs, ids, self.table, self.options)
-        counts["masked"] += int(features["masked_lm_weights"].sum())
-        return encode_rows(features)
+        counts["examples"] += len(pairs.keys)
+        columns = (rng.fold_in(pairs.keys, _ORDER), *pairs[1:])
+        for rank, first, second, label in zip(*(each.tolist() for each in columns), strict=True):
+            yield (
+                rank,
+                encode(
+                    {
+                        "segment_a": passages.ids[slice(*first)].tolist(),
+                        "segment_b": passages.ids[slice(*second)].tolist(),
+                        "next_sentence_labels": [label],
+                    }
+                ),
+            )
 
 
 def masked_features(
     pairs: Pairs, ids: np.ndarray, table: WordTable, options: ExampleOptions
 ) -> dict[str, np.ndarray]:
-    """Masks pairs; returns the features of their records in static mode."""
+    """Masks pairs; returns them by the original's names of features: `[R, T]`, `[R, P]`, `[R, 1]`.
+
+    Args:
+        ids: int32 `[N]`, the tokens that `pairs` refer to.
+    """
     rows = as_rows(pairs, ids, table, options.max_seq_length)
     masked = mask(rows, pairs.keys, table, options)
-    return static_features(rows, masked, pairs.labels, table.starts)
-
-
-def masked_as_read(
-    examples: Sequence[Mapping[str, Sequence[int]]], table: WordTable, options: ExampleOptions
-) -> list[dict[str, list[Any]]]:
-    """Masks decoded records of dynamic mode as an epoch of training may; their order stays."""
-    sizes = [len(example[name]) for example in examples for name in ("segment_a", "segment_b")]
-    bounds = np.stack([np.cumsum([0, *sizes[:-1]]), np.cumsum(sizes)], axis=1)
-    ids = [np.array(example[name]) for example in examples for name in ("segment_a", "segment_b")]
-    labels = np.array([example["next_sentence_labels"][0] for example in examples])
-    keys = rng.fold_in(options.random_seed, np.arange(len(examples)))
-    pairs = Pairs(keys, bounds[::2], bounds[1::2], labels)
-    columns = masked_features(pairs, np.concatenate(ids).astype(np.int32), table, options)
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+    at = np.arange(rows.ids.shape[1])
+    inside = at < rows.lengths[:, None]
+    weights = np.arange(masked.positions.shape[1]) < masked.counts[:, None]
+    return {
+        "input_ids": masked.ids,
+        "input_mask": inside,
+        "segment_ids": inside & (at >= rows.first[:, None]),
+        "masked_lm_positions": masked.positions,
+        "masked_lm_ids": masked.labels,
+        "masked_lm_weights": weights.astype(float),
+        "next_sentence_labels": pairs.labels[:, None],
+    }
 
 
 def as_passages(
@@ -170,37 +158,3 @@ def _with_shorter_sentences(whole: Passages, longest: int, counts: Counter[str])
     starts[cuts] = True
     documents = np.searchsorted(bounds, whole.bounds[whole.documents])
     return whole._replace(bounds=bounds, starts=starts, documents=documents)
-
-
-def _segments(pairs: Pairs, ids: np.ndarray, counts: Counter[str]) -> Iterator[bytes]:
-    """Yields records of dynamic mode: segments in the text's order."""
-    for first, second, label in zip(*(array.tolist() for array in pairs[1:]), strict=True):
-        yield encode(
-            {
-                "segment_a": ids[slice(*first)].tolist(),
-                "segment_b": ids[slice(*second)].tolist(),
-                "next_sentence_labels": [label],
-            }
-        )
-
-
-def static_features(
-    rows: Unmasked, masked: Masked, labels: np.ndarray, word_starts: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Returns masked records by the original's feature names: `[R, T]`, `[R, P]` and `[R, 1]`."""
-    at = np.arange(rows.ids.shape[1])
-    inside = at < rows.lengths[:, None]
-    segments = inside & (at >= rows.first[:, None])
-    special = (at == 0) | (at == rows.first[:, None] - 1) | (at == rows.lengths[:, None] - 1)
-    begins = special | (inside & word_starts[rows.ids])
-    weights = np.arange(masked.positions.shape[1]) < masked.counts[:, None]
-    return {
-        "input_ids": masked.ids,
-        "input_mask": inside,
-        "segment_ids": segments,
-        "token_boundary": begins,
-        "masked_lm_positions": masked.positions,
-        "masked_lm_ids": masked.labels,
-        "masked_lm_weights": weights.astype(float),
-        "next_sentence_labels": labels[:, None],
-    }

@@ -25,7 +25,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 
 MASKED: Final = 0.8  # share of the predicted tokens that become [MASK]
 UNCHANGED: Final = 0.9  # … up to here they stay as they are; above, they become a random token
-ORDER, NGRAM, REPLACE, RANDOM, SHUFFLE = range(16, 21)  # streams of random numbers
+ORDER, NGRAM, REPLACE, RANDOM = range(16, 20)  # streams of random numbers
 WordRule = Literal["original", "spaces", "wordpiece"]
 # SHA-256 of the spiece.model of all published English models.
 PUBLISHED: Final = "fefb02b667a6c5c2fe27602d28e5fb3428f66ab89c7d6f388e7c8d44a02d0336"
@@ -194,21 +194,14 @@ def mask(
         keys: uint64 `[R]`.
     """
     words = _words(rows, keys, table, options, xp)
-    budget = _budget(rows.lengths, options, xp)
-    ngram_starts = _select_ngrams(words, budget, xp.minimum(words.bounds, 0) - 1, xp)
-    of_tokens = xp.gather(ngram_starts, words.numbers)
-    chosen = of_tokens >= 0
-    at = xp.arange(options.predictions)
-    positions, counts = _positions(chosen, options, xp)
+    chosen = xp.gather(_select_words(words, _budget(rows.lengths, options, xp), xp), words.numbers)
+    positions = xp.positions(chosen, options.predictions)
+    counts = xp.cast(xp.sum(xp.cast(chosen, np.int32), 1, keepdims=True), np.int32)
     labels = xp.gather(rows.ids, positions)
-    new = _replacements(positions, labels, of_tokens, keys, table, options, xp)
-    ids = xp.scatter(rows.ids + 0, positions, xp.where(at < counts, new, table.classify_id))
-    if options.do_permutation:
-        both = xp.gather(_select_ngrams(words, budget, ngram_starts, xp), words.numbers) >= 0
-        ids = _permuted(ids, both & ~chosen, keys, table, options, xp)
-        positions, counts = _positions(both, options, xp)
-        labels = xp.gather(rows.ids, positions)
-    return Masked(ids, positions, xp.where(at < counts, labels, 0), counts[:, 0])
+    is_label = xp.arange(options.predictions) < counts
+    new = xp.where(is_label, _replacements(positions, labels, keys, table, xp), table.classify_id)
+    ids = xp.scatter(rows.ids + 0, positions, new)
+    return Masked(ids, positions, xp.where(is_label, labels, 0), counts[:, 0])
 
 
 class _Words(NamedTuple):
@@ -260,26 +253,25 @@ def _budget(lengths: Any, options: ExampleOptions, xp: Any) -> Any:
     if not options.masked_lm_prob:
         return xp.cast(lengths * 0, np.int32)[:, None]
     wanted = xp.cast(xp.round(options.masked_lm_prob * xp.cast(lengths, np.float64)), np.int32)
-    return xp.minimum(xp.maximum(wanted, 1), options.masked_predictions)[:, None]
+    return xp.minimum(xp.maximum(wanted, 1), options.predictions)[:, None]
 
 
-def _select_ngrams(words: _Words, budget: Any, ngram_starts: Any, xp: Any) -> Any:
-    """Returns the position where the n-gram of a selected word starts, else -1: int32 `[R, W]`.
+def _select_words(words: _Words, budget: Any, xp: Any) -> Any:
+    """Returns the words to predict: bool `[R, W]`.
 
     Round k visits the k-th word of every row. An n-gram that is longer than the rest of the budget
     is shortened; an n-gram with a selected word is skipped.
 
     Args:
         budget: int32 `[R, 1]`, number of tokens to select.
-        ngram_starts: int32 `[R, W]`, as returned: marks the words that are selected already.
     """
     steps = xp.arange(words.longest)
     begins = xp.gather(words.bounds, words.visit_order)
 
-    def is_unfinished(turn: Any, remaining: Any, ngram_starts: Any) -> Any:
+    def is_unfinished(turn: Any, remaining: Any, selected: Any) -> Any:
         return xp.any((remaining > 0) & (turn < words.counts))
 
-    def visit(turn: Any, remaining: Any, ngram_starts: Any) -> tuple[Any, Any, Any]:
+    def visit(turn: Any, remaining: Any, selected: Any) -> tuple[Any, Any, Any]:
         word, begin, end = (
             column[:, turn : turn + 1] for column in (words.visit_order, begins, words.ends)
         )
@@ -287,49 +279,19 @@ def _select_ngrams(words: _Words, budget: Any, ngram_starts: Any, xp: Any) -> An
         size = xp.where(ends - begin <= remaining, ends - begin, 0)
         # Words of the n-gram that fit; the rest is [CLS], which is never selected.
         numbers = xp.where((word + steps < end) & (size > 0), word + steps, 0)
-        is_free = xp.all(xp.gather(ngram_starts, numbers) < 0, 1, keepdims=True)
-        is_free &= turn < words.counts
+        is_free = ~xp.any(xp.gather(selected, numbers), 1, keepdims=True) & (turn < words.counts)
         numbers = xp.where(is_free, numbers, 0)
-        ngram_starts = xp.scatter(ngram_starts, numbers, xp.where(numbers > 0, begin, -1))
+        selected = xp.scatter(selected, numbers, numbers > 0)
         size = xp.where(is_free, xp.max(size, 1, keepdims=True), 0)
-        return turn + 1, remaining - size, ngram_starts
+        return turn + 1, remaining - size, selected
 
-    return xp.while_loop(is_unfinished, visit, (0, budget, ngram_starts))[2]
-
-
-def _positions(chosen: Any, options: ExampleOptions, xp: Any) -> tuple[Any, Any]:
-    """Returns the positions of the chosen tokens, int32 `[R, P]`, and their number, `[R, 1]`."""
-    counts = xp.sum(xp.cast(chosen, np.int32), 1, keepdims=True)
-    return xp.positions(chosen, options.predictions), xp.cast(counts, np.int32)
+    return xp.while_loop(is_unfinished, visit, (0, budget, words.bounds < 0))[2]
 
 
-def _replacements(
-    positions: Any,
-    labels: Any,
-    ngram_starts: Any,
-    keys: Any,
-    table: WordTable,
-    options: ExampleOptions,
-    xp: Any,
-) -> Any:
+def _replacements(positions: Any, labels: Any, keys: Any, table: WordTable, xp: Any) -> Any:
     """Returns `[MASK]`, the token itself, or a random one: int32 `[R, P]`."""
-    deciding = positions  # of the random numbers
-    if options.span_masking:  # one number for all tokens of a span
-        deciding = xp.maximum(xp.gather(ngram_starts, positions), 0)
-    replace = rng.uniform(keys, REPLACE, deciding, xp)
+    replace = rng.uniform(keys, REPLACE, positions, xp)
     number = rng.uniform(keys, RANDOM, positions, xp) * len(table.random_ids)
     other = xp.take(table.random_ids, xp.cast(number, np.int32))
     other = xp.where(replace < UNCHANGED, labels, other)
     return xp.where(replace < MASKED, table.mask_id, other)
-
-
-def _permuted(
-    ids: Any, chosen: Any, keys: Any, table: WordTable, options: ExampleOptions, xp: Any
-) -> Any:
-    """Permutes the chosen tokens of a row."""
-    positions, counts = _positions(chosen, options, xp)
-    is_chosen = xp.arange(options.predictions) < counts
-    shuffle = rng.uniform(keys, SHUFFLE, positions, xp)
-    order = xp.argsort(xp.where(is_chosen, shuffle, np.inf))
-    new = xp.gather(ids, xp.gather(positions, order))
-    return xp.scatter(ids, positions, xp.where(is_chosen, new, table.classify_id))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-all, any, max, sum, shape, round = np.all, np.any, np.max, np.sum, np.shape, np.rint
+any, max, sum, shape, round = np.any, np.max, np.sum, np.shape, np.rint
 maximum, minimum, take, where = np.maximum, np.minimum, np.take, np.where
 
 

@@ -1,4 +1,4 @@
-"""The options of pretraining examples, every choice of the original's code, and of `build_data`."""
+"""The options of pretraining examples, and of `build_data`."""
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -11,12 +11,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 PairTask = Literal["sop", "nsp", "none"]
-Mode = Literal["dynamic", "static"]
 
-SPAN_PROBABILITY: Final = 0.2  # of ending a span after a word; SpanBERT, arXiv 1907.10529, 3.1
-LONGEST_SPAN: Final = 10  # words; as there
 LONGEST: Final = 2048  # tokens, four times as many as published models read
-COPIES: Final = 40  # the original's dupe_factor
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
 # Labels of a pair.
 IN_ORDER: Final = 0
@@ -28,7 +24,6 @@ _EXAMPLES: Final = (
     "has them)"
 )
 _FLAG: Final = "true|false"
-_MASTERS: Final = ("local", "spark://", "yarn", "k8s://")
 _EXECUTION: Final = "execution (only --shard-bytes changes the output)"
 
 
@@ -36,18 +31,6 @@ _EXECUTION: Final = "execution (only --shard-bytes changes the output)"
 class ExampleOptions:
     """How documents become examples. Names and defaults are the original's where it has them."""
 
-    mode: Mode = option(
-        "dynamic",
-        help="when to mask: dynamic masks anew in every epoch, as the files are read; static masks "
-        "dupe_factor copies now",
-        group=_EXAMPLES,
-    )
-    dupe_factor: int | None = option(
-        None,
-        help=f"differently masked copies in static mode; default: {COPIES}",
-        range=Range(minimum=1, maximum=1000),
-        group=_EXAMPLES,
-    )
     max_seq_length: int = option(
         512,
         help="tokens in an example, [CLS] and two [SEP] included",
@@ -85,19 +68,6 @@ class ExampleOptions:
     do_whole_word_mask: bool = option(
         True, help="mask whole words, not single tokens", group=_EXAMPLES, metavar=_FLAG
     )
-    do_permutation: bool = option(
-        False,
-        help="permute further n-grams, as many tokens again, and predict them too",
-        group=_EXAMPLES,
-        metavar=_FLAG,
-    )
-    span_masking: bool = option(
-        False,
-        help="mask spans of up to 10 words instead of n-grams, with SpanBERT's lengths; a span "
-        "becomes [MASK] or random, or stays, as a whole",
-        group=_EXAMPLES,
-        metavar=_FLAG,
-    )
     pair_task: PairTask = option(
         "sop",
         help="task of a pair: sop swaps half of them, nsp takes half of the second segments from "
@@ -128,27 +98,12 @@ class ExampleOptions:
         return max(1, round(self.masked_lm_prob * self.max_seq_length))
 
     @property
-    def masked_predictions(self) -> int:
-        """Returns the most tokens to mask: a permutation moves as many again, and needs room."""
-        return self.predictions // (2 if self.do_permutation else 1)
-
-    @property
-    def copies(self) -> int:
-        """Returns how often a document is used."""
-        return (self.dupe_factor or COPIES) if self.mode == "static" else 1
-
-    @property
     def ngram_probabilities(self) -> "np.ndarray":
         """Returns the probabilities of masking 1 … N words together: float64 `[N]`."""
         import numpy as np
 
-        if self.span_masking:
-            lengths = np.arange(LONGEST_SPAN)
-            weights = SPAN_PROBABILITY * (1 - SPAN_PROBABILITY) ** lengths
-        else:
-            weights = 1.0 / np.arange(1, self.ngram + 1)
-            weights = weights if self.favor_shorter_ngram else weights[::-1]
-        return weights / weights.sum()
+        weights = 1.0 / np.arange(1, self.ngram + 1)
+        return (weights if self.favor_shorter_ngram else weights[::-1]) / weights.sum()
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "ExampleOptions":
@@ -184,18 +139,6 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
         group=_EXAMPLES,
         metavar=_FLAG,
     )
-    pair_task: PairTask | None = option(  # type: ignore[assignment]
-        None,
-        help="task of a pair: sop (default) swaps half of them, nsp takes half of the second "
-        "segments from another document, none leaves them in order (ALBERT, table 5)",
-        group=_EXAMPLES,
-    )
-    random_next_sentence: bool | None = option(
-        None,
-        help="the original's name for --pair-task nsp",
-        group=_EXAMPLES,
-        metavar=_FLAG,
-    )
     shard_bytes: int | None = option(
         None,
         help="approximate bytes of text in a shard; default: 8 MiB, less for a small corpus",
@@ -203,8 +146,8 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
         group=_EXECUTION,
     )
     force: bool = option(False, help="replace an earlier or unfinished output", group=_EXECUTION)
-    engine: Literal["local", "spark", "beam"] = option(
-        "local", help="run in processes of this machine, on Spark or on Beam", group=_EXECUTION
+    engine: Literal["local", "spark"] = option(
+        "local", help="run in processes of this machine, or on Spark", group=_EXECUTION
     )
     workers: int | None = option(
         None,
@@ -213,67 +156,30 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
         group=_EXECUTION,
         only={"engine": ("local",)},
     )
-    master: str | None = option(
-        None,
-        help="Spark's master; default: as Spark is configured",
-        group=_EXECUTION,
-        metavar="URL",
-        only={"engine": ("spark",)},
-    )
-    runner: str | None = option(
-        None,
-        help="Beam's runner; default: its local one",
-        group=_EXECUTION,
-        metavar="NAME",
-        only={"engine": ("beam",)},
-    )
     engine_option: tuple[str, ...] = option(
         (),
-        help="setting of Spark (NAME=VALUE) or Beam (=--NAME=VALUE); may be repeated",
+        help="setting of Spark, such as spark.master=spark://HOST:7077; may be repeated",
         group=_EXECUTION,
-        metavar="OPTION",
+        metavar="NAME=VALUE",
         repeated=True,
-        only={"engine": ("spark", "beam")},
+        only={"engine": ("spark",)},
     )
 
     def __post_init__(self) -> None:
         CorpusInput.__post_init__(self)
         ExampleOptions.__post_init__(self)
-        self._check_examples()
-        self._check_engine()
+        if not all("=" in setting for setting in self.engine_option):
+            raise UserError(
+                "--engine-option must be NAME=VALUE, a setting of Spark. "
+                f"Received: {' '.join(self.engine_option)}."
+            )
 
     @property
     def examples(self) -> ExampleOptions:
         """Returns the options of examples."""
-        pair_task = "nsp" if self.random_next_sentence else self.pair_task or "sop"
-        return part(ExampleOptions, self, pair_task=pair_task)
+        return part(ExampleOptions, self)
 
     @property
     def corpus(self) -> CorpusOptions:
         """Returns the options of reading a corpus."""
         return part(CorpusOptions, self)
-
-    def _check_examples(self) -> None:
-        if self.random_next_sentence and self.pair_task not in ("nsp", None):
-            raise UserError(
-                "--random-next-sentence is --pair-task nsp. Received: --random-next-sentence and "
-                f"--pair-task {self.pair_task}. Give one of them."
-            )
-        if self.dupe_factor is not None and self.mode != "static":
-            raise UserError(
-                "--dupe-factor goes with --mode static, which masks ahead as the original does. "
-                f"Received: --dupe-factor {self.dupe_factor} --mode {self.mode}, which masks every "
-                "epoch anew. Leave it out, or add --mode static."
-            )
-
-    def _check_engine(self) -> None:
-        if self.master is not None and not self.master.startswith(_MASTERS):
-            raise UserError(
-                f"Spark's master must be one of {', '.join(_MASTERS)}. Received: {self.master!r}. "
-                "On one machine give local[N] for N workers."
-            )
-        if self.engine == "spark" and not all("=" in setting for setting in self.engine_option):
-            raise UserError(
-                "--engine-option must be NAME=VALUE for Spark. "
-                f"Received: {' '.join(self.engine_option)}."
-            )

@@ -15,7 +15,7 @@ import enum
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -39,8 +39,10 @@ class _Stream(enum.IntEnum):
     DONOR = 4  # nsp: from which document
     START = 5  # nsp: where in it the segment starts
     FRONT = 6  # whether a token is cut from the front or the end of a segment
-    SWAP = 7  # sop: whether the segments are swapped
-    ODD = 8  # which of two equally long segments loses the odd token
+    ODD = 7  # which of two equally long segments loses the odd token
+
+
+_SWAP: Final = 0  # a stream of an epoch's keys, beside those of `masking`
 
 
 class Passages(NamedTuple):
@@ -75,10 +77,6 @@ class Pairs(NamedTuple):
     second: Any
     labels: Any
 
-    def part(self, start: int, end: int) -> "Pairs":
-        """Returns the pairs from `start` to `end` (exclusive)."""
-        return Pairs(*(array[start:end] for array in self))
-
 
 def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]) -> Pairs:
     """Returns the pairs of passages, cut to fit into `max_seq_length`, in the order of the text.
@@ -99,9 +97,9 @@ def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]
     return _cut_to_fit(pairs, options.max_seq_length - SPECIAL_COUNT)
 
 
-def swapped(pairs: Pairs, stream: int = _Stream.SWAP, xp: Any = numpy_ops) -> Pairs:
+def swapped(pairs: Pairs, xp: Any = numpy_ops) -> Pairs:
     """Swaps the segments of half of the pairs, and labels all of them."""
-    swap = rng.uniform(pairs.keys, stream, 0, xp) < 0.5
+    swap = rng.uniform(pairs.keys, _SWAP, 0, xp) < 0.5
     return pairs._replace(
         first=xp.where(swap, pairs.second, pairs.first),
         second=xp.where(swap, pairs.first, pairs.second),

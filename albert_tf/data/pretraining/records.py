@@ -5,23 +5,19 @@ feature.proto for the messages, protobuf.dev's "Encoding" for their bytes.
 """
 
 import json
-import math
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from itertools import pairwise
 from typing import IO, Any, Final
 
-import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from albert_tf.data.pretraining.options import SPECIAL_COUNT
-from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.errors import UserError
 from albert_tf.files import masked_crc
 
 MANIFEST: Final = "manifest.json"  # describes the files of records beside it
-WORDS: Final = "words.json"  # the vocabulary's `words.WordTable`, for dynamic records
+WORDS: Final = "words.json"  # the vocabulary's `masking.WordTable`
 RULE: Final = "Records must be"  # the beginning of every message about records
 _HEADER: Final = struct.Struct("<QI")
 _CHECKSUM: Final = struct.Struct("<I")
@@ -61,68 +57,6 @@ def encode(features: Features) -> bytes:
     return example.SerializeToString(deterministic=True)
 
 
-def encode_rows(columns: Mapping[str, np.ndarray]) -> Iterator[bytes]:
-    """Encodes each row of features `[R, K]`, K > 0, as `encode` does, but four times faster.
-
-    An Example of 512 pieces takes 29 µs instead of 118, and masking one takes 70. Two facts make
-    this short: a packed list is the concatenation of its values' bytes, so that NumPy encodes a
-    column of all rows at once; and the bytes around a list depend on its name and size alone.
-
-    Args:
-        columns: arrays of integers, booleans or floats.
-    """
-    names = sorted(columns)
-    packed = [_packed(columns[name]) for name in names]
-    are_floats = [columns[name].dtype.kind == "f" for name in names]
-    for row in zip(*packed, strict=True):
-        parts: list[bytes] = []
-        for name, is_float, content in zip(names, are_floats, row, strict=True):
-            parts += (_header(name, is_float, len(content)), content)
-        features = b"".join(parts)
-        yield b"\n" + _varint(len(features)) + features
-
-
-def _packed(column: np.ndarray) -> list[bytes]:
-    """Packs the values of each row: floats in 4 bytes, integers as varints of 7 bits a byte."""
-    if column.dtype.kind in "fb":
-        return [row.tobytes() for row in (column.astype("<f4") if column.dtype != bool else column)]
-    values = column.astype(np.int64, copy=False).view(np.uint64)
-    largest = int(values.max(initial=0))
-    if largest < 128:
-        return [row.tobytes() for row in values.astype(np.uint8)]
-    if largest < 2**32:
-        values = values.astype(np.uint32)  # half the memory to go through
-    content = np.empty((*values.shape, -(-largest.bit_length() // 7)), np.uint8)
-    is_there = np.empty(content.shape, bool)
-    for group in range(content.shape[-1]):
-        rest = values >> values.dtype.type(7)
-        content[..., group] = (values & values.dtype.type(127)) + 128 * (rest > 0)
-        is_there[..., group] = (values > 0) | (group == 0)
-        values = rest
-    stream, ends = content[is_there].tobytes(), np.cumsum(is_there.sum(axis=(1, 2))).tolist()
-    return [stream[start:end] for start, end in pairwise([0, *ends])]
-
-
-@cache
-def _header(name: str, is_float: bool, size: int) -> bytes:
-    """The bytes before the packed values of a feature: four messages, each within the one before.
-
-    Each begins with a tag, field number · 8 + 2, and its size: the entry of `Features.feature`
-    (10), its key (10) and value (18), the list in `Feature` (18 float, 26 int64), its values (10).
-    """
-    key = b"\n" + _varint(len(name)) + name.encode()
-    header = b"\n" + _varint(size)
-    for tag in (b"\x12" if is_float else b"\x1a", b"\x12"):
-        header = tag + _varint(len(header) + size) + header
-    return b"\n" + _varint(len(key) + len(header) + size) + key + header
-
-
-@cache
-def _varint(number: int) -> bytes:
-    low, high = number & 127, number >> 7
-    return bytes([low | 128]) + _varint(high) if high else bytes([low])
-
-
 def decode(record: bytes) -> dict[str, list[Any]]:
     """Returns the features of a serialized `tf.train.Example`."""
     example = _example_class().FromString(record)
@@ -138,83 +72,6 @@ def _example_class() -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("albert_tf.Example"))
-
-
-_ROW: Final = ("input_ids", "input_mask", "segment_ids")
-_PREDICTED: Final = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
-_SEGMENTS: Final = ("segment_a", "segment_b")
-_LABEL: Final = "next_sentence_labels"
-_LABELS: Final = (0, 1, -100)  # -100: none
-LARGEST_ID: Final = 2**31 - 1
-
-
-def check_example(
-    example: Mapping[str, Sequence[Any]],
-    name: str,
-    length: int | None = None,
-    predictions: int | None = None,
-    vocab_size: int = LARGEST_ID,
-) -> None:
-    """Refuses an example that neither build-data nor the original code would write.
-
-    Args:
-        example: its features.
-        name: name of the record, for the message.
-        length, predictions: T and P; by default the example's own.
-        vocab_size: ids are below it.
-    Raises:
-        UserError: a feature is missing, has another type or size, or a value out of its range.
-    """
-    fault = _fault(example, length, predictions, vocab_size)
-    if fault:
-        raise UserError(
-            f"{RULE} examples for pretraining, all of one size. Received: {name}, with {fault}. "
-            "Make them with albert-tf build-data, or copy them again."
-        )
-
-
-def _fault(
-    example: Mapping[str, Sequence[Any]],
-    length: int | None,
-    predictions: int | None,
-    vocab_size: int,
-) -> str | None:
-    """Returns the first fault of an example."""
-    is_masked = _PREDICTED[0] in example
-    names = (*_ROW, *_PREDICTED, _LABEL) if is_masked else (*_SEGMENTS, _LABEL)
-    if missing := [name for name in names if name not in example]:
-        return f"{listed(sorted(example)) or 'no features'}, and no {listed(missing)}"
-    for name in names:
-        number_type = float if name == "masked_lm_weights" else int
-        if not all(isinstance(value, number_type) for value in example[name]):
-            return f"{name} of another type"
-    if len(example[_LABEL]) != 1 or example[_LABEL][0] not in _LABELS:
-        return f"{_LABEL} {short_repr(list(example[_LABEL]))}"
-    if is_masked:
-        length, predictions = (
-            size or len(example[name])
-            for size, name in ((length, _ROW[0]), (predictions, _PREDICTED[0]))
-        )
-        sizes = {**dict.fromkeys(_ROW, length), **dict.fromkeys(_PREDICTED, predictions)}
-        for name, size in sizes.items():
-            if len(example[name]) != size:
-                return f"{len(example[name]):,} values of {name} instead of {size:,}"
-        if not all(weight >= 0 and math.isfinite(weight) for weight in example[_PREDICTED[2]]):
-            return f"{_PREDICTED[2]} that aren't 0 or more"
-    elif not all(example[name] for name in _SEGMENTS):
-        return "an empty segment"
-    elif length and sum(len(example[name]) for name in _SEGMENTS) + SPECIAL_COUNT > length:
-        return f"more pieces than max_seq_length, {length:,}"
-    limits = {
-        **dict.fromkeys(("input_ids", "masked_lm_ids", *_SEGMENTS), vocab_size),
-        **dict.fromkeys(("input_mask", "segment_ids"), 2),
-        "masked_lm_positions": length,
-    }
-    for name, limit in limits.items():
-        values = example.get(name, ())
-        if limit and not all(0 <= value < limit for value in values):
-            return f"{name} outside of 0 to {limit - 1:,}"
-    return None
 
 
 def read_manifest(content: bytes | str, path: str) -> dict[str, Any]:

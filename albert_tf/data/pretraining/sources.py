@@ -4,47 +4,45 @@ import hashlib
 import json
 import os
 import pathlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import fsspec
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from albert_tf.data.corpus.files import file_system, find_inputs, is_remote
-from albert_tf.data.pretraining.masking import WordTable, word_table
+from albert_tf.data.pretraining.masking import WordTable
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.records import (
-    LARGEST_ID,
     MANIFEST,
     WORDS,
-    check_example,
     decode,
     read_manifest,
     records_in,
 )
 from albert_tf.errors import UserError, listed
 from albert_tf.files import read_bytes
-from albert_tf.text.tokenizer import AlbertTokenizer
 
 Path = str | os.PathLike[str]
+LARGEST_ID: Final = 2**31 - 1
 CACHE: Final = pathlib.Path("~/.cache/albert_tf/records").expanduser()
 _AT_ONCE: Final = 16  # parallel requests for sizes: object stores answer slowly
 
 
 @dataclass(frozen=True)
 class RecordFiles:
-    """Files of records, all in one mode.
+    """Files of records, all of `build-data` or all of the original code.
 
     Attributes:
         paths: paths or URLs.
         counts: number of records of each file.
         max_seq_length, predictions: T and P of an example.
-        dynamic: options by which examples are masked while they are read; None in static mode.
-        table: the vocabulary's words, for masking; None in static mode.
+        dynamic: options by which examples are masked while they are read; None if they are masked
+            in the files, as the original's are.
+        table: the vocabulary's words, for masking; None as well.
         vocab_size: ids are below it.
     """
 
@@ -56,18 +54,17 @@ class RecordFiles:
     table: WordTable | None = None
     vocab_size: int = LARGEST_ID
 
-    def steps_per_epoch(self, batch_size: int, workers: int = 1) -> int:
-        """Returns the number of full batches of each worker in an epoch.
+    def steps_per_epoch(self, batch_size: int) -> int:
+        """Returns the number of full batches in an epoch.
 
         Raises:
             UserError: there is none.
         """
-        steps = sum(self.counts) // workers // batch_size
+        steps = sum(self.counts) // batch_size
         if not steps:
             raise UserError(
-                "An epoch must have a batch for each worker. Received: "
-                f"{sum(self.counts)} records, batch_size={batch_size}, workers={workers}. "
-                "Give a smaller batch_size, or more text to build-data."
+                f"An epoch must have a batch. Received: {sum(self.counts)} records, "
+                f"batch_size={batch_size}. Give a smaller batch_size, or more text to build-data."
             )
         return steps
 
@@ -114,48 +111,22 @@ def _of_directory(folder: str) -> RecordFiles:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(_check_size, paths, [shard["bytes"] for shard in shards]))
     options = ExampleOptions.from_dict(manifest["settings"]["examples"])
-    table = _word_table(folder) if options.mode == "dynamic" else None
-    files = RecordFiles(
+    table = _word_table(folder)
+    return RecordFiles(
         paths,
         tuple(shard["records"] for shard in shards),
         options.max_seq_length,
         options.predictions,
-        options if table else None,
+        options,
         table,
-        len(table.starts) if table else LARGEST_ID,
+        len(table.starts),
     )
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda path: _check_first(path, files), paths))
-    return files
-
-
-def _check_first(path: str, files: RecordFiles) -> None:
-    """Checks the first record of a file; `build_data` writes the others in the same form."""
-    record = next(_records(path), None)
-    if record is not None:
-        example = _decoded(record, path)
-        is_masked = "masked_lm_positions" in example
-        if is_masked == bool(files.dynamic):
-            mode = "static" if is_masked else "dynamic"
-            raise UserError(
-                f"{MANIFEST} must be of the files beside it. Received: {path}, which is in another "
-                f"mode, {mode}. Copy the folder again."
-            )
-        sizes = files.max_seq_length, files.predictions
-        check_example(example, f"record 0 of {path}", *sizes, files.vocab_size)
 
 
 def _records(path: str) -> Iterator[bytes]:
     """Yields the records of a file here or at a URL."""
     with tf.io.gfile.GFile(path, "rb") as file:
         yield from records_in(file, file.size(), path)
-
-
-def _decoded(record: bytes, path: str) -> dict[str, list[Any]]:
-    try:
-        return decode(record)
-    except DecodeError as error:
-        raise UserError(f"Records must be of tf.train.Example. Received: {path}.") from error
 
 
 def _content(path: str) -> bytes:
@@ -187,33 +158,34 @@ def _check_size(path: str, size: int) -> None:
 
 
 def _word_table(folder: str) -> WordTable:
-    """Reads the table beside the records, or makes it if an earlier version wrote them."""
+    """Reads the table beside the records."""
     path = f"{folder}/{WORDS}"
-    if tf.io.gfile.exists(path):
-        content = _content(path)
-        try:
-            return WordTable.from_json(json.loads(content))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UserError(
-                f"{WORDS} must be build-data's. Received: {path}, which is damaged or another one. "
-                "Copy it again."
-            ) from error
-    if not is_remote(folder):
-        return word_table(AlbertTokenizer.from_pretrained(folder))
-    with tempfile.TemporaryDirectory() as copied:
-        for name in tf.io.gfile.listdir(folder):
-            if not name.endswith((".tfrecord", "/")):
-                tf.io.gfile.copy(f"{folder}/{name}", f"{copied}/{name}")
-        return word_table(AlbertTokenizer.from_pretrained(copied))
+    try:
+        return WordTable.from_json(json.loads(_content(path)))
+    except (
+        tf.errors.NotFoundError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ) as error:
+        raise UserError(
+            f"{WORDS} must be build-data's. Received: {path}, which is missing, damaged or another "
+            "one. Copy it again."
+        ) from error
 
 
 def _of_files(paths: list[str]) -> RecordFiles:
-    """Returns files without a manifest, whose records are in static mode."""
+    """Returns files without a manifest, whose records are the original code's."""
     counts = tuple(sum(1 for _ in _records(path)) for path in paths)
     if not any(counts):
         raise UserError(f"There must be records. Received: none in {listed(paths)}.")
     first = next(path for path, count in zip(paths, counts, strict=True) if count)
-    example = _decoded(next(_records(first)), first)
+    try:
+        example = decode(next(_records(first)))
+    except DecodeError as error:
+        raise UserError(f"Records must be of tf.train.Example. Received: {first}.") from error
     length, predictions = (
         len(example.get(name, ())) for name in ("input_ids", "masked_lm_positions")
     )
@@ -223,7 +195,4 @@ def _of_files(paths: list[str]) -> RecordFiles:
             f"{first} with {listed(sorted(example)) or 'no features'}. Give the directory that "
             "build-data wrote."
         )
-    files = RecordFiles(tuple(paths), counts, length, predictions)
-    for path in paths:
-        _check_first(path, files)
-    return files
+    return RecordFiles(tuple(paths), counts, length, predictions)

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-all, any, max, sum = tf.reduce_all, tf.reduce_any, tf.reduce_max, tf.reduce_sum
+any, max, sum = tf.reduce_any, tf.reduce_max, tf.reduce_sum
 round, shape, take = tf.round, tf.shape, tf.gather
 arange, cast, maximum, minimum, where = tf.range, tf.cast, tf.maximum, tf.minimum, tf.where
 while_loop = tf.while_loop

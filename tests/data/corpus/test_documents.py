@@ -482,7 +482,6 @@ def test_options_can_be_sent_to_a_process():
     [
         ({"lines": "words"}, "lines must be paragraphs or sentences. Received: 'words'"),
         ({"text_field": ""}, "text_field must be text .*not empty. Received: ''"),
-        ({"max_document_bytes": 3}, "max_document_bytes must be 4 or more. Received: 3"),
     ],
 )
 def test_wrong_options(wrong, message):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import SENTENCES
 
-COPIES, DOCUMENTS, SHARD_BYTES = 3, 96, 9000
+SHARD_BYTES = 9000
 
 
 def run_local(job, workers=1, force=False):
@@ -45,14 +45,12 @@ def vocabulary(tiny_vocabulary, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def make(corpus, vocabulary):
-    """Returns a function that makes a job in static mode."""
+    """Returns a function that makes a job."""
     from albert_tf.data.jobs.job import make_job
     from albert_tf.data.pretraining.options import BuildDataOptions
 
-    def job(output, inputs=(corpus,), mode="static", **options):
-        given = {"max_seq_length": 40, "shard_bytes": SHARD_BYTES, "mode": mode, **options}
-        if mode == "static":
-            given.setdefault("dupe_factor", COPIES)
+    def job(output, inputs=(corpus,), **options):
+        given = {"max_seq_length": 40, "shard_bytes": SHARD_BYTES, **options}
         asked = BuildDataOptions(
             input=[str(path) for path in inputs], output=str(output), vocab=vocabulary, **given
         )

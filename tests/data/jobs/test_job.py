@@ -7,15 +7,16 @@ import pytest
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.corpus.files import InputFile
 from albert_tf.data.jobs import job as jobs
+from albert_tf.data.jobs import spark
 from albert_tf.data.jobs.job import (
     FILE_BYTES,
     Job,
+    PartReport,
     default_shard_bytes,
     make_part,
-    make_part_on_cluster,
-    read_reports,
+    report_name,
 )
-from albert_tf.data.jobs.output import Output
+from albert_tf.data.jobs.output import SETTINGS, Output
 from albert_tf.data.pretraining.records import read_records
 from albert_tf.errors import UserError
 
@@ -41,7 +42,7 @@ def job(make, tmp_path):
     job = make(tmp_path / "examples")
     output = Output(job.output)
     with output.locked():
-        output.write_json(jobs.SETTINGS, job.settings())
+        output.write_json(SETTINGS, job.settings())
         for name, content in job.tokenizer:
             output.write(name, content)
     return job
@@ -80,12 +81,6 @@ def test_a_part_has_a_bounded_number_of_small_files(sized):
     assert max(len(part.splits) for part in parts) <= 10_000 // FILE_BYTES
 
 
-def test_workers_get_a_small_job(make, tmp_path):
-    job = make(tmp_path / "examples").for_workers()
-    assert job.inputs == ()
-    assert all(len(digest) == 32 for _, digest in job.tokenizer)
-
-
 @pytest.mark.parametrize(
     ("name", "size", "expected"),
     [
@@ -113,8 +108,8 @@ def test_shards_that_are_too_small_are_refused(make, tmp_path):
 
 def test_the_report_describes_the_shards(job, tmp_path):
     for part in job.parts():
-        report = make_part(job.for_workers(), part)
-        assert report == read_reports(job, [part])[0]
+        report = make_part(job, part)
+        assert [report] == PartReport.read(Output(job.output), [report_name(part)])
         assert report.counts["examples"] == sum(shard.records for shard in report.shards)
         for number, shard in enumerate(report.shards):
             assert shard.file == f"examples-{part.number:06d}-{number:05d}.tfrecord"
@@ -125,7 +120,7 @@ def test_the_report_describes_the_shards(job, tmp_path):
             assert hashlib.sha256(path.read_bytes()).hexdigest() == shard.sha256
 
 
-def test_copies_differ_and_their_examples_are_shuffled(job, monkeypatch):
+def test_examples_are_shuffled(job, monkeypatch):
     ranks = []
     records = jobs.ExampleMaker.records
 
@@ -135,16 +130,9 @@ def test_copies_differ_and_their_examples_are_shuffled(job, monkeypatch):
         return pairs
 
     monkeypatch.setattr(jobs.ExampleMaker, "records", spied)
-    found = make_part(job.for_workers(), job.parts()[0]).shards
-    assert len({shard.sha256 for shard in found}) == len(ranks) == 3
+    found = make_part(job, job.parts()[0]).shards
+    assert len(found) == len(ranks) == 1
     assert all(each != sorted(each) for each in ranks), "the text's order is another one"
-
-
-def test_progress_ends_at_the_size_of_the_part(job):
-    part = job.parts()[0]
-    seen = []
-    make_part(job.for_workers(), part, seen.append)
-    assert seen == sorted(seen) and len(seen) == 4 and seen[-1] == part.text_bytes
 
 
 @pytest.mark.parametrize("count", [1, 9, 14, 15, 16, 40])
@@ -162,16 +150,16 @@ def test_an_error_of_a_worker_reaches_the_driver_as_a_file(job, monkeypatch):
 
     part, other = job.parts()[:2]
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "make_part", refuse)
-        make_part_on_cluster(job.for_workers(), part)
-    make_part_on_cluster(job.for_workers(), other)  # does nothing
+        patch.setattr(spark, "make_part", refuse)
+        spark._make(job, part)
+    spark._make(job, other)  # does nothing
     assert not Output(job.output).sizes(jobs.REPORTS)
     with pytest.raises(UserError, match="^A line must be UTF-8. Received: a.txt, line 31.$"):
-        read_reports(job, [part])
+        spark._reports(job, [part])
 
 
 def test_workers_that_see_another_folder_are_an_error(job, make, tmp_path):
     elsewhere = make(tmp_path / "elsewhere")
-    make_part_on_cluster(elsewhere.for_workers(), job.parts()[0])
+    spark._make(elsewhere, job.parts()[0])
     with pytest.raises(UserError, match="under the same path. Received: .*, where 1 of 1 parts"):
-        read_reports(job, job.parts()[:1])
+        spark._reports(job, job.parts()[:1])

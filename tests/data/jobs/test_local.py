@@ -75,9 +75,18 @@ def start(tmp_path):
 
 
 @pytest.fixture
-def long_job(make, tmp_path, start):
-    """Starts a job of a minute with two workers; yields it after its first shards."""
-    job = make(tmp_path / "examples", dupe_factor=400)
+def slowly(tmp_path, monkeypatch):
+    """Returns the options of a job whose sentence splitter takes 0.2 s for a document."""
+    split = "import time\n\ndef split(text):\n    time.sleep(0.2)\n    return [text]\n"
+    (tmp_path / "slow_sentences.py").write_text(split)
+    monkeypatch.syspath_prepend(tmp_path)
+    return {"sentence_splitter": "slow_sentences:split"}
+
+
+@pytest.fixture
+def long_job(make, tmp_path, start, slowly):
+    """Starts a job of ten seconds with two workers; yields it after its first shards."""
+    job = make(tmp_path / "examples", **slowly)
     process = start(job, 2)
     while not list(Path(job.output).glob("*.tfrecord")):
         assert process.poll() is None
@@ -85,12 +94,12 @@ def long_job(make, tmp_path, start):
     return job, process
 
 
-def test_every_document_is_in_every_copy(finished):
+def test_every_document_is_there(finished):
     manifest = read_manifest(Output(str(finished)))
     assert manifest.totals["documents"] == 96
-    assert manifest.totals["examples"] == sum(shard.records for shard in manifest.shards) > 450
-    ids = [decode(record)["input_ids"] for record in read_records(next(finished.glob("ex*")))]
-    assert {len(row) for row in ids} == {40}
+    assert manifest.totals["examples"] == sum(shard.records for shard in manifest.shards) > 150
+    found = [decode(record) for record in read_records(next(finished.glob("ex*")))]
+    assert max(len(each["segment_a"] + each["segment_b"]) for each in found) == 37
     names = {path.name for path in finished.iterdir()} - {shard.file for shard in manifest.shards}
     assert names == {
         "manifest.json",
@@ -113,17 +122,15 @@ def test_the_bytes_depend_neither_on_workers_nor_on_where_the_corpus_is(
     assert content(tmp_path / "one") == content(finished)
 
 
-def test_another_seed_and_a_dynamic_job_give_other_files(finished, make, content, tmp_path):
+def test_another_seed_gives_other_files(finished, make, content, tmp_path):
     run_local(make(tmp_path / "seed", random_seed=6))
     ours, others = content(finished), content(tmp_path / "seed")
     assert ours.keys() == others.keys()
     assert not {ours[name] for name in ours if name.startswith("ex")} & {*others.values()}
-    made = run_local(make(tmp_path / "dynamic", mode="dynamic")).made
-    assert len(made) * 3 == len(list(finished.glob("examples-*")))
 
 
 def test_a_run_killed_at_any_touch_of_a_file_resumes(finished, make, content, tmp_path, start):
-    for last in sorted(RANDOM.sample(range(1, 150), 4)):
+    for last in sorted(RANDOM.sample(range(1, 90), 4)):
         folder = tmp_path / str(last)
         if last % 2:  # a finished folder that needs repair
             shutil.copytree(finished, folder)
@@ -139,7 +146,7 @@ def test_a_run_killed_at_any_touch_of_a_file_resumes(finished, make, content, tm
 def test_all_processes_killed_at_once_again_and_again(finished, make, content, tmp_path, start):
     folder = tmp_path / "examples"
     job = make(folder)
-    for threshold in sorted(RANDOM.sample(range(24), 4)):
+    for threshold in sorted(RANDOM.sample(range(8), 4)):
         process = start(job, 2)
         while process.poll() is None and len([*folder.glob("examples-*")]) < threshold:
             time.sleep(0.002)
@@ -164,8 +171,8 @@ def test_no_worker_outlives_the_run(long_job, stop):
     _wait_for_the_end_of(process.pid)
 
 
-def test_only_the_parent_notices_ctrl_c_while_workers_start(make, tmp_path, start):
-    process = start(make(tmp_path / "examples", dupe_factor=400), 2)
+def test_only_the_parent_notices_ctrl_c_while_workers_start(make, tmp_path, start, slowly):
+    process = start(make(tmp_path / "examples", **slowly), 2)
     while not any("spawn_main" in _command(pid) for pid in _alive(process.pid)):
         assert process.poll() is None
         time.sleep(0.001)
@@ -209,7 +216,9 @@ def test_a_full_disk_is_one_error_and_the_run_resumes(
     folder = tmp_path / "examples"
     job = make(folder)
     with (
-        pytest.raises(UserError, match=r"have room. Received: File too large: .*examples.*resume"),
+        pytest.raises(
+            UserError, match=r"have room. Received: .*examples: .*File too large.*resumes"
+        ),
         files_of_at_most(sizes[-1] - 1),
     ):
         run_local(job)
@@ -217,7 +226,7 @@ def test_a_full_disk_is_one_error_and_the_run_resumes(
     assert content(folder) == content(finished)
 
 
-def _die(job, done):
+def _die(job):
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -13,7 +13,7 @@ from albert_tf.data.jobs.run import read_manifest, run_job
 from albert_tf.errors import UserError
 from tests.data.jobs.conftest import run_local
 
-SHARDS = 24  # six parts, with three groups of b.txt.gz, in three copies
+SHARDS = 8  # six parts, with three groups of b.txt.gz
 
 
 @pytest.fixture
@@ -56,9 +56,11 @@ def test_a_finished_folder_is_checked_and_mended(make, finished, content, copied
     names = sorted(path.name for path in copied.glob("*.tfrecord"))
     assert len(names) == SHARDS
     (copied / names[2]).write_bytes((copied / names[2]).read_bytes()[:-1])
-    (copied / names[8]).write_bytes(b"x" + (copied / names[8]).read_bytes()[1:])
+    (last,) = (name for name in names if name.endswith("-00002.tfrecord"))
+    third = [name for name in names if name[:15] == last[:15]]
+    (copied / third[1]).write_bytes(b"x" + (copied / third[1]).read_bytes()[1:])
     (copied / "tokenizer_config.json").unlink()
-    assert run_local(job).made == (*names[:3], *names[6:9])
+    assert run_local(job).made == tuple(sorted({names[2], *third}))
     assert content(copied) == content(finished)
 
 
@@ -116,9 +118,7 @@ def test_other_settings_are_refused_and_force_starts_anew(
 def test_only_force_replaces_the_remains_of_a_run(make, finished, content, copied):
     (copied / "spiece.model").unlink()
     os.truncate(copied / "manifest.json", 9)  # a power failure
-    with pytest.raises(
-        UserError, match=r"contains examples-.*.tfrecord and no whole manifest.json.*with --force"
-    ):
+    with pytest.raises(UserError, match=r"contains .* and no whole manifest.json.*with --force"):
         run_local(make(copied))
     run_local(make(copied), force=True)
     assert content(copied) == content(finished)

@@ -34,10 +34,10 @@ def content(store, url):
 def test_the_same_bytes_as_on_a_local_disk(store, s3, make, expected):
     output = f"{s3}/same"
     job = make(output, inputs=[f"{s3}/corpus"])
-    assert len(run_local(job).made) == 24
+    assert len(run_local(job).made) == 8
     assert content(store, output) == expected
     assert run_local(job).made == ()
-    store.rm_file(f"{output}/examples-000002-00001.tfrecord")
+    store.rm_file(f"{output}/examples-000002-00000.tfrecord")
     assert {name.split("-")[1] for name in run_local(job).made} == {"000002"}
     assert content(store, output) == expected
 
@@ -64,7 +64,7 @@ def test_a_killed_run_resumes_and_the_manifest_comes_last(store, s3, make, vocab
     output = f"{s3}/killed"
     command = [sys.executable, "-c", _KILLED_AFTER_TWO_PARTS, "build-data", "--workers", "1"]
     command += ["--input", f"{s3}/corpus", "--output", output, "--vocab", vocabulary]
-    command += ["--max-seq-length", "40", "--mode", "static", "--dupe-factor", "3"]
+    command += ["--max-seq-length", "40"]
     killed = subprocess.run([*command, "--shard-bytes", "9000"])
     assert killed.returncode == -signal.SIGKILL
     there = content(store, output)
@@ -76,7 +76,7 @@ def test_a_killed_run_resumes_and_the_manifest_comes_last(store, s3, make, vocab
 
 
 def test_a_bucket_that_does_not_exist_is_an_error(store, make):
-    with pytest.raises(UserError, match=r"output must be writable. Received: s3://nowhere/out: "):
+    with pytest.raises(UserError, match=r"output must be writable.* Received: s3://nowhere/out: "):
         run_local(make("s3://nowhere/out"))
     with pytest.raises(UserError, match=r"matches no file|must be readable"):
         make("s3://albert/out", inputs=["s3://nowhere/corpus"])

@@ -1,4 +1,4 @@
-"""Directories of numbered records like those of `build-data`."""
+"""Numbered records like those of `build-data` and of the original code."""
 
 import dataclasses
 import itertools
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from albert_tf.data.pretraining import records
+from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -21,12 +22,19 @@ COUNTS = (13, 0, 9, 31, 6)  # records in each file
 
 @dataclasses.dataclass
 class Directory:
-    """Writes a directory; `record` returns the features of a record by its number."""
+    """Writes a directory; `record` returns the features of a record by its number.
+
+    Without options it has no manifest, as the original code's files.
+    """
 
     path: Path
-    options: ExampleOptions
+    options: ExampleOptions | None
     record: Callable[[int], dict[str, Any]]
     tokenizer: AlbertTokenizer
+
+    @property
+    def source(self) -> str:
+        return str(self.path if self.options else self.path / "*.tfrecord")
 
     def write(self) -> "Directory":
         numbers, shards = itertools.count(), []
@@ -35,10 +43,14 @@ class Directory:
             encoded = (records.encode(self.record(next(numbers))) for _ in range(count))
             path.write_bytes(b"".join(map(records.frame, encoded)))
             shards.append({"file": path.name, "records": count, "bytes": path.stat().st_size})
+        if self.options is None:
+            return self
         settings = {"examples": dataclasses.asdict(self.options)}
         manifest = {"settings": settings, "shards": shards, "totals": {"examples": sum(COUNTS)}}
         (self.path / "manifest.json").write_text(json.dumps(manifest))
         self.tokenizer.save_pretrained(self.path)
+        words = word_table(self.tokenizer).as_json()
+        (self.path / records.WORDS).write_text(json.dumps(words))
         return self
 
 
@@ -83,5 +95,4 @@ def dynamic(tmp_path_factory, pieces):
 
 @pytest.fixture(scope="session")
 def static(tmp_path_factory, pieces):
-    options = ExampleOptions(max_seq_length=T, max_predictions_per_seq=P, mode="static")
-    return Directory(tmp_path_factory.mktemp("static"), options, static_record, pieces).write()
+    return Directory(tmp_path_factory.mktemp("static"), None, static_record, pieces).write()

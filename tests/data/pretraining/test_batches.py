@@ -9,14 +9,12 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import features
-from albert_tf.data.pretraining import batches as module
 from albert_tf.data.pretraining import masking, records, rng
 from albert_tf.data.pretraining.batches import (
     batches_per_source,
     evaluation_batches,
     mixed_batches,
     pretraining_batches,
-    round_robin_order,
 )
 from albert_tf.data.pretraining.masking import Unmasked, word_table
 from albert_tf.data.pretraining.sources import find_records
@@ -94,7 +92,7 @@ def directory(request):
 
 @pytest.fixture(scope="module")
 def dataset(directory):
-    return pretraining_batches(directory.path, BATCH, SEED, **SMALL)
+    return pretraining_batches(directory.source, BATCH, SEED, **SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +102,13 @@ def whole(dataset):
 
 @pytest.fixture(scope="module")
 def whole_static(static):
-    return taken(pretraining_batches(static.path, BATCH, SEED, **SMALL), 3 * STEPS)
+    return taken(pretraining_batches(static.source, BATCH, SEED, **SMALL), 3 * STEPS)
 
 
 @pytest.fixture(scope="module")
 def everything(directory):
     """Returns the evaluation batches of two passes."""
-    dataset = evaluation_batches(directory.path, BATCH, SEED)
+    dataset = evaluation_batches(directory.source, BATCH, SEED)
     assert dataset.cardinality() == STEPS + 1
     return arrays(dataset), arrays(dataset)
 
@@ -152,8 +150,8 @@ def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic):
         for epoch in range(2)
     ]
     assert len(made[0] | made[1]) > 1.9 * N  # another mask in each epoch
-    for batch_size, options in ((BATCH, SMALL), (7, {"worker": 1, "workers": 2})):
-        steps = find_records(dynamic.path).steps_per_epoch(batch_size, options.get("workers", 1))
+    for batch_size, options in ((BATCH, SMALL), (7, {})):
+        steps = find_records(dynamic.path).steps_per_epoch(batch_size)
         found = taken(pretraining_batches(dynamic.path, batch_size, SEED, **options), 2 * steps)
         for epoch in range(2):
             rows = flat(map(rows_of, found[epoch * steps : (epoch + 1) * steps]))
@@ -163,8 +161,8 @@ def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic):
 
 def test_the_end_of_an_iterator_waits_for_no_tuner(static):
     for batches in (
-        pretraining_batches(static.path, BATCH),
-        evaluation_batches(static.path, BATCH),
+        pretraining_batches(static.source, BATCH),
+        evaluation_batches(static.source, BATCH),
     ):
         assert batches.options().autotune.enabled is False
 
@@ -179,30 +177,12 @@ def test_each_epoch_has_every_record_once_in_another_order(static, whole_static)
 
 
 def test_the_order_depends_on_the_seed_alone(static, whole_static):
-    files = find_records(static.path)
+    files = find_records(static.source)
     tf.random.set_seed(7)
     again = taken(pretraining_batches(files, BATCH, SEED, **SMALL), 3 * STEPS)
     assert numbers(again) == numbers(whole_static)
     other = taken(pretraining_batches(files, BATCH, SEED + 1, **SMALL), STEPS)
     assert numbers(other) != numbers(whole_static)[:STEPS]
-
-
-def test_workers_share_the_records_of_each_epoch(static):
-    files, workers = find_records(static.path), 3
-    steps = files.steps_per_epoch(BATCH, workers)
-    assert steps == 4
-    found = [
-        numbers(
-            taken(
-                pretraining_batches(files, BATCH, SEED, worker=worker, workers=workers, **SMALL),
-                2 * steps,
-            )
-        )
-        for worker in range(workers)
-    ]
-    for epoch in range(2):
-        seen = flat(flat(batches[epoch * steps : (epoch + 1) * steps]) for batches in found)
-        assert len(set(seen)) == len(seen) == workers * steps * BATCH
 
 
 def test_hosts_share_each_batch(dynamic):
@@ -220,22 +200,9 @@ def test_hosts_share_each_batch(dynamic):
         assert step < 10 or rows_of(late[step - 10]) == rest
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4, 61])
-def test_the_ranges_of_workers_cover_all_records(static, workers):
-    files = find_records(static.path)
-    order = tf.constant([3, 0, 4, 1, 2])
-    seen = []
-    for worker in range(workers):
-        file, begin, end = (part.numpy() for part in module._ranges(order, files, worker, workers))
-        assert N // workers <= (end - begin).sum() <= N // workers + 1
-        for number, low, high in zip(file, begin, end, strict=True):
-            seen += [(number, row) for row in range(low, high)]
-    assert sorted(seen) == [(number, row) for number in range(5) for row in range(COUNTS[number])]
-
-
 @pytest.mark.parametrize("start", [STEPS, STEPS + 5])
 def test_a_run_resumes_in_the_middle(static, whole_static, start):
-    rest = pretraining_batches(static.path, BATCH, SEED, start, **SMALL)
+    rest = pretraining_batches(static.source, BATCH, SEED, start, **SMALL)
     assert_same(taken(rest, 4), whole_static[start : start + 4])
 
 
@@ -248,7 +215,7 @@ def test_a_run_with_dynamic_records_in_buckets_resumes_in_the_middle(dynamic):
 
 
 def test_an_iterator_can_be_saved_and_restored(static, whole_static, tmp_path):
-    dataset = pretraining_batches(static.path, BATCH, SEED, **SMALL)
+    dataset = pretraining_batches(static.source, BATCH, SEED, **SMALL)
     iterator = iter(dataset)
     for _ in range(STEPS - 3):
         next(iterator)
@@ -259,7 +226,7 @@ def test_an_iterator_can_be_saved_and_restored(static, whole_static, tmp_path):
 
 
 def test_length_buckets_pad_less_and_lose_nothing(directory, whole, everything):
-    dataset = pretraining_batches(directory.path, BATCH, SEED, length_buckets=True)
+    dataset = pretraining_batches(directory.source, BATCH, SEED, length_buckets=True)
     bucketed = taken(dataset, STEPS)
     assert dataset.element_spec[0]["input_ids"].shape.as_list() == [BATCH, None]
     widths = {inputs["input_ids"].shape[1] for inputs, _ in bucketed}
@@ -335,7 +302,7 @@ def test_models_train_on_batches(static, model_class):
     def of_model(batches):
         return batches.map(lambda x, y: (x, {name: y[name] for name in model.targets}))
 
-    all_labels = pretraining_batches(static.path, BATCH, SEED, **SMALL)
+    all_labels = pretraining_batches(static.source, BATCH, SEED, **SMALL)
     if model_class is AlbertForMaskedLM:
         with pytest.raises(ValueError, match="Received also: sentence_order_label"):
             model.fit(all_labels, steps_per_epoch=1, verbose=0)
@@ -343,7 +310,7 @@ def test_models_train_on_batches(static, model_class):
     losses = model.fit(batches, steps_per_epoch=2, epochs=4, verbose=0).history["loss"]
     assert int(model.optimizer.iterations) == 8
     assert losses[-1] < losses[0]
-    rest = of_model(evaluation_batches(static.path, N - 1).skip(1))  # a last, smaller batch
+    rest = of_model(evaluation_batches(static.source, N - 1).skip(1))  # a last, smaller batch
     assert 0 < model.evaluate(rest, verbose=0) < losses[0]
 
 
@@ -363,11 +330,9 @@ def test_a_data_service_gives_the_same_batches(dynamic):
 
 
 def test_arguments_out_of_their_range_are_refused(static):
-    files = find_records(static.path)
+    files = find_records(static.source)
     with pytest.raises(UserError, match="batch_size must be 1 or more. Received: 0"):
         pretraining_batches(files, 0, SEED)
-    with pytest.raises(UserError, match="worker must be in .* Received: 2, 2"):
-        pretraining_batches(files, BATCH, SEED, worker=2, workers=2)
     with pytest.raises(
         UserError, match=r"multiple of count. Received: part=\(0, 2\), batch_size=5"
     ):
@@ -380,15 +345,11 @@ def test_arguments_out_of_their_range_are_refused(static):
         pretraining_batches(files, 60, SEED)
 
 
-@pytest.mark.parametrize(
-    ("weights", "expected"),
-    [((1,), [0]), ((1, 1), [0, 1]), ((2, 1), [0, 1, 0]), ((3, 1, 2), [0, 2, 0, 1, 2, 0])],
-)
-def test_round_robin_order(weights, expected):
-    assert round_robin_order(weights) == expected
-    for steps in range(3 * len(expected)):
-        first = list(itertools.islice(itertools.cycle(expected), steps))
-        assert batches_per_source(weights, steps) == [first.count(at) for at in range(len(weights))]
+@pytest.mark.parametrize("sources", [1, 2, 3])
+def test_batches_of_each_source(sources):
+    for steps in range(3 * sources + 2):
+        turns = [step % sources for step in range(steps)]
+        assert batches_per_source(sources, steps) == [turns.count(at) for at in range(sources)]
 
 
 def test_batches_take_turns_and_resume(dynamic):
@@ -396,7 +357,7 @@ def test_batches_take_turns_and_resume(dynamic):
     long = dataclasses.replace(short, max_seq_length=short.max_seq_length + 8)
 
     def batches(start, count):
-        mixed = mixed_batches([short, long], (2, 1), 4, 7, start, (0, 1))
+        mixed = mixed_batches([short, short, long], 4, 7, start, (0, 1))
         return list(mixed.take(count).as_numpy_iterator())
 
     def ids(batch):
@@ -404,12 +365,12 @@ def test_batches_take_turns_and_resume(dynamic):
 
     whole = batches(0, 6)
     widths = [ids(batch).shape[1] - short.max_seq_length for batch in whole]
-    assert widths == [0, 8, 0, 0, 8, 0]
+    assert widths == [0, 0, 8, 0, 0, 8]
     alone = [
         iter(pretraining_batches(source, 4, seed).as_numpy_iterator())
-        for source, seed in zip((short, long), (7, 8), strict=True)
+        for source, seed in zip((short, short, long), (7, 8, 9), strict=True)
     ]
-    for batch, source in zip(whole, (0, 1, 0, 0, 1, 0), strict=True):
+    for batch, source in zip(whole, (0, 1, 2) * 2, strict=True):
         np.testing.assert_array_equal(ids(batch), ids(next(alone[source])))
     for resumed, batch in zip(batches(4, 2), whole[4:], strict=True):
         np.testing.assert_array_equal(ids(resumed), ids(batch))

@@ -1,14 +1,14 @@
 import json
 from collections import Counter
-from itertools import islice
 
 import numpy as np
 import pytest
 
-from albert_tf.commands.inspect_data import statistics
 from albert_tf.data.corpus.documents import Document
-from albert_tf.data.pretraining.examples import ExampleMaker, as_passages
-from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.data.pretraining import rng
+from albert_tf.data.pretraining.examples import ExampleMaker, as_passages, masked_features
+from albert_tf.data.pretraining.options import NO_LABEL, ExampleOptions
+from albert_tf.data.pretraining.pairs import make_pairs, swapped
 from albert_tf.data.pretraining.records import decode
 from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.conftest import SENTENCES
@@ -31,94 +31,82 @@ def lines(document):
 @pytest.fixture
 def make(tiny_tokenizer):
     def maker(**options):
-        given = {"max_seq_length": LENGTH, "mode": "static", **options}
+        given = {"max_seq_length": LENGTH, **options}
         return ExampleMaker(tiny_tokenizer, ExampleOptions(**given), lines)
 
     return maker
 
 
-def records(maker, given, copy=0):
+def records(maker, given):
     counts = Counter()
-    return list(maker.records(maker.read(given, counts), copy, counts)), counts
+    return list(maker.records(maker.read(given, counts), counts)), counts
 
 
-@pytest.mark.parametrize("mode", ["static", "dynamic"])
-def test_the_records_of_a_document_depend_on_it_alone(make, mode):
-    maker, given = make(mode=mode), documents(60)
+def test_the_records_of_a_document_depend_on_it_alone(make):
+    maker, given = make(), documents(60)
     together, _ = records(maker, given)
     assert together == [record for one in given for record in records(maker, [one])[0]]
     assert len({rank for rank, _ in together}) == len(together)
 
 
-def test_draws_depend_on_name_copy_and_seed(make):
+def test_draws_depend_on_name_and_seed(make):
     (document,) = documents(1)
     maker = make()
     own, _ = records(maker, [document])
     for other in (
         records(maker, [document._replace(offset=7)])[0],
         records(maker, [document._replace(source="b.txt")])[0],
-        records(maker, [document], copy=1)[0],
         records(make(random_seed=9), [document])[0],
     ):
         assert {rank for rank, _ in own}.isdisjoint(rank for rank, _ in other)
         assert [record for _, record in own] != [record for _, record in other]
 
 
-def test_masked_records_have_the_original_s_features(make, tiny_tokenizer):
-    found, counts = records(make(), documents(40))
-    examples = [decode(record) for _, record in found]
-    assert counts["examples"] == len(examples) > 100
-    places = {"input_ids", "input_mask", "segment_ids", "token_boundary"}
+def test_masked_pairs_have_the_original_s_features(make, tiny_tokenizer):
+    maker, counts = make(), Counter()
+    passages = maker.read(documents(40), counts)
+    pairs = swapped(make_pairs(passages, maker.options, counts))
+    columns = masked_features(pairs, passages.ids, maker.table, maker.options)
+    rows = {"input_ids", "input_mask", "segment_ids"}
     predictions = {"masked_lm_positions", "masked_lm_ids", "masked_lm_weights"}
-    for example in examples:
-        assert example.keys() == {*places, *predictions, "next_sentence_labels"}
-        assert {len(example[name]) for name in places} == {LENGTH}
-        assert {len(example[name]) for name in predictions} == {7}
-        assert len(example["next_sentence_labels"]) == 1
-    assert counts["masked"] == sum(sum(example["masked_lm_weights"]) for example in examples)
-    for example in examples:
-        restored = np.array(example["input_ids"])
-        count = int(sum(example["masked_lm_weights"]))
+    assert columns.keys() == {*rows, *predictions, "next_sentence_labels"}
+    assert {columns[name].shape for name in rows} == {(len(pairs.keys), LENGTH)}
+    assert {columns[name].shape for name in predictions} == {(len(pairs.keys), 7)}
+    assert columns["next_sentence_labels"][:, 0].tolist() == pairs.labels.tolist()
+    for number, row in enumerate(zip(*columns.values(), strict=True)):
+        example = dict(zip(columns, row, strict=True))
+        restored = example["input_ids"].copy()
+        count = int(example["masked_lm_weights"].sum())
+        assert count > 0
         restored[example["masked_lm_positions"][:count]] = example["masked_lm_ids"][:count]
-        length = sum(example["input_mask"])
-        first = length - sum(example["segment_ids"])
-        assert np.flatnonzero(restored == tiny_tokenizer.sep_token_id).tolist() == [
-            first - 1,
-            length - 1,
-        ]
-        assert restored[0] == tiny_tokenizer.cls_token_id
-        assert not restored[length:].any()
-        assert example["token_boundary"][0] == example["token_boundary"][first - 1] == 1
+        segments = [passages.ids[slice(*each[number])] for each in (pairs.first, pairs.second)]
+        special = [[tiny_tokenizer.cls_token_id], [tiny_tokenizer.sep_token_id]]
+        whole = np.concatenate([special[0], segments[0], special[1], segments[1], special[1]])
+        assert restored.tolist() == [*whole, *[0] * (LENGTH - len(whole))]
+        assert example["input_mask"].sum() == len(whole)
+        assert example["segment_ids"].sum() == len(segments[1]) + 1
 
 
-def test_swapped_segments_are_in_the_other_order(make):
-    """Returns the same pairs with the task of sentence order and without a task."""
-    given = documents(40)
+def test_segments_are_in_the_order_of_the_text(make):
+    given, counts = documents(40), Counter()
+    stored = [decode(record) for _, record in records(make(), given)[0]]
     plain = [decode(record) for _, record in records(make(pair_task="none"), given)[0]]
-    drawn = [decode(record) for _, record in records(make(), given)[0]]
-    labels = [example["next_sentence_labels"] for example in drawn]
-    assert 0.3 < np.mean(labels) < 0.7
-    assert all(example["next_sentence_labels"] == [-100] for example in plain)
-    for one, other, (label,) in zip(plain, drawn, labels, strict=True):
-        segments = [sum(each["segment_ids"]) for each in (one, other)]
-        first = sum(one["input_mask"]) - segments[0]
-        assert segments[1] == (first - 1 if label else segments[0])
-
-
-def test_dynamic_segments_are_in_the_order_of_the_text(make):
-    given = documents(40)
-    stored = [decode(record) for _, record in records(make(mode="dynamic"), given)[0]]
-    plain = [decode(record) for _, record in records(make(pair_task="none"), given)[0]]
-    for segments, example in zip(stored, plain, strict=True):
+    maker = make()
+    passages = maker.read(given, counts)
+    pairs = make_pairs(passages, maker.options, counts)
+    assert len(stored) == len(pairs.keys) > 100
+    for number, (segments, example) in enumerate(zip(stored, plain, strict=True)):
         assert segments.keys() == {"segment_a", "segment_b", "next_sentence_labels"}
         assert segments["next_sentence_labels"] == [0]
-        assert len(segments["segment_b"]) + 1 == sum(example["segment_ids"])
+        assert segments["segment_a"] == passages.ids[slice(*pairs.first[number])].tolist()
+        assert segments["segment_b"] == passages.ids[slice(*pairs.second[number])].tolist()
         assert len(segments["segment_a"]) + len(segments["segment_b"]) <= LENGTH - 3
+        assert example == {**segments, "next_sentence_labels": [NO_LABEL]}
 
 
 def test_special_tokens_in_texts_are_plain_text(make, tiny_tokenizer):
     document = Document("a", 0, b"A boat [MASK] and [SEP] a film.\nThe [CLS] room smelled.")
-    ((_, record),), _ = records(make(mode="dynamic"), [document])
+    ((_, record),), _ = records(make(), [document])
     example = decode(record)
     assert not set(example["segment_a"] + example["segment_b"]) & {0, 2, 3, 4}
 
@@ -181,6 +169,7 @@ def test_no_piece_at_all():
 
 
 RUNS = 10
+MASK = 4  # id in the published vocabulary
 # Flag sets of the golden statistics; True where lengths agree too. Elsewhere the original adds
 # text of another document to a remaining sentence, under a wrong label.
 FLAGS = {
@@ -192,27 +181,42 @@ FLAGS = {
 }
 
 
-def examples_of(maker, passages, copies):
+def masked(maker, passages, copies):
+    """Returns masked examples of several passes over the passages."""
+    columns = []
     for copy in copies:
-        for _, record in maker.records(passages, copy, Counter()):
-            yield decode(record)
+        own = passages._replace(keys=rng.fold_in(passages.keys, copy))
+        pairs = make_pairs(own, maker.options, Counter())
+        pairs = swapped(pairs) if maker.options.pair_task == "sop" else pairs
+        columns.append(masked_features(pairs, own.ids, maker.table, maker.options))
+    return {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
 
 
 def measured(examples, longest):
     """Returns statistics under the golden file's names."""
-    examples = list(examples)
-    found = statistics(examples, mask_id=4)
-    lengths = np.array([sum(example["input_mask"]) for example in examples])
+    is_label = examples["masked_lm_weights"] > 0
+    lengths = examples["input_mask"].sum(1)
+    inputs = np.take_along_axis(examples["input_ids"], examples["masked_lm_positions"], 1)[is_label]
+    labels, total = examples["masked_lm_ids"][is_label], is_label.sum()
+    at = np.arange(longest)
+    predicted = np.zeros((len(lengths), longest + 1), bool)
+    rows = np.broadcast_to(np.arange(len(lengths))[:, None], is_label.shape)
+    predicted[rows[is_label], examples["masked_lm_positions"][is_label]] = True
+    begins = np.argwhere(predicted[:, at] & ~predicted[:, at - 1])
+    ends = np.argwhere(predicted[:, at] & ~predicted[:, at + 1])
+    runs = Counter((ends - begins + 1)[:, 1].tolist())
     return {
-        "instances": found["examples"],
+        "instances": len(lengths),
         "length mean": lengths.mean(),
         "shorter": (lengths < longest).mean(),
         "shorter than half": (lengths < longest / 2).mean(),
-        "predictions": found["predictions"],
-        "predicted": found["predicted"],
-        "label 1": found["labels"].get("swapped", 0) / found["examples"],
-        **found["replaced"],
-        **{f"runs of {length}": found["runs"].get(length, 0) for length in range(1, 6)},
+        "predictions": total / len(lengths),
+        "predicted": total / lengths.sum(),
+        "label 1": examples["next_sentence_labels"].mean(),
+        "mask": (inputs == MASK).mean(),
+        "kept": ((inputs == labels) & (inputs != MASK)).mean(),
+        "random": ((inputs != labels) & (inputs != MASK)).mean(),
+        **{f"runs of {length}": runs[length] / runs.total() for length in range(1, 6)},
     }
 
 
@@ -250,18 +254,21 @@ def test_statistics_agree_with_a_run_of_the_original(name, golden, published_voc
     ]
     flags = {key: value for key, value in its["flags"].items() if key != "do_lower_case"}
     task = "nsp" if flags.pop("random_next_sentence") else "sop"
-    options = ExampleOptions(mode="static", pair_task=task, **flags)
+    passes = flags.pop("dupe_factor")
+    assert not flags.pop("do_permutation")
+    options = ExampleOptions(pair_task=task, **flags)
     maker = ExampleMaker(
         AlbertTokenizer(published_vocabulary),
         options,
         lambda document: document.text.decode().split("\n"),
     )
     passages = maker.read(documents, Counter())
-    copies, passes = iter(range(10**6)), options.dupe_factor
     assert passes * len(documents) == its["document_passes"]
     runs = [
-        measured(examples_of(maker, passages, islice(copies, passes)), options.max_seq_length)
-        for _ in range(RUNS)
+        measured(
+            masked(maker, passages, range(run * passes, (run + 1) * passes)), options.max_seq_length
+        )
+        for run in range(RUNS)
     ]
     assert sum(run["instances"] for run in runs) > 10_000 + 10_000 * (options.max_seq_length < 512)
     for what, value in expected(its, FLAGS[name]).items():

@@ -23,8 +23,6 @@ CHOICES = {
     "longer n-grams": {"favor_shorter_ngram": False, "masked_lm_prob": 0.4},
     "pieces": {"do_whole_word_mask": False},
     "few predictions": {"max_predictions_per_seq": 3},
-    "spans": {"span_masking": True, "masked_lm_prob": 0.5},
-    "permutation": {"do_permutation": True, "masked_lm_prob": 0.3},
     "everything": {"masked_lm_prob": 0.9},
 }
 
@@ -68,8 +66,8 @@ def in_graph(rows, keys, table, options):
 
 def plainly(ids, length, first, key, table, options):
     """Masks one row by a direct transcription of the rule."""
-    order, ngram, replace, random, shuffle = (
-        rng.uniform(key[None], stream, np.arange(LENGTH))[0] for stream in range(16, 21)
+    order, ngram, replace, random = (
+        rng.uniform(key[None], stream, np.arange(LENGTH))[0] for stream in range(16, 20)
     )
     ids, length, first = ids.tolist(), int(length), int(first)
     words = []
@@ -81,37 +79,22 @@ def plainly(ids, length, first, key, table, options):
             own[-1].append(at)
         words += [(own, number) for number in range(len(own))]
     wanted = min(options.predictions, max(1, round(options.masked_lm_prob * length)))
-    if options.do_permutation:
-        wanted = min(wanted, options.predictions // 2)
     limits = np.cumsum(options.ngram_probabilities)
-    turns = sorted(words, key=lambda word: order[word[0][word[1]][0]])
-
-    def pick(taken):
-        picked = {}
-        for own, number in turns:
-            head = own[number][0]
-            size = 1 + sum(ngram[head] >= limit for limit in limits[:-1])
-            size = min(size, len(own) - number)
-            while size and len(picked) + sum(map(len, own[number : number + size])) > wanted:
-                size -= 1
-            pieces = [at for word in own[number : number + size] for at in word]
-            if not any(at in picked or at in taken for at in pieces):
-                picked |= dict.fromkeys(pieces, head)
-        return picked
-
-    masked, result = pick({}), list(ids)
-    for at, head in masked.items():
-        decides = replace[head if options.span_masking else at]
-        if decides < 0.8:
+    masked = []
+    for own, number in sorted(words, key=lambda word: order[word[0][word[1]][0]]):
+        size = 1 + sum(ngram[own[number][0]] >= limit for limit in limits[:-1])
+        size = min(size, len(own) - number)
+        while size and len(masked) + sum(map(len, own[number : number + size])) > wanted:
+            size -= 1
+        pieces = [at for word in own[number : number + size] for at in word]
+        if not set(pieces) & set(masked):
+            masked += pieces
+    result = list(ids)
+    for at in masked:
+        if replace[at] < 0.8:
             result[at] = table.mask_id
-        elif decides >= 0.9:
+        elif replace[at] >= 0.9:
             result[at] = int(table.random_ids[int(random[at] * len(table.random_ids))])
-    if options.do_permutation:
-        more = sorted(pick(masked))
-        sources = sorted(more, key=lambda at: shuffle[at])
-        for target, source in zip(more, sources, strict=True):
-            result[target] = ids[source]
-        masked |= dict.fromkeys(more)
     return result, sorted(masked), [ids[at] for at in sorted(masked)]
 
 

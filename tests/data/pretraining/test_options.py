@@ -15,23 +15,10 @@ def test_ngrams_are_rarer_the_longer_they_are():
     np.testing.assert_allclose(longer.ngram_probabilities, [2 / 11, 3 / 11, 6 / 11])
 
 
-def test_spans_are_as_long_as_spanberts():
-    """Expects a mean of 3.8 words, from section 3.1 of the SpanBERT paper."""
-    probabilities = ExampleOptions(span_masking=True).ngram_probabilities
-    assert len(probabilities) == 10
-    assert probabilities.sum() == pytest.approx(1)
-    assert (probabilities @ np.arange(1, 11)) == pytest.approx(3.8, abs=0.02)
-
-
 @pytest.mark.parametrize(("given", "predictions"), [({}, 77), ({"max_seq_length": 128}, 19)])
 def test_predictions_follow_the_length(given, predictions):
     assert ExampleOptions(**given).predictions == predictions
     assert ExampleOptions(**given, max_predictions_per_seq=20).predictions == 20
-
-
-def test_only_static_mode_has_copies():
-    assert ExampleOptions(mode="static").copies == 40
-    assert ExampleOptions(dupe_factor=7).copies == 1
 
 
 def test_a_dictionary_and_back():

@@ -8,6 +8,7 @@ from albert_tf.data.pretraining.pairs import (
     IN_ORDER,
     NO_LABEL,
     SWAPPED,
+    Pairs,
     Passages,
     make_pairs,
     swapped,
@@ -88,7 +89,7 @@ def test_pairs_depend_on_their_document_alone(counts):
     offset = 0
     for number in range(4):
         alone = make_pairs(one(given, number), options(short_seq_prob=0.5), counts)
-        part = together.part(offset, offset + len(alone.keys))
+        part = Pairs(*(each[offset : offset + len(alone.keys)] for each in together))
         start = given.bounds[given.documents[number]]
         assert rows(part._replace(first=part.first - start, second=part.second - start)) == rows(
             alone

@@ -1,7 +1,6 @@
-import numpy as np
 import pytest
 
-from albert_tf.data.pretraining.records import decode, encode, encode_rows, frame, read_records
+from albert_tf.data.pretraining.records import decode, encode, frame, read_records
 from albert_tf.errors import UserError
 
 FEATURES = {"ids": [3, 0, 70000, -100], "weights": [1.0, 0.0], "none": []}
@@ -17,24 +16,6 @@ def file(tmp_path):
 def test_decode_is_the_inverse_of_encode():
     assert decode(encode(FEATURES)) == FEATURES
     assert encode(FEATURES) == encode(dict(reversed(FEATURES.items())))
-
-
-@pytest.mark.parametrize("rows", [0, 1, 23])
-def test_rows_are_encoded_as_one_by_one(rows):
-    generator = np.random.default_rng(2)
-    columns = {
-        "small": generator.integers(0, 2, (rows, 300)),
-        "truth": generator.random((rows, 11)) < 0.5,
-        "ids": (2.0 ** generator.uniform(0, 20, (rows, 31))).astype(np.int32),
-        "any": generator.integers(-(2**63), 2**63 - 1, (rows, 5)),
-        "labels": np.full((rows, 1), -100, np.int32),
-        "weights": generator.random((rows, 7), np.float32),
-    }
-    expected = [
-        encode({name: (column[row] + 0).tolist() for name, column in columns.items()})
-        for row in range(rows)
-    ]
-    assert list(encode_rows(columns)) == expected
 
 
 def test_tensorflow_reads_our_files(file):

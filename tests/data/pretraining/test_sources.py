@@ -20,11 +20,11 @@ COUNTS = (13, 0, 9, 31, 6)
 
 def test_a_directory_is_what_its_manifest_says(static, dynamic):
     for directory in (static, dynamic):
-        files = find_records(directory.path)
+        files = find_records(directory.source)
         assert files.counts == COUNTS
         assert [path[-24:] for path in files.paths][2:3] == ["-00002-of-00005.tfrecord"]
         assert (files.max_seq_length, files.predictions) == (40, 5)
-    assert find_records(static.path).dynamic is None
+    assert find_records(static.source).dynamic is None
     files = find_records(str(dynamic.path))
     assert files.dynamic == ExampleOptions(max_seq_length=40, max_predictions_per_seq=5)
     assert len(files.table.starts) == dynamic.tokenizer.vocab_size
@@ -38,12 +38,11 @@ def test_files_alone_are_counted(static):
     assert listed.counts == (9,)
 
 
-def test_a_directory_is_read_as_in_a_bucket(static, dynamic):
-    for directory in (static, dynamic):
-        local, remote = (find_records(f"{way}{directory.path}") for way in ("", "file://"))
-        assert remote.counts == local.counts
-        assert remote.dynamic == local.dynamic
-        assert remote.paths == tuple(f"file://{path}" for path in local.paths)
+def test_a_directory_is_read_as_in_a_bucket(dynamic):
+    local, remote = (find_records(f"{way}{dynamic.path}") for way in ("", "file://"))
+    assert remote.counts == local.counts
+    assert remote.dynamic == local.dynamic
+    assert remote.paths == tuple(f"file://{path}" for path in local.paths)
 
 
 def test_other_protocols_are_downloaded(s3, dynamic, tmp_path, monkeypatch):
@@ -75,11 +74,11 @@ def test_files_of_the_original_code_are_found(golden):
     assert (files.counts, files.max_seq_length, files.predictions) == ((150,), 64, 10)
 
 
-def test_epochs_have_full_batches_for_each_worker(static):
-    files = find_records(static.path)
-    assert [files.steps_per_epoch(4, workers) for workers in (1, 2, 3)] == [14, 7, 4]
-    with pytest.raises(UserError, match="Received: 59 records, batch_size=20, workers=3"):
-        files.steps_per_epoch(20, 3)
+def test_epochs_have_full_batches(static):
+    files = find_records(static.source)
+    assert [files.steps_per_epoch(size) for size in (4, 8, 59)] == [14, 7, 1]
+    with pytest.raises(UserError, match="Received: 59 records, batch_size=60"):
+        files.steps_per_epoch(60)
 
 
 def test_an_unfinished_directory_is_refused(tmp_path):
@@ -115,15 +114,15 @@ def test_a_strange_manifest_is_refused(tmp_path, content):
         find_records(tmp_path)
 
 
-def test_a_missing_file_is_named(tmp_path, static):
-    (tmp_path / "manifest.json").write_bytes((static.path / "manifest.json").read_bytes())
+def test_a_missing_file_is_named(tmp_path, dynamic):
+    (tmp_path / "manifest.json").write_bytes((dynamic.path / "manifest.json").read_bytes())
     with pytest.raises(UserError, match="examples-00000-of-00005.tfrecord, which is missing"):
         find_records(tmp_path)
 
 
 @pytest.fixture
-def truncated(tmp_path, static):
-    for path in static.path.iterdir():
+def truncated(tmp_path, dynamic):
+    for path in dynamic.path.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     cut = tmp_path / "examples-00003-of-00005.tfrecord"
     cut.write_bytes(cut.read_bytes()[:-7])
@@ -167,35 +166,38 @@ def test_a_strange_table_of_words_is_refused(tmp_path, dynamic, change):
     found = word_table(dynamic.tokenizer).as_json()
     (tmp_path / "words.json").write_text(json.dumps(found))
     assert len(find_records(tmp_path).table.starts) == 124
+    (tmp_path / "words.json").unlink()
+    with pytest.raises(UserError, match="words.json, which is missing, damaged or another one"):
+        find_records(tmp_path)
     (tmp_path / "words.json").write_text(json.dumps({**found, **change} if change else []))
     with pytest.raises(UserError, match="words.json must be build-data's. Received: .*words.json"):
         find_records(tmp_path)
 
 
 STRANGE = [
-    ("input_mask", None, "and no input_mask"),
-    ("masked_lm_weights", None, "and no masked_lm_weights"),
-    ("next_sentence_labels", None, "and no next_sentence_labels"),
-    ("input_ids", [1] * 39, "with 39 values of input_ids instead of 40"),
-    ("segment_ids", [0] * 41, "with 41 values of segment_ids instead of 40"),
-    ("masked_lm_ids", [], "with 0 values of masked_lm_ids instead of 5"),
-    ("input_ids", [-1] * 40, "with input_ids outside of 0 to 2,147,483,646"),
-    ("masked_lm_ids", [2**31] * 5, "with masked_lm_ids outside of 0 to"),
-    ("masked_lm_positions", [40] * 5, "with masked_lm_positions outside of 0 to 39"),
-    ("input_mask", [2] * 40, "with input_mask outside of 0 to 1"),
-    ("masked_lm_weights", [math.nan] * 5, "masked_lm_weights that aren't 0 or more"),
-    ("masked_lm_weights", [math.inf] * 5, "masked_lm_weights that aren't 0 or more"),
-    ("masked_lm_weights", [1] * 5, "masked_lm_weights of another type"),
-    ("input_ids", [1.5] * 40, "input_ids of another type"),
-    ("next_sentence_labels", [7], r"next_sentence_labels \[7\]"),
-    ("next_sentence_labels", [0, 1], r"next_sentence_labels \[0, 1\]"),
+    ("input_mask", None),
+    ("masked_lm_weights", None),
+    ("next_sentence_labels", None),
+    ("input_ids", [1] * 39),
+    ("segment_ids", [0] * 41),
+    ("masked_lm_ids", []),
+    ("input_ids", [-1] * 40),
+    ("masked_lm_ids", [2**31] * 5),
+    ("masked_lm_positions", [40] * 5),
+    ("input_mask", [2] * 40),
+    ("masked_lm_weights", [math.nan] * 5),
+    ("masked_lm_weights", [math.inf] * 5),
+    ("masked_lm_weights", [1] * 5),
+    ("input_ids", [1.5] * 40),
+    ("next_sentence_labels", [7]),
+    ("next_sentence_labels", [0, 1]),
 ]
 STRANGE_PAIRS = [
-    ("segment_b", None, "and no segment_b"),
-    ("segment_b", [], "an empty segment"),
-    ("segment_a", [7] * 38, "with more pieces than max_seq_length, 40"),
-    ("segment_a", [10**6], "with segment_a outside of 0 to "),
-    ("segment_b", [-3], "with segment_b outside of 0 to "),
+    ("segment_b", None),
+    ("segment_b", []),
+    ("segment_a", [7] * 38),
+    ("segment_a", [10**6]),
+    ("segment_b", [-3]),
 ]
 EVERY = [("static", *each) for each in STRANGE] + [("dynamic", *each) for each in STRANGE_PAIRS]
 
@@ -206,6 +208,10 @@ def changed(directory, number, name, value):
     return records.encode({key: found for key, found in record.items() if found is not None})
 
 
+def source_in(folder, directory):
+    return folder if directory.options else folder / "*.tfrecord"
+
+
 def with_record(folder, directory, place, record):
     """Copies a directory with another record at a place of its last file, of 6 records."""
     shutil.copytree(directory.path, folder, dirs_exist_ok=True)
@@ -213,34 +219,19 @@ def with_record(folder, directory, place, record):
     found = list(records.read_records(path))
     found[place] = record
     path.write_bytes(b"".join(map(records.frame, found)))
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["shards"][4]["bytes"] = path.stat().st_size
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    if directory.options:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["shards"][4]["bytes"] = path.stat().st_size
+        (folder / "manifest.json").write_text(json.dumps(manifest))
     return path
 
 
-@pytest.mark.parametrize(("mode", "name", "value", "message"), EVERY)
-def test_the_first_record_of_each_file_is_looked_at(
-    tmp_path, static, dynamic, mode, name, value, message
-):
-    directory = {"static": static, "dynamic": dynamic}[mode]
-    path = with_record(tmp_path, directory, 0, changed(directory, 53, name, value))
-    received = rf"^Records must be .* Received: record 0 of {path}, .*{message}"
-    with pytest.raises(UserError, match=received):
-        find_records(tmp_path)
-    if mode == "static":
-        with pytest.raises(UserError, match=received):
-            find_records(tmp_path / "*.tfrecord")
-
-
-@pytest.mark.parametrize(("mode", "name", "value", "message"), EVERY)
-def test_later_records_are_checked_as_they_are_read(
-    tmp_path, static, dynamic, mode, name, value, message
-):
+@pytest.mark.parametrize(("mode", "name", "value"), EVERY)
+def test_records_are_checked_as_they_are_read(tmp_path, static, dynamic, mode, name, value):
     """The graph of batches ends with the same rule; `pretrain` shows it as a user's mistake."""
     directory = {"static": static, "dynamic": dynamic}[mode]
     with_record(tmp_path, directory, 3, changed(directory, 56, name, value))
-    files = find_records(tmp_path)
+    files = find_records(source_in(tmp_path, directory))
     with (
         pytest.raises(UserError, match=rf"^Records must be .*{name}.*build-data|most 40 pieces"),
         whole_records(),
@@ -249,7 +240,7 @@ def test_later_records_are_checked_as_they_are_read(
 
 
 def test_ids_stay_below_a_models_vocabulary(static):
-    files = dataclasses.replace(find_records(static.path), vocab_size=60)
+    files = dataclasses.replace(find_records(static.source), vocab_size=60)
     with (
         pytest.raises(UserError, match=r"input_ids must be from 0 to 59. Received: 6\d"),
         whole_records(),
@@ -257,10 +248,16 @@ def test_ids_stay_below_a_models_vocabulary(static):
         list(evaluation_batches(files, 8))
 
 
-def test_another_mode_than_the_manifests(tmp_path, static, dynamic):
-    with_record(tmp_path, static, 0, records.encode(dynamic.record(53)))
-    with pytest.raises(UserError, match="Received: .*00004.*, which is in another mode, dynamic"):
-        find_records(tmp_path)
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [("dynamic", "static", "segment_a must have pieces"), ("static", "dynamic", "input_ids")],
+)
+def test_records_of_the_other_kind(tmp_path, request, first, second, message):
+    directory, other = (request.getfixturevalue(name) for name in (first, second))
+    with_record(tmp_path, directory, 3, records.encode(other.record(53)))
+    files = find_records(source_in(tmp_path, directory))
+    with pytest.raises(UserError, match=f"^Records must be .*{message}"), whole_records():
+        list(evaluation_batches(files, 8))
 
 
 @pytest.mark.parametrize("size", [2**63, 2**62, 2**64 - 1, 2**40])
@@ -271,13 +268,12 @@ def test_a_header_that_promises_too_much(tmp_path, static, size):
     length = struct.pack("<Q", size)
     content = path.read_bytes()
     path.write_bytes(length + records._checksum(length) + content[12:])
-    for source in (tmp_path, tmp_path / "*.tfrecord"):
-        with pytest.raises(UserError, match=f"must be whole. Received: record 0 of {path}"):
-            find_records(source)
+    with pytest.raises(UserError, match=f"must be whole. Received: record 0 of {path}"):
+        find_records(tmp_path / "*.tfrecord")
 
 
-def test_records_damaged_since_are_named_by_tensorflow(tmp_path, static):
-    shutil.copytree(static.path, tmp_path, dirs_exist_ok=True)
+def test_records_damaged_since_are_named_by_tensorflow(tmp_path, dynamic):
+    shutil.copytree(dynamic.path, tmp_path, dirs_exist_ok=True)
     files = find_records(tmp_path)
     path = tmp_path / "examples-00004-of-00005.tfrecord"
     content = bytearray(path.read_bytes())
