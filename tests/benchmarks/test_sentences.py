@@ -34,7 +34,7 @@ SYNSET = "00001740 29 v 02 breathe 0 take_a_breath 1 001 $ 00005041 v 0000 | dra
             "<p>A paragraph of <b>some</b> length here.</p><pre>code = [1, 2, 3, 4, 5, 6, 7]</pre>",
             ["A paragraph of some length here."],
         ),
-        (sentences.book, "One.\nTwo.\n\nThe last chapter.", ["One. Two."]),
+        (sentences.book, "One of us.\nTwo of them.\n\nThe last.", ["One of us. Two of them."]),
     ],
 )
 def test_readers(reader, text, found, tmp_path):
