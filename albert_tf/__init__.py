@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
     from albert_tf.text.vocabulary import train_vocabulary as train_vocabulary
     from albert_tf.text.wordpiece import WordPieceTokenizer as WordPieceTokenizer
-    from albert_tf.training.distillation import soft_labels as soft_labels
     from albert_tf.training.evaluate import evaluate as evaluate
+    from albert_tf.training.evaluate import soft_labels as soft_labels
     from albert_tf.training.finetune import finetune as finetune
     from albert_tf.training.pretrain import pretrain as pretrain
 
@@ -79,7 +79,7 @@ _HOMES = {
     "pipeline": "albert_tf.pipelines",
     "pretrain": "albert_tf.training.pretrain",
     "pretraining_batches": "albert_tf.data.pretraining.batches",
-    "soft_labels": "albert_tf.training.distillation",
+    "soft_labels": "albert_tf.training.evaluate",
     "train_vocabulary": "albert_tf.text.vocabulary",
     "unshare": "albert_tf.models",
 }

@@ -1,10 +1,15 @@
 """`albert-tf`: the commands, and what happens around each."""
 
 import argparse
+import contextlib
 import errno
+import io
+import logging
+import os
 import sys
-from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, Final, NoReturn
 
 import albert_tf
 from albert_tf.commands import (
@@ -24,7 +29,6 @@ from albert_tf.commands import (
     tag,
 )
 from albert_tf.commands.parsing import add_options, parsed_options
-from albert_tf.commands.streams import can_flush, drop, streams
 from albert_tf.errors import UserError, one_line
 from albert_tf.progress import heartbeat
 from albert_tf.quiet import import_tensorflow, set_level, without_home_files
@@ -177,6 +181,66 @@ def _overview() -> str:
         lines = [f"  {name:<14}{command.SUMMARY}" for name, command in group.items()]
         parts.append("\n".join([f"{title}:", *lines]))
     return "\n\n".join([*parts, "albert-tf COMMAND --help describes a command's options."])
+
+
+@contextlib.contextmanager
+def streams() -> Iterator[None]:
+    """Lets a command print any text to any stream; writes out what it printed.
+
+    What the stream's encoding lacks is escaped; a stream that the caller closed (`>&-`) drops its
+    text. Warnings and log messages, which may quote a stranger's file, are one line each.
+
+    Raises:
+        BrokenPipeError: the reader of standard output or standard error left.
+        OSError: standard output can't be written.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        with contextlib.suppress(OSError):  # a pipe in the place of the file it was opened for
+            sys.stdout.reconfigure(errors="backslashreplace")
+    handler, shown = logging.lastResort, warnings.formatwarning
+    before = handler.formatter if handler else None
+    try:
+        warnings.formatwarning = _warning
+        if handler:
+            handler.setFormatter(_OneLine())
+        yield
+    finally:
+        warnings.formatwarning = shown
+        if handler:
+            handler.setFormatter(before)
+        sys.stdout.flush()
+
+
+def can_flush(stream: IO[str]) -> bool:
+    """Returns whether a stream takes what is left to write to it."""
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True
+
+
+def drop(*given: IO[str]) -> None:
+    """Drops what is left to write to streams, which Python would try again at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in given:
+        with contextlib.suppress(io.UnsupportedOperation):  # a stream in memory
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+class _OneLine(logging.Formatter):
+    """A formatter of messages without line ends and control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return one_line(super().format(record))
+
+
+def _warning(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
+    return f"{category.__name__}: {one_line(str(message))}\n"
 
 
 if __name__ == "__main__":

@@ -20,9 +20,15 @@ from pathlib import Path
 
 import sentencepiece
 
-from albert_tf.data.corpus.documents import SENTENCEX, CorpusOptions, documents, splits
+from albert_tf.data.corpus.documents import (
+    SENTENCEX,
+    CorpusOptions,
+    documents,
+    sentence_splitter,
+    sentences,
+    splits,
+)
 from albert_tf.data.corpus.files import find_inputs
-from albert_tf.data.corpus.sentences import sentence_splitter, sentences
 from albert_tf.data.jobs.job import SHARD_BYTES, make_job
 from albert_tf.data.jobs.local import map_in_processes
 from albert_tf.data.jobs.run import run_job

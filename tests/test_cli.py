@@ -13,7 +13,7 @@ import pytest
 
 import albert_tf
 from albert_tf import cli
-from albert_tf.commands.streams import streams
+from albert_tf.cli import streams
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.options import declared
@@ -324,7 +324,7 @@ def test_what_the_output_lacks_is_escaped(monkeypatch):
 def test_warnings_and_logs_are_one_line_each():
     code = """
 import logging, warnings
-from albert_tf.commands.streams import streams
+from albert_tf.cli import streams
 with streams():
     warnings.warn("red \\x1b[31m,\\nnext")
     logging.getLogger("albert_tf").warning("label %s", "red \\x1b[31m,\\nnext")

@@ -1,1 +1,37 @@
-"""Reading and writing weights: one table of names, one directory format."""
+"""Reading and writing weights: one table of names, one directory format.
+
+Here are the options of `convert`, and the poolings that options choose from.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from albert_tf.errors import UserError
+from albert_tf.options import check_options, option
+
+Pooling = Literal["mean", "cls", "max"]
+
+
+@dataclass(frozen=True)
+class ConversionOptions:
+    """The options of `convert`."""
+
+    input: str = option(
+        help="checkpoint as from_pretrained takes it, or name on the hub",
+        metavar="IN",
+        positional=True,
+    )
+    output: Path = option(help="folder to write", metavar="OUT", positional=True)
+    format: Literal["hf", "tf1"] = option(help="format of the output")
+    dtype: Literal["float32", "float16"] | None = option(
+        None, help="dtype of the weights in hf; default: the input's"
+    )
+    force: bool = option(False, help="replace an existing folder")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.dtype is not None and self.format != "hf":
+            raise UserError(
+                f"--dtype goes with --format hf; others are float32. Received: {self.format}."
+            )

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from albert_tf.checkpoints import (
+    ConversionOptions,
     finder,
     google,
     hugging_face,
@@ -25,7 +26,6 @@ from albert_tf.checkpoints.finder import (
     WORDPIECE_ENDINGS,
     CheckpointLocation,
 )
-from albert_tf.checkpoints.options import ConversionOptions
 from albert_tf.checkpoints.weights import bad_values, misfits, require_fit
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError

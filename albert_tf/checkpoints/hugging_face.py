@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.checkpoints import bert, names, weight_files
+from albert_tf.checkpoints import names, weight_files
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
@@ -73,8 +73,8 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
         tensors, rename = _load(weights)
         renamed = rename(tensors)
     path = folder / CONFIG
-    if path.exists() and read_json(path).get("model_type") == bert.MODEL_TYPE:
-        renamed = bert.albert_tensors(renamed)
+    if path.exists() and read_json(path).get("model_type") == names.BERT:
+        renamed = names.albert_tensors(renamed)
     return Checkpoint(config, collected(renamed), f"{folder} ({weights.name})")
 
 

@@ -141,7 +141,7 @@ def _described(loss: Any) -> str:
 
 def _sentences(drawn: list[Any], options: OPTIONS) -> Iterator[str]:
     """Yields the sentences of a sample, and frees each passage."""
-    from albert_tf.data.corpus.sentences import sentence_splitter, sentences
+    from albert_tf.data.corpus.documents import sentence_splitter, sentences
 
     corpus = part(CorpusOptions, options)
     split = sentence_splitter(options.sentence_splitter, corpus.language)

@@ -1,6 +1,6 @@
 """`albert-tf convert`"""
 
-from albert_tf.checkpoints.options import ConversionOptions
+from albert_tf.checkpoints import ConversionOptions
 from albert_tf.files import check_free
 
 SUMMARY = "turn a checkpoint of any format into another format"

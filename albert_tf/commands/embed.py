@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from albert_tf.checkpoints.options import Pooling
+from albert_tf.checkpoints import Pooling
 from albert_tf.commands.text_options import (
     TextOptions,
     check_texts,

@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from albert_tf.commands.text_options import aligned
-from albert_tf.data import features
 from albert_tf.data.pretraining.options import IN_ORDER, NO_LABEL, SWAPPED
 from albert_tf.errors import UserError, escaped
 from albert_tf.options import NOT_NEGATIVE, check_options, option
+from albert_tf.tasks import (
+    ATTENTION_MASK,
+    INPUT_IDS,
+    MASKED_LM_LABELS,
+    MASKED_LM_POSITIONS,
+    SENTENCE_ORDER_LABEL,
+    TOKEN_TYPE_IDS,
+)
 
 SUMMARY = "show examples for pretraining, and their counts"
 EXAMPLES = """examples:
@@ -74,7 +81,7 @@ def run(options: OPTIONS) -> int:
                 example = dict(zip(columns, row, strict=True))
                 if len(lengths) < options.examples:
                     print(f"example {len(lengths)}: {_readable(example, tokenizer)}\n")
-                lengths.append(int(example[features.ATTENTION_MASK.name].sum()))
+                lengths.append(int(example[ATTENTION_MASK.name].sum()))
                 counts += _counts(example, tokenizer.mask_token_id)
     predicted = counts["masked"] + counts["unchanged"] + counts["random"]
     rows = [("examples", f"{sum(files.counts):,}"), ("files", f"{len(files.paths):,}")]
@@ -92,26 +99,24 @@ def run(options: OPTIONS) -> int:
 
 def _readable(example: dict[str, Any], tokenizer: Any) -> str:
     """Returns an example as its label and the tokens of its segments; marks those to predict."""
-    length = int(example[features.ATTENTION_MASK.name].sum())
-    second = length - int(example[features.TOKEN_TYPE_IDS.name].sum())
-    shown = tokenizer.convert_ids_to_tokens(example[features.INPUT_IDS.name][:length].tolist())
-    positions = example[features.MASKED_LM_POSITIONS.name].tolist()
-    for position, label in zip(
-        positions, example[features.MASKED_LM_LABELS.name].tolist(), strict=True
-    ):
+    length = int(example[ATTENTION_MASK.name].sum())
+    second = length - int(example[TOKEN_TYPE_IDS.name].sum())
+    shown = tokenizer.convert_ids_to_tokens(example[INPUT_IDS.name][:length].tolist())
+    positions = example[MASKED_LM_POSITIONS.name].tolist()
+    for position, label in zip(positions, example[MASKED_LM_LABELS.name].tolist(), strict=True):
         if label != NO_LABEL:
             (token,) = tokenizer.convert_ids_to_tokens([label])
             shown[position] = f"{{{token} → {shown[position]}}}"
-    order = _LABELS[int(example[features.SENTENCE_ORDER_LABEL.name])]
+    order = _LABELS[int(example[SENTENCE_ORDER_LABEL.name])]
     first, rest = (escaped(" ".join(tokens)) for tokens in (shown[:second], shown[second:]))
     return f"{order}, {length} tokens\n  A  {first}\n  B  {rest}"
 
 
 def _counts(example: dict[str, Any], mask_id: int) -> Counter[str]:
     """Counts the label, and what stands in the place of the tokens to predict."""
-    counts = Counter([_LABELS[int(example[features.SENTENCE_ORDER_LABEL.name])]])
-    ids, labels = example[features.INPUT_IDS.name], example[features.MASKED_LM_LABELS.name]
-    positions = example[features.MASKED_LM_POSITIONS.name]
+    counts = Counter([_LABELS[int(example[SENTENCE_ORDER_LABEL.name])]])
+    ids, labels = example[INPUT_IDS.name], example[MASKED_LM_LABELS.name]
+    positions = example[MASKED_LM_POSITIONS.name]
     for token, label in zip(ids[positions].tolist(), labels.tolist(), strict=True):
         if label != NO_LABEL:
             unchanged = "unchanged" if token == label else "random"

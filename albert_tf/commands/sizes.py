@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from albert_tf.commands.text_options import aligned
-from albert_tf.config import SIZES, AlbertConfig
-from albert_tf.counting import applied_parameters, parameters
+from albert_tf.config import SIZES, AlbertConfig, applied_parameters, parameters
 from albert_tf.options import check_options, option
 
 SUMMARY = "count parameters and computing"

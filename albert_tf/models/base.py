@@ -15,6 +15,7 @@ import numpy as np
 from keras import ops
 
 from albert_tf.checkpoints import finder, hub, hugging_face, sentence_transformers, weights
+from albert_tf.checkpoints.hub import CARD, model_card
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig, group_schedule
 from albert_tf.errors import UserError, short_repr
@@ -22,8 +23,7 @@ from albert_tf.files import read_text
 from albert_tf.layers.common import ConfiguredLayer, ShapesFromCall
 from albert_tf.layers.embedding import WordEmbeddings, checked_ids
 from albert_tf.models import losses
-from albert_tf.models.card import CARD, model_card
-from albert_tf.models.inputs import (
+from albert_tf.models.calls import (
     CALL,
     ENCODER_INPUTS,
     LOADING,

@@ -10,7 +10,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers import MaskedLMHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.calls import ModelOutput
 from albert_tf.models.task import TaskModel
 
 

@@ -11,7 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.calls import ModelOutput
 from albert_tf.models.task import TaskModel
 
 # Logit of a choice that is padding. Its probability is 0 in float32, and it fits in float16.

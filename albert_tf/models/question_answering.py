@@ -14,7 +14,7 @@ from albert_tf.layers import AnswerSpans, SpanHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
-from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.calls import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
 

@@ -14,8 +14,7 @@ from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
-from albert_tf.models.inputs import arguments, is_column_of_strings, text_columns
-from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.calls import ModelOutput, arguments, is_column_of_strings, text_columns
 from albert_tf.models.task import TaskModel
 
 _LOSSES: Final[Mapping[str, Callable[[Tensor, Tensor], losses.Term]]] = {

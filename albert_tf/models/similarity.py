@@ -15,8 +15,8 @@ from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
+from albert_tf.models.calls import ModelOutput
 from albert_tf.models.multiple_choice import NO_CHOICE
-from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import TaskModel, merged
 
 # Factor of the cosines in the loss of groups, as sentence-transformers has it.

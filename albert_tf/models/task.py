@@ -13,21 +13,21 @@ from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
 from albert_tf.models.albert import AlbertModel
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.models.compiling import (
-    default_optimizer,
-    loss_of_logits,
-    metric_of_logits,
-    start_schedule,
-)
-from albert_tf.models.inputs import (
+from albert_tf.models.calls import (
     ENCODER_INPUTS,
+    ModelOutput,
     arguments,
     as_arrays,
     named_inputs,
     refuse_strings,
     refuse_unknown,
 )
-from albert_tf.models.outputs import ModelOutput
+from albert_tf.models.compiling import (
+    default_optimizer,
+    loss_of_logits,
+    metric_of_logits,
+    start_schedule,
+)
 
 Inputs = dict[str, Tensor]
 # The last arguments of every model's call.

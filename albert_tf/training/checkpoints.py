@@ -20,16 +20,15 @@ from albert_tf.checkpoints.sentence_transformers import MODULES
 from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import UserError
 from albert_tf.files import (
+    locked,
     replace_files,
     require_same,
     write_json,
     written_atomically,
 )
-from albert_tf.locks import locked
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.optimizers import inner
+from albert_tf.optimizers import build_optimizer, inner
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.training.optimizers import build_optimizer
 from albert_tf.training.options import CHECKPOINTS, REMOVED, check_output
 
 LOGS: Final = "logs"

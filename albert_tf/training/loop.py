@@ -22,13 +22,12 @@ from keras.ops import convert_to_numpy
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.optimizers import WarmupPolynomialDecay
+from albert_tf.optimizers import WarmupPolynomialDecay, averaged_weights
 from albert_tf.options import save_options
 from albert_tf.progress import Interval, ProgressLine
 from albert_tf.training import distribution, steps
 from albert_tf.training.checkpoints import LOGS, Checkpoints
 from albert_tf.training.loss import PLAIN, LossOptions, Totals
-from albert_tf.training.optimizers import averaged_weights
 from albert_tf.training.options import FinetuningOptions, PretrainingOptions
 
 SECONDS: Final = 1.0  # between two reads of the steps' totals; a read waits for the device

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from albert_tf.config import SIZES, AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.errors import UserError, listed, short_repr
-from albert_tf.locks import LOCK
+from albert_tf.files import LOCK
 from albert_tf.options import (
     COUNT,
     NOT_NEGATIVE,

@@ -17,7 +17,7 @@ from albert_tf.data.pretraining.batches import (
 from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay
+from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay, averaged_weights
 from albert_tf.options import accepts_keywords, decisive
 from albert_tf.recipes import DROPOUT_RATES, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -26,7 +26,6 @@ from albert_tf.training import distribution, reports, steps
 from albert_tf.training.checkpoints import Checkpoints, digest, silent_about_new_weights, versions
 from albert_tf.training.loop import Loop, Plan
 from albert_tf.training.loss import pretraining_means
-from albert_tf.training.optimizers import averaged_weights
 from albert_tf.training.options import PretrainingOptions
 
 EVALUATION_BATCH: Final = 64

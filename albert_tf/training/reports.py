@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from albert_tf.checkpoints import hub
+from albert_tf.checkpoints.hub import CARD, in_cell, model_card
 from albert_tf.config import AlbertConfig
 from albert_tf.data.readers import skipped_rows
 from albert_tf.data.tasks.base import GradedPrediction, Task
 from albert_tf.errors import escaped, listed
-from albert_tf.models.card import CARD, in_cell, model_card
 from albert_tf.tasks import BY_MODEL
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import numpy as np
 
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.losses import IGNORED
+from albert_tf.optimizers import build_optimizer
 from albert_tf.training import distribution
 from albert_tf.training.loss import PLAIN, Batch, Loss, LossOptions, Totals, batch_loss
-from albert_tf.training.optimizers import build_optimizer
 
 State = list[list[Any]]  # values of trainable, other and optimizer variables
 

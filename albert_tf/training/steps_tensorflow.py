@@ -7,10 +7,9 @@ from typing import Any, Final
 import tensorflow as tf
 
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.optimizers import inner
+from albert_tf.optimizers import build_optimizer, inner
 from albert_tf.training.distribution import parallel_slices
 from albert_tf.training.loss import PLAIN, Batch, Loss, LossOptions, Totals, batch_loss
-from albert_tf.training.optimizers import build_optimizer
 
 FAR: Final = 1_000_000_007  # between replicas' dropout seeds, which Keras draws below 1e9
 

@@ -9,8 +9,8 @@ from keras import ops
 
 from albert_tf.layers.common import Tensor
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.optimizers import build_optimizer
 from albert_tf.training.loss import PLAIN, Batch, Loss, LossOptions, Totals, batch_loss
-from albert_tf.training.optimizers import build_optimizer
 
 
 def batches(dataset: Any, strategy: None, batch_size: int) -> Iterator[Batch]:

@@ -1,20 +1,118 @@
-"""Checks an export: a fresh process without this package answers as Keras does."""
+"""Checks an export: a fresh process without this package answers as Keras does; and reports it."""
 
 import contextlib
+import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from albert_tf import runtimes
-from albert_tf_export.report import Difference, ParityError
-from albert_tf_export.samples import Case, Outputs
+from albert_tf.errors import UserError
+
+PACKAGES: Final = ("keras", "tensorflow", "tensorflow-text", "ai-edge-litert")
+Row = Mapping[str, Any]
+Outputs = Mapping[str, np.ndarray]
+
+
+class ParityError(UserError):
+    """An export doesn't run, or its outputs differ from those of Keras."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one output of a signature is from Keras' float32.
+
+    Attributes:
+        output: its name.
+        value: the largest absolute difference over the sample texts.
+        tolerance: the largest difference that is allowed at the export's precision.
+        milliseconds: median time of a sample text.
+        megabytes: peak memory over an empty interpreter; Linux. Signatures of a SavedModel run in
+            one process, and this peak includes those before it.
+    """
+
+    output: str
+    value: float
+    tolerance: float
+    milliseconds: float = 0.0
+    megabytes: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """The difference as a share of the tolerance; above 1 it is too large."""
+        return math.inf if math.isnan(self.value) else self.value / self.tolerance
+
+    def __str__(self) -> str:
+        measured = (
+            f"max abs difference from Keras {self.value:.2g} ({self.output}, tolerance "
+            f"{self.tolerance:.2g})"
+        )
+        cost = f"{self.milliseconds:.1f} ms, {self.megabytes:.0f} MB of memory"
+        return f"{measured}; {cost}" if self.milliseconds else measured
+
+
+@dataclass(frozen=True)
+class Report:
+    """An export, and its differences from Keras in float32.
+
+    Attributes:
+        path: the file or folder.
+        size: in bytes.
+        sha256: of its files' names and contents, in hexadecimal; the same for the same model,
+            options and packages.
+        differences: for each signature, the output that came closest to its tolerance; empty
+            without a check.
+    """
+
+    path: Path
+    size: int
+    sha256: str
+    differences: Mapping[str, Difference]
+
+    @classmethod
+    def of(cls, path: Path, written: Path, differences: Mapping[str, Difference]) -> "Report":
+        """Returns the report of an export to `path`, whose content is still at `written`."""
+        files = [file for file in sorted(written.rglob("*")) if file.is_file()] or [written]
+        digest, size = hashlib.sha256(), 0
+        for file in files:
+            length = file.stat().st_size
+            size += length
+            digest.update(f"{file.relative_to(written).as_posix()}\0{length}\0".encode())
+            with file.open("rb") as content:
+                while block := content.read(1 << 20):
+                    digest.update(block)
+        return cls(path, size, digest.hexdigest(), differences)
+
+    def __str__(self) -> str:
+        lines = [f"{self.path}: {self.size / 1e6:.1f} MB, SHA-256 {self.sha256[:12]}"]
+        lines += [f"{name}: {difference}" for name, difference in self.differences.items()]
+        return "\n".join(lines)
+
+    def write(self, path: Path, packages: Sequence[str] = PACKAGES) -> None:
+        """Writes the report as JSON, with the export's later name and versions of packages."""
+        versions = {}
+        for name in packages:
+            with contextlib.suppress(PackageNotFoundError):  # tensorflow-text on Windows
+                versions[name] = version(name)
+        content = {
+            "file": self.path.name,
+            "size": self.size,
+            "sha256": self.sha256,
+            "signatures": {name: asdict(each) for name, each in self.differences.items()},
+            "packages": versions,
+        }
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8", newline="\n")
+
 
 # The largest difference of an output for each precision, as a share of its largest magnitude (of 1,
 # where all are smaller); `EXACT` in float32. Measured at base size with random weights: 2e-6,
@@ -28,6 +126,22 @@ BEAMS: Final = {"start_top_log_probs": "start_top_index", "end_top_log_probs": "
 # Lower log probabilities mean that no answer may be there: -1e30, in float16 -65504.
 POSSIBLE: Final = -1e4
 BEST_CLASS: Final = ("label", "labels")
+
+
+class Case(NamedTuple):
+    """Sample inputs of one signature, and the expected outputs.
+
+    Attributes:
+        inputs: rows as `runtimes.main` reads them, without padding.
+        expected: each row's outputs of Keras, computed in float32, without the batch's axis.
+        pieces: each row's number of pieces.
+        ties: outputs that may differ at reduced precision because of near ties.
+    """
+
+    inputs: Sequence[Row]
+    expected: Sequence[Outputs]
+    pieces: Sequence[int]
+    ties: Collection[str] = ()
 
 
 class Run(NamedTuple):

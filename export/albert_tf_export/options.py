@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from albert_tf.checkpoints.options import Pooling
+from albert_tf.checkpoints import Pooling
 from albert_tf.errors import UserError, check_extra, check_tensorflow_text
 from albert_tf.options import COUNT, Range, check_options, option
 

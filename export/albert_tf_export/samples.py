@@ -2,8 +2,8 @@
 
 import itertools
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +16,7 @@ from albert_tf.text.encoding import special_count
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import ends_in_digit_comma
-from albert_tf_export.report import ParityError
+from albert_tf_export.check import Case, ParityError, Row
 from albert_tf_export.signatures import (
     IDS,
     MASKED,
@@ -42,24 +42,6 @@ RARE: Final = "~^`|\x7f¤ÞßЖ܀日ᚠ‱ﷺ\ufffd🦕𝔞\U000e0041"
 MOST_ROWS: Final = 4  # of texts that are made from the vocabulary
 CLOSE: Final = 1e-3  # between sums of scores in float32, which are a tie then
 NAMES: Final = ("input_ids", "token_type_ids")
-Row = Mapping[str, Any]
-Outputs = Mapping[str, np.ndarray]
-
-
-class Case(NamedTuple):
-    """Sample inputs of one signature, and the expected outputs.
-
-    Attributes:
-        inputs: rows as `runtimes.main` reads them, without padding.
-        expected: each row's outputs of Keras, computed in float32, without the batch's axis.
-        pieces: each row's number of pieces.
-        ties: outputs that may differ at reduced precision because of near ties.
-    """
-
-    inputs: Sequence[Row]
-    expected: Sequence[Outputs]
-    pieces: Sequence[int]
-    ties: Collection[str] = ()
 
 
 def sample(

@@ -19,9 +19,9 @@ from albert_tf.runtimes import BATCH
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf_export import check as checks
+from albert_tf_export.check import Report
 from albert_tf_export.graphs import write
 from albert_tf_export.options import SavedModelOptions, check_model, in_precision
-from albert_tf_export.report import Report
 from albert_tf_export.samples import check_tokens, sample
 from albert_tf_export.signatures import (
     TEXT,

@@ -7,7 +7,6 @@ from typing import Final
 
 import tensorflow as tf
 
-from albert_tf.data import features as schema
 from albert_tf.layers.encoder import Unroll
 from albert_tf.layers.heads import BEAM
 from albert_tf.models import (
@@ -20,7 +19,7 @@ from albert_tf.models import (
     AlbertModel,
 )
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.tasks import TASKS
+from albert_tf.tasks import INPUTS, TASKS
 from albert_tf.text.preprocessing import AlbertPreprocessor
 
 Tensors = dict[str, tf.Tensor]
@@ -63,7 +62,7 @@ def ids_signature(
     classes) out.
     """
     shape = [batch, choices, length] if model.task.has_choices else [batch, length]
-    specs = [tf.TensorSpec(shape, feature.dtype, feature.name) for feature in schema.INPUTS]
+    specs = [tf.TensorSpec(shape, feature.dtype, feature.name) for feature in INPUTS]
     return _of_features(name, specs, model, unroll, strings)
 
 
@@ -80,9 +79,7 @@ def masked_signature(
 
     Logits over the vocabulary at every position are large: 15 MB for a row of 128 pieces.
     """
-    specs = [
-        tf.TensorSpec([batch, length], feature.dtype, feature.name) for feature in schema.INPUTS
-    ]
+    specs = [tf.TensorSpec([batch, length], feature.dtype, feature.name) for feature in INPUTS]
     specs.append(tf.TensorSpec([batch, predictions], tf.int32, POSITIONS))
     return _of_features(name, specs, model, unroll)
 

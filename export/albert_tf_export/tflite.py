@@ -20,6 +20,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf_export import check as checks
+from albert_tf_export.check import Case, Report
 from albert_tf_export.graphs import convert
 from albert_tf_export.metadata import LABELS, label_lines, with_files, with_metadata
 from albert_tf_export.options import (
@@ -29,8 +30,7 @@ from albert_tf_export.options import (
     in_precision,
     refuse_left,
 )
-from albert_tf_export.report import Report
-from albert_tf_export.samples import Case, check_tokens, numeric, sample
+from albert_tf_export.samples import check_tokens, numeric, sample
 from albert_tf_export.signatures import (
     IDS,
     MASKED,

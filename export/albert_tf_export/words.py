@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import keras
 import tensorflow as tf
 
-from albert_tf.checkpoints.options import Pooling
+from albert_tf.checkpoints import Pooling
 from albert_tf.checkpoints.sentence_transformers import FOLDER, SentenceEmbedding, chosen
 from albert_tf.errors import UserError
 from albert_tf.layers.encoder import Unroll

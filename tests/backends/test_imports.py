@@ -17,14 +17,14 @@ heavy = {"tensorflow", "tensorflow_text", "torch", "jax", "transformers", "keras
 of_keras = heavy & sys.modules.keys()
 
 import numpy as np
-import albert_tf.layers, albert_tf.models, albert_tf.training.optimizers
+import albert_tf.layers, albert_tf.models, albert_tf.optimizers
 from albert_tf.config import AlbertConfig
 
 config = AlbertConfig.from_size("tiny", vocab_size=31)
 model = albert_tf.models.AlbertForSequenceClassification(config)
 model.save_pretrained(sys.argv[1])
 model = albert_tf.models.AlbertForSequenceClassification.from_pretrained(sys.argv[1])
-model.compile(albert_tf.training.optimizers.AlbertAdamW(1e-3))
+model.compile(albert_tf.optimizers.AlbertAdamW(1e-3))
 model.fit({"input_ids": np.ones((2, 7), "int32")}, np.zeros(2, "int32"), verbose=0)
 assert keras.backend.backend() == sys.argv[2]
 print("ADDED", sorted(heavy & sys.modules.keys() - of_keras))

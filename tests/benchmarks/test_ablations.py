@@ -7,8 +7,7 @@ import types
 
 import pytest
 
-from albert_tf.config import AlbertConfig
-from albert_tf.counting import applied_parameters, parameters
+from albert_tf.config import AlbertConfig, applied_parameters, parameters
 from albert_tf.errors import UserError
 from albert_tf.training.loop import Interrupted
 from benchmarks.ablations import runs

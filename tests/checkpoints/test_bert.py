@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import albert_tf
-from albert_tf.checkpoints import bert
+from albert_tf.checkpoints import names
 from albert_tf.errors import UserError
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "it", "rain", "##ed", "."]
@@ -34,7 +34,7 @@ def as_bert(name):
     match = re.fullmatch(r"encoder\.albert_layer_groups\.(\d+)\.albert_layers\.0\.(.*)", name)
     if match:
         part, kind = match[2].rsplit(".", 1)
-        theirs = {ours: theirs for theirs, ours in bert._PARTS.items()}[part]
+        theirs = {ours: theirs for theirs, ours in names._BERT_PARTS.items()}[part]
         name = f"encoder.layer.{match[1]}.{theirs}.{kind}"
     return f"bert.{name}"
 

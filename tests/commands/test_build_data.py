@@ -9,7 +9,7 @@ import pytest
 from albert_tf import cli
 from albert_tf.commands import build_data
 from albert_tf.data.jobs import run as jobs
-from albert_tf.data.jobs.output import Output
+from albert_tf.data.jobs.job import Output
 from albert_tf.data.jobs.run import read_manifest
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.errors import UserError

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from albert_tf_export import ParityError, Report, check, samples
-from albert_tf_export.check import Run, differences, magnitude
-from albert_tf_export.report import Difference
-from albert_tf_export.samples import Case, check_tokens, sample, vocabulary_texts
+from albert_tf_export.check import Case, Difference, Run, differences, magnitude
+from albert_tf_export.samples import check_tokens, sample, vocabulary_texts
 from albert_tf_export.tflite import REPORT, beside
 
 from albert_tf import export_saved_model, export_tflite

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from albert_tf.config import AlbertConfig
-from albert_tf.counting import parameters
+from albert_tf.config import AlbertConfig, parameters
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining, AlbertModel, unshare
 

@@ -8,7 +8,7 @@ import pytest
 from albert_tf.checkpoints import weights
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.locks import locked
+from albert_tf.files import locked
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.training.checkpoints import (

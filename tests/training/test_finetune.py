@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.locks import locked
+from albert_tf.files import locked
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.evaluate import evaluate

@@ -18,7 +18,7 @@ from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.batches import evaluation_batches
 from albert_tf.errors import UserError
-from albert_tf.locks import LOCK, locked
+from albert_tf.files import LOCK, locked
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer

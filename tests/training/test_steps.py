@@ -11,12 +11,11 @@ from albert_tf.checkpoints import names
 from albert_tf.checkpoints.weights import extract
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay
+from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay, averaged_weights
 from albert_tf.training import steps
 from albert_tf.training.checkpoints import load_state, save_state
 from albert_tf.training.distribution import PARALLEL_SLICES, strategy_for
 from albert_tf.training.loss import COUNT, LOSS, pretraining_means
-from albert_tf.training.optimizers import averaged_weights
 
 B, T, P, V = 6, 9, 3, 31
 STEPS = 4

@@ -9,8 +9,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from albert_tf.data.jobs.job import REPORTS, Job, Part, PartReport, ShardReport, make_job
-from albert_tf.data.jobs.output import ERROR, SETTINGS, WORK, Output
+from albert_tf.data.jobs.job import (
+    ERROR,
+    REPORTS,
+    SETTINGS,
+    WORK,
+    Job,
+    Output,
+    Part,
+    PartReport,
+    ShardReport,
+    make_job,
+)
 from albert_tf.data.pretraining.options import BuildDataOptions
 from albert_tf.data.pretraining.records import MANIFEST
 from albert_tf.errors import UserError, listed

@@ -11,8 +11,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from albert_tf.data.jobs.job import Job, Part, PartReport, make_part, report_name
-from albert_tf.data.jobs.output import ERROR, SETTINGS, Output
+from albert_tf.data.jobs.job import (
+    ERROR,
+    SETTINGS,
+    Job,
+    Output,
+    Part,
+    PartReport,
+    make_part,
+    report_name,
+)
 from albert_tf.errors import UserError
 from albert_tf.progress import Progress
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from albert_tf.data import features
 from albert_tf.data.pretraining import rng, tf_ops
 from albert_tf.data.pretraining.masking import as_rows, mask
 from albert_tf.data.pretraining.options import IN_ORDER, NO_LABEL, SPECIAL_COUNT, SWAPPED
@@ -19,6 +18,15 @@ from albert_tf.data.pretraining.pairs import Pairs, swapped
 from albert_tf.data.pretraining.records import RULE
 from albert_tf.data.pretraining.sources import Path, RecordFiles, find_records
 from albert_tf.errors import UserError
+from albert_tf.tasks import (
+    ATTENTION_MASK,
+    INPUT_IDS,
+    MASKED_LM_LABELS,
+    MASKED_LM_POSITIONS,
+    SENTENCE_ORDER_LABEL,
+    TOKEN_TYPE_IDS,
+    Feature,
+)
 
 FILES_AT_ONCE: Final = 64  # files that are interleaved: build-data shuffles within a file only
 BLOCK: Final = 16  # records that are read from a file before the next one's turn
@@ -75,8 +83,8 @@ def pretraining_batches(
         length_buckets: groups examples of similar lengths within a window, and pads them to the
             longest of a batch, rounded up to an eighth of `max_seq_length`.
     Returns:
-        Features and labels (`features.py` has their names), int32: T is `max_seq_length` without
-        `length_buckets`. `find_records(source).steps_per_epoch` is the length of an epoch.
+        Features and labels (`albert_tf.tasks` has their names), int32: T is `max_seq_length`
+        without `length_buckets`. `find_records(source).steps_per_epoch` is the length of an epoch.
     Raises:
         UserError: an error of `find_records`; too few records; an argument out of its range.
     """
@@ -321,15 +329,15 @@ def dynamic_batch(
     masked = mask(rows, keys, files.table, files.dynamic, tf_ops)
     at, lengths = tf.range(tf.shape(rows.ids)[1]), rows.lengths[:, None]
     inputs = {
-        features.INPUT_IDS: masked.ids,
-        features.ATTENTION_MASK: at < lengths,
-        features.TOKEN_TYPE_IDS: (at >= rows.first[:, None]) & (at < lengths),
-        features.MASKED_LM_POSITIONS: masked.positions,
+        INPUT_IDS: masked.ids,
+        ATTENTION_MASK: at < lengths,
+        TOKEN_TYPE_IDS: (at >= rows.first[:, None]) & (at < lengths),
+        MASKED_LM_POSITIONS: masked.positions,
     }
     is_label = tf.range(files.predictions) < masked.counts[:, None]
     targets = {
-        features.MASKED_LM_LABELS: tf.where(is_label, masked.labels, NO_LABEL),
-        features.SENTENCE_ORDER_LABEL: pairs.labels,
+        MASKED_LM_LABELS: tf.where(is_label, masked.labels, NO_LABEL),
+        SENTENCE_ORDER_LABEL: pairs.labels,
     }
     return _batch(inputs), _batch(targets)
 
@@ -361,15 +369,15 @@ def static_batch(
     weights = _checked(weights, is_number, rule, tf.reduce_min(weights))
     width = _width(tf.reduce_sum(parsed["input_mask"], axis=1), files, multiple)
     inputs = {
-        features.INPUT_IDS: parsed["input_ids"][:, :width],
-        features.ATTENTION_MASK: parsed["input_mask"][:, :width],
-        features.TOKEN_TYPE_IDS: parsed["segment_ids"][:, :width],
-        features.MASKED_LM_POSITIONS: parsed["masked_lm_positions"],
+        INPUT_IDS: parsed["input_ids"][:, :width],
+        ATTENTION_MASK: parsed["input_mask"][:, :width],
+        TOKEN_TYPE_IDS: parsed["segment_ids"][:, :width],
+        MASKED_LM_POSITIONS: parsed["masked_lm_positions"],
     }
     is_label = weights > 0
     targets = {
-        features.MASKED_LM_LABELS: tf.where(is_label, parsed["masked_lm_ids"], NO_LABEL),
-        features.SENTENCE_ORDER_LABEL: _label(parsed["next_sentence_labels"]),
+        MASKED_LM_LABELS: tf.where(is_label, parsed["masked_lm_ids"], NO_LABEL),
+        SENTENCE_ORDER_LABEL: _label(parsed["next_sentence_labels"]),
     }
     return _batch(inputs), _batch(targets)
 
@@ -395,5 +403,5 @@ def _width(lengths: tf.Tensor, files: RecordFiles, multiple: int | None) -> Any:
     return tf.minimum(-(-longest // multiple) * multiple, files.max_seq_length)
 
 
-def _batch(columns: dict[features.Feature, tf.Tensor]) -> dict[str, tf.Tensor]:
+def _batch(columns: dict[Feature, tf.Tensor]) -> dict[str, tf.Tensor]:
     return {feature.name: tf.cast(column, feature.dtype) for feature, column in columns.items()}

@@ -15,7 +15,7 @@ from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, names_of
 from albert_tf.data.tasks.questions import Question, encode_questions, read_questions, trainable
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
-from albert_tf.evaluation import squad
+from albert_tf.evaluation import metrics
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.text.answers import context_positions, merge_windows, read_span, scored_spans
 from albert_tf.text.encoding import EncodedSequence
@@ -23,7 +23,7 @@ from albert_tf.text.encoding import EncodedSequence
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
 _BEST: Final = 20  # answers to a question that are ranked, as in the official scripts
-METRICS: Final = squad.AnswerScore._fields
+METRICS: Final = metrics.AnswerScore._fields
 
 
 class Answers(NamedTuple):
@@ -236,18 +236,18 @@ def _scored(
 ) -> dict[str, np.ndarray]:
     """Returns each metric of each question, `[N]` in `[0, 1]`."""
     pairs = zip(examples, predictions, strict=True)
-    scored = [squad.judge(answer.text(threshold), example.golds) for example, answer in pairs]
+    scored = [metrics.judge(answer.text(threshold), example.golds) for example, answer in pairs]
     return {name: np.array([getattr(answer, name) for answer in scored]) for name in METRICS}
 
 
 def _curves(
     examples: Sequence[Question], predictions: Sequence[Answers]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Returns thresholds and the mean at each, for each metric; see `squad.by_threshold`."""
+    """Returns thresholds and the mean at each, for each metric; see `metrics.by_threshold`."""
     null_score = [answer.null_score for answer in predictions]
     has_answer = [not example.is_impossible for example in examples]
     return {
-        name: squad.by_threshold(values.tolist(), null_score, has_answer)
+        name: metrics.by_threshold(values.tolist(), null_score, has_answer)
         for name, values in _scored(examples, predictions, math.inf).items()
     }
 

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data import features
 from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Row, json_rows, made, read_rows
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
@@ -19,6 +18,7 @@ from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import softmax
+from albert_tf.tasks import INPUTS
 from albert_tf.text.encoding import special_count
 
 RACE: Final = "race"
@@ -347,7 +347,7 @@ def choice_rows(
     texts = dict.fromkeys(first for first, _ in pairs)  # RACE's articles have many questions
     firsts = dict(zip(texts, _pieces(list(texts), tokenizer), strict=True))
     seconds = iter(_pieces([text for _, choices in pairs for text in choices], tokenizer))
-    arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in features.INPUTS}
+    arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in INPUTS}
     cut = []
     for number, (first, choices) in enumerate(pairs):
         ends = [next(seconds) for _ in choices]

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.data import features
+from albert_tf.tasks import ATTENTION_MASK, INPUT_IDS
 from albert_tf.text.encoding import padded_length
 
 IGNORED: Final = -100  # label of a position that doesn't count
@@ -49,12 +49,12 @@ class Rows:
             name: [np.asarray(row, "int32") for row in rows] for name, rows in arrays.items()
         }
         self.labels = {name: [_label(row) for row in rows] for name, rows in labels.items()}
-        self._ids = self.arrays[features.INPUT_IDS.name]
+        self._ids = self.arrays[INPUT_IDS.name]
         self.lengths = np.array([row.shape[-1] for row in self._ids])
         self.examples = np.arange(len(self)) if examples is None else np.asarray(examples)
         self.label_inputs, self._tags = tuple(label_inputs), tags
         self.details, self.cut = details, 0
-        self._fills = {features.INPUT_IDS.name: pad_id}
+        self._fills = {INPUT_IDS.name: pad_id}
 
     def warn_of_cut(self, max_length: int) -> None:
         """Says how many rows don't have all of their texts."""
@@ -87,9 +87,7 @@ class Rows:
     def inputs(self, rows: np.ndarray, jit_compile: bool = False) -> dict[str, np.ndarray]:
         """Returns the features of `batch` without labels."""
         arrays = {name: [values[row] for row in rows] for name, values in self.arrays.items()}
-        arrays.setdefault(
-            features.ATTENTION_MASK.name, [np.ones_like(self._ids[row]) for row in rows]
-        )
+        arrays.setdefault(ATTENTION_MASK.name, [np.ones_like(self._ids[row]) for row in rows])
         length = self._length(rows, jit_compile)
         return {
             name: _padded(values, self._fills.get(name, 0), length)

@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data import features
 from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Row, made, read_rows, rows_of, say_once
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
@@ -17,6 +16,7 @@ from albert_tf.data.tasks.choices import stacked
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.tasks import INPUT_IDS, INPUTS
 
 # Names of columns that aren't given by options, those of STS-B and of the usual data sets.
 FIRST: Final = ("sentence1", "anchor", "text")
@@ -177,8 +177,8 @@ class Similarity(Task[SimilarityExample, Match]):
     ) -> Rows:
         texts = [text for example in examples for text in example.texts]
         encoded = encode_texts(texts, None, None, tokenizer, max_length)
-        ids = iter(encoded.arrays[features.INPUT_IDS.name])
-        arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in features.INPUTS}
+        ids = iter(encoded.arrays[INPUT_IDS.name])
+        arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in INPUTS}
         for example in examples:
             pieces = [next(ids).tolist() for _ in example.texts]
             row = [(each, [0] * len(each)) for each in pieces]

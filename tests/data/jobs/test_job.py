@@ -10,13 +10,14 @@ from albert_tf.data.jobs import job as jobs
 from albert_tf.data.jobs import spark
 from albert_tf.data.jobs.job import (
     FILE_BYTES,
+    SETTINGS,
     Job,
+    Output,
     PartReport,
     default_shard_bytes,
     make_part,
     report_name,
 )
-from albert_tf.data.jobs.output import SETTINGS, Output
 from albert_tf.data.pretraining.records import read_records
 from albert_tf.errors import UserError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from albert_tf.data.jobs import local
-from albert_tf.data.jobs.output import Output
+from albert_tf.data.jobs.job import Output
 from albert_tf.data.jobs.run import read_manifest
 from albert_tf.data.pretraining.records import decode, read_records
 from albert_tf.errors import UserError

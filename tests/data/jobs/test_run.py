@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from albert_tf.data.jobs.job import make_part
-from albert_tf.data.jobs.output import WORK, Output
+from albert_tf.data.jobs.job import WORK, Output, make_part
 from albert_tf.data.jobs.run import read_manifest, run_job
 from albert_tf.errors import UserError
 from tests.data.jobs.conftest import run_local
@@ -143,7 +142,7 @@ def test_an_output_with_other_files_is_refused(make, content, tmp_path):
 def test_two_runs_at_once_are_refused(make, tmp_path):
     job = make(tmp_path / "examples")
     holder = (
-        "import sys; from albert_tf.locks import locked\n"
+        "import sys; from albert_tf.files import locked\n"
         "with locked(sys.argv[1]): print('locked', flush=True); sys.stdin.read()"
     )
     process = subprocess.Popen(

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data import features
 from albert_tf.data.pretraining import masking, records, rng
 from albert_tf.data.pretraining.batches import (
     batches_per_source,
@@ -21,6 +20,7 @@ from albert_tf.data.pretraining.sources import find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForMaskedLM, AlbertForPreTraining
 from albert_tf.optimizers import AlbertAdamW
+from albert_tf.tasks import INPUTS, MASKED_LM_LABELS, MASKED_LM_POSITIONS, SENTENCE_ORDER_LABEL
 
 SEED = int(os.environ["ALBERT_TF_SEED"])
 T, P, BATCH, FIRST = 40, 5, 4, 5
@@ -76,7 +76,7 @@ def made_in_numpy(directory, number, epoch, seed):
 
 def rows_of(batch):
     inputs, labels = batch
-    columns = [inputs[feature.name] for feature in features.INPUTS]
+    columns = [inputs[feature.name] for feature in INPUTS]
     columns += [inputs["masked_lm_positions"], labels["labels"], labels["sentence_order_label"]]
     return [tuple(map(as_bytes, row)) for row in zip(*columns, strict=True)]
 
@@ -117,15 +117,15 @@ def test_batches_follow_the_schema(dataset):
     assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
     inputs, labels = dataset.element_spec
     assert {name: spec.shape for name, spec in (inputs | labels).items()} == {
-        **dict.fromkeys([feature.name for feature in features.INPUTS], (BATCH, T)),
+        **dict.fromkeys([feature.name for feature in INPUTS], (BATCH, T)),
         "masked_lm_positions": (BATCH, P),
         "labels": (BATCH, P),
         "sentence_order_label": (BATCH,),
     }
-    for feature in (*features.INPUTS, features.MASKED_LM_POSITIONS):
+    for feature in (*INPUTS, MASKED_LM_POSITIONS):
         assert inputs[feature.name].dtype == feature.dtype
         assert inputs[feature.name].shape.rank == len(feature.shape)
-    for feature in (features.MASKED_LM_LABELS, features.SENTENCE_ORDER_LABEL):
+    for feature in (MASKED_LM_LABELS, SENTENCE_ORDER_LABEL):
         assert labels[feature.name].dtype == feature.dtype
         assert labels[feature.name].shape.rank == len(feature.shape)
 

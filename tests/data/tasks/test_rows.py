@@ -1,7 +1,7 @@
 import numpy as np
 
-from albert_tf.data import features
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.tasks import INPUTS
 
 IDS = [[2, 5, 6, 3], [2, 7, 3], [2, *range(4, 13), 3]]
 TYPES = [[0] * len(row) for row in IDS]
@@ -14,7 +14,7 @@ def rows(labels, **others):
 
 def test_batches_follow_the_schema():
     inputs, labels = rows([4, 0, 1]).batch(np.array([0, 2]))
-    assert inputs.keys() == {feature.name for feature in features.INPUTS}
+    assert inputs.keys() == {feature.name for feature in INPUTS}
     assert {array.dtype.name for array in inputs.values()} == {"int32"}
     assert {array.shape for array in inputs.values()} == {(2, 11)}
     assert inputs["input_ids"][0].tolist() == [2, 5, 6, 3, *[PAD] * 7]

@@ -6,7 +6,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training.distillation import soft_labels
+from albert_tf.training.evaluate import soft_labels
 from tests.conftest import SENTENCES
 
 pytestmark = pytest.mark.usefixtures("without_graphs")

@@ -1,11 +1,13 @@
-"""Checks and converts the inputs of a model's call."""
+"""What a model's call takes and returns: checked and converted inputs, and named outputs."""
 
 import inspect
 from collections.abc import Mapping, Sequence
 from numbers import Number
 from typing import Any, Final
 
+import keras
 import numpy as np
+import optree
 
 from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
@@ -188,3 +190,61 @@ def length_of(inputs: Mapping[str, Tensor]) -> int | None:
     embedded = inputs.get("inputs_embeds")
     shape = getattr(ids, "shape", None) or getattr(embedded, "shape", (None, None))[:-1]
     return shape[-1] if shape else None
+
+
+_ON_REQUEST: Final = ("loss", "hidden_states", "attentions")  # outputs
+
+
+class ModelOutput(dict[str, Any]):
+    """Named outputs, read as `outputs["logits"]`, `outputs.logits` or `outputs[0]`.
+
+    As attributes, `loss`, `hidden_states` and `attentions` are None where they weren't computed.
+    Keras, TensorFlow, JAX and torch treat it as a nested structure, like any dict.
+
+    Example:
+        >>> from albert_tf import ModelOutput
+        >>> outputs = ModelOutput(loss=0.5, logits=[1.0, 2.0])
+        >>> outputs.logits == outputs["logits"] == outputs[1]
+        True
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            if name in _ON_REQUEST:
+                return None
+            raise AttributeError(
+                f"There is no output {name!r}. Received outputs: {', '.join(self)}."
+            ) from None
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.to_tuple()[key] if isinstance(key, int | slice) else super().__getitem__(key)
+
+    def to_tuple(self) -> tuple[Any, ...]:
+        """The values, in order."""
+        return tuple(self.values())
+
+
+def _flatten(output: ModelOutput) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+    return output.to_tuple(), tuple(output)
+
+
+def _unflatten(names: tuple[str, ...], values: Any) -> ModelOutput:
+    return ModelOutput(zip(names, values, strict=True))
+
+
+optree.register_pytree_node(ModelOutput, _flatten, _unflatten, namespace="keras")
+if keras.backend.backend() == "jax":
+    import jax
+
+    jax.tree_util.register_pytree_node(ModelOutput, _flatten, _unflatten)
+elif keras.backend.backend() == "torch":
+    from torch.utils import _pytree
+
+    # torch passes and expects the values first, as a list.
+    _pytree.register_pytree_node(
+        ModelOutput,
+        lambda output: (list(output.values()), tuple(output)),
+        lambda values, names: _unflatten(names, values),
+    )
