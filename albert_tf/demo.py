@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     weights = [model / "model.safetensors", model / "spiece.model"]
     answers = {"Keras": _ask([*predict, model], weights)}
     if can_read_text:
-        (output / "ask.py").write_text(ASK, encoding="utf-8")
+        (output / "ask.py").write_text(ASK, encoding="utf-8", newline="\n")
         answers["SavedModel"] = _ask([sys.executable, output / "ask.py", served, new], [served])
     answers["TFLite int8"] = _ask([*predict, phone], [phone])
     print(f"\n{_table(new.read_text(encoding='utf-8').splitlines(), answers)}")

@@ -162,4 +162,4 @@ def test_the_defaults_that_the_page_names():
         "beta_2",
         "ema",
     }
-    assert len(compared) == 11
+    assert len(compared) == 10
