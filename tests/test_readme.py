@@ -78,14 +78,6 @@ def test_the_page_about_models(tmp_path, tiny_tokenizer, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_page_about_fine_tuning(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    run(ROOT / "docs" / "finetuning.md")
-    assert "['classifier']" in capsys.readouterr().out
-    assert Path("my-model/config.json").exists()
-
-
-@pytest.mark.slow
 def test_the_page_about_keras(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = run(ROOT / "docs" / "keras.md")
