@@ -186,7 +186,7 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
         "megabytes": _memory("VmHWM") - empty,
         "milliseconds": 1000 * statistics.median(times[1:] or times),
     }
-    with open(f"{outputs}.json", "w", encoding="utf-8") as file:
+    with open(f"{outputs}.json", "w", encoding="utf-8", newline="\n") as file:
         json.dump(report, file)
 
 

@@ -25,7 +25,7 @@ PAGES = [
     CARD,
 ]
 # Options of other programs, and one that a release has renamed.
-OF_OTHERS = {"--logdir", "--buckets"}
+OF_OTHERS = {"--logdir", "--buckets", "--master"}
 
 
 def blocks(language, page):
