@@ -25,7 +25,6 @@ class Recipe(NamedTuple):
         warmup: steps of linear warm-up, or their share of all steps if below 1.
         max_length: tokens of an example.
         epochs: passes over the data if `steps` is None.
-        classifier_dropout: rate of the classifier's input.
     """
 
     learning_rate: float
@@ -35,7 +34,6 @@ class Recipe(NamedTuple):
     warmup: float
     max_length: int = 512
     epochs: int = 3
-    classifier_dropout: float = 0.1
 
 
 # ALBERT, arXiv 1909.11942, table 14, for models of version 1 (xxlarge).

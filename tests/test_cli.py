@@ -77,7 +77,6 @@ def files(tmp_path, monkeypatch):
             "answer --model classifier --question a --context b",
             "must have an AlbertForQuestionAnswering.",
         ),
-        ("answer --model small --question a --context-file utf-16.txt", "begins as UTF-16"),
         ("embed --model small a --output data.csv", "must end in .npy or .jsonl"),
         ("evaluate --model classifier --task sst2 --data folder", "one file dev.tsv"),
         ("evaluate --model classifier --task rte --data data.csv", "a column 'sentence1'"),
@@ -115,8 +114,8 @@ def files(tmp_path, monkeypatch):
         ("convert none o --format hf", "Received: none"),
         ("convert small folder --format hf", "must not exist yet. Received: folder"),
         (
-            "evaluate --model small --task mnli --max-answer-length 9 --data data.csv",
-            "max_answer_length is an option of --task squad. Received: 9 with --task mnli.",
+            "evaluate --model small --task mnli --label-column a --data data.csv",
+            "Received: a with --task mnli. Leave it out.",
         ),
         (
             "evaluate --model small --task classify --data data.csv --submission data.csv",

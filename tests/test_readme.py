@@ -25,7 +25,7 @@ PAGES = [
     CARD,
 ]
 # Options of other programs, and one that a release has renamed.
-OF_OTHERS = {"--logdir", "--buckets"}
+OF_OTHERS = {"--logdir", "--buckets", "--master"}
 
 
 def blocks(language, page):
@@ -75,14 +75,6 @@ def test_the_page_about_models(tmp_path, tiny_tokenizer, monkeypatch):
     AlbertModel(config).save_pretrained("my-model")
     tiny_tokenizer.save_pretrained("my-model")
     run(ROOT / "docs" / "models.md")
-
-
-@pytest.mark.slow
-def test_the_page_about_fine_tuning(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    run(ROOT / "docs" / "finetuning.md")
-    assert "['classifier']" in capsys.readouterr().out
-    assert Path("my-model/config.json").exists()
 
 
 @pytest.mark.slow

@@ -50,7 +50,6 @@ def test_every_task_of_glue_has_its_row_of_the_table(base):
 )
 def test_the_paper(task, row, base):
     assert recipe(task, base, FEW)[:6] == row  # arXiv 1909.11942, table 14
-    assert recipe(task, base, FEW).classifier_dropout == 0.1
 
 
 @pytest.fixture
@@ -60,10 +59,6 @@ def plan(base):
         return FinetuningOptions(**given).recipe(FEW)
 
     return planned
-
-
-def test_dropout_of_encoder_and_classifier(plan):
-    assert plan(dropout=0.2, classifier_dropout=0.0)[2::5] == (0.2, 0.0)
 
 
 def test_random_weights_have_another_recipe(base):

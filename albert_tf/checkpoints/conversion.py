@@ -30,7 +30,7 @@ from albert_tf.checkpoints.weights import bad_values, misfits, require_fit
 from albert_tf.config import AlbertConfig, unnamed_labels
 from albert_tf.errors import UserError
 from albert_tf.files import check_apart, written_atomically
-from albert_tf.options import accepts_keywords, save_options
+from albert_tf.options import accepts_keywords
 
 _WRITERS: Final[dict[str, Callable[[Path, AlbertConfig, Mapping[str, np.ndarray]], None]]] = {
     "hf": hugging_face.write,
@@ -87,7 +87,6 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
             np.array_equal(again[name], tensor) for name, tensor in tensors.items()
         ):
             raise RuntimeError("The written checkpoint differs from its source.")
-        save_options(options, folder)
     left_out = []
     if options.format != "hf":
         left_out += [sentence_transformers.MODULES] * (embedding is not None)

@@ -21,7 +21,7 @@ from albert_tf.options import COUNT, option
 SUMMARY = "answer questions from texts"
 EXAMPLES = """examples:
   albert-tf answer --model my-model --question "Where is it?" --context "It is in the harbour."
-  albert-tf answer --model my-model --question "Who came?" --context-file story.txt --top-k 3
+  albert-tf answer --model my-model --question "Who came?" --context "$(cat story.txt)" --top-k 3
   albert-tf answer --model my-model --input questions.jsonl --unanswerable --json
 
 Prints a line for each answer: probability, start and end in the text (in characters), and words,
@@ -41,40 +41,26 @@ class OPTIONS(AnswerOptions):
         (), help="question; may be repeated", repeated=True, may_be_empty=True
     )
     context: str | None = option(None, help="text to answer from", may_be_empty=True)
-    context_file: str | None = option(None, help="file with that text", metavar="FILE")
     top_k: int = option(1, help="answers to a question", range=COUNT)
     unanswerable: bool | None = option(
         None,
         help="possibility that there is no answer; by default if fine-tuning chose a threshold",
     )
-    max_answer_len: int = option(15, help="longest answer, in tokens", range=COUNT)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.context is not None and self.context_file is not None:
-            raise UserError(
-                "A context is --context or --context-file. Received: both. Give one of them."
-            )
 
 
 def check(options: OPTIONS) -> None:
     """Checks the questions, their files and the model."""
-    has_context = options.context is not None or options.context_file is not None
     if bool(options.question) == (options.input is not None):
         raise UserError(
             "Questions come with --question, or with --input. Received: neither, or both."
         )
-    if bool(options.question) != has_context:
-        raise UserError(
-            "A context, --context or --context-file, belongs to --question. Received: one "
-            "without the other."
-        )
+    if bool(options.question) != (options.context is not None):
+        raise UserError("--context belongs to --question. Received: one without the other.")
     if not all(map(str.strip, options.question)):
         raise UserError("A question must not be empty. Received: ''.")
     if options.context is not None and not options.context.strip():
         raise UserError("A context must not be empty. Received: ''.")
     check_input(options.input)
-    check_input(options.context_file)
     check_model(options.model, "AlbertForQuestionAnswering")
 
 
@@ -86,7 +72,6 @@ def run(options: OPTIONS) -> int:
         options,
         top_k=options.top_k,
         handle_impossible_answer=options.unanswerable,
-        max_answer_len=options.max_answer_len,
     )
     results = (_result(row, found) for row, found in with_inputs(ask, given))
     return print_results(results, options.json)
@@ -107,20 +92,9 @@ def _result(question: dict[str, Any], found: Any) -> tuple[dict[str, Any], list[
 def _questions(options: OPTIONS) -> Iterator[dict[str, Any]]:
     if options.input is not None:
         return _rows(options.input)
-    context = options.context
-    if options.context_file is not None:
-        from albert_tf.data.corpus.reading import LONGEST_LINE, text_lines
-
-        content = bytearray()
-        for line in text_lines(options.context_file):
-            content += line
-            if len(content) > LONGEST_LINE:
-                raise UserError(
-                    f"A context must have {LONGEST_LINE:,} bytes at most. Received: "
-                    f"{options.context_file}. Give a part of it."
-                )
-        context = content.decode(errors="surrogateescape")
-    return iter([{"question": question, "context": context} for question in options.question])
+    return iter(
+        [{"question": question, "context": options.context} for question in options.question]
+    )
 
 
 def _rows(path: str) -> Iterator[dict[str, Any]]:

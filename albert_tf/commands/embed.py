@@ -19,7 +19,7 @@ from albert_tf.commands.text_options import (
 )
 from albert_tf.errors import UserError
 from albert_tf.files import check_free, written_atomically
-from albert_tf.options import NOT_NEGATIVE, option
+from albert_tf.options import option
 
 SUMMARY = "turn texts into vectors"
 FORMATS = (".npy", ".jsonl")
@@ -46,12 +46,6 @@ class OPTIONS(TextOptions):
     )
     normalize: bool | None = option(
         None, help="scale vectors to unit length; default: as such a folder says"
-    )
-    stride: int | None = option(
-        None,
-        help="tokens that the windows of a long text share; default: 64, a quarter of a window at "
-        "most; the vectors of such a folder are of the first window",
-        range=NOT_NEGATIVE,
     )
     output: Path | None = option(None, help="vectors.npy or vectors.jsonl", metavar="FILE")
     force: bool = option(False, help="replacement of an existing output")
@@ -92,9 +86,7 @@ def _vectors(options: OPTIONS, given: Iterator[str]) -> Iterator[tuple[str, Any]
     is_of_folder = embed.embedding(embed.options) is not None
     chosen = {"pooling": embed.options.pooling if is_of_folder else "mean"}
     chosen["normalize"] = options.normalize
-    if options.stride is not None:
-        chosen["stride"] = options.stride
-    elif is_of_folder and options.pooling is None:
+    if is_of_folder and options.pooling is None:
         chosen["truncation"] = True
     else:
         chosen["stride"] = default_stride(embed.max_length)

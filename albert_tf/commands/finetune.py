@@ -2,7 +2,12 @@
 
 from albert_tf.commands.text_options import check_model
 from albert_tf.errors import escaped
-from albert_tf.training.options import FinetuningOptions, check_frozen, check_loss, check_output
+from albert_tf.training.options import (
+    FinetuningOptions,
+    check_class_weights,
+    check_frozen,
+    check_output,
+)
 
 SUMMARY = "fine-tune a model: classes, numbers, tags, choices, questions"
 EXAMPLES = """examples:
@@ -27,7 +32,7 @@ def check(options: FinetuningOptions) -> None:
     from albert_tf.text.tokenizer import AlbertTokenizer, check_length
 
     check_output(options.output, options.force)
-    check_loss(options, *check_training_data(options))
+    check_class_weights(options, *check_training_data(options))
     if options.vocab is not None:
         AlbertTokenizer.from_pretrained(options.vocab)
     if not is_size(options.model):

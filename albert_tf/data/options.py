@@ -40,9 +40,6 @@ class TaskData:
         decisive=False,
     )
     skip_bad_rows: bool = option(False, help="skip rows that can't be read")
-    max_answer_length: int = option(
-        30, help="most tokens of an answer (--task squad)", range=COUNT, only={"task": (SQUAD,)}
-    )
     text_column: str | None = option(
         None,
         help="column of the texts, by default text; for tag of the words, for choices of the "

@@ -36,7 +36,7 @@ from albert_tf.training.checkpoints import (
 )
 from albert_tf.training.evaluate import predictions
 from albert_tf.training.loop import Loop, Plan
-from albert_tf.training.loss import finetuning_means, loss_options
+from albert_tf.training.loss import class_weights, finetuning_means
 from albert_tf.training.options import FinetuningOptions, check_frozen
 from albert_tf.training.reports import is_unbalanced
 
@@ -87,7 +87,7 @@ def _train(options: FinetuningOptions, strategy: Any) -> dict[str, Any]:
         epoch = steps_per_epoch(len(rows), recipe.batch_size)
         steps = recipe.steps or recipe.epochs * epoch
         schedule = _compile(model, options, recipe, steps)
-    loss = loss_options(options, task, model.config, rows)
+    weights = class_weights(options, task, model.config, rows)
 
     settings = {
         **decisive(options),
@@ -137,7 +137,7 @@ def _train(options: FinetuningOptions, strategy: Any) -> dict[str, Any]:
         jit_compile=model.jit_compile,
     )
     size = filled_size(recipe.batch_size, slices)
-    loop.train(options, strategy, batches, size, batches.element_spec, loss)
+    loop.train(options, strategy, batches, size, batches.element_spec, weights)
 
     report = {
         "settings": {"data": str(options.data), **settings},
@@ -203,7 +203,6 @@ def _model(
     changes = {
         **task.config_fields(train),
         **dict.fromkeys(DROPOUT_RATES, recipe.dropout),
-        "classifier_dropout_prob": recipe.classifier_dropout,
     }
     model_class = getattr(models, task.model)
     if is_size(options.model):

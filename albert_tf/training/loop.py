@@ -27,7 +27,7 @@ from albert_tf.options import save_options
 from albert_tf.progress import Interval, ProgressLine
 from albert_tf.training import distribution, steps
 from albert_tf.training.checkpoints import LOGS, Checkpoints
-from albert_tf.training.loss import PLAIN, LossOptions, Totals
+from albert_tf.training.loss import ClassWeights, Totals
 from albert_tf.training.options import FinetuningOptions, PretrainingOptions
 
 SECONDS: Final = 1.0  # between two reads of the steps' totals; a read waits for the device
@@ -192,7 +192,7 @@ class Loop:
         batches: Any,
         batch_size: int,
         signature: Any = None,
-        loss: LossOptions = PLAIN,
+        class_weights: ClassWeights = None,
         jit_compile: bool = False,
     ) -> None:
         """Trains to the end with the backend's step; see `run`.
@@ -203,7 +203,7 @@ class Loop:
             batches: a `tf.data.Dataset` of this host's part of each batch, from `step` on.
             batch_size: examples of a batch, over all hosts.
             signature: specs of a batch whose shapes vary.
-            loss: class weights and label smoothing.
+            class_weights: weight of each class's loss.
             jit_compile: whether XLA compiles the step on TensorFlow.
         """
         # On JAX the scope decides the layout of what the step computes, too.
@@ -211,7 +211,7 @@ class Loop:
         with distribution.errors_of_lost_hosts(strategy), scope:
             step = steps.TrainingStep(
                 *(self.model, strategy, options.micro_batches, jit_compile),
-                *(signature, loss),
+                *(signature, class_weights),
             )
             self.run(step, steps.batches(batches, strategy, batch_size))
 

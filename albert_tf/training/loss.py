@@ -1,9 +1,9 @@
-"""The loss of training: totals, class weights, label smoothing, and its baseline."""
+"""The loss of training: totals, and class weights."""
 
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from keras import ops
@@ -12,7 +12,12 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.tasks.rows import IGNORED, SAMPLE_WEIGHT, Rows
 from albert_tf.layers.common import Tensor
 from albert_tf.models import losses
-from albert_tf.training.options import BALANCED, FinetuningOptions, check_loss, weights_by_label
+from albert_tf.training.options import (
+    BALANCED,
+    FinetuningOptions,
+    check_class_weights,
+    weights_by_label,
+)
 
 # Float32 `[K, 3]`: loss, correct predictions and count of each of the model's targets. They add up
 # over micro-batches, replicas and steps, and are divided last.
@@ -20,25 +25,10 @@ Totals: TypeAlias = Any
 LOSS, CORRECT, COUNT = range(3)
 Labels: TypeAlias = Mapping[str, Tensor]
 Batch: TypeAlias = tuple[Mapping[str, Tensor], Labels]  # features and labels, by name
+ClassWeights: TypeAlias = tuple[float, ...] | None
 
 PRETRAINING: Final = ("masked_lm", "sentence_order")  # AlbertForPreTraining's targets, in order
 _LARGEST: Final = 700.0  # its exponential is still a float
-
-
-class LossOptions(NamedTuple):
-    """Class weights and label smoothing, for integer class labels.
-
-    Attributes:
-        class_weights: weight of each class's loss; the mean divides by the example count, not by
-            the sum of weights, as Keras does.
-        label_smoothing: probability mass spread evenly over all classes.
-    """
-
-    class_weights: tuple[float, ...] | None = None
-    label_smoothing: float = 0.0
-
-
-PLAIN: Final = LossOptions()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +37,12 @@ class Loss:
 
     Args:
         model: has `targets` and `loss_terms`.
-        options: class weights and label smoothing.
+        class_weights: weight of each class's loss, for integer class labels; the mean divides by
+            the example count, not by the sum of weights, as Keras does.
     """
 
     model: Any
-    options: LossOptions = PLAIN
+    class_weights: ClassWeights = None
 
     def totals(self, labels: Labels, outputs: Mapping[str, Tensor]) -> Totals:
         """Returns the totals of a batch; a target without a label has zeros.
@@ -90,13 +81,9 @@ class Loss:
         if weight is not None:
             weights = weights * losses.per_example(weight, weights)
         values = ops.cast(term.values, "float32")
-        class_weights, smoothing = self.options
-        if losses.is_class(labels) and smoothing:
-            others = -ops.mean(ops.log_softmax(ops.cast(logits, "float32")), axis=-1)
-            values = values + smoothing * (others - values)
-        if losses.is_class(labels) and class_weights is not None:
+        if losses.is_class(labels) and self.class_weights is not None:
             classes = ops.maximum(ops.reshape(ops.cast(labels, "int32"), ops.shape(values)), 0)
-            values = values * ops.take(ops.array(class_weights, "float32"), classes)
+            values = values * ops.take(ops.array(self.class_weights, "float32"), classes)
         loss = term.weight * ops.sum(values * weights)
         correct = ops.zeros((), "float32")
         if losses.is_class(labels) and len(logits.shape) == len(weights.shape) + 1:
@@ -144,22 +131,22 @@ def finetuning_means(totals: Totals, has_accuracy: bool) -> dict[str, float]:
     return means
 
 
-def loss_options(
+def class_weights(
     options: FinetuningOptions, task: Any, config: AlbertConfig, rows: Rows
-) -> LossOptions:
-    """Returns the class weights and the label smoothing of fine-tuning.
+) -> ClassWeights:
+    """Returns the weight of each class in fine-tuning; None without weights.
 
     Args:
         config: the model's.
         rows: of training, whose classes are counted for balanced weights.
     Raises:
-        UserError: as for `check_loss`.
+        UserError: as for `check_class_weights`.
     """
-    check_loss(options, task, config)
+    check_class_weights(options, task, config)
     weights = weights_by_label(options.class_weights, config.labels)
     if tuple(options.class_weights) == (BALANCED,):
         classes = np.concatenate([np.ravel(label) for label in rows.labels["labels"]])
         counts = np.bincount(classes[classes != IGNORED], minlength=config.num_labels)
         present = np.count_nonzero(counts)
         weights = np.where(counts, counts.sum() / (present * np.maximum(counts, 1)), 1.0).tolist()
-    return LossOptions(None if weights is None else tuple(weights), options.label_smoothing)
+    return None if weights is None else tuple(weights)

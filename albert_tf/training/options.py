@@ -137,9 +137,6 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     dropout: float | None = option(
         None, help="dropout rate of the encoder", range=RATE, group=_TRAINING
     )
-    classifier_dropout: float | None = option(
-        None, help="dropout rate of the classifier's input", range=RATE, group=_TRAINING
-    )
     baseline: bool = option(
         False,
         help="score TF-IDF with logistic regression on the same data, beside the model",
@@ -160,13 +157,6 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         help="loss weight of each class: balanced (inverse frequency), or LABEL=WEIGHT arguments",
         group=_TRAINING,
         metavar="WEIGHT",
-    )
-    label_smoothing: float = option(
-        0.0,
-        help="probability mass of the label spread evenly over all classes",
-        range=RATE,
-        group=_TRAINING,
-        metavar="SHARE",
     )
     patience: int | None = option(
         None,
@@ -303,13 +293,6 @@ class PretrainingOptions(DeviceOptions):
         help="LAMB, for large batches, or Adam with decoupled weight decay and bias correction",
         group=_OPTIMIZER,
     )
-    weight_decay: float = option(
-        0.01,
-        help="weight decay of all but biases and layer norms",
-        range=NOT_NEGATIVE,
-        group=_OPTIMIZER,
-        metavar="RATE",
-    )
     beta_2: float = option(
         0.999, help="decay of the squared gradients' mean", range=RATE, group=_OPTIMIZER
     )
@@ -384,21 +367,21 @@ def check_frozen(layers: int, count: int) -> None:
         )
 
 
-def check_loss(options: FinetuningOptions, task: Any, config: AlbertConfig) -> None:
-    """Checks `class_weights` and `label_smoothing` without the rows.
+def check_class_weights(options: FinetuningOptions, task: Any, config: AlbertConfig) -> None:
+    """Checks `class_weights` without the rows.
 
     Raises:
         UserError: the task has no classes, or a class or a weight isn't one.
     """
-    if not options.class_weights and not options.label_smoothing:
+    if not options.class_weights:
         return
     if task.model not in _WITH_CLASSES or config.problem_type not in (
         None,
         "single_label_classification",
     ):
         raise UserError(
-            "--class-weights and --label-smoothing need one class for each text or word. "
-            f"Received: --task {options.task}, whose labels are others. Omit them."
+            "--class-weights needs one class for each text or word. "
+            f"Received: --task {options.task}, whose labels are others. Omit it."
         )
     weights_by_label(options.class_weights, config.labels)
 

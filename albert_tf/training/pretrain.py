@@ -77,7 +77,6 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
         model.compile(
             optimizer(
                 schedule,
-                weight_decay=options.weight_decay,
                 beta_2=options.beta_2,
                 bias_correction=options.optimizer == "adamw",
                 global_clipnorm=1.0,

@@ -11,7 +11,7 @@ from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.losses import IGNORED
 from albert_tf.optimizers import build_optimizer
 from albert_tf.training import distribution
-from albert_tf.training.loss import PLAIN, Batch, Loss, LossOptions, Totals, batch_loss
+from albert_tf.training.loss import Batch, ClassWeights, Loss, Totals, batch_loss
 
 State = list[list[Any]]  # values of trainable, other and optimizer variables
 
@@ -40,10 +40,10 @@ class TrainingStep:
         micro_batches: int = 1,
         jit_compile: bool = True,
         signature: Any = None,
-        loss: LossOptions = PLAIN,
+        class_weights: ClassWeights = None,
     ):
         build_optimizer(model)
-        self.model, self.micro_batches, self.loss = model, micro_batches, Loss(model, loss)
+        self.model, self.micro_batches, self.loss = model, micro_batches, Loss(model, class_weights)
         self._variables = [
             model.trainable_variables,
             model.non_trainable_variables,

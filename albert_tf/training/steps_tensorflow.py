@@ -9,7 +9,7 @@ import tensorflow as tf
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.optimizers import build_optimizer, inner
 from albert_tf.training.distribution import parallel_slices
-from albert_tf.training.loss import PLAIN, Batch, Loss, LossOptions, Totals, batch_loss
+from albert_tf.training.loss import Batch, ClassWeights, Loss, Totals, batch_loss
 
 FAR: Final = 1_000_000_007  # between replicas' dropout seeds, which Keras draws below 1e9
 
@@ -49,10 +49,10 @@ class TrainingStep:
         micro_batches: int = 1,
         jit_compile: bool = False,
         signature: Any = None,
-        loss: LossOptions = PLAIN,
+        class_weights: ClassWeights = None,
     ):
         self.model, self.strategy = model, strategy
-        self.micro_batches, self.loss = micro_batches, Loss(model, loss)
+        self.micro_batches, self.loss = micro_batches, Loss(model, class_weights)
         with strategy.scope():
             build_optimizer(model)
         one = strategy.num_replicas_in_sync == 1

@@ -10,7 +10,7 @@ from keras import ops
 from albert_tf.layers.common import Tensor
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.optimizers import build_optimizer
-from albert_tf.training.loss import PLAIN, Batch, Loss, LossOptions, Totals, batch_loss
+from albert_tf.training.loss import Batch, ClassWeights, Loss, Totals, batch_loss
 
 
 def batches(dataset: Any, strategy: None, batch_size: int) -> Iterator[Batch]:
@@ -37,10 +37,10 @@ class TrainingStep:
         micro_batches: int = 1,
         jit_compile: bool = False,
         signature: Any = None,
-        loss: LossOptions = PLAIN,
+        class_weights: ClassWeights = None,
     ):
         build_optimizer(model)
-        self.model, self.micro_batches, self.loss = model, micro_batches, Loss(model, loss)
+        self.model, self.micro_batches, self.loss = model, micro_batches, Loss(model, class_weights)
 
     def __call__(self, batch: Batch) -> Totals:
         model, count = self.model, self.loss.counts(batch[1])

@@ -5,7 +5,7 @@ from albert_tf.pipelines import pipeline
 CONTEXT = "In 1999, about 20,000 people came to see the harbour lights. " * 3
 
 
-def test_answer(ask, task_model, tmp_path):
+def test_answer(ask, task_model):
     questions = ["Who came?", "What did people see?"]
     arguments = [part for question in questions for part in ("--question", question)]
     status, output, _ = ask("answer", *arguments, "--context", CONTEXT)
@@ -16,9 +16,6 @@ def test_answer(ask, task_model, tmp_path):
         f"{each['score']:.4f}\t{each['start']}\t{each['end']}\t{each['answer']}" + "\n" * (not more)
         for more, each in zip((1, 0), expected, strict=True)
     ]
-    (tmp_path / "story.txt").write_text(CONTEXT, encoding="utf-8")
-    again = ask("answer", *arguments, "--context-file", tmp_path / "story.txt")
-    assert again == (0, output, "")
 
 
 def test_answer_from_a_file(ask, tmp_path):
@@ -34,11 +31,3 @@ def test_answer_from_a_file(ask, tmp_path):
         assert len(row["answers"]) == 2
         for each in row["answers"]:
             assert given["context"][each["start"] : each["end"]] == each["answer"]
-
-
-def test_a_context_has_a_limit(ask, tmp_path):
-    (tmp_path / "context.txt").write_text("a line\n" * 2_400_000)
-    given = ("--question", "Who?", "--context-file", tmp_path / "context.txt")
-    status, output, errors = ask("answer", *given)
-    assert (status, output) == (2, "")
-    assert "A context must have 16,777,216 bytes at most. Received: " in errors

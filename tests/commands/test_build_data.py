@@ -103,14 +103,6 @@ def test_the_summary_counts_new_and_reused_parts(run, tmp_path, capsys):
     assert "1 of these files were made by this run" in capsys.readouterr().out
 
 
-def test_a_vocabulary_with_baked_rules_decides_lower_casing_alone(run, tmp_path):
-    run("--do_lower_case")
-    settings = read_manifest(Output(str(tmp_path / "out"))).settings
-    assert settings["tokenizer"]["do_lower_case"] is True
-    with pytest.raises(UserError, match="baked with lower_case=True, and lower_case=False"):
-        run("--do_lower_case=false")
-
-
 def test_ctrl_c_and_sigterm_say_how_to_resume(run, capsys, monkeypatch):
     for number in (signal.SIGINT, signal.SIGTERM):
 

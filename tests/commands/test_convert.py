@@ -63,7 +63,7 @@ def test_to_tensorflow_1_and_back_is_bit_equal(convert, saved, tmp_path, cls, op
     for name in names:
         assert (tmp_path / "back" / name).read_bytes() == (folder / name).read_bytes(), name
     found = {path.name for path in (tmp_path / "back").iterdir()}
-    assert found == {"config.json", "options.yaml", *names}
+    assert found == {"config.json", *names}
     configs = [
         json.loads((each / "config.json").read_text()) for each in (folder, tmp_path / "back")
     ]

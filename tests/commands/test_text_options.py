@@ -38,7 +38,6 @@ def test_texts_from_a_file(ask, command, tmp_path):
         ("answer", "--question a", "Received: one without the other"),
         ("answer", "--input b --context c", "Received: one without the other"),
         ("answer", "--question= --context c", "A question must not be empty"),
-        ("answer", "--question a --context-file none", "none, which doesn't exist"),
         ("answer", "--input bad.jsonl", "bad.jsonl, line 2, must be JSON:"),
         ("answer", "--input half.jsonl", "with the texts question and context"),
     ],

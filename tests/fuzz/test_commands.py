@@ -22,7 +22,7 @@ LINES = [
     "predict --model small --input corpus.txt --batch-size 4 --json",
     "predict --model small text another",
     "fill-mask --model small [MASK] --top-k 2",
-    "answer --model small --question who --context-file corpus.txt --top-k 2",
+    "answer --model small --question who --context here --top-k 2",
     "tag --model small --input corpus.txt --aggregation max",
     "embed --model small --input corpus.txt --output vectors.npy",
     "evaluate --model small --task classify --data data.csv --batch-size 3",

@@ -32,7 +32,6 @@ def main(data, model, output):
             output=output / name,
             learning_rate=1e-3,
             dropout=0.0,
-            classifier_dropout=0.0,
             save_steps=4,
             **{**SETTINGS, **others},
         )

@@ -73,13 +73,11 @@ def test_changed_losses_and_frozen_embeddings(data, tmp_path):
 CHANGES = {
     "freeze": "embeddings",
     "class_weights": ("balanced",),
-    "label_smoothing": 0.1,
 }
 OTHERS = {"freeze": "1"}
-ANSWERS = {"max_answer_length": 9, "head": "original"}
 
 
-def test_a_resumed_run_of_questions_has_the_same_windows_and_answers(tmp_path):
+def test_a_resumed_run_of_questions_has_the_same_head(tmp_path):
     context = "The cat is in the old harbour. Nobody is at home."
     answer = {"text": "harbour", "answer_start": context.index("harbour")}
     rows = [
@@ -92,9 +90,8 @@ def test_a_resumed_run_of_questions_has_the_same_windows_and_answers(tmp_path):
     given |= {"steps": 3, "batch_size": 2, "max_length": 96}
     with at_step(2, ask_to_stop), pytest.raises(Interrupted):
         finetune(options(tmp_path / "data.jsonl", tmp_path / "out", **given))
-    for name, value in ANSWERS.items():
-        with pytest.raises(UserError, match=f"{name} was .*, is {value!r}"):
-            finetune(options(tmp_path / "data.jsonl", tmp_path / "out", **given | {name: value}))
+    with pytest.raises(UserError, match="head was .*, is 'original'"):
+        finetune(options(tmp_path / "data.jsonl", tmp_path / "out", **given | {"head": "original"}))
 
 
 def test_options_with_which_a_run_may_not_resume(data, tmp_path):
@@ -102,11 +99,15 @@ def test_options_with_which_a_run_may_not_resume(data, tmp_path):
     of_run = decisive(options(data, tmp_path / "out"))
     declared_ones = declared(FinetuningOptions)
     others = {name for name, option in declared_ones.items() if option.only and name not in of_run}
-    assert {"max_answer_length", "head"} < others and {
-        "regression",
-        "seed",
-        "patience",
-    } < of_run.keys()
+    assert (
+        "head" in others
+        and {
+            "regression",
+            "seed",
+            "patience",
+        }
+        < of_run.keys()
+    )
     assert declared_ones.keys() - of_run.keys() - others == {
         *("data", "strategy", "output", "force", "vocab", "baseline", "save_steps"),
     }

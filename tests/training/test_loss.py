@@ -16,13 +16,12 @@ from albert_tf.training.loss import (
     COUNT,
     LOSS,
     Loss,
-    LossOptions,
     batch_loss,
+    class_weights,
     finetuning_means,
-    loss_options,
     pretraining_means,
 )
-from albert_tf.training.options import check_loss
+from albert_tf.training.options import check_class_weights
 
 B, P, V = 3, 4, 7
 LABELS = np.array([[5, 0, -100, -100], [1, -100, -100, -100], [6, 6, 2, -100]], "int32")
@@ -164,7 +163,7 @@ def test_examples_that_fill_a_batch_up_do_not_count(small_config, small_features
         np.testing.assert_array_equal(counted, numbers(expected)[:, COUNT])
 
 
-def test_class_weights_and_label_smoothing():
+def test_class_weights():
     """Compares with the formulas; ignored labels stay ignored."""
     labels, logits = (
         np.array([2, 0, -100, 0], "int32"),
@@ -172,14 +171,12 @@ def test_class_weights_and_label_smoothing():
     )
     model = AlbertForSequenceClassification(AlbertConfig.from_size("tiny", num_labels=3))
     outputs = {"logits": ops.convert_to_tensor(logits.astype("float32"))}
-    weights, smoothing = np.array([0.5, 1.0, 3.0]), 0.2
+    weights = np.array([0.5, 1.0, 3.0])
     logs = log_softmax(logits, axis=-1)
     expected = sum(
-        -weights[label] * ((1 - smoothing) * logs[row, label] + smoothing * logs[row].mean())
-        for row, label in enumerate(labels)
-        if label >= 0
+        -weights[label] * logs[row, label] for row, label in enumerate(labels) if label >= 0
     )
-    changed = Loss(model, LossOptions(tuple(weights), smoothing))
+    changed = Loss(model, tuple(weights))
     found = numbers(changed.totals({"labels": labels}, outputs))
     assert found[0, LOSS] == pytest.approx(expected, rel=1e-5)
     plain = numbers(Loss(model).totals({"labels": labels}, outputs))
@@ -195,35 +192,33 @@ def rows_of(labels):
     return Rows({"input_ids": ids, "token_type_ids": ids}, {"labels": labels}, 0)
 
 
-def given(*weights, smoothing=0.0):
-    details = {"label_smoothing": smoothing, "task": "classify"}
-    return SimpleNamespace(class_weights=weights, **details)
+def given(*weights):
+    return SimpleNamespace(class_weights=weights, task="classify")
 
 
 def test_balanced_weights_give_each_class_that_is_there_the_same_sum():
-    found = loss_options(given("balanced"), CLASSES, CONFIG, rows_of([0, 0, 0, 2]))
-    assert found.class_weights == pytest.approx((4 / 6, 1.0, 4 / 2))
+    found = class_weights(given("balanced"), CLASSES, CONFIG, rows_of([0, 0, 0, 2]))
+    assert found == pytest.approx((4 / 6, 1.0, 4 / 2))
     tags = rows_of([[0, -100], [2, 0], [0, -100]])
-    assert loss_options(given("balanced"), CLASSES, CONFIG, tags) == found
+    assert class_weights(given("balanced"), CLASSES, CONFIG, tags) == found
 
 
 def test_weights_by_label():
-    found = loss_options(given("good=2.5", smoothing=0.1), CLASSES, CONFIG, rows_of([0, 1]))
-    assert found == LossOptions((1.0, 1.0, 2.5), 0.1)
-    assert loss_options(given(), CLASSES, CONFIG, rows_of([0, 1])) == LossOptions()
+    found = class_weights(given("good=2.5"), CLASSES, CONFIG, rows_of([0, 1]))
+    assert found == (1.0, 1.0, 2.5)
+    assert class_weights(given(), CLASSES, CONFIG, rows_of([0, 1])) is None
 
 
 def test_tasks_without_classes():
     scores = CONFIG.replace(problem_type="regression")
     choices = SimpleNamespace(model="AlbertForMultipleChoice")
     for task, config in ((CLASSES, scores), (choices, CONFIG)):
-        check_loss(given(), task, config)
-        for options in (given("balanced"), given(smoothing=0.1)):
-            with pytest.raises(UserError, match="need one class for each text or word"):
-                check_loss(options, task, config)
+        check_class_weights(given(), task, config)
+        with pytest.raises(UserError, match="needs one class for each text or word"):
+            check_class_weights(given("balanced"), task, config)
 
 
 @pytest.mark.parametrize("each", ["good", "good=", "good=x", "good=nan", "good=inf", "=1"])
 def test_weights_that_are_none(each):
     with pytest.raises(UserError, match="LABEL=WEIGHT each"):
-        check_loss(given(each), CLASSES, CONFIG)
+        check_class_weights(given(each), CLASSES, CONFIG)

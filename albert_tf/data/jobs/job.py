@@ -233,9 +233,7 @@ def make_job(options: BuildDataOptions) -> Job:
     inputs, output = find_inputs(options.input), options.output
     _check_output(output, [*options.input, *(file.path for file in inputs)])
     sentence_splitter(options.sentence_splitter, options.language)  # raises if there is none
-    case = options.do_lower_case
-    lower_case = {} if case is None else {"do_lower_case": case}
-    tokenizer = AlbertTokenizer.from_pretrained(options.vocab, **lower_case)
+    tokenizer = AlbertTokenizer.from_pretrained(options.vocab)
     with tempfile.TemporaryDirectory() as folder:
         paths = map(Path, tokenizer.save_pretrained(folder))
         files = {path.name: path.read_bytes() for path in paths}

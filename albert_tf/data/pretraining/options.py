@@ -133,12 +133,6 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
     vocab: str = option(
         help="vocabulary file (spiece.model), model folder, or name on the hub", metavar="FILE"
     )
-    do_lower_case: bool | None = option(
-        None,
-        help="lower-case the text; default: as the vocabulary does",
-        group=_EXAMPLES,
-        metavar=_FLAG,
-    )
     shard_bytes: int | None = option(
         None,
         help="approximate bytes of text in a shard; default: 8 MiB, less for a small corpus",

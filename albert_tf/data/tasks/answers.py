@@ -22,7 +22,8 @@ from albert_tf.text.encoding import EncodedSequence
 
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
-_BEST: Final = 20  # answers to a question that are ranked, as in the official scripts
+# As in the official scripts: answers to a question that are ranked, and the most tokens of one.
+_BEST, _LONGEST = 20, 30
 METRICS: Final = metrics.AnswerScore._fields
 
 
@@ -130,11 +131,10 @@ class QuestionAnswering(Task[Question, Answers]):
         self, context: str, windows: Sequence[tuple[EncodedSequence, Outputs]], config: AlbertConfig
     ) -> Answers:
         """Ranks the answers of all windows by the sum of their scores, as the official scripts."""
-        longest = self.options.max_answer_length
         answers, nulls = [], []
         for row, row_outputs in windows:
             positions = context_positions(row)
-            best, null = scored_spans(row_outputs, positions.possible, _BEST, longest)
+            best, null = scored_spans(row_outputs, positions.possible, _BEST, _LONGEST)
             nulls.append(null)
             texts = [read_span(context, positions, span, aligned=False) for span in best]
             answers.append([answer for answer in texts if answer["answer"]])

@@ -127,7 +127,7 @@ def test_an_unknown_protocol(folder):
 
 def test_local_files_need_no_tensorflow(folder):
     code = (
-        "import sys; from albert_tf.data.corpus import documents, files, sentences\n"
+        "import sys; from albert_tf.data.corpus import documents, files\n"
         "assert files.find_inputs(sys.argv[1:])\n"
         "assert not {'tensorflow', 'numpy', 'keras', 'sentencepiece'} & sys.modules.keys()"
     )
