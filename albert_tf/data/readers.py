@@ -12,6 +12,7 @@ import logging
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from itertools import chain, starmap
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, TypeVar
@@ -125,13 +126,13 @@ class Row(NamedTuple):
         if value is None or isinstance(value, str | int) or is_number:
             text = value if isinstance(value, str) else json.dumps(value)
             return "" if value is None or not text.strip() else text
-        if isinstance(value, float | list | Mapping):
-            several = " For several labels give --multi-label." * isinstance(value, list)
-            raise UserError(
-                f"{name!r} must be a text or a number. Received: {short_repr(value)}, "
-                f"{self.location}.{several} {_SKIP}"
-            )
-        return str(value)  # a date of Parquet
+        if isinstance(value, date):  # of Parquet
+            return str(value)
+        several = " For several labels give --multi-label." * isinstance(value, list)
+        raise UserError(
+            f"{name!r} must be a text or a number. Received: {short_repr(value)}, "
+            f"{self.location}.{several} {_SKIP}"
+        )
 
     def require(self, names: Iterable[str | int]) -> None:
         """Refuses a row without one of these columns."""
