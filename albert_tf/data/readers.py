@@ -175,8 +175,9 @@ def read_rows(
     rows: Iterator[tuple[int, Mapping[Any, Any]]] | None = None,
     encoding: str | None = None,
 ) -> list[Made]:
-    """Reads a `.tsv` (tabs, no quoting), `.csv`, `.jsonl`, `.json`, each also `.gz`, or `.parquet`.
+    """Reads a `.tsv` (tabs), `.csv`, `.jsonl`, `.json`, each also `.gz`, or `.parquet`.
 
+    Quotation marks of a `.tsv` are text, unless all of the file is quoted as csv does.
     A table whose header has the columns only with another separator of `SEPARATORS` is read with
     that one, and says so.
 
@@ -366,10 +367,17 @@ def _table_rows(
         if first is None:
             return
         separator = _separator(path, first, is_tsv, columns)
+        how: dict[str, Any] = {"strict": True}
         if is_tsv and separator == "\t":
-            how: dict[str, Any] = {"quoting": csv.QUOTE_NONE}
-        else:
-            how = {"strict": True}
+            with opened(path, "", encoding) as again:
+                is_quoted = _is_quoted(again)
+            if is_quoted:
+                say_once(
+                    f"{path}: quotation marks around fields are dropped, as pandas writes them; "
+                    "GLUE's files have them as text."
+                )
+            else:
+                how = {"quoting": csv.QUOTE_NONE}
         reader = csv.reader(chain([first], file), delimiter=separator, **how)
         header: list[Any] | None = None
         try:
@@ -385,6 +393,43 @@ def _table_rows(
                 yield reader.line_num, fields if len(row) == len(header) else {BAD_WIDTH: row}
         except csv.Error as error:
             raise UserError(f"{path}, line {reader.line_num}: {error}.") from error
+
+
+def _is_quoted(lines: Iterator[str]) -> bool:
+    """Returns whether a table with tabs has quotation marks as csv and pandas write them.
+
+    Each record that has any must be the one that csv writes for its fields. GLUE's tables have them
+    within texts, at one end of a text, or over lines that are whole rows.
+    """
+    taken: list[str] = []
+    tabs, is_quoted = -1, False
+
+    def record_lines() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield line
+
+    def written(row: Sequence[str], quoting: int) -> str:
+        record = io.StringIO()
+        csv.writer(record, delimiter="\t", lineterminator="\n", quoting=quoting).writerow(row)
+        return record.getvalue().removesuffix("\n")
+
+    try:
+        for row in csv.reader(record_lines(), delimiter="\t", strict=True):
+            record = "".join(taken).rstrip("\r\n")
+            if tabs < 0:
+                tabs = record.count("\t")
+                if '"' in record and record == written(row, csv.QUOTE_ALL):
+                    return True
+            if '"' in record:
+                are_rows = len(taken) > 1 and all(line.count("\t") == tabs for line in taken)
+                if are_rows or record != written(row, csv.QUOTE_MINIMAL):
+                    return False
+                is_quoted = True
+            taken.clear()
+    except csv.Error:
+        return False
+    return is_quoted
 
 
 def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int | None]) -> str:
