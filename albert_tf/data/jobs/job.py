@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf.data.corpus.documents import CorpusOptions, Document, Split, documents, splits
-from albert_tf.data.corpus.files import InputFile, find_inputs, is_remote, text_bytes
+from albert_tf.data.corpus.files import InputFile, find_texts, is_remote, text_bytes
 from albert_tf.data.corpus.sentences import sentence_splitter, sentences
 from albert_tf.data.jobs.output import WORK, Output
 from albert_tf.data.pretraining.examples import ExampleMaker
@@ -111,7 +111,7 @@ def make_job(options: BuildDataOptions) -> Job:
     Raises:
         UserError: no such files, no vocabulary, no such splitter, or an output inside the input.
     """
-    inputs, output = find_inputs(options.input), options.output
+    inputs, output = find_texts(options.input), options.output
     _check_output(output, [*options.input, *(file.path for file in inputs)])
     sentence_splitter(options.sentence_splitter, options.language)  # raises if there is none
     case = options.do_lower_case
