@@ -85,6 +85,16 @@ def test_a_label_may_have_the_separator_in_a_list(tmp_path, name, content):
     assert task(tmp_path / name).examples("dev")[0].label == ("x, y",)
 
 
+@pytest.mark.parametrize("rows", ["a,x\n", "a,x\nb,y\nc,z\n"])
+def test_a_table_too_small_to_be_divided(tmp_path, rows):
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\n" + rows)
+    count = rows.count("\n")
+    message = f"need an example each.* Received: {count} examples, {count} with labels that occur o"
+    with pytest.raises(UserError, match=message):
+        task(path).train_and_dev(0.1, 1)
+
+
 def test_labels_of_the_model():
     assert config().labels == NAMES
     assert config().problem_type == "multi_label_classification"
