@@ -409,7 +409,7 @@ def _is_quoted(lines: Iterator[str]) -> bool:
             taken.append(line)
             yield line
 
-    def written(row: Sequence[str], quoting: int) -> str:
+    def written(row: Sequence[str], quoting: Any) -> str:
         record = io.StringIO()
         csv.writer(record, delimiter="\t", lineterminator="\n", quoting=quoting).writerow(row)
         return record.getvalue().removesuffix("\n")

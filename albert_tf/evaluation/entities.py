@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from albert_tf.errors import listed
-
 OUTSIDE: Final = "O"
 _PREFIXED: Final = re.compile("([BIESLUM])-(.+)", re.DOTALL)
 _SAME: Final = {"L": "E", "U": "S", "M": "I"}  # BILOU's and BMES's letters
@@ -48,15 +46,12 @@ def has_prefixes(labels: Iterable[str]) -> bool:
     return all(map(_PREFIXED.fullmatch, prefixed)) and any(label[0] in "BISU" for label in prefixed)
 
 
-def without_scores(labels: Sequence[str]) -> str | None:
-    """Returns why `entity_scores` has no entities for these labels; None if it has."""
+def unprefixed(labels: Sequence[str]) -> list[str]:
+    """Returns the labels for which `entity_scores` has no F1: all, if none begins an entity."""
     if has_prefixes(labels):
-        return None
+        return []
     stray = [label for label in labels if label != OUTSIDE and not _PREFIXED.fullmatch(label)]
-    return (
-        "Tags are scored by accuracy alone. F1 of entities needs a prefix such as B- at each tag "
-        f"but O. Received: {listed(stray or labels)}."
-    )
+    return stray or list(labels)
 
 
 def parsed(labels: Sequence[str]) -> dict[str, Tag]:

@@ -244,7 +244,9 @@ def _checksum(tensors: Mapping[str, Any], described: Mapping[str, str]) -> str:
     """Returns a checksum of the content of `save_state`'s file."""
     total = zlib.crc32(json.dumps(described, sort_keys=True).encode())
     for name in sorted(tensors):
-        total = zlib.crc32(np.ascontiguousarray(tensors[name]).reshape(-1).view("uint8"), total)
+        total = zlib.crc32(
+            np.ascontiguousarray(tensors[name]).reshape(-1).view("uint8").data, total
+        )
     return str(total)
 
 

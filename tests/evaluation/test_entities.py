@@ -11,7 +11,7 @@ from albert_tf.evaluation.entities import (
     entity_scores,
     has_prefixes,
     parsed,
-    without_scores,
+    unprefixed,
 )
 from tests.conftest import GOLDEN
 
@@ -70,13 +70,17 @@ def test_a_kind_may_be_named_as_what_is_outside():
 
 
 @pytest.mark.parametrize(
-    ("labels", "received"),
-    [(LABELS, None), (["O", "B-PER", "PLACE"], "PLACE"), (["N", "V"], "N, V"), (["O", "E-x"], "O")],
+    ("labels", "stray"),
+    [
+        (LABELS, []),
+        (["O", "B-PER", "PLACE"], ["PLACE"]),
+        (["N", "V"], ["N", "V"]),
+        (["O", "E-x"], ["O", "E-x"]),
+    ],
 )
-def test_the_absence_of_f1_is_said(labels, received):
-    reason = without_scores(labels)
-    assert reason is None if received is None else "accuracy alone. F1 of entities" in reason
-    assert received is None or f"Received: {received}" in reason
+def test_labels_that_keep_entities_from_a_score(labels, stray):
+    assert unprefixed(labels) == stray
+    assert ("f1" in entity_scores([["O"]], [["O"]], [*labels, "O"])) == (not stray)
 
 
 def test_parts_of_speech_have_an_accuracy():

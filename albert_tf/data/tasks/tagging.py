@@ -21,7 +21,7 @@ from albert_tf.evaluation.entities import (
     entities,
     entity_scores,
     parsed,
-    without_scores,
+    unprefixed,
 )
 from albert_tf.probabilities import softmax
 from albert_tf.text.encoding import default_stride, special_count, windows
@@ -102,8 +102,11 @@ class Tagging(Task[Sentence, Tagged]):
     ) -> Rows:
         labels = self._labels(examples, config)
         rows = encode_words([example.words for example in examples], labels, tokenizer, max_length)
-        if labels is not None and (reason := without_scores(config.labels)):
-            say_once(reason)
+        if labels is not None and (stray := unprefixed(config.labels)):
+            say_once(
+                "Tags are scored by accuracy alone. F1 of entities needs a prefix such as B- at "
+                f"each tag but O. Received: {listed(stray)}."
+            )
         known = parsed(config.labels)
         count = broken([known[config.labels[tag]] for tag in tags] for tags in labels or ())
         if count:
