@@ -54,7 +54,7 @@ class OPTIONS(TextOptions):
         range=NOT_NEGATIVE,
     )
     output: Path | None = option(None, help="vectors.npy or vectors.jsonl", metavar="FILE")
-    force: bool = option(False, help="replacement of an existing output")
+    force: bool = option(False, help="replace an existing output", needs="output")
 
 
 def check(options: OPTIONS) -> None:

@@ -84,6 +84,7 @@ class CorpusInput(CorpusOptions):
         help="sentencex, or your own function from a paragraph to its sentences",
         group=_GROUP,
         metavar="MODULE:FUNCTION",
+        only={"lines": ("paragraphs",)},
     )
 
 
