@@ -27,8 +27,16 @@ def split(data: Path, name: str) -> Path:
     return data / {"dev": "validation"}.get(name, name)
 
 
-def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the place and the values of each row of a Parquet file, or of a split on the hub."""
+def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the place and the values of each row of a Parquet file, or of a split on the hub.
+
+    Raises:
+        UserError: an encoding is given, which these don't have.
+    """
+    if encoding is not None:
+        raise UserError(
+            f"--encoding is for files of text. Received: {encoding} with {path}. Leave it out."
+        )
     if is_hub(path):
         return _split_rows(path)
     if not path.is_file():

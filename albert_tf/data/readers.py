@@ -212,13 +212,13 @@ def rows_of(
 ) -> Iterator[Row]:
     """Yields the rows of a file, which is read as needed; see `read_rows` for all else."""
     if hub.is_hub(path):
-        return starmap(Row, hub.rows(path))
+        return starmap(Row, hub.rows(path, encoding))
     _require_file(path)
     ending = next((end for end in FORMATS if path.name.endswith(end)), None)
     if ending is None:
         raise UserError(f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}.")
     if ending == hub.PARQUET:
-        return starmap(Row, hub.rows(path))
+        return starmap(Row, hub.rows(path, encoding))
     is_json = ending.startswith(".json")
     rows: Iterator[tuple[int, Mapping[Any, Any]]] = (
         json_rows(path, encoding) if is_json else _table_rows(path, columns, encoding)

@@ -168,6 +168,8 @@ def test_own_parquet_files(tmp_path, monkeypatch):
     path = tmp_path / "mails.parquet"
     columns([{"text": "a", "label": 1}, {"text": "b", "label": 0}], label=names).to_parquet(path)
     assert [each.label for each in task("classify", path).read(path)] == ["spam", "ham"]
+    with pytest.raises(UserError, match="--encoding is for files of text. Received: cp1252"):
+        task("classify", path, encoding="cp1252").read(path)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(UserError, match="must be whole. Received: .*mails.parquet"):
         task("classify", path).read(path)

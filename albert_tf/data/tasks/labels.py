@@ -47,8 +47,18 @@ class LabelType(ABC):
         self.options, self.glue_labels = options, labels
 
     def read(self, row: Row, column: str | int) -> Any:
-        """Returns the label in a row."""
-        return row.text(column)
+        """Returns the label in a row.
+
+        Raises:
+            UserError: there is none, or a list as pandas or JSON writes it.
+        """
+        label = row.text(column)
+        if _LIST.fullmatch(label) and any(_written_list(label)):
+            raise UserError(
+                f"{column!r} must be one label. Received: {short_repr(label)}, {row.location}. For "
+                "several labels give --multi-label."
+            )
+        return label
 
     @abstractmethod
     def learned_names(self, label: Any) -> Sequence[str]:

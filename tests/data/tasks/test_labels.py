@@ -85,6 +85,17 @@ def test_a_label_may_have_the_separator_in_a_list(tmp_path, name, content):
     assert task(tmp_path / name).examples("dev")[0].label == ("x, y",)
 
 
+def test_a_list_is_no_label_of_a_single_class(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\na,[x]\nb,\"['x', 'y']\"\n")
+    one = task_of(LabelledData(task="classify", data=path))
+    message = (
+        r"must be one label. Received: \"\['x', 'y'\]\", .*line 3. For several .*--multi-label"
+    )
+    with pytest.raises(UserError, match=message):
+        one.examples("train")
+
+
 @pytest.mark.parametrize("rows", ["a,x\n", "a,x\nb,y\nc,z\n"])
 def test_a_table_too_small_to_be_divided(tmp_path, rows):
     path = tmp_path / "a.csv"
