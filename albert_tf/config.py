@@ -484,6 +484,11 @@ class AlbertConfig:
         return {**FIXED, **values}
 
 
+def is_size(model: str) -> bool:
+    """Whether `model` names random weights: a size or a configuration file."""
+    return model in SIZES or (model.endswith(".json") and not Path(model).is_dir())
+
+
 def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
     """Returns the group that each layer applies: `[0, 0, 1, 1]` for 4 layers in 2 groups.
 

@@ -89,6 +89,8 @@ class Option(NamedTuple):
     repeated: bool = False
     may_be_empty: bool = False
     only: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    needs: str | None = None
+    excludes: str | None = None
     none: str | None = None
     decisive: bool = True
 
@@ -159,7 +161,8 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
             the help leaves out; `group`, a title in the help; `metavar`, with which a boolean's
             flag takes a value; `positional`, for an argument without a flag; `repeated`, for a
             flag that takes one value each time; `may_be_empty`, for texts; `only`, the values of
-            other options with which it may be given, as in `{"engine": ("spark",)}`; `none`,
+            other options with which it may be given, as in `{"engine": ("spark",)}`; `needs`
+            and `excludes`, another option without or with which it would change nothing; `none`,
             the word for None on a command line; `decisive=False`, for paths, whose content is
             compared, intervals and devices: a run may resume with another value.
     """
@@ -192,9 +195,16 @@ def check_options(options: Any) -> None:
         object.__setattr__(options, name, option.converted(getattr(options, name)))
     for name, option in fields.items():
         value = getattr(options, name)
+        if value == option.default:
+            continue
+        for rule, other in (("needs", option.needs), ("excludes", option.excludes)):
+            if other and (getattr(options, other) == fields[other].default) == (rule == "needs"):
+                received = "one without the other" if rule == "needs" else "both"
+                flags = (f"--{each.replace('_', '-')}" for each in (name, other))
+                raise UserError(f"{f' {rule} '.join(flags)}. Received: {received}.")
         for other, allowed in option.only.items():
             received = getattr(options, other)
-            if value != option.default and received not in allowed:
+            if received not in allowed:
                 raise UserError(
                     f"{name} is an option of --{other} {', '.join(allowed)}. Received: {value} "
                     f"with --{other} {received}. Leave it out."

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf.checkpoints import finder
-from albert_tf.config import SIZES, AlbertConfig
+from albert_tf.config import SIZES, AlbertConfig, is_size
 from albert_tf.data.options import SQUAD
 from albert_tf.errors import UserError
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -115,8 +115,3 @@ def size_config(size: str, tokenizer: BaseTokenizer, **changes: Any) -> AlbertCo
             f"Received: {size!r}."
         )
     return dataclasses.replace(AlbertConfig.from_json_file(size), **changes)
-
-
-def is_size(model: str) -> bool:
-    """Whether `model` names random weights: a size or a configuration file."""
-    return model in SIZES or (model.endswith(".json") and not Path(model).is_dir())

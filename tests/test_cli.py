@@ -19,6 +19,7 @@ from albert_tf.errors import UserError
 from albert_tf.options import declared
 
 CLASSIFIER = "AlbertForSequenceClassification"
+FINETUNE = "finetune --task classify --data data.csv --output o"
 
 
 @pytest.fixture
@@ -92,6 +93,35 @@ def files(tmp_path, monkeypatch):
         (
             "finetune --task classify --data data.csv --model tiny --output folder",
             "must be new",
+        ),
+        (
+            "embed --model small a --force",
+            "--force needs --output. Received: one without the other",
+        ),
+        (f"{FINETUNE} --model tiny --epochs 2 --steps 3", "--epochs excludes --steps"),
+        (f"{FINETUNE} --model small --vocab-size 99", "--vocab-size is for random weights"),
+        (f"{FINETUNE} --model tiny --vocab x --vocab-size 99", "--vocab-size excludes --vocab"),
+        (f"{FINETUNE} --model tiny --label-separator ;", "--label-separator needs several labels"),
+        (
+            "finetune --task rte --data . --model tiny --output o --dev-fraction 0.2",
+            "--dev-fraction divides a single file; folders and the hub have dev.",
+        ),
+        (
+            "finetune --task squad --data . --model small --output o --classifier-dropout 0.2",
+            "classifier_dropout is an option of --task cola, ",
+        ),
+        (
+            "evaluate --model classifier --task classify --data data.csv --label-separator ;",
+            "--label-separator needs several labels",
+        ),
+        (
+            "pretrain --data data.csv --size tiny --output o --eval-steps 2",
+            "--eval-steps needs --eval-data",
+        ),
+        (
+            "build-data --input folder --vocab x --output o --lines sentences "
+            "--sentence-splitter a:b",
+            "sentence_splitter is an option of --lines paragraphs",
         ),
         ("pretrain --data data.csv --size tiny --output binary", "Received: binary, a file"),
         ("pretrain --data none --size tiny --output o", "'none', which matches no file"),

@@ -23,6 +23,9 @@ class Baking:
     note: str = "not an option"
     sizes: tuple[int, ...] = option((), help="sizes to bake", range=COUNT)
     tip: bool | None = option(None, help="point the tip up", only={"form": ("heart",)})
+    leaven: str | None = option(None, help="leaven of the dough")
+    rise: int | None = option(None, help="hours of rest", needs="leaven")
+    powder: int | None = option(None, help="spoons of baking powder", excludes="leaven")
 
     def __post_init__(self):
         check_options(self)
@@ -66,6 +69,15 @@ def test_an_option_that_another_one_excludes(value):
     message = f"^tip is an option of --form heart. Received: {value} with --form round. Leave it"
     with pytest.raises(UserError, match=message):
         Baking("plum", tip=str(value))
+
+
+def test_an_option_that_needs_or_excludes_another_one():
+    assert Baking("plum", rise=3, leaven="yeast").rise == 3
+    assert Baking("plum", powder=2).powder == 2
+    with pytest.raises(UserError, match=r"^--rise needs --leaven. Received: one without the other"):
+        Baking("plum", rise=3)
+    with pytest.raises(UserError, match=r"^--powder excludes --leaven. Received: both.$"):
+        Baking("plum", powder=2, leaven="yeast")
 
 
 @pytest.mark.parametrize("name", ["eggs", "sugar", "cake", "vegan", "form"])

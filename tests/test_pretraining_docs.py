@@ -28,7 +28,7 @@ STEPS = 4
 TINY = {
     "build-vocab": ["--vocab-size", 300],
     "build-data": ["--max-seq-length", 32, "--workers", 1],
-    "pretrain": ["--batch-size", 16, "--steps", STEPS, "--warmup-steps", 1, "--eval-steps", 2],
+    "pretrain": ["--batch-size", 16, "--steps", STEPS, "--warmup-steps", 1],
     "finetune": ["--steps", 2, "--batch-size", 4, "--max-length", 16],
 }
 OF_THE_ORIGINAL = shlex.split(
@@ -59,6 +59,8 @@ def folder_of(arguments):
 def reduced(arguments):
     """Returns the command with small numbers; the first model replaces the published one."""
     tiny = [str(each) for each in (*arguments, *TINY[arguments[0]])]
+    if "--eval-data" in tiny:
+        tiny += ["--eval-steps", "2"]
     if "--size" in tiny:
         tiny += ["--size", "tiny"]
     return ["my-model" if each == "albert/albert-base-v2" else each for each in tiny]

@@ -60,13 +60,13 @@ class OPTIONS(CorpusInput):
 
 def run(options: OPTIONS) -> int:
     """Samples the corpus, trains and writes the vocabulary; prints a line about each step."""
-    from albert_tf.data.corpus.files import find_inputs, is_remote
+    from albert_tf.data.corpus.files import find_texts, is_remote
     from albert_tf.files import check_apart, written_atomically
     from albert_tf.text.vocabulary import train_vocabulary
 
     output = options.output.expanduser()
     with written_atomically(output, force=options.force) as path:
-        files = find_inputs(options.input)
+        files = find_texts(options.input)
         for file in files:
             if not is_remote(file.path):
                 check_apart(file.path, output)

@@ -48,7 +48,7 @@ class OPTIONS(TextOptions):
         None, help="scale vectors to unit length; default: as such a folder says"
     )
     output: Path | None = option(None, help="vectors.npy or vectors.jsonl", metavar="FILE")
-    force: bool = option(False, help="replacement of an existing output")
+    force: bool = option(False, help="replace an existing output", needs="output")
 
 
 def check(options: OPTIONS) -> None:

@@ -26,9 +26,8 @@ OPTIONS = FinetuningOptions
 
 def check(options: FinetuningOptions) -> None:
     """Reads the examples and looks for the model."""
-    from albert_tf.config import SIZES, AlbertConfig
+    from albert_tf.config import SIZES, AlbertConfig, is_size
     from albert_tf.data.tasks.registry import check_training_data
-    from albert_tf.recipes import is_size
     from albert_tf.text.tokenizer import AlbertTokenizer, check_length
 
     check_output(options.output, options.force)

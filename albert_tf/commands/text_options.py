@@ -71,7 +71,7 @@ class TextOptions(AnswerOptions):
     @property
     def has_table(self) -> bool:
         """Whether the file of texts is a table, by its name."""
-        return self.source is not None and self.source.endswith(FORMATS)
+        return self.source is not None and self.source.lower().endswith((*FORMATS, ".ndjson"))
 
 
 def _is_piped() -> bool:

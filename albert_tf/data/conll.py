@@ -76,7 +76,9 @@ def sentences(
                 yield _sentence(block, layout)
             block = {}
         elif block or not layout.is_comment(line):
-            block[number] = [field.strip() for field in line.split(layout.separator)]
+            fields = [field.strip() for field in line.split(layout.separator)]
+            is_longer = any(fields[layout.width :])  # than tabs at its end make it
+            block[number] = fields if is_longer else fields[: layout.width]
 
 
 def _sentence(block: dict[int, list[str]], layout: _Layout) -> tuple[int, dict[Any, list[str]]]:
@@ -98,7 +100,7 @@ def _layout(
         if match := _NAMES.match(line):
             names = match[1].split()
         elif line.strip() and not line.startswith(_DOCUMENT) and not _COMMENT.match(line):
-            start, first = number, line
+            start, first = number, line.rstrip()
             break
     separator = "\t" if "\t" in first else None
     fields = first.split(separator)

@@ -27,8 +27,16 @@ def split(data: Path, name: str) -> Path:
     return data / {"dev": "validation"}.get(name, name)
 
 
-def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the place and the values of each row of a Parquet file, or of a split on the hub."""
+def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the place and the values of each row of a Parquet file, or of a split on the hub.
+
+    Raises:
+        UserError: an encoding is given, which these don't have.
+    """
+    if encoding is not None:
+        raise UserError(
+            f"--encoding is for files of text. Received: {encoding} with {path}. Leave it out."
+        )
     if is_hub(path):
         return _split_rows(path)
     if not path.is_file():
@@ -85,8 +93,11 @@ def _load(datasets: Any, name: str, revision: str | None, path: Path) -> Any:
 def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the place and the values of each row, with the names of classes as `_split_rows` does.
 
+    Text may be stored as bytes. A value that Python can't hold, such as a year beyond 9999 or
+    text that isn't UTF-8, is the error that says so: a row is refused where it is used.
+
     Raises:
-        UserError: `pyarrow` isn't installed, or the file is damaged.
+        UserError: `pyarrow` isn't installed, two columns have one name, or the file is damaged.
     """
     try:
         import pyarrow
@@ -97,14 +108,38 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         ) from error
     try:
         with parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+                raise UserError(
+                    f"A column must have a name of its own. Received: {path}, with "
+                    f"{listed(map(repr, twice))} more than once. Rename one."
+                )
             features = _features(file.schema_arrow.metadata or {})
-            rows = (row for batch in file.iter_batches() for row in batch.to_pylist())
+            rows = (
+                dict(zip(names, values, strict=True))
+                for batch in file.iter_batches()
+                for values in zip(*map(_values, batch.columns), strict=True)
+            )
             yield from _named(path, rows, _class_names(features))
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(
             f"A .parquet file must be whole. Received: {path}: {error}. Copy it again from its "
             "source."
         ) from error
+
+
+def _values(column: Any) -> list[Any]:
+    """Returns the values of a column, or of one row of it, as Python's."""
+    import pyarrow
+
+    kinds = pyarrow.types
+    is_bytes = kinds.is_binary(column.type) or kinds.is_large_binary(column.type)
+    try:
+        return list((column.cast(pyarrow.large_string()) if is_bytes else column).to_pylist())
+    except (ValueError, OverflowError, pyarrow.ArrowException) as error:
+        if len(column) == 1:
+            return [error]
+        return [value for row in range(len(column)) for value in _values(column.slice(row, 1))]
 
 
 def _features(metadata: Mapping[bytes, bytes]) -> Mapping[str, Any]:
@@ -124,7 +159,9 @@ def _class_names(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     return {
         column: item["names"]
         for column, item in items.items()
-        if isinstance(item, dict) and item.get("_type") == "ClassLabel"
+        if isinstance(item, dict)
+        and item.get("_type") == "ClassLabel"
+        and isinstance(item.get("names"), list)
     }
 
 
@@ -134,6 +171,8 @@ def _named(
     for number, row in enumerate(rows, start=1):
         location = f"{path}, row {number}"
         for column, known in names.items():
+            if column not in row:  # was renamed or dropped after `datasets` wrote its description
+                continue
             value = row[column]
             several = isinstance(value, list)
             named = [_name(item, known, location) for item in (value if several else [value])]
@@ -144,9 +183,11 @@ def _named(
 def _name(value: Any, names: Sequence[str], location: str) -> str | None:
     if value is None or value == -1:
         return None
-    if not 0 <= value < len(names):
+    if isinstance(value, str):  # a name already, in a file that was written again
+        return value
+    if not isinstance(value, int | float) or value not in range(len(names)):
         raise UserError(
             f"A class must be a number of {listed(names)}. "
             f"Received: {short_repr(value)}, {location}."
         )
-    return names[value]
+    return names[int(value)]

@@ -12,6 +12,7 @@ import logging
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from itertools import chain, starmap
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, TypeVar
@@ -125,13 +126,13 @@ class Row(NamedTuple):
         if value is None or isinstance(value, str | int) or is_number:
             text = value if isinstance(value, str) else json.dumps(value)
             return "" if value is None or not text.strip() else text
-        if isinstance(value, float | list | Mapping):
-            several = " For several labels give --multi-label." * isinstance(value, list)
-            raise UserError(
-                f"{name!r} must be a text or a number. Received: {short_repr(value)}, "
-                f"{self.location}.{several} {_SKIP}"
-            )
-        return str(value)  # a date of Parquet
+        if isinstance(value, date):  # of Parquet
+            return str(value)
+        several = " For several labels give --multi-label." * isinstance(value, list)
+        raise UserError(
+            f"{name!r} must be a text or a number. Received: {short_repr(value)}, "
+            f"{self.location}.{several} {_SKIP}"
+        )
 
     def require(self, names: Iterable[str | int]) -> None:
         """Refuses a row without one of these columns."""
@@ -174,8 +175,9 @@ def read_rows(
     rows: Iterator[tuple[int, Mapping[Any, Any]]] | None = None,
     encoding: str | None = None,
 ) -> list[Made]:
-    """Reads a `.tsv` (tabs, no quoting), `.csv`, `.jsonl`, `.json`, each also `.gz`, or `.parquet`.
+    """Reads a `.tsv` (tabs), `.csv`, `.jsonl`, `.json`, each also `.gz`, or `.parquet`.
 
+    Quotation marks of a `.tsv` are text, unless all of the file is quoted as csv does.
     A table whose header has the columns only with another separator of `SEPARATORS` is read with
     that one, and says so.
 
@@ -210,13 +212,13 @@ def rows_of(
 ) -> Iterator[Row]:
     """Yields the rows of a file, which is read as needed; see `read_rows` for all else."""
     if hub.is_hub(path):
-        return starmap(Row, hub.rows(path))
+        return starmap(Row, hub.rows(path, encoding))
     _require_file(path)
     ending = next((end for end in FORMATS if path.name.endswith(end)), None)
     if ending is None:
         raise UserError(f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}.")
     if ending == hub.PARQUET:
-        return starmap(Row, hub.rows(path))
+        return starmap(Row, hub.rows(path, encoding))
     is_json = ending.startswith(".json")
     rows: Iterator[tuple[int, Mapping[Any, Any]]] = (
         json_rows(path, encoding) if is_json else _table_rows(path, columns, encoding)
@@ -365,10 +367,17 @@ def _table_rows(
         if first is None:
             return
         separator = _separator(path, first, is_tsv, columns)
+        how: dict[str, Any] = {"strict": True}
         if is_tsv and separator == "\t":
-            how: dict[str, Any] = {"quoting": csv.QUOTE_NONE}
-        else:
-            how = {"strict": True}
+            with opened(path, "", encoding) as again:
+                is_quoted = _is_quoted(again)
+            if is_quoted:
+                say_once(
+                    f"{path}: quotation marks around fields are dropped, as pandas writes them; "
+                    "GLUE's files have them as text."
+                )
+            else:
+                how = {"quoting": csv.QUOTE_NONE}
         reader = csv.reader(chain([first], file), delimiter=separator, **how)
         header: list[Any] | None = None
         try:
@@ -384,6 +393,43 @@ def _table_rows(
                 yield reader.line_num, fields if len(row) == len(header) else {BAD_WIDTH: row}
         except csv.Error as error:
             raise UserError(f"{path}, line {reader.line_num}: {error}.") from error
+
+
+def _is_quoted(lines: Iterator[str]) -> bool:
+    """Returns whether a table with tabs has quotation marks as csv and pandas write them.
+
+    Each record that has any must be the one that csv writes for its fields. GLUE's tables have them
+    within texts, at one end of a text, or over lines that are whole rows.
+    """
+    taken: list[str] = []
+    tabs, is_quoted = -1, False
+
+    def record_lines() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield line
+
+    def written(row: Sequence[str], quoting: Any) -> str:
+        record = io.StringIO()
+        csv.writer(record, delimiter="\t", lineterminator="\n", quoting=quoting).writerow(row)
+        return record.getvalue().removesuffix("\n")
+
+    try:
+        for row in csv.reader(record_lines(), delimiter="\t", strict=True):
+            record = "".join(taken).rstrip("\r\n")
+            if tabs < 0:
+                tabs = record.count("\t")
+                if '"' in record and record == written(row, csv.QUOTE_ALL):
+                    return True
+            if '"' in record:
+                are_rows = len(taken) > 1 and all(line.count("\t") == tabs for line in taken)
+                if are_rows or record != written(row, csv.QUOTE_MINIMAL):
+                    return False
+                is_quoted = True
+            taken.clear()
+    except csv.Error:
+        return False
+    return is_quoted
 
 
 def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int | None]) -> str:

@@ -17,16 +17,19 @@ class Tag(NamedTuple):
     """The parts of a label.
 
     Attributes:
-        prefix: "B" (begins an entity), "I" (inside), "E" (ends one) or "S" (single).
-        kind: the entity's kind; `OUTSIDE` for none.
+        prefix: "B" (begins an entity), "I" (inside), "E" (ends one), "S" (single), or `OUTSIDE`.
+        kind: the entity's kind; "" outside of entities.
     """
 
     prefix: str
     kind: str
 
     def continues(self, last: "Tag") -> bool:
-        """Returns whether it belongs to the entity of the tag before it."""
-        return self.prefix in "IE" and last.prefix in "BI" and self.kind == last.kind
+        """Returns whether it belongs to the entity of the tag before it, or both to none."""
+        return self.prefix in "IEO" and last.prefix in "BIO" and self.kind == last.kind
+
+
+_NO_ENTITY: Final = Tag(OUTSIDE, "")
 
 
 class Entity(NamedTuple):
@@ -43,6 +46,14 @@ def has_prefixes(labels: Iterable[str]) -> bool:
     return all(map(_PREFIXED.fullmatch, prefixed)) and any(label[0] in "BISU" for label in prefixed)
 
 
+def unprefixed(labels: Sequence[str]) -> list[str]:
+    """Returns the labels for which `entity_scores` has no F1: all, if none begins an entity."""
+    if has_prefixes(labels):
+        return []
+    stray = [label for label in labels if label != OUTSIDE and not _PREFIXED.fullmatch(label)]
+    return stray or list(labels)
+
+
 def parsed(labels: Sequence[str]) -> dict[str, Tag]:
     """Returns each label's parts.
 
@@ -53,7 +64,9 @@ def parsed(labels: Sequence[str]) -> dict[str, Tag]:
     tags = {}
     for label in labels:
         match = _PREFIXED.fullmatch(label)
-        if match and match[1] in prefixes:
+        if label == OUTSIDE:
+            tags[label] = _NO_ENTITY
+        elif match and match[1] in prefixes:
             tags[label] = Tag(_SAME.get(match[1], match[1]), match[2])
         else:
             tags[label] = Tag("I", label)
@@ -63,9 +76,9 @@ def parsed(labels: Sequence[str]) -> dict[str, Tag]:
 def entities(tags: Iterable[Tag]) -> list[Entity]:
     """Returns the entities of a sentence, in order."""
     spans: list[Entity] = []
-    last = Tag("I", OUTSIDE)
+    last = _NO_ENTITY
     for position, tag in enumerate(tags):
-        if tag.kind != OUTSIDE:
+        if tag.kind:
             start = spans.pop().start if tag.continues(last) else position
             spans.append(Entity(tag.kind, start, position + 1))
         last = tag
@@ -79,9 +92,9 @@ def broken(sentences: Iterable[Sequence[Tag]]) -> int:
     """
     count, is_iob1 = 0, True
     for sentence in sentences:
-        last = Tag("I", OUTSIDE)
+        last = _NO_ENTITY
         for tag in sentence:
-            if tag.kind != OUTSIDE:
+            if tag.kind:
                 count += tag.prefix in "IE" and not tag.continues(last)
                 is_iob1 &= tag.prefix == "I" or (tag.prefix == "B" and tag.kind == last.kind)
             last = tag

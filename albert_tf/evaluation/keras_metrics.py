@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from albert_tf.evaluation.entities import OUTSIDE, parsed
+from albert_tf.evaluation.entities import parsed
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -67,7 +67,7 @@ class EntityF1(keras.metrics.Metric):
         self.labels = list(labels)
         known = parsed(self.labels)
         tags = [known[label] for label in self.labels]
-        kinds = [OUTSIDE, *sorted({tag.kind for tag in tags} - {OUTSIDE})]
+        kinds = ["", *sorted({tag.kind for tag in tags} - {""})]
         self._kinds = np.array([kinds.index(tag.kind) for tag in tags], "int32")
         self._continuing = np.array([tag.prefix in "IE" for tag in tags])
         self._open = np.array([tag.prefix in "BI" for tag in tags])

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.evaluation.entities import parsed
+from albert_tf.evaluation.entities import OUTSIDE, parsed
 from albert_tf.pipelines.base import (
     Outputs,
     Pipeline,
@@ -141,11 +141,12 @@ class TokenClassificationPipeline(Pipeline):
             results += (
                 labelled_tokens(tokens, labels)
                 if strategy == "none"
-                else entities(tokens, labels, strategy, example)
+                else entities(tokens, labels, strategy, example, options.ignore_labels or ())
             )
-        name = "entity" if strategy == "none" else "entity_group"
-        wanted = [each for each in results if each[name] not in (options.ignore_labels or ())]
-        return without_overlaps(wanted) if len(windows) > 1 else wanted
+        if strategy == "none":
+            ignored = options.ignore_labels or ()
+            results = [each for each in results if each["entity"] not in ignored]
+        return without_overlaps(results) if len(windows) > 1 else results
 
     def _chosen(self, options: Mapping[str, Any]) -> Options:
         given = dict(options)
@@ -208,7 +209,11 @@ def labelled_tokens(tokens: Iterable[Token], labels: Sequence[str]) -> list[dict
 
 
 def entities(
-    tokens: Sequence[Token], labels: Sequence[str], strategy: str, text: str
+    tokens: Sequence[Token],
+    labels: Sequence[str],
+    strategy: str,
+    text: str,
+    ignored: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Groups neighbours of one kind to entities, which share no character.
 
@@ -217,6 +222,7 @@ def entities(
             label of their mean scores. The others give all tokens of a word one
             label: "first" its first token's, "average" the label of their mean scores, "max" the
             label of the token with the highest score.
+        ignored: kinds to leave out; `OUTSIDE` is the label "O", not a kind of this name.
     """
     is_simple = strategy == "simple"
     units = _units(tokens) if is_simple else words(tokens)
@@ -225,8 +231,13 @@ def entities(
         Tagged(labels[int(each.argmax())], float(each.max()), unit[0].start, unit[-1].end)
         for unit, each in zip(units, scores, strict=True)
     ]
-    found = [_entity(group, text) for group in grouped(tagged, labels)]
-    return [entity for entity in found if entity["word"]]
+    found = []
+    for group in grouped(tagged, labels):
+        entity = _entity(group, text)
+        label, kind = group[0].label, entity["entity_group"]
+        if entity["word"] and (label if kind == OUTSIDE else kind) not in ignored:
+            found.append(entity)
+    return found
 
 
 def words(tokens: Iterable[Token]) -> list[list[Token]]:

@@ -650,13 +650,15 @@ def _torch() -> Any:
 
 
 def _array(name: str, rows: Rows | Sequence[Any]) -> np.ndarray:
-    if not isinstance(rows, Rows):
-        return np.array(rows, dtype=np.int32)
     try:
-        return rows.array()
-    except ValueError as error:
+        return rows.array() if isinstance(rows, Rows) else np.array(rows, dtype=np.int32)
+    except (TypeError, ValueError) as error:
+        way_out = "Use padding=True, and truncation=True with a max_length."
+        lengths = str(error)
+        if not isinstance(rows, Rows):  # labels, of which the tokenizer knows no padding
+            lengths = ", ".join(map(str, sorted({np.size(row) for row in rows})))
+            way_out = "Pad them with -100, as albert_tf.data's data sets do."
         raise ValueError(
             "Sequences must have the same length to become one array. "
-            f"Received: {name} with lengths {error}. "
-            "Use padding=True, and truncation=True with a max_length."
+            f"Received: {name} with lengths {lengths}. {way_out}"
         ) from None

@@ -7,12 +7,14 @@ import logging
 import os
 import platform
 import shutil
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from keras import ops
 
 from albert_tf.checkpoints import finder, names, weights
@@ -37,6 +39,7 @@ STATE: Final = "state.safetensors"
 BEST: Final = "best"
 _SETTINGS: Final = "settings"
 _PROGRESS: Final = "progress"
+_CHECKSUM: Final = "checksum"
 
 
 class Checkpoints:
@@ -200,6 +203,7 @@ def save_state(
     """
     tensors = {name: ops.convert_to_numpy(variable) for name, variable in _variables(model).items()}
     described = {_SETTINGS: json.dumps(settings), _PROGRESS: json.dumps(progress)}
+    described[_CHECKSUM] = _checksum(tensors, described)
     write_tensors(folder / STATE, tensors, described)
 
 
@@ -212,6 +216,8 @@ def load_state(folder: Path, model: PreTrainedModel, settings: Mapping[str, Any]
     path = folder / STATE
     try:
         tensors, saved = read_tensors(path)
+        if saved.pop(_CHECKSUM, None) != _checksum(tensors, saved):
+            raise UserError("") from ValueError("another checksum than when it was written")
     except UserError as error:
         raise UserError(
             f"The state of the run must be a whole file. Received: {path} ({error.__cause__}). "
@@ -231,6 +237,16 @@ def load_state(folder: Path, model: PreTrainedModel, settings: Mapping[str, Any]
     for name, variable in variables.items():
         variable.assign(tensors[name])
     return json.loads(saved[_PROGRESS])
+
+
+def _checksum(tensors: Mapping[str, Any], described: Mapping[str, str]) -> str:
+    """Returns a checksum of the content of `save_state`'s file."""
+    total = zlib.crc32(json.dumps(described, sort_keys=True).encode())
+    for name in sorted(tensors):
+        total = zlib.crc32(
+            np.ascontiguousarray(tensors[name]).reshape(-1).view("uint8").data, total
+        )
+    return str(total)
 
 
 def _variables(model: PreTrainedModel) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import keras
 
 from albert_tf import models
 from albert_tf.checkpoints import finder, weights
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, is_size
 from albert_tf.data.pipeline import filled_size, steps_per_epoch, training_batches
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores
@@ -22,7 +22,7 @@ from albert_tf.errors import UserError
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.options import accepts_keywords, decisive
-from albert_tf.recipes import DROPOUT_RATES, Recipe, is_size, size_config
+from albert_tf.recipes import DROPOUT_RATES, Recipe, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.text.vocabulary import train_vocabulary

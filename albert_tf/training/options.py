@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from albert_tf.config import SIZES, AlbertConfig
+from albert_tf.config import SIZES, AlbertConfig, is_size
 from albert_tf.data.options import LabelledData
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.files import LOCK
@@ -112,9 +112,14 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         None, help="vocabulary (spiece.model or vocab.txt) for random weights", decisive=False
     )
     vocab_size: int = option(
-        8000, help="tokens of the vocabulary trained on the training texts", range=VOCABULARY
+        8000,
+        help="tokens of the vocabulary trained on the training texts, for random weights",
+        range=VOCABULARY,
+        excludes="vocab",
     )
-    epochs: int | None = option(None, help="passes over the data", range=COUNT, group=_TRAINING)
+    epochs: int | None = option(
+        None, help="passes over the data", range=COUNT, group=_TRAINING, excludes="steps"
+    )
     steps: int | None = option(
         None, help="training steps, instead of --epochs", range=COUNT, group=_TRAINING
     )
@@ -176,6 +181,16 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     def __post_init__(self) -> None:
         super().__post_init__()
         LabelledData.__post_init__(self)
+        if self.dev_fraction != FinetuningOptions.dev_fraction and not self.data.is_file():
+            raise UserError(
+                "--dev-fraction divides a single file; folders and the hub have dev. "
+                f"Received: --data {self.data}."
+            )
+        if self.vocab_size != FinetuningOptions.vocab_size and not is_size(self.model):
+            raise UserError(
+                "--vocab-size is for random weights; others have their vocabulary. "
+                f"Received: --model {self.model}."
+            )
         if self.freeze not in (None, EMBEDDINGS) and not self.frozen_layers:
             raise UserError(
                 "freeze must be embeddings, or a number of layers, 1 or more. "
@@ -198,7 +213,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         from albert_tf.recipes import Recipe, recipe  # Imports all readers of checkpoints.
 
         base = recipe(task_of(self).recipe_name(), self.model, examples)
-        if self.epochs is not None and self.steps is None:
+        if self.epochs is not None:
             base = base._replace(steps=None)
         asked = {name: getattr(self, name) for name in Recipe._fields}
         return base._replace(**{name: value for name, value in asked.items() if value is not None})
@@ -316,6 +331,7 @@ class PretrainingOptions(DeviceOptions):
         range=COUNT,
         group=_OUTPUTS,
         decisive=False,
+        needs="eval_data",
     )
     save_steps: int = option(
         1000,

@@ -27,7 +27,8 @@ def finetune(tmp_path, run):
 
     def main(*options):
         arguments = ["finetune", "--task", "classify", "--data", reviews(), "--model", "tiny"]
-        arguments += ["--text-column", "sentence", "--vocab-size", 300, "--steps", 2]
+        arguments += ["--text-column", "sentence", "--steps", 2]
+        arguments += [] if {"--model", "--vocab"} & set(options) else ["--vocab-size", 300]
         arguments += ["--batch-size", 4, "--max-length", 16, "--output", tmp_path / "model"]
         return run(*arguments, *options)
 

@@ -31,6 +31,8 @@ def test_texts_from_a_file(ask, command, tmp_path):
         ("tag", "a --batch-size 0", "batch_size must be 1 or more"),
         ("tag", "--input none", "none, which doesn't exist"),
         ("tag", "a --text-column body", "--text-column needs a table of texts (.tsv, .csv,"),
+        ("tag", "--input reviews.NDJSON", "must end in .tsv, .csv, .jsonl"),
+        ("tag", "--input reviews.CSV", "must end in .tsv, .csv, .jsonl"),
         ("fill-mask", "mask", "must have the mask token, [MASK]. Received: 'mask'"),
         ("fill-mask", "[MASK] --top-k 0", "top_k must be 1 or more"),
         ("answer", "--context a", "Questions come with --question, or with --input"),
@@ -45,6 +47,8 @@ def test_texts_from_a_file(ask, command, tmp_path):
 def test_mistakes(ask, tmp_path, monkeypatch, command, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.jsonl").write_text("\n{'question'\n")
+    for name in ("reviews.NDJSON", "reviews.CSV"):
+        (tmp_path / name).write_text('{"text": "a"}\n')
     (tmp_path / "half.jsonl").write_text('{"question": "a"}\n')
     status, output, errors = ask(command, *arguments.split())
     assert (status, output, errors.count("\n")) == (2, "", 1)

@@ -1,8 +1,13 @@
 import gzip
+import json
 import sys
+from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import datasets
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from albert_tf.data.options import LabelledData
@@ -163,6 +168,8 @@ def test_own_parquet_files(tmp_path, monkeypatch):
     path = tmp_path / "mails.parquet"
     columns([{"text": "a", "label": 1}, {"text": "b", "label": 0}], label=names).to_parquet(path)
     assert [each.label for each in task("classify", path).read(path)] == ["spam", "ham"]
+    with pytest.raises(UserError, match="--encoding is for files of text. Received: cp1252"):
+        task("classify", path, encoding="cp1252").read(path)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(UserError, match="must be whole. Received: .*mails.parquet"):
         task("classify", path).read(path)
@@ -170,6 +177,71 @@ def test_own_parquet_files(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UserError, match=r"needs the package pyarrow.*albert_tf\[hub\]"):
         task("classify", path).read(path)
+
+
+def parquet(path, description=None, **given):
+    """Writes a Parquet file; `description` is what `datasets` writes of columns."""
+    table = pyarrow.table(list(given.values()), names=list(given))
+    if description:
+        info = json.dumps({"info": {"features": description}})
+        table = table.replace_schema_metadata({"huggingface": info})
+    pyarrow.parquet.write_table(table, path)
+    return task("classify", path).read(path)
+
+
+def test_parquet_with_text_as_bytes(tmp_path):
+    (example,) = parquet(tmp_path / "a.parquet", text=["Déjà vu".encode()], label=[b"ham"])
+    assert example[:3] == ("Déjà vu", None, "ham")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([Decimal("1.10")], r"Decimal\('1.10'\)"),
+        ([timedelta(days=1)], r"datetime.timedelta\(days=1\)"),
+        (pyarrow.array([b"good"], pyarrow.binary(4)), "b'good'"),
+        ([b"d\xe9j\xe0"], "UTF8|utf-8"),
+        (pyarrow.array([300_000_000_000], pyarrow.timestamp("s")), "out of range"),
+        (pyarrow.array([b"d\xe9j\xe0"]).view(pyarrow.string()), "UnicodeDecodeError"),
+    ],
+)
+def test_parquet_with_values_that_are_no_text(tmp_path, values, message):
+    """A column that isn't read may have them."""
+    path = tmp_path / "a.parquet"
+    with pytest.raises(UserError, match=f"'label' must be a text.*{message}.*a.parquet, row 1"):
+        parquet(path, text=["a"], label=values)
+    assert parquet(path, text=["a"], label=["b"], other=values)[0].label == "b"
+
+
+def test_a_bad_row_of_parquet_can_be_skipped(tmp_path):
+    path = tmp_path / "a.parquet"
+    pair = {"text": [b"good", b"d\xe9j\xe0"], "label": ["x", "y"]}
+    with pytest.raises(UserError, match="'text' must be .*row 2"):
+        parquet(path, **pair)
+    (example,) = task("classify", path, skip_bad_rows=True).read(path)
+    assert example.text == "good"
+
+
+def test_parquet_with_two_columns_of_one_name(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table([["a"], ["b"], ["c"]], names=["text", "label", "text"])
+    pyarrow.parquet.write_table(table, path)
+    with pytest.raises(UserError, match="a name of its own. Received: .*'text' more than once"):
+        task("classify", path).read(path)
+
+
+@pytest.mark.parametrize("names", [["ham", "spam"], None])
+def test_parquet_that_was_written_again(tmp_path, names):
+    """What `datasets` wrote of the columns stays in the file, and may be of others."""
+    described = {"_type": "ClassLabel", "names": names}
+    stale = {"label": described, "folder": described}
+    (example,) = parquet(tmp_path / "a.parquet", stale, text=["a"], label=["spam"])
+    assert example.label == "spam"
+    (example,) = parquet(tmp_path / "a.parquet", stale, text=["a"], label=[1.0])
+    assert example.label == ("spam" if names else "1.0")
+    if names:
+        with pytest.raises(UserError, match="a number of ham, spam. Received: 0.5"):
+            parquet(tmp_path / "a.parquet", stale, text=["a"], label=[0.5])
 
 
 @pytest.mark.parametrize(

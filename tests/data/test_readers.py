@@ -1,6 +1,7 @@
 import json
 import re
 
+import pandas
 import pytest
 
 from albert_tf.data.readers import Columns, Example, read_examples
@@ -136,6 +137,42 @@ def test_the_original_files_keep_their_quotation_marks(tmp_path):
     """GLUE's tables have tabs and no quoting, whatever else their lines have."""
     path = write(tmp_path / "a.tsv", 'body\tfolder, old\tfolder\n"x;y\tz\tn\n')
     assert read(path, COLUMNS) == [Example('"x;y', None, "n")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'body\tfolder\n"He said ""no"", twice."\tspam\nDéjà vu\tham\n',
+        'body\tfolder\r\n"He said ""no"", twice."\tspam\r\nDéjà vu\tham\r\n',
+        '"body"\t"folder"\n"He said ""no"", twice."\t"spam"\n"Déjà vu"\t"ham"\n',
+    ],
+)
+def test_tables_with_tabs_as_pandas_writes_them(tmp_path, content, caplog):
+    path = write(tmp_path / "a.tsv", content)
+    assert read(path, COLUMNS) == EXPECTED
+    assert "quotation marks around fields are dropped" in caplog.text
+
+
+def test_tables_of_pandas_may_have_tabs_and_line_ends_in_a_text(tmp_path):
+    rows = [("a\tb", "x"), ("c\nd", "y"), ('"', "z"), ("e", "x, y")]
+    path = tmp_path / "a.tsv"
+    pandas.DataFrame(rows, columns=["body", "folder"]).to_csv(path, sep="\t", index=False)
+    assert [(each.text, each.label) for each in read(path, COLUMNS)] == rows
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (['"Go," he said.\tx'], '"Go," he said.'),
+        (['"Go."\tx'], '"Go."'),
+        (['"He said ""no""."\tx', 'a 2" nail\ty'], '"He said ""no""."'),
+        (['"One.\tx', 'Two."\ty'], '"One.'),
+    ],
+)
+def test_tables_of_glue_have_quotation_marks_as_text(tmp_path, lines, text, caplog):
+    path = write(tmp_path / "a.tsv", "\n".join(["body\tfolder", *lines, ""]))
+    found = read(path, COLUMNS)
+    assert (len(found), found[0].text, caplog.text) == (len(lines), text, "")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from albert_tf.evaluation.entities import (
     entity_scores,
     has_prefixes,
     parsed,
+    unprefixed,
 )
 from tests.conftest import GOLDEN
 
@@ -54,6 +55,32 @@ def test_labels_are_parsed():
     mixed = parsed(("O", "B-PER", "E-mail", "PLACE"))
     assert mixed["B-PER"] == Tag("B", "PER")
     assert mixed["E-mail"] == Tag("I", "E-mail")
+
+
+def test_a_kind_may_be_named_as_what_is_outside():
+    labels = ["O", "B-O", "I-O", "B-PER"]
+    known = parsed(labels)
+    assert entities(known[tag] for tag in ["O", "B-O", "I-O", "O", "I-O"]) == [
+        ("O", 1, 3),
+        ("O", 4, 5),
+    ]
+    assert broken([[known["O"], known["I-O"], known["B-PER"], known["B-O"]]]) == 1
+    scores = entity_scores([["B-O", "I-O", "O"]], [["B-O", "O", "O"]], labels)
+    assert scores == {"f1": 0.0, "precision": 0.0, "recall": 0.0, "accuracy": 2 / 3}
+
+
+@pytest.mark.parametrize(
+    ("labels", "stray"),
+    [
+        (LABELS, []),
+        (["O", "B-PER", "PLACE"], ["PLACE"]),
+        (["N", "V"], ["N", "V"]),
+        (["O", "E-x"], ["O", "E-x"]),
+    ],
+)
+def test_labels_that_keep_entities_from_a_score(labels, stray):
+    assert unprefixed(labels) == stray
+    assert ("f1" in entity_scores([["O"]], [["O"]], [*labels, "O"])) == (not stray)
 
 
 def test_parts_of_speech_have_an_accuracy():

@@ -59,3 +59,9 @@ def test_entity_f1_of_a_batch_and_weights():
     again = keras.metrics.get(keras.metrics.serialize(EntityF1(LABELS, name="f1")))
     assert (again.labels, again.name) == (LABELS, "f1")
     assert float(again.result()) == 0
+
+
+def test_entity_f1_of_a_kind_named_as_what_is_outside():
+    metric = EntityF1(["O", "B-O", "I-O"])
+    metric.update_state(np.array([[1, 2, 0, 1]]), np.eye(3)[[[1, 2, 0, 0]]])
+    assert float(metric.result()) == pytest.approx(2 * 1 / (2 + 1))

@@ -198,6 +198,19 @@ def test_entities(pieces, strategy, expected):
     assert entities([], NAMES, strategy, "") == []
 
 
+def test_an_entity_of_a_kind_named_as_what_is_outside():
+    labels = ["O", "B-O", "I-O"]
+    pieces = [
+        Token(text, np.eye(3)[label], start, end, position, False)
+        for position, (text, start, end, label) in enumerate(
+            [("▁ada", 0, 3, 1), ("▁love", 4, 8, 2), ("▁in", 9, 11, 0)], start=1
+        )
+    ]
+    (found,) = entities(pieces, labels, "first", "ada love in", ("O",))
+    assert (found["entity_group"], found["word"]) == ("O", "ada love")
+    assert entities(pieces, labels, "first", "ada love in", ("O", "B-O")) == []
+
+
 @pytest.mark.parametrize("strategy", ["simple", "first", "max", "average"])
 def test_pieces_of_one_character_stay_together(strategy):
     """Three pieces are made of "½"; as a word of its own, the unknown one would split it."""
@@ -246,7 +259,7 @@ def test_white_space_is_no_part_of_an_entity():
         (("B-TAG", "I-TAG", "I-TAG", "B-TAG2", "B-TAG2"), [3, 1, 1]),
         (("I-A", "I-A", "B-A", "I-B"), [2, 1, 1]),
         (("A", "A", "B", "A"), [2, 1, 1]),
-        (("O", "O", "I-O"), [3]),
+        (("O", "O", "I-O", "I-O"), [2, 2]),
         (("B-A", "I-A", "E-A", "E-A", "S-A", "S-A", "B-A", "E-A"), [3, 1, 1, 1, 2]),
         (("B-A", "L-A", "U-A", "O", "O"), [2, 1, 2]),
         (("S-A", "I-A", "B-A", "E-B"), [1, 1, 1, 1]),

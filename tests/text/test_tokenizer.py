@@ -288,6 +288,10 @@ def test_pad(tokenizer):
     assert arrays["input_ids"] == [[7, 8, PAD]]
     with pytest.raises(ValueError, match="must have input_ids to be padded. Received: labels"):
         tokenizer.pad({"labels": [1]})
+    labelled = {"input_ids": [[7], [7, 8]], "labels": [[1], [1, 2]]}
+    assert tokenizer.pad(labelled)["labels"] == [[1], [1, 2]]
+    with pytest.raises(ValueError, match="labels with lengths 1, 2. Pad them with -100"):
+        tokenizer.pad(labelled, return_tensors="np")
 
 
 def test_save_and_load(tokenizer, tmp_path):

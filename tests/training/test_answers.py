@@ -34,7 +34,8 @@ def write(path, impossible):
 
 
 def options(data, output, **others):
-    given = {"model": "tiny", "epochs": 2, "batch_size": 16, "vocab_size": 100, "max_length": 24}
+    given = {"model": "tiny", "batch_size": 16, "vocab_size": 100, "max_length": 24}
+    given |= {} if "steps" in others else {"epochs": 2}
     given |= {"dropout": 0.1, "learning_rate": 3e-3, "save_steps": 3, "dev_fraction": 0.25}
     return FinetuningOptions(**{**given, "task": "squad", "data": data, "output": output, **others})
 

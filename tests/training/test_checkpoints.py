@@ -114,6 +114,18 @@ def test_a_state_cut_short(tmp_path, length):
         load_state(tmp_path, model, SETTINGS)
 
 
+@pytest.mark.parametrize("old", [b"step", b"seed", b"checksum", None])
+def test_a_damaged_state(tmp_path, old):
+    """A byte is another one: in the progress, the settings, the checksum, or a tensor."""
+    model, path = compiled(1), tmp_path / STATE
+    save(tmp_path, model)
+    content = bytearray(path.read_bytes())
+    content[content.index(old) if old else -1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="must be a whole file. Received: .*checksum.*--force"):
+        load_state(tmp_path, model, SETTINGS)
+
+
 def test_a_state_of_another_model(tmp_path, small_config):
     save(tmp_path, compiled(1))
     other = AlbertForSequenceClassification(small_config)

@@ -49,7 +49,9 @@ def data(tmp_path):
 
 
 def options(data, output, **others):
-    given = {"model": "tiny", "epochs": 2, "batch_size": 8, "vocab_size": 120, "max_length": 16}
+    given = {"model": "tiny", "batch_size": 8, "max_length": 16}
+    given |= {} if "steps" in others else {"epochs": 2}
+    given |= {} if {"model", "vocab"} & others.keys() else {"vocab_size": 120}
     return FinetuningOptions(
         **{**given, "task": "classify", "data": data, "output": output, **others}
     )

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-from albert_tf.data.corpus.files import InputFile, is_gzip, open_bytes
+from albert_tf.data.corpus.files import InputFile, is_gzip, is_json_lines, open_bytes
 from albert_tf.data.corpus.reading import (
     LONGEST_LINE,
     ByteWindow,
@@ -40,7 +40,7 @@ SMALLEST = 64  # bytes that a passage counts for at least, since Python takes 30
 ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
 SENTENCEX: Final = "sentencex"  # the default sentence splitter
 _LANGUAGE: Final = re.compile("[A-Za-z]{2,12}([-_][A-Za-z0-9]{1,12}){0,3}")
-_GROUP: Final = "corpus (in plain text blank lines separate documents; in .jsonl a line is one)"
+_GROUP: Final = "corpus (in plain text blank lines separate documents; in JSON lines a line is one)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class CorpusOptions:
         group=_GROUP,
     )
     text_field: str = option(
-        "text", help="field of .jsonl that holds the text", group=_GROUP, metavar="NAME"
+        "text", help="field of JSON lines that holds the text", group=_GROUP, metavar="NAME"
     )
     bad_lines: Literal["stop", "skip"] = option(
         "stop",
@@ -83,8 +83,8 @@ class CorpusInput(CorpusOptions):
     """The options of reading a corpus, with its files and its sentence splitter."""
 
     input: tuple[str, ...] = option(
-        help="files, folders or globs of text in UTF-8 (.jsonl; anything else is plain text; both "
-        "also .gz), here or at gs://, s3://, hdfs://",
+        help="files, folders or globs of text in UTF-8 (.jsonl, .ndjson and .json have an object a "
+        "line; anything else is plain text; each also .gz), here or at gs://, s3://, hdfs://",
         metavar="GLOB",
     )
     sentence_splitter: str = option(
@@ -92,6 +92,7 @@ class CorpusInput(CorpusOptions):
         help="sentencex, or your own function from a paragraph to its sentences",
         group=_GROUP,
         metavar="MODULE:FUNCTION",
+        only={"lines": ("paragraphs",)},
     )
 
 
@@ -135,7 +136,7 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
     """Yields the documents of a range of a file, in order and in bounded memory.
 
     In plain text blank lines (only white space) separate documents, and the range owns those whose
-    preceding blank line begins in it. In `.jsonl` and `.jsonl.gz` a line is a document; blank lines
+    preceding blank line begins in it. In files of JSON lines a line is a document; blank lines
     of its text are dropped. A document that is too long is cut at a line end, else at white space,
     else between characters. A byte order mark is dropped.
 
@@ -146,8 +147,7 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
         UserError: a bad line, unless these are skipped; UTF-16, or a binary file; a damaged `.gz`.
             The message names the file and the line.
     """
-    is_json = split.file.path.removesuffix(".gz").endswith(".jsonl")
-    read = _json_texts if is_json else _plain_texts
+    read = _json_texts if is_json_lines(split.file.path) else _plain_texts
     start = max(0, split.start - 1)
     with contextlib.closing(open_bytes(split.file.path)) as file, readable(split.file):
         if start:

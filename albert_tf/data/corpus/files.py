@@ -9,6 +9,11 @@ from typing import IO, Any, Final, NamedTuple, cast
 from albert_tf.errors import UserError
 
 GZIP_RATIO: Final = 3  # bytes of text for a byte of .gz, about
+_JSON_LINES: Final = (".jsonl", ".ndjson", ".json")
+_PACKED: Final = (
+    *(".bz2", ".xz", ".lzma", ".zst", ".lz4", ".br", ".gzip", ".snappy"),
+    *(".zip", ".7z", ".rar", ".tar", ".tgz"),
+)
 READ_AHEAD: Final = 4 << 20  # bytes of a request; s3fs' own 50 MB exceed a part of the corpus
 
 
@@ -30,8 +35,8 @@ class InputFile(NamedTuple):
 def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
     """Finds the files of paths, globs (`**` descends into folders) and folders, sorted by name.
 
-    Skips names in folders that start with a dot, and doesn't follow links to folders. fsspec reads
-    a path with "://".
+    Skips names in folders that start with a dot, and doesn't follow links to folders. A file counts
+    once, whatever links name it. fsspec reads a path with "://".
 
     Raises:
         UserError: a pattern without a file, or a URL that can't be reached.
@@ -45,12 +50,32 @@ def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
                 "which matches no file. Mind the folder it is relative to, and its quotes."
             )
         sizes |= matches
+    paths: dict[str, str] = {}  # a link is left out where the file that it names is there, too
+    for path in sorted(sizes, key=lambda path: (path != _real(path), path)):
+        paths.setdefault(_real(path), path)
+    sizes = {path: sizes[path] for path in paths.values()}
     folders = zip(*(path.split("/")[:-1] for path in sizes), strict=False)
     common = sum(1 for _ in itertools.takewhile(lambda names: len(set(names)) == 1, folders))
     files = [
         InputFile(path, "/".join(path.split("/")[common:]), size) for path, size in sizes.items()
     ]
     return sorted(files, key=lambda file: file.name)
+
+
+def find_texts(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
+    """Finds files of text as `find_inputs` does, and refuses those that `check_packing` does."""
+    files = find_inputs(patterns)
+    for file in files:
+        check_packing(file.path)
+    return files
+
+
+def check_packing(path: str) -> None:
+    """Refuses an archive, or a compression that isn't gzip, by its name."""
+    if path.lower().removesuffix(".gz").endswith(_PACKED):
+        raise UserError(
+            f"Text must be in plain files, or in files of gzip (.gz). Received: {path}. Unpack it."
+        )
 
 
 def file_system(path: str) -> tuple[Any, str]:
@@ -90,12 +115,21 @@ def is_remote(path: str) -> bool:
 
 def is_gzip(path: str) -> bool:
     """Returns whether a file is read through gzip."""
-    return path.endswith(".gz")
+    return path.lower().endswith(".gz")
+
+
+def is_json_lines(path: str) -> bool:
+    """Returns whether a file of text has an object of JSON a line."""
+    return path.lower().removesuffix(".gz").endswith(_JSON_LINES)
 
 
 def text_bytes(file: InputFile) -> int:
     """Returns the bytes of text in a file: its size, or an estimate for a `.gz`."""
     return file.size * (GZIP_RATIO if is_gzip(file.path) else 1)
+
+
+def _real(path: str) -> str:
+    return path if is_remote(path) else os.path.realpath(path).replace(os.sep, "/")
 
 
 def _local(pattern: str) -> Iterator[tuple[str, int]]:

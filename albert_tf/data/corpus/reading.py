@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, AnyStr, Final, cast
 
-from albert_tf.data.corpus.files import InputFile, is_remote, open_bytes
+from albert_tf.data.corpus.files import InputFile, check_packing, is_remote, open_bytes
 from albert_tf.errors import UserError
 
 LONGEST_LINE: Final = 16 << 20  # bytes, or characters: 16 kB of gzip may hold so many
@@ -66,6 +66,7 @@ def text_lines(path: str) -> Iterator[bytes]:
     """
     if path == "-":
         return _checked_lines(open(0, "rb", closefd=False), InputFile("standard input", "", 0))
+    check_packing(path)
     here = os.path.expanduser(path)
     if not is_remote(path) and not (os.path.exists(here) and not os.path.isdir(here)):
         fault = "is a folder" if os.path.isdir(here) else "doesn't exist"
@@ -134,9 +135,9 @@ def bad_line(file: InputFile, offset: int, fault: ValueError) -> UserError:
     elif isinstance(fault, UnicodeEncodeError):
         reason = "half a surrogate pair in its text"
     return UserError(
-        f"Every line must be UTF-8, and in .jsonl an object with a text. Received: {file.path}, "
-        f"line {_line_number(file, offset):,}: {reason}. {way.capitalize()}, or skip such lines "
-        "with bad_lines='skip' (--bad-lines skip)."
+        "Every line must be UTF-8, and in a file of JSON an object with a text. Received: "
+        f"{file.path}, line {_line_number(file, offset):,}: {reason}. {way.capitalize()}, or skip "
+        "such lines with bad_lines='skip' (--bad-lines skip)."
     )
 
 

@@ -189,12 +189,13 @@ def _finish(job: Job, output: Output, reports: Iterable[PartReport]) -> Manifest
     counts: Counter[str] = Counter()
     for report in reports:
         counts.update(report.counts)
-    if not counts["documents"]:
+    if not counts["examples"]:
         output.remove(*(name for name, _ in job.tokenizer))
         output.remove_work()
         raise UserError(
-            "A corpus must have a document. Received: none in "
-            f"{listed([file.path for file in job.inputs])}."
+            "A corpus must have a document of two words or more. Received: "
+            f"{counts['documents'] or 'none'} in {listed([file.path for file in job.inputs])}, "
+            f"{counts['bytes']:,} bytes of text."
         )
     shards = sorted(shard for report in reports for shard in report.shards)
     settings = json.loads(json.dumps(job.settings()))

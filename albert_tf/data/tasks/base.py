@@ -224,8 +224,12 @@ class Task(ABC, Generic[Example, Prediction]):
                 others, test_size=count, random_state=seed, stratify=strata
             )
         except ValueError as error:
+            of_groups = "" if groups is None else f" in {len(set(groups))} documents"
             raise UserError(
-                f"{self.options.data} can't be split with dev_fraction={dev_fraction}: {error}"
+                f"{self.options.data} can't be split with dev_fraction={dev_fraction}: train and "
+                f"dev need an example each, of labels that occur twice. Received: {len(examples)} "
+                f"examples{of_groups}, {len(examples) - len(others)} with labels that occur once. "
+                "Give more examples, or a folder with train and dev."
             ) from error
         learned = self._label_counts([*train, *rare])
         unseen = [example for example in dev if not learned.keys() >= set(self.labels(example))]

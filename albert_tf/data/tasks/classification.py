@@ -228,6 +228,12 @@ def _label_type(options: TaskData, config: AlbertConfig | None) -> type[LabelTyp
         several, numbers = options.multi_label, options.regression
     if several:
         return MultiLabel
+    is_known = config is not None or isinstance(options, LabelledData)
+    if is_known and options.label_separator != TaskData.label_separator:
+        raise UserError(
+            "--label-separator needs several labels for a text: --multi-label, or a model that was "
+            f"trained with it. Received: {options.label_separator!r}."
+        )
     return Regression if numbers else SingleLabel
 
 

@@ -1,8 +1,11 @@
 """Types of labels: one of several classes, any number of them, or a number."""
 
+import ast
+import contextlib
 import csv
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +23,8 @@ from albert_tf.probabilities import sigmoid, softmax
 
 SCORE: Final = "score"  # the label of a regressor
 MULTI_LABEL: Final = "multi_label_classification"
+# Text that Python or JSON writes for several values.
+_LIST: Final = re.compile(r"\[.*\]|[({]\s*['\"].*[)}]", re.DOTALL)
 
 
 class LabelType(ABC):
@@ -42,8 +47,18 @@ class LabelType(ABC):
         self.options, self.glue_labels = options, labels
 
     def read(self, row: Row, column: str | int) -> Any:
-        """Returns the label in a row."""
-        return row.text(column)
+        """Returns the label in a row.
+
+        Raises:
+            UserError: there is none, or a list as pandas or JSON writes it.
+        """
+        label = row.text(column)
+        if _LIST.fullmatch(label) and any(_written_list(label)):
+            raise UserError(
+                f"{column!r} must be one label. Received: {short_repr(label)}, {row.location}. For "
+                "several labels give --multi-label."
+            )
+        return label
 
     @abstractmethod
     def learned_names(self, label: Any) -> Sequence[str]:
@@ -227,13 +242,19 @@ class MultiLabel(LabelType):
     problem_type = MULTI_LABEL
 
     def read(self, row: Row, column: str | int) -> tuple[str, ...]:
-        """Returns the labels in a list of JSON, or those that the separator parts in a text."""
+        """Returns the labels of a list, or those that the separator parts in a text.
+
+        A table has a list as pandas or JSON writes it.
+        """
         value = row.get(column)
         if isinstance(value, list) and all(isinstance(label, str) for label in value):
             labels = value
         elif isinstance(value, str) or (value is None and column not in row.fields):
-            text = row.text(column, may_be_empty=True)
-            labels = text.split(self.options.label_separator) if text.strip() else []
+            text = row.text(column, may_be_empty=True).strip()
+            if _LIST.fullmatch(text):
+                labels = _written_list(text)
+            else:
+                labels = text.split(self.options.label_separator) if text else []
         else:
             labels = [""]
         labels = [label.strip() for label in labels]
@@ -375,3 +396,17 @@ def _write_tsv(stem: Path, predictions: Sequence[str]) -> None:
 
 def _probabilities(predictions: Sequence[Mapping[str, float]]) -> np.ndarray:
     return np.array([list(probabilities.values()) for probabilities in predictions])
+
+
+def _written_list(text: str) -> list[str]:
+    """Returns the texts of a list as JSON or Python writes it; `[""]` for any other text.
+
+    NumPy leaves out the commas of `['a' 'b']`, which Python reads as one text.
+    """
+    for read in (json.loads, ast.literal_eval):
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            values = read(text)
+            is_list = isinstance(values, list) and all(isinstance(value, str) for value in values)
+            if is_list and (read is json.loads or repr(values) == text):
+                return values
+    return [""]

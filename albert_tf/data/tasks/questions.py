@@ -170,7 +170,7 @@ class _Node(NamedTuple):
 def _nodes(path: Path, encoding: str | None) -> Iterator[tuple[str, _Node, _Node]]:
     """Yields for each question its article, its paragraph and itself."""
     if hub.is_hub(path) or path.suffix == hub.PARQUET:
-        yield from map(_flat_nodes, hub.rows(path))
+        yield from map(_flat_nodes, hub.rows(path, encoding))
         return
     if ".jsonl" in path.name:
         rows = ((f"{path}, line {number}", row) for number, row in json_rows(path, encoding))

@@ -10,12 +10,19 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import conll, hub
-from albert_tf.data.readers import Row, read_rows
+from albert_tf.data.readers import Row, read_rows, say_once
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.errors import UserError, listed, short_repr
-from albert_tf.evaluation.entities import OUTSIDE, broken, entities, entity_scores, parsed
+from albert_tf.evaluation.entities import (
+    OUTSIDE,
+    broken,
+    entities,
+    entity_scores,
+    parsed,
+    unprefixed,
+)
 from albert_tf.probabilities import softmax
 from albert_tf.text.encoding import default_stride, special_count, windows
 
@@ -95,6 +102,11 @@ class Tagging(Task[Sentence, Tagged]):
     ) -> Rows:
         labels = self._labels(examples, config)
         rows = encode_words([example.words for example in examples], labels, tokenizer, max_length)
+        if labels is not None and (stray := unprefixed(config.labels)):
+            say_once(
+                "Tags are scored by accuracy alone. F1 of entities needs a prefix such as B- at "
+                f"each tag but O. Received: {listed(stray)}."
+            )
         known = parsed(config.labels)
         count = broken([known[config.labels[tag]] for tag in tags] for tags in labels or ())
         if count:
@@ -188,9 +200,12 @@ class Tagging(Task[Sentence, Tagged]):
         self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
     ) -> list[tuple[str, str]]:
         """Returns each word's kind of entity or "O", or its tag where they have no entities."""
-        known = parsed(config.labels)
+        known = {
+            label: (OUTSIDE if label == OUTSIDE else label if tag.kind == OUTSIDE else tag.kind)
+            for label, tag in parsed(config.labels).items()
+        }
         return [
-            (known[tag].kind, known[other].kind)
+            (known[tag], known[other])
             for tags, prediction in zip(self._names(examples, config), predictions, strict=True)
             for tag, other in zip(tags, prediction.tags, strict=True)
         ]

@@ -43,7 +43,7 @@ def read(tmp_path):
 
     def read(content, name="a.txt", counts=None, split_bytes=1 << 20, **options):
         path = tmp_path / name
-        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        path.write_bytes(gzip.compress(content) if name.lower().endswith(".gz") else content)
         file = InputFile(str(path), name, path.stat().st_size)
         chosen = CorpusOptions(**options)
         counts = Counter() if counts is None else counts
@@ -173,6 +173,13 @@ def test_a_byte_order_mark_is_dropped(read):
     line = b'\xef\xbb\xbf{"text": "One."}\n'
     assert read(line, "a.jsonl", split_bytes=4) == [("a.jsonl", 3, b"One.")]
     assert read(line, "a.jsonl.gz") == [("a.jsonl.gz", 3, b"One.")]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.ndjson", "a.JSONL", "a.Json.gz", "a.jsonl.GZ"])
+def test_names_of_json_lines(read, name):
+    assert read(b'{"text": "One."}\n', name) == [(name, 0, b"One.")]
+    with pytest.raises(UserError, match=f"in a file of JSON an object.*Received: .*{name}, line 1"):
+        read(b'[{"text": "One."}]\n', name)
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl"])

@@ -9,7 +9,8 @@ import sys
 import fsspec
 import pytest
 
-from albert_tf.data.corpus.files import InputFile, find_inputs, open_bytes
+from albert_tf.data.corpus.files import InputFile, find_inputs, find_texts, open_bytes
+from albert_tf.data.corpus.reading import text_lines
 from albert_tf.errors import UserError
 
 
@@ -56,6 +57,24 @@ def test_a_name_that_looks_like_a_glob(folder):
 def test_a_file_counts_once(folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert names("b.txt", "./*.txt", f"{folder}/b.txt", "deep/../b.txt") == ["b.txt"]
+
+
+def test_a_link_beside_its_file_is_left_out(folder):
+    (folder / "a link.txt").symlink_to(folder / "b.txt")
+    (folder / "deep" / "one.txt").symlink_to(folder / ".git" / "no.txt")
+    (folder / "deep" / "two.txt").symlink_to(folder / ".git" / "no.txt")
+    expected = ["b.txt", "deep/a.txt", "deep/er/c.jsonl", "deep/one.txt", "z.txt.gz"]
+    assert names(folder) == expected
+    assert names(f"{folder}/a link.txt") == ["a link.txt"]
+
+
+@pytest.mark.parametrize("name", ["a.txt.bz2", "a.jsonl.ZST", "a.tar.gz", "a.zip"])
+def test_other_compressions_are_refused_by_name(folder, name):
+    (folder / name).write_bytes(b"x")
+    with pytest.raises(UserError, match=f"or in files of gzip.*Received: {folder}/{name}"):
+        find_texts([folder])
+    with pytest.raises(UserError, match=f"or in files of gzip.*Received: {folder}/{name}"):
+        text_lines(f"{folder}/{name}")
 
 
 def test_names_stay_when_the_corpus_moves(folder, tmp_path):

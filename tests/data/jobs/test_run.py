@@ -180,8 +180,12 @@ def test_a_bad_line_stops_a_run_which_resumes_when_it_skips(make, corpus, conten
 
 
 def test_a_corpus_without_a_document_is_refused(make, corpus, tmp_path):
-    with pytest.raises(UserError, match=r"must have a document. Received: none in .*empty.txt"):
+    with pytest.raises(UserError, match=r"a document of two words.*Received: none in .*empty.txt"):
         run_local(make(tmp_path / "examples", inputs=[corpus / "d" / "e"]))
+    assert not (tmp_path / "examples").exists()
+    (tmp_path / "word.txt").write_text("Word\n")
+    with pytest.raises(UserError, match=r"Received: 1 in .*word.txt, 4 bytes of text"):
+        run_local(make(tmp_path / "examples", inputs=[tmp_path / "word.txt"]))
     assert not (tmp_path / "examples").exists()
 
 

@@ -43,6 +43,8 @@ def config(**changes):
             '{"text": "c", "label": "long"}',
             ",",
         ),
+        ("a.csv", "text,label\na,\"['warm', 'sad']\"\nb,[]\nc,['long']\n", ","),
+        ("a.csv", 'text,label\na,"[""warm"",""sad""]"\nb,[]\nc,"[""long""]"\n', ","),
     ],
 )
 def test_lists_and_separators(tmp_path, name, rows, separator):
@@ -59,6 +61,9 @@ def test_lists_and_separators(tmp_path, name, rows, separator):
         ("a.jsonl", '{"text": "a", "label": ["x", ""]}', "list of texts"),
         ("a.jsonl", '{"text": "a"}', "must have 'label'"),
         ("a.csv", "text,label\na,x,\n", "as many fields"),
+        ("a.csv", "text,label\na,['x' 'y']\n", r"list of texts.*Received: \"\['x' 'y'\]"),
+        ("a.csv", "text,label\na,[1]\n", "list of texts.*Received: '.1.'"),
+        ("a.csv", "text,label\na,\"{'x', 'y'}\"\n", "list of texts.*Received: \"{'x', 'y'}"),
         ("a.csv", 'text,label\na,"x,,y"\n', "with ',' between labels.*Received: 'x,,y'.*line 2"),
     ],
 )
@@ -68,9 +73,37 @@ def test_bad_labels(tmp_path, name, row, message):
         task(tmp_path / name).examples("train")
 
 
-def test_a_label_may_have_the_separator_in_a_list(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": ["x, y"]}')
-    assert task(tmp_path / "a.jsonl").examples("dev")[0].label == ("x, y",)
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"text": "a", "label": ["x, y"]}'),
+        ("a.csv", "text,label\na,\"['x, y']\"\n"),
+    ],
+)
+def test_a_label_may_have_the_separator_in_a_list(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    assert task(tmp_path / name).examples("dev")[0].label == ("x, y",)
+
+
+def test_a_list_is_no_label_of_a_single_class(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\na,[x]\nb,\"['x', 'y']\"\n")
+    one = task_of(LabelledData(task="classify", data=path))
+    message = (
+        r"must be one label. Received: \"\['x', 'y'\]\", .*line 3. For several .*--multi-label"
+    )
+    with pytest.raises(UserError, match=message):
+        one.examples("train")
+
+
+@pytest.mark.parametrize("rows", ["a,x\n", "a,x\nb,y\nc,z\n"])
+def test_a_table_too_small_to_be_divided(tmp_path, rows):
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\n" + rows)
+    count = rows.count("\n")
+    message = f"need an example each.* Received: {count} examples, {count} with labels that occur o"
+    with pytest.raises(UserError, match=message):
+        task(path).train_and_dev(0.1, 1)
 
 
 def test_labels_of_the_model():

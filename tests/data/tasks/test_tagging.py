@@ -36,6 +36,8 @@ CONLL = {
     "documents": "-DOCSTART- -X- O\n\nAnna NNP B-PER\nlives VBZ O\nin IN O\nLisbon NNP B-LOC\n\n\n",
     "Windows": "\ufeffAnna B-PER\r\nlives O\r\nin O\r\nLisbon B-LOC\r\n\r\n",
     "comments": "# id 7 domain=en\nAnna _ _ B-PER\nlives _ _ O\nin _ _ O\nLisbon _ _ B-LOC\n",
+    "tabs at the end": "Anna\tB-PER\t\nlives\tO\t\t\nin\tO\nLisbon\tB-LOC\t\n",
+    "spaces and a tab": "Anna B-PER\t\nlives O\nin O \t\nLisbon B-LOC\n",
     "rare comments": "# one\n#\n\n# a = b\nAnna\tB-PER\nlives\tO\nin\tO\nLisbon\tB-LOC\n\t\n",
 }
 
@@ -256,6 +258,24 @@ def test_predictions_and_scores(tokenizer, caplog):
     assert task.grade(examples, alike, config)[0].predicted == ""
     kinds = task.pairs(examples, alike, config)
     assert ("PER", "O") in kinds and {predicted for _, predicted in kinds} == {"O"}
+
+
+def test_a_stray_tag_takes_the_scores_of_entities_away_and_is_named(tokenizer, caplog):
+    task, config = tagging(), AlbertConfig(id2label={0: "O", 1: "B-LOC", 2: "PLACE"})
+    for tags in (None, ("O",)):
+        assert "accuracy alone" not in caplog.text
+        task.encode([Sentence(("in",), tags)], tokenizer, config, 6)
+    assert "accuracy alone. F1 of entities needs a prefix" in caplog.text
+    assert "Received: PLACE." in caplog.text
+
+
+def test_mistakes_of_a_kind_named_as_what_is_outside_are_apart():
+    task, config = tagging(), AlbertConfig(id2label={0: "O", 1: "B-O", 2: "I-O"})
+    predicted = [Tagged(["O", "O"], [0.5, 0.5])]
+    assert task.pairs([Sentence(("in", "it"), ("B-O", "O"))], predicted, config) == [
+        ("B-O", "O"),
+        ("O", "O"),
+    ]
 
 
 @pytest.mark.parametrize("tags", [None, ("B-LOC", "O")])
