@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 MODEL_TYPE: Final = "bert"
+NEXT_SENTENCE: Final = "seq_relationship"
 _LAYER: Final = re.compile(r"encoder\.layer\.(\d+)\.(.*)\.(weight|bias)")
 _PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
 # BERT's name of a part of a layer, and ALBERT's.
@@ -27,10 +28,14 @@ _PARTS: Final[Mapping[str, str]] = {
 # The beginnings of other names of BERT's, and of ALBERT's.
 _PREFIXES: Final[Mapping[str, str]] = {
     "pooler.dense.": "pooler.",
-    "cls.predictions.transform.": "predictions.",
-    "cls.predictions.": "predictions.",
-    "cls.seq_relationship.": "sop_classifier.classifier.",
+    "predictions.transform.": "predictions.",
+    f"{NEXT_SENTENCE}.": "sop_classifier.classifier.",
 }
+
+
+def is_layer(name: str) -> bool:
+    """Returns whether a tensor belongs to a layer of BERT's."""
+    return _LAYER.fullmatch(name.removeprefix(f"{MODEL_TYPE}.")) is not None
 
 
 def albert_tensors(
@@ -42,7 +47,7 @@ def albert_tensors(
         tensors: yields the names in PyTorch and the tensors.
     """
     for name, tensor in tensors:
-        name = name.removeprefix(f"{MODEL_TYPE}.")
+        name = name.removeprefix(f"{MODEL_TYPE}.").removeprefix("cls.")
         if name == "embeddings.word_embeddings.weight":
             width = tensor.shape[1]
             yield f"{_PROJECTION}.weight", np.eye(width, dtype="float32")
