@@ -159,7 +159,7 @@ def test_values_out_of_range(values, message):
         ),
         ({"pruned_heads": {"0": [1]}}, "pruned_heads must be empty"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings must be True"),
-        ({"model_type": "bert"}, "model_type must be 'albert'.*'bert'"),
+        ({"model_type": "roberta"}, "model_type must be 'albert'.*'roberta'"),
         ({"net_structure_type": 1}, "net_structure_type must be 0.*Received: 1"),
         ({"position_embedding_type": "relative_key"}, "must be 'absolute'"),
         ({"id2label": {"a": "b"}}, "id2label must map class numbers to names"),
