@@ -505,6 +505,12 @@ _FIELDS: Final = frozenset(field.name for field in dataclasses.fields(AlbertConf
 
 def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the configuration of the ALBERT that computes what a BERT's does."""
+    for key in ("is_decoder", "add_cross_attention"):
+        if values.get(key):
+            raise UserError(
+                f"{key} must be false in a BERT's configuration: each token attends to all others "
+                f"here. Received: {short_repr(values[key])}."
+            )
     fields = {**_BERT_DEFAULTS, **values, "model_type": "albert"}
     dropout = fields.pop("classifier_dropout", None)
     return {

@@ -89,11 +89,11 @@ class CheckpointLocation(NamedTuple):
     def architectures(self) -> list[str]:
         """Returns the classes that `config.json` names; none if it is missing or damaged.
 
-        Drops the prefixes TF and Flax of transformers' class names.
+        Drops the prefixes TF and Flax of transformers' class names; a BERT's are an ALBERT's.
         """
         names = _config_json(self.folder).get("architectures")
         names = names if isinstance(names, list) else []
-        return [re.sub(r"^(TF|Flax)(?=Albert)", "", str(name)) for name in names]
+        return [re.sub(r"^(TF|Flax)?(Albert|Bert)(?=[A-Z])", "Albert", str(name)) for name in names]
 
     def check_head(self, wanted: str) -> None:
         """Refuses a checkpoint that has the head of another task, by its `config.json`.
@@ -211,7 +211,9 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
 def _repository_name(name: str, path: Path) -> str:
     if path.exists():
         raise UserError(
-            f"A model is a directory with {CONFIG} and {WEIGHTS}. Received a file: {path}."
+            f"A model is a directory with {CONFIG} and {WEIGHTS}. Received a file: {path}. Name "
+            f"weights as their format is named ({', '.join(WEIGHT_FILES)}; tf_model.h5 for "
+            f"Keras 2's), beside {CONFIG}, and give the directory."
         )
     repository = hub.repository(name)
     if repository is None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.checkpoints import names, weight_files
+from albert_tf.checkpoints import bert, names, weight_files
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
@@ -30,7 +30,9 @@ _REDUNDANT: Final = frozenset(
 _COPIES: Final = _REDUNDANT | {"predictions.bias"}
 _LONGEST_NAME: Final = 255  # bytes, as file systems have it
 _NOTHING: Final = np.zeros(0, "float32")
-_TOP: Final = frozenset({names.BACKBONE, "embeddings", "encoder", names.POOLER, *names.HEADS})
+_TOP: Final = frozenset(
+    {names.BACKBONE, "embeddings", "encoder", names.POOLER, *names.HEADS, bert.NEXT_SENTENCE}
+)
 # The last step of a Keras or Flax weight's name. Their kernels are transposed.
 _LAST: Final = {
     "kernel": "weight",
@@ -70,12 +72,19 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
     if weights.name.endswith(INDEX):
         renamed: Iterable[Renamed] = _read_shards(weights)
     else:
-        tensors, rename = _load(weights)
-        renamed = rename(tensors)
+        content, rename = _load(weights)
+        renamed = rename(content)
     path = folder / CONFIG
-    if path.exists() and read_json(path).get("model_type") == names.BERT:
-        renamed = names.albert_tensors(renamed)
-    return Checkpoint(config, collected(renamed), f"{folder} ({weights.name})")
+    tensors = list(renamed)
+    if path.exists() and read_json(path).get("model_type") == bert.MODEL_TYPE:
+        tensors = list(bert.albert_tensors(tensors))
+    elif any(bert.is_layer(name) for name, _ in tensors):
+        raise UserError(
+            f"The weights of a BERT need its {CONFIG} beside them, with model_type "
+            f"{bert.MODEL_TYPE!r}: RoBERTa and others have the same names. Received: {weights} "
+            "without it. Copy it there."
+        )
+    return Checkpoint(config, collected(tensors), f"{folder} ({weights.name})")
 
 
 def write(

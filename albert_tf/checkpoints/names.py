@@ -1,13 +1,7 @@
-"""The one table of weights: our attribute, Hugging Face's tensor, Google's variable, the shape.
+"""The one table of weights: our attribute, Hugging Face's tensor, Google's variable, the shape."""
 
-After it, BERT's names.
-"""
-
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
-
-import numpy as np
 
 from albert_tf.config import AlbertConfig
 
@@ -200,54 +194,3 @@ def _resolve(owner: Any, path: str) -> Any:
     for step in path.split("."):
         owner = owner[int(step)] if step.isdigit() else getattr(owner, step)
     return owner
-
-
-# BERT encoders load as ALBERTs: E = H, an identity projection, a group for each layer. BERT adds
-# word, type and position vectors of width H and normalizes the sum; ALBERT does so at width E and
-# then projects to H.
-BERT: Final = "bert"
-_BERT_LAYER: Final = re.compile(r"encoder\.layer\.(\d+)\.(.*)\.(weight|bias)")
-_PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
-# BERT's name of a part of a layer, and ALBERT's.
-_BERT_PARTS: Final[Mapping[str, str]] = {
-    "attention.self.query": "attention.query",
-    "attention.self.key": "attention.key",
-    "attention.self.value": "attention.value",
-    "attention.output.dense": "attention.dense",
-    "attention.output.LayerNorm": "attention.LayerNorm",
-    "intermediate.dense": "ffn",
-    "output.dense": "ffn_output",
-    "output.LayerNorm": "full_layer_layer_norm",
-}
-# The beginnings of other names of BERT's, and of ALBERT's.
-_BERT_PREFIXES: Final[Mapping[str, str]] = {
-    "pooler.dense.": "pooler.",
-    "cls.predictions.transform.": "predictions.",
-    "cls.predictions.": "predictions.",
-    "cls.seq_relationship.": "sop_classifier.classifier.",
-}
-
-
-def albert_tensors(
-    tensors: Iterable[tuple[str, np.ndarray]],
-) -> Iterator[tuple[str, np.ndarray]]:
-    """Renames BERT's tensors as ALBERT's, and adds the identity projection.
-
-    Args:
-        tensors: yields the names in PyTorch and the tensors.
-    """
-    for name, tensor in tensors:
-        name = name.removeprefix(f"{BERT}.")
-        if name == "embeddings.word_embeddings.weight":
-            width = tensor.shape[1]
-            yield f"{_PROJECTION}.weight", np.eye(width, dtype="float32")
-            yield f"{_PROJECTION}.bias", np.zeros(width, "float32")
-        elif (match := _BERT_LAYER.fullmatch(name)) and match[2] in _BERT_PARTS:
-            layer = f"encoder.albert_layer_groups.{match[1]}.albert_layers.0"
-            name = f"{layer}.{_BERT_PARTS[match[2]]}.{match[3]}"
-        else:
-            for theirs, ours in _BERT_PREFIXES.items():
-                if name.startswith(theirs):
-                    name = ours + name.removeprefix(theirs)
-                    break
-        yield name, tensor

@@ -227,8 +227,9 @@ def _settings(folder: Path) -> Mapping[str, Any]:
     task = settings.get("transformer_task", "feature-extraction")
     if task != "feature-extraction":
         raise _unlike(path, "the transformer_task feature-extraction", repr(task))
-    text = (settings.get("modality_config") or {}).get("text")
-    output = text.get("method_output_name") if isinstance(text, Mapping) else None
+    modalities = settings.get("modality_config")
+    text = modalities.get("text") if isinstance(modalities, Mapping) else modalities
+    output = text.get("method_output_name") if isinstance(text, Mapping) else text
     if output not in (None, "last_hidden_state"):
         raise _unlike(path, "last_hidden_state as the output for text", repr(output))
     length = settings.get("max_seq_length")

@@ -1,6 +1,7 @@
 """TensorFlow's checkpoint files: finds, reads and writes them."""
 
 import glob
+import os
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,6 +90,8 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
     weights = {}
     for name, key in sorted(keys.items()):
         dtype = tf.dtypes.as_dtype(entries[key].dtype)
+        if dtype != dtype.base_dtype:  # e.g. 101, which other readers end the process at
+            raise ValueError(f"{key} is {dtype.name}, which no file has")
         if dtype.is_floating and not _BOOKKEEPING.search(name):
             if dtype.size < 2:
                 raise no_number(prefix, key, dtype.name)
@@ -127,7 +130,7 @@ def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
     try:
         with tf.device("cpu:0"):
             tf.raw_ops.SaveV2(
-                prefix=str(prefix),
+                prefix=os.fsencode(prefix),
                 tensor_names=names,
                 shape_and_slices=[""] * len(names),
                 tensors=[tf.constant(variables[name]) for name in names],

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from string import Formatter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +51,8 @@ class ZeroShotClassificationPipeline(Pipeline):
 
         Attributes:
             candidate_labels: labels to choose from.
-            hypothesis_template: a sentence with {} in the place of the label.
+            hypothesis_template: a sentence with {} in the place of the label; {{ and }} are
+                braces, as in `str.format`.
             multi_label: whether several labels may hold: the scores are then independent, from
                 entailment against contradiction. One label alone is scored so, too.
         """
@@ -66,10 +68,10 @@ class ZeroShotClassificationPipeline(Pipeline):
                     "zero-shot classification reads no windows: a long text is truncated. "
                     f"Received: stride={self.stride}. Leave it out."
                 )
-            if "{}" not in self.hypothesis_template:
+            if not _has_one_field(self.hypothesis_template):
                 raise UserError(
-                    "hypothesis_template must have {} in the place of the label. Received: "
-                    f"{self.hypothesis_template!r}."
+                    "hypothesis_template must have {} once, in the place of the label; {{ and }} "
+                    f"are braces. Received: {self.hypothesis_template!r}."
                 )
 
         @property
@@ -144,6 +146,14 @@ class ZeroShotClassificationPipeline(Pipeline):
             "labels": [example.labels[index] for index in order],
             "scores": [float(scores[index]) for index in order],
         }
+
+
+def _has_one_field(template: str) -> bool:
+    try:
+        parts = list(Formatter().parse(template))
+    except (TypeError, ValueError):
+        return False
+    return [part[1:] for part in parts if part[1] is not None] == [("", "", None)]
 
 
 def _index(labels: Sequence[str], beginning: str) -> int | None:

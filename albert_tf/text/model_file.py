@@ -38,6 +38,8 @@ _RECORD: Final = re.compile(
     f"{MARK};sha256=([0-9a-f]{{64}});lower_case=([01]);keep_accents=([01])"
     ";digit_comma=(original|plain);quotes=(original|huggingface)(;turkish_i=1)?"
 )
+# Natural-log units. Sums of larger ones round otherwise in graphs; trained ones stay below 30.
+LARGEST_SCORE: Final = 1e3
 LEAF: Final = 1 << 31  # Marks a value among the cells of a Darts trie.
 
 
@@ -140,17 +142,17 @@ def parse_model(content: bytes, origin: str) -> ModelProto:
             f"bytes that aren't one (another kind of file, cut short or damaged: {error}). "
             "Download or copy spiece.model again."
         ) from error
-    if problem := _unreadable(proto):
-        raise UserError(
-            "An ALBERT vocabulary must be one that Python, TensorFlow's graphs and phones read in "
-            f"the same way. Received: {origin}, {problem}. Make one with train_vocabulary."
-        )
     first = pieces[: len(SPECIAL_TOKENS)]
     if first != SPECIAL_TOKENS:
         raise UserError(
             f"An ALBERT vocabulary must start with {', '.join(SPECIAL_TOKENS)}. Received: "
             f"{origin}, which starts with {', '.join(first)}. Use the spiece.model that came with "
             "an ALBERT checkpoint, or make one with train_vocabulary."
+        )
+    if problem := _unreadable(proto):
+        raise UserError(
+            "An ALBERT vocabulary must be one that Python, TensorFlow's graphs and phones read in "
+            f"the same way. Received: {origin}, {problem}. Make one with train_vocabulary."
         )
     return proto
 
@@ -159,10 +161,20 @@ def _unreadable(proto: ModelProto) -> str | None:
     """Returns what tensorflow-text's FastSentencepieceTokenizer reads otherwise, or not at all.
 
     It knows unigram models alone, ignores `byte_fallback` and `treat_whitespace_as_suffix` without
-    an error, treats leading spaces otherwise without `add_dummy_prefix`, and refuses unused pieces.
-    `decode` applies no denormalizer.
+    an error, treats leading spaces otherwise without `add_dummy_prefix`, refuses unused pieces,
+    takes the unknown token from `unk_id`, finds no special token in a text, and adds large scores
+    in another order. `decode` applies no denormalizer.
     """
     trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
+    first, unknown = proto.pieces[: len(SPECIAL_TOKENS)], SPECIAL_TOKENS.index("<unk>")
+    as_baked = (
+        normalizer.precompiled_charsmap
+        and normalizer.remove_extra_whitespaces
+        and all(piece.type in (piece.CONTROL, piece.UNKNOWN) for piece in first)
+    )
+    is_baked = normalizer.name.startswith(MARK + ";")
+    scores = (piece.score for piece in proto.pieces if piece.type == piece.NORMAL)
+    largest = max(scores, key=abs, default=0.0)
     unused = next((piece.piece for piece in proto.pieces if piece.type == piece.UNUSED), None)
     problems = {
         "a model of another type than unigram": trainer.model_type != trainer.UNIGRAM,
@@ -172,6 +184,10 @@ def _unreadable(proto: ModelProto) -> str | None:
         "trained without escape_whitespaces": not normalizer.escape_whitespaces,
         f"with unused pieces, such as {unused!r}": unused is not None,
         "with a denormalizer": bool(proto.denormalizer_spec.precompiled_charsmap),
+        f"with unk_id={trainer.unk_id}": trainer.unk_id != unknown,
+        "with another unknown piece than <unk>": first[unknown].type != first[unknown].UNKNOWN,
+        f"with a score of {largest:.3g}": abs(largest) > LARGEST_SCORE,
+        "baked, and changed since then": is_baked and not as_baked,
     }
     return next((problem for problem, is_there in problems.items() if is_there), None)
 

@@ -13,7 +13,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.quiet import import_tensorflow, import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
-from albert_tf.text.base_tokenizer import BaseTokenizer, trim
+from albert_tf.text.base_tokenizer import BaseTokenizer, as_text, trim
 from albert_tf.text.encoding import Side, SpecialTokens, Tokens
 from albert_tf.text.model_file import DigitComma, Quotes, Source
 from albert_tf.text.vocabulary import ensure_baked, with_tokens
@@ -122,7 +122,7 @@ class AlbertTokenizer(BaseTokenizer):
         return self._processor.id_to_piece(index)
 
     def _id(self, token: str) -> int:
-        return self._processor.piece_to_id(token)
+        return self._processor.piece_to_id(as_text(token))  # Half a surrogate pair is unknown.
 
     def _detokenize(self, tokens: Sequence[str]) -> str:
         return "".join(tokens).replace(SPACE, " ").removeprefix(" ")

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import albert_tf
-from albert_tf.checkpoints import names
+from albert_tf.checkpoints import bert, hugging_face
 from albert_tf.errors import UserError
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "it", "rain", "##ed", "."]
@@ -34,7 +34,7 @@ def as_bert(name):
     match = re.fullmatch(r"encoder\.albert_layer_groups\.(\d+)\.albert_layers\.0\.(.*)", name)
     if match:
         part, kind = match[2].rsplit(".", 1)
-        theirs = {ours: theirs for theirs, ours in names._BERT_PARTS.items()}[part]
+        theirs = {ours: theirs for theirs, ours in bert._PARTS.items()}[part]
         name = f"encoder.layer.{match[1]}.{theirs}.{kind}"
     return f"bert.{name}"
 
@@ -88,6 +88,51 @@ def test_other_positions_are_refused(folder):
     (path / "config.json").write_text(json.dumps(values))
     with pytest.raises(UserError, match="position_embedding_type must be 'absolute'"):
         albert_tf.AlbertModel.from_pretrained(path)
+
+
+@pytest.mark.parametrize("key", ["is_decoder", "add_cross_attention"])
+def test_decoders_are_refused(folder, key):
+    """Their tokens attend to those before them alone, or to another model's."""
+    path, _ = folder
+    (path / "config.json").write_text(json.dumps({"model_type": "bert", **SIZES, key: True}))
+    with pytest.raises(UserError, match=f"{key} must be false in a BERT's.* Received: True"):
+        albert_tf.AlbertModel.from_pretrained(path)
+
+
+@pytest.mark.parametrize("model_type", [None, "roberta"])
+def test_weights_without_their_configuration_are_refused(folder, model_type):
+    path, model = folder
+    (path / "config.json").unlink()
+    if model_type:
+        (path / "config.json").write_text(json.dumps({"model_type": model_type, **SIZES}))
+    with pytest.raises(UserError, match="weights of a BERT need its config.json beside them"):
+        albert_tf.AlbertModel.from_pretrained(path, config=model.config)
+
+
+def test_a_head_of_another_task_is_refused(folder):
+    path, _ = folder
+    values = {"model_type": "bert", **SIZES, "architectures": ["TFBertForSequenceClassification"]}
+    (path / "config.json").write_text(json.dumps(values))
+    with pytest.raises(UserError, match="has AlbertForSequenceClassification"):
+        albert_tf.pipeline("token-classification", str(path))
+
+
+@pytest.mark.parametrize("rename", [hugging_face.from_keras, hugging_face.from_flax])
+def test_heads_of_tensorflow_and_flax(rename):
+    transform, order = np.ones((3, 2), "float32"), np.ones((3, 5), "float32")
+    given = {
+        "mlm___cls/predictions/transform/dense/kernel": transform,
+        "cls/predictions/transform/LayerNorm/beta": transform[0],
+        "nsp___cls/seq_relationship/kernel": order,
+        "bert/pooler/dense/kernel": transform,
+    }
+    shapes = {name: value.shape for name, value in bert.albert_tensors(rename(given))}
+    assert shapes == {
+        "predictions.dense.weight": (2, 3),
+        "predictions.LayerNorm.bias": (2,),
+        "sop_classifier.classifier.weight": (5, 3),
+        "pooler.weight": (2, 3),
+    }
 
 
 @pytest.mark.peers

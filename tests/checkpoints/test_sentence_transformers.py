@@ -163,6 +163,7 @@ POOLING, PROMPTS = "1_Pooling/config.json", "config_sentence_transformers.json"
             {"transformer_task": "fill-mask"},
             "transformer_task feature-extraction. Received: 'fill-mask'",
         ),
+        ("sentence_bert_config.json", {"modality_config": 5}, "output for text. Received: 5"),
         (
             "sentence_bert_config.json",
             {"modality_config": {"text": {"method_output_name": "pooler_output"}}},

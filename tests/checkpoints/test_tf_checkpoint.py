@@ -1,4 +1,6 @@
+import os
 import struct
+import sys
 
 import numpy as np
 import pytest
@@ -50,6 +52,14 @@ def assert_refused(prefix, reason):
     location = CheckpointLocation(prefix.parent, "tf1", prefix)
     with pytest.raises(UserError, match=f"model.ckpt.*{reason}.*Copy it again from its source"):
         location.read(AlbertConfig())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have names in Unicode")
+def test_a_path_in_bytes_that_the_locale_lacks(tmp_path):
+    path = tmp_path / os.fsdecode(b"gr\xc3\xb6\xdfe")
+    path.mkdir()
+    write_variables(path / "model.ckpt", VARIABLES)
+    assert_weights(read_variables(path / "model.ckpt"))
 
 
 def test_variables_of_training_are_skipped(prefix):
@@ -243,6 +253,7 @@ def test_an_unchanged_index_is_read(indexed):
         (shape(2**40, 2**40, 0), "reshape|too many|too big"),
         (shape(*[1] * 255), "maximum supported dimension|reshape"),
         (lambda header, entry: setattr(entry, "dtype", 999), "999"),
+        (lambda header, entry: setattr(entry, "dtype", types_pb2.DT_FLOAT_REF), "no file has"),
         (lambda header, entry: setattr(entry, "dtype", types_pb2.DT_INVALID), "TypeError"),
         (lambda header, entry: setattr(entry, "shard_id", 7), "IndexError"),
         (lambda header, entry: setattr(entry, "offset", -1), "24 bytes at -1"),

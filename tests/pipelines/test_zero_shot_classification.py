@@ -40,7 +40,7 @@ def test_one_label_of_several(nli, tokenizer):
     assert found["labels"] == [LABELS[index] for index in order]
     np.testing.assert_allclose(found["scores"], expected[order], atol=1e-6)
     assert classify(["the old dog barked"], candidate_labels="dog, paris,moon") == [found]
-    template = "it is {} here"
+    template = "it {{is}} {} here"
     found = classify("the cat", LABELS, hypothesis_template=template)
     expected = softmax(logits(model, tokenizer, "the cat", template)[:, 0])
     np.testing.assert_allclose(found["scores"], -np.sort(-expected), atol=1e-6)
@@ -80,8 +80,18 @@ def test_what_is_refused(nli, tokenizer):
     for labels in ([], "", "dog,,moon", ["dog", "dog"]):
         with pytest.raises(UserError, match="candidate_labels must be texts that differ"):
             classify("the cat", labels)
-    with pytest.raises(UserError, match="must have {} in the place of the label"):
-        classify("the cat", LABELS, hypothesis_template="This is it.")
+    for template in (
+        "This is it.",
+        "It is {{}}.",
+        "{} or {}",
+        "{} {0}",
+        "{:>9}",
+        "{} }",
+        "{}{x}",
+        7,
+    ):
+        with pytest.raises(UserError, match="must have {} once, in the place of the label"):
+            classify("the cat", LABELS, hypothesis_template=template)
     with pytest.raises(UserError, match="reads no windows"):
         classify("the cat", LABELS, stride=8)
     three = nli({0: "entailment", 1: "neutral", 2: "other"})

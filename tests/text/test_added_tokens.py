@@ -180,6 +180,16 @@ def test_tokens_beside_the_vocabulary_are_refused(place, tokenizer, tmp_path):
     assert len(AlbertTokenizer.from_pretrained(tmp_path / "own")) == len(tokenizer) + 1
 
 
+@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("token", [("covid", -1, {}), ("\ud800", 5, {}), ("x" * 9999, 9**99, {})])
+def test_tokens_that_no_vocabulary_has(token, place, kind, tokenizer, chinese, tmp_path):
+    (chinese if kind == "wordpiece" else tokenizer).save_pretrained(tmp_path)
+    write(tmp_path, place, [token])
+    with pytest.raises(UserError, match="must be in its vocabulary"):
+        AlbertTokenizer.from_pretrained(tmp_path)
+
+
 @pytest.mark.parametrize("token", [("covid", 3, {}), ("[SEP]", 0, {}), (None, "x", {})])
 def test_tokens_with_other_ids(token, tokenizer, tmp_path):
     tokenizer.save_pretrained(tmp_path)

@@ -196,9 +196,30 @@ def unescaped(proto):
     proto.normalizer_spec.escape_whitespaces = False
 
 
+def other_unknown_id(proto):
+    proto.trainer_spec.unk_id = 5
+
+
+def other_unknown_piece(proto):
+    proto.trainer_spec.unk_id = 1
+    proto.pieces[1].type, proto.pieces[9].type = proto.pieces[9].type, proto.pieces[1].type
+
+
+def lowest_score(proto):
+    proto.pieces[20].score = -3e38
+
+
+def large_score(proto):
+    proto.pieces[20].score = 3e3
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
+        (other_unknown_id, "with unk_id=5"),
+        (other_unknown_piece, "with another unknown piece than <unk>"),
+        (lowest_score, "with a score of -3e.38"),
+        (large_score, "with a score of 3e.03"),
         (unused, "with unused pieces, such as '.+'"),
         (denormalizer, "with a denormalizer"),
         (unescaped, "trained without escape_whitespaces"),
@@ -209,6 +230,37 @@ def test_what_graphs_refuse_or_decoding_leaves_out(unbaked, change, problem, is_
     proto = ModelProto.FromString(bake(unbaked) if is_baked else unbaked)
     change(proto)
     with pytest.raises(UserError, match=f"Received: .*, {problem}. Make one"):
+        AlbertTokenizer(proto.SerializeToString())
+
+
+def test_scores_that_graphs_add_in_the_same_way(unbaked, graph_ids):
+    proto = ModelProto.FromString(bake(unbaked))
+    for number, piece in enumerate(proto.pieces[20:60]):
+        piece.score = 1e3 if number % 2 else -1e3
+    model = proto.SerializeToString()
+    draw = random.Random(3)
+    texts = ["".join(draw.choices("etaoinsh 19,.", k=2000)) for _ in range(20)]
+    tokenizer = AlbertTokenizer(model, split_special_tokens=True)
+    assert graph_ids(model, texts) == tokenizer(texts, add_special_tokens=False).input_ids
+
+
+def emptied_rules(proto):
+    proto.normalizer_spec.precompiled_charsmap = b""
+
+
+def kept_spaces(proto):
+    proto.normalizer_spec.remove_extra_whitespaces = False
+
+
+def special_token_in_texts(proto):
+    proto.pieces[2].type = proto.pieces[2].USER_DEFINED
+
+
+@pytest.mark.parametrize("change", [emptied_rules, kept_spaces, special_token_in_texts])
+def test_a_baked_model_that_was_changed(unbaked, change):
+    proto = ModelProto.FromString(bake(unbaked))
+    change(proto)
+    with pytest.raises(UserError, match="Received: .*, baked, and changed since then. Make one"):
         AlbertTokenizer(proto.SerializeToString())
 
 

@@ -1,0 +1,63 @@
+"""BERT encoders as ALBERTs: E = H, an identity projection, and a group for each layer.
+
+BERT adds word, type and position vectors of width H and normalizes the sum; ALBERT does the same
+at width E and then projects to H. With E = H and an identity projection both compute the same.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+MODEL_TYPE: Final = "bert"
+NEXT_SENTENCE: Final = "seq_relationship"
+_LAYER: Final = re.compile(r"encoder\.layer\.(\d+)\.(.*)\.(weight|bias)")
+_PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
+# BERT's name of a part of a layer, and ALBERT's.
+_PARTS: Final[Mapping[str, str]] = {
+    "attention.self.query": "attention.query",
+    "attention.self.key": "attention.key",
+    "attention.self.value": "attention.value",
+    "attention.output.dense": "attention.dense",
+    "attention.output.LayerNorm": "attention.LayerNorm",
+    "intermediate.dense": "ffn",
+    "output.dense": "ffn_output",
+    "output.LayerNorm": "full_layer_layer_norm",
+}
+# The beginnings of other names of BERT's, and of ALBERT's.
+_PREFIXES: Final[Mapping[str, str]] = {
+    "pooler.dense.": "pooler.",
+    "predictions.transform.": "predictions.",
+    f"{NEXT_SENTENCE}.": "sop_classifier.classifier.",
+}
+
+
+def is_layer(name: str) -> bool:
+    """Returns whether a tensor belongs to a layer of BERT's."""
+    return _LAYER.fullmatch(name.removeprefix(f"{MODEL_TYPE}.")) is not None
+
+
+def albert_tensors(
+    tensors: Iterable[tuple[str, np.ndarray]],
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Renames BERT's tensors as ALBERT's, and adds the identity projection.
+
+    Args:
+        tensors: yields the names in PyTorch and the tensors.
+    """
+    for name, tensor in tensors:
+        name = name.removeprefix(f"{MODEL_TYPE}.").removeprefix("cls.")
+        if name == "embeddings.word_embeddings.weight":
+            width = tensor.shape[1]
+            yield f"{_PROJECTION}.weight", np.eye(width, dtype="float32")
+            yield f"{_PROJECTION}.bias", np.zeros(width, "float32")
+        elif (match := _LAYER.fullmatch(name)) and match[2] in _PARTS:
+            layer = f"encoder.albert_layer_groups.{match[1]}.albert_layers.0"
+            name = f"{layer}.{_PARTS[match[2]]}.{match[3]}"
+        else:
+            for theirs, ours in _PREFIXES.items():
+                if name.startswith(theirs):
+                    name = ours + name.removeprefix(theirs)
+                    break
+        yield name, tensor
