@@ -52,9 +52,9 @@ def export_onnx(
     It takes `input_ids`, `attention_mask` and `token_type_ids`, int32 `[batch, length]`, or
     `[batch, choices, length]` for multiple choice, of any size, and returns numbers alone
     (`signatures.py` lists them). It carries `config.json` and the tokenizer's files, so that
-    `albert_tf.pipeline` reads it. The names of classes are in `my-model.labels.txt` beside
+    `albert_tf.pipeline` reads it. The names of classes are in `my-model.onnx.labels.txt` beside
     `my-model.onnx`, and in the file's metadata as `labels`, a class a line; the report is in
-    `my-model.export.json`. With `predictions` it also takes the positions to score,
+    `my-model.onnx.export.json`. With `predictions` it also takes the positions to score,
     `masked_lm_positions`, int32 `[batch, predictions]`.
 
     Args:

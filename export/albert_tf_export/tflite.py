@@ -71,8 +71,8 @@ def export_tflite(
 
     Behind the graph the file carries `config.json`, the tokenizer's files and the names of classes
     (`unzip -p my-model.tflite labels.txt`), so that `albert_tf.pipeline` reads it; the names are
-    also beside `my-model.tflite` in `my-model.labels.txt`, and the report in
-    `my-model.export.json`.
+    also beside `my-model.tflite` in `my-model.tflite.labels.txt`, and the report in
+    `my-model.tflite.export.json`.
 
     Args:
         model: a task's model, with any dtype policy.
@@ -219,8 +219,8 @@ def _samples(
 
 
 def beside(path: Path, name: str) -> Path:
-    """Returns the path of a file that belongs to a .tflite or .onnx file."""
-    return path.with_name(f"{path.name.removesuffix('.tflite').removesuffix('.onnx')}.{name}")
+    """Returns the path of a file that belongs to an export, after whose whole name it is named."""
+    return path.with_name(f"{path.name}.{name}")
 
 
 @contextlib.contextmanager

@@ -107,9 +107,9 @@ def test_a_classifier(session, exported, features, logits):
     none = made.run(["logits"], {name: each[:0] for name, each in features.items()})
     assert none[0].shape == (0, 3)
     lines = "bad\nnaïve\ngood\n"
-    assert (path.parent / "model.labels.txt").read_text(encoding="utf-8") == lines
+    assert (path.parent / "model.onnx.labels.txt").read_text(encoding="utf-8") == lines
     assert made.get_modelmeta().custom_metadata_map == {"labels": lines}
-    written = json.loads((path.parent / "model.export.json").read_text())
+    written = json.loads((path.parent / "model.onnx.export.json").read_text())
     assert written["signatures"]["ids"]["value"] < 2e-6
     assert "onnxruntime" in written["packages"]
 
