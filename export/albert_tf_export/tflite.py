@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import tensorflow as tf
 
 from albert_tf.errors import UserError
-from albert_tf.exported import model_files
+from albert_tf.exported import model_files, with_checksum
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
@@ -159,16 +159,17 @@ def _content(
 ) -> bytes:
     """Returns the file's bytes."""
     signatures = _signatures(model, tokenizer, options, plan)
-    content = with_metadata(
+    graph, described = with_metadata(
         convert(signatures, options.quantize),
         type(model).__name__,
         classes(model),
         *((tokenizer.model_bytes, NAMES) if options.host else ()),
     )
     if options.host:
-        return content
+        return with_files(graph, described)
     embedding = model.sentence_embedding()
-    return with_files(content, model_files(model.config, model.task.model, tokenizer, embedding))
+    files = model_files(model.config, model.task.model, tokenizer, embedding)
+    return with_files(graph, described | with_checksum(graph, files))
 
 
 def _signatures(
