@@ -129,7 +129,7 @@ def test_a_text_that_was_cut_is_said(tmp_path):
       const print = (found) => console.log(JSON.stringify(found.cut ?? null));
       print(await page.classify(given, "123456"));
       print(await page.classify(given, "1234567"));
-      for (let again = 0; again < 2; again += 1) print(await page.search(given, "1", "1\\n1234567"));
+      for (const again of [1, 2]) print(await page.search(given, "1", "1\\n1234567"));
       settings.pairs = true;
       print(await page.classify(given, "123", "456"));
     """

@@ -138,8 +138,8 @@ async function vector({ settings, tokenizer, model }, text, runs) {
   const count = settings.pooling === "cls" ? 1 : ids.length + 2;
   for (let at = 0; at < count * sum.length; at += 1) sum[at % sum.length] += values[at];
   const norm = Math.hypot(...sum);
-  const values = sum.map((value) => value / norm);
-  return { values, cut: cut(`“${text.slice(0, 30)}…” is`, room, all.length) };
+  const unit = sum.map((value) => value / norm);
+  return { values: unit, cut: cut(`“${text.slice(0, 30)}…” is`, room, all.length) };
 }
 
 function cut(what, room, pieces) {
