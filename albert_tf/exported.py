@@ -100,8 +100,8 @@ class ExportedModel:
                 outputs = signature(features)
         except Exception as error:  # ONNX Runtime's classes have no common base but this.
             raise UserError(
-                f"{self.path} must compute a batch. Received: {str(error)[:200]!r}. Export the "
-                "model again."
+                f"{self.path} must compute a batch. Received: {runtimes.reason(error)!r}. "
+                "Export the model again."
             ) from error
         if POSITIONS in features and POSITIONS not in signature.inputs:
             positions = features[POSITIONS][..., np.newaxis]
@@ -239,7 +239,7 @@ def _opened(path: Path) -> list[Signature]:
     except Exception as error:  # ONNX Runtime's classes have no common base but this.
         raise UserError(
             f"{path} must be {'an .onnx' if is_onnx else 'a .tflite'} file. "
-            f"Received: {str(error)[:200]}."
+            f"Received: {runtimes.reason(error)}."
         ) from error
     taking_ids = (each for name, each in signatures.items() if _OF_IDS.fullmatch(name))
     return sorted(taking_ids, key=_longest)
