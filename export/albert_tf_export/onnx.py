@@ -218,7 +218,7 @@ def _multiply_in_8_bits(graph: Any) -> None:
         for each in graph.initializer
         if len(each.dims) == 2 and each.data_type == onnx.TensorProto.FLOAT
     }
-    constants: dict[str, np.ndarray] = {
+    constants: dict[str, Any] = {
         "8_bits/axis": np.array([-1]),
         "8_bits/none": np.float32(0),
         "8_bits/steps": np.float32(LARGEST),

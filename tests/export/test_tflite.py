@@ -195,7 +195,7 @@ def test_wrong_answers_remove_it(found, classifier, tokenizer, tmp_path, monkeyp
     monkeypatch.setattr(check, "run", lambda *_: {"ids": Run([])})
     monkeypatch.setattr(check, "_difference", lambda *_: difference)
     with pytest.raises(ParityError, match=f"Received: .* {found} from its signature 'ids'"):
-        export_tflite(classifier, tokenizer, tmp_path / "a", max_length=24, ids_only=True)
+        export_tflite(classifier, tokenizer, tmp_path / "a", ids_only=True)
     assert not list(tmp_path.iterdir())
 
 
