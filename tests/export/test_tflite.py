@@ -204,7 +204,7 @@ def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at
     path.write_text("the one before")
     with pytest.raises(OSError, match="File too large"), files_of_at_most(60_000):
         options = {"ids_only": True, "force": True, "check": False}
-        export_tflite(classifier, tokenizer, path, max_length=24, **options)
+        export_tflite(classifier, tokenizer, path, **options)
     assert [file.name for file in tmp_path.iterdir()] == ["model.tflite"]
     assert path.read_text() == "the one before"
 
