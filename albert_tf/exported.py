@@ -1,10 +1,12 @@
 """A model in a .tflite or .onnx file, which answers without Keras and TensorFlow.
 
 Behind the graph, an export carries the other files of a model's directory, `config.json` and the
-tokenizer's, as a ZIP archive: `unzip -p my-model.tflite config.json` prints one.
+tokenizer's, as a ZIP archive: `unzip -p my-model.tflite config.json` prints one. A checksum of the
+graph and of these files is in the archive too.
 """
 
 import contextlib
+import hashlib
 import importlib.util
 import math
 import os
@@ -12,7 +14,7 @@ import re
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +41,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], WORDPIECE[0])
+CHECKSUM: Final = "sha256.txt"
 POSITIONS: Final = "masked_lm_positions"
 LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # of models that take positions
 _OF_IDS: Final = re.compile(r"(ids|masked)(_\d+)?")  # ids_16 takes 16 ids
@@ -97,8 +100,8 @@ class ExportedModel:
                 outputs = signature(features)
         except Exception as error:  # ONNX Runtime's classes have no common base but this.
             raise UserError(
-                f"{self.path} must compute a batch. Received: {str(error)[:200]!r}. Export the "
-                "model again."
+                f"{self.path} must compute a batch. Received: {runtimes.reason(error)!r}. "
+                "Export the model again."
             ) from error
         if POSITIONS in features and POSITIONS not in signature.inputs:
             positions = features[POSITIONS][..., np.newaxis]
@@ -151,6 +154,14 @@ def model_files(
     return files if embedding is None else files | embedding.files(config.hidden_size)
 
 
+def with_checksum(graph: bytes, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Returns the files, and a checksum that shows a change of one of them or of the graph."""
+    digest = hashlib.sha256(graph)
+    for name, content in sorted(files.items()):
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return {**files, CHECKSUM: digest.hexdigest().encode()}
+
+
 def read_facts(path: str | os.PathLike[str]) -> tuple[Task, AlbertConfig]:
     """Returns the task and the configuration of a file's model, without its runtime.
 
@@ -177,24 +188,41 @@ def _directory(path: Path) -> Iterator[Path]:
     if not path.is_file():
         raise UserError(f"The model must be a file. Received: {path}, which isn't there.")
     with tempfile.TemporaryDirectory(prefix="albert_tf-") as name:
-        try:
-            with zipfile.ZipFile(path) as archive:
-                for member in archive.infolist():
-                    file = member.filename
-                    is_known = file in FILES or sentence_transformers.FILE_NAMES.fullmatch(file)
-                    # Only stored files: a packed one may be a bomb.
-                    if is_known and member.compress_type == zipfile.ZIP_STORED:
-                        (Path(name) / file).parent.mkdir(exist_ok=True)
-                        (Path(name) / file).write_bytes(archive.read(member))
-        except zipfile.BadZipFile:
-            pass
-        if not (Path(name) / CONFIG).is_file():
-            raise UserError(
-                f"An exported file must carry the model's {CONFIG} and tokenizer. Received: "
-                f"{path}, which has none: another program's file, an older export, or one for "
-                "MediaPipe. Export the model again, for no host."
-            )
+        for file, content in _archived(path).items():
+            (Path(name) / file).parent.mkdir(exist_ok=True)
+            (Path(name) / file).write_bytes(content)
         yield Path(name)
+
+
+def _archived(path: Path) -> dict[str, bytes]:
+    """Returns the files that an export carries, and refuses them if they or its graph changed."""
+    files, start = {}, 0
+    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        start = min((member.header_offset for member in archive.infolist()), default=0)
+        for member in archive.infolist():
+            name = member.filename
+            is_known = name in (*FILES, CHECKSUM) or sentence_transformers.FILE_NAMES.fullmatch(
+                name
+            )
+            # Only stored files: a packed one may be a bomb.
+            if is_known and member.compress_type == zipfile.ZIP_STORED:
+                files[name] = archive.read(member)
+    if CONFIG not in files:
+        raise UserError(
+            f"An exported file must carry the model's {CONFIG} and tokenizer. Received: "
+            f"{path}, which has none: another program's file, an older export, or one for "
+            "MediaPipe. Export the model again, for no host."
+        )
+    checksum = files.pop(CHECKSUM, None)
+    with path.open("rb") as file:
+        graph = file.read(start)
+    if checksum != with_checksum(graph, files)[CHECKSUM]:
+        raise UserError(
+            f"{path} must be as it was exported, with its own {CONFIG} and tokenizer. "
+            f"Received: {'no' if checksum is None else 'another'} checksum (SHA-256) of them: the "
+            "file is damaged, was changed, or is an older export. Export the model again."
+        )
+    return files
 
 
 def _opened(path: Path) -> list[Signature]:
@@ -211,7 +239,7 @@ def _opened(path: Path) -> list[Signature]:
     except Exception as error:  # ONNX Runtime's classes have no common base but this.
         raise UserError(
             f"{path} must be {'an .onnx' if is_onnx else 'a .tflite'} file. "
-            f"Received: {str(error)[:200]}."
+            f"Received: {runtimes.reason(error)}."
         ) from error
     taking_ids = (each for name, each in signatures.items() if _OF_IDS.fullmatch(name))
     return sorted(taking_ids, key=_longest)

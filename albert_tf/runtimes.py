@@ -21,6 +21,16 @@ Arrays = Mapping[str, np.ndarray]
 Row = dict[str, Any]
 
 
+def reason(error: Exception) -> str:
+    """Returns what went wrong, the end of a runtime's message without TensorFlow's lines of nodes.
+
+    TensorFlow's message begins with them, LiteRT's with every earlier error.
+    """
+    lines = (line.strip() for line in str(error).splitlines())
+    nodes = ("Graph execution error", "Detected at node", "<stack traces", "[[{{node", "File ")
+    return " ".join(line for line in lines if line and not line.startswith(nodes))[-300:]
+
+
 class Signature(NamedTuple):
     """A function of an export.
 
@@ -122,7 +132,10 @@ def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str
         }
 
         def run(**arrays: np.ndarray) -> Arrays:
-            outputs = function(**{name: tf.constant(each) for name, each in arrays.items()})
+            try:
+                outputs = function(**{name: tf.constant(each) for name, each in arrays.items()})
+            except tf.errors.OpError as error:
+                raise ValueError(reason(error)) from error
             return {name: value.numpy() for name, value in outputs.items()}
 
         return Signature(inputs, list(function.structured_outputs), run)

@@ -125,7 +125,7 @@ def write_files(model, folder):
     tokenizer = AlbertTokenizer.from_pretrained(model)
     paths = []
     for ending, export in exporters.items():
-        paths.append(f"{folder}/{ending[1:]}-model{ending}")  # of their own labels.txt
+        paths.append(f"{folder}/model{ending}")
         export(classifier, tokenizer, paths[-1], check=False)
     return paths
 

@@ -14,6 +14,18 @@ from albert_tf.runtimes import Signature
 ALLOWED = {"tensorflow", "tensorflow_text", "ai_edge_litert", "onnxruntime", "numpy"}
 
 
+def test_the_reason_of_an_error():
+    """The first 200 characters of TensorFlow's message, and of LiteRT's, don't have it."""
+    node = "albert/embedding/GatherV2"
+    message = (
+        f"Graph execution error:\n\nDetected at node {node} defined at (most recent call last):\n"
+        "<stack traces unavailable>\nindices[0,0] = -1 is not in [0, 80)\n"
+        f"\t [[{{{{node {node}}}}}]]"
+    )
+    assert runtimes.reason(ValueError(message)) == "indices[0,0] = -1 is not in [0, 80)"
+    assert runtimes.reason(ValueError("an earlier one " * 99 + "the last")).endswith("the last")
+
+
 def test_imports():
     with open(runtimes.__file__, encoding="utf-8") as file:
         tree = ast.parse(file.read())

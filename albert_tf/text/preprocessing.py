@@ -53,6 +53,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         the second when both are equally long, as in google-research/albert.
     Raises:
         UserError: the vocabulary isn't baked, or isn't an ALBERT vocabulary.
+        tf.errors.InvalidArgumentError: a text of a pair has no partner.
     """
 
     def __init__(
@@ -87,7 +88,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: Any) -> dict[str, tf.Tensor]:
-        return self.rows([self.tokenize(_strings(texts)) for texts in _batches(inputs)])
+        batches = of_one_shape([_strings(texts) for texts in _batches(inputs)])
+        return self.rows([self.tokenize(texts) for texts in batches])
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the tokens of strings `[B]`, ragged int32 `[B, T]`, without special tokens."""
@@ -107,6 +109,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         splits = [tf.cast(ids.row_splits, tf.int32) for ids in tokens]
         starts = [ends[:-1, None] for ends in splits]
         sizes = [ends[1:, None] - ends[:-1, None] for ends in splits]
+        # Fails where their numbers differ: files for TFLite have no assertions.
+        sizes = tf.unstack(tf.stack(sizes))
         kept = self._truncated(sizes)
         if self.truncation_side == "left":
             starts = [
@@ -187,6 +191,15 @@ def _batches(inputs: Any) -> Sequence[Any]:
     if is_pair and len(inputs) not in (1, 2):
         raise ValueError(f"Pairs must be two batches of texts. Received: {len(inputs)} of them.")
     return inputs if is_pair else (inputs,)
+
+
+def of_one_shape(batches: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns batches of texts, and refuses those whose rows have no partner."""
+    shapes = [tf.shape(texts) for texts in batches]
+    rule = "Texts and their partners (text and text_pair) must be as many."
+    checks = [tf.debugging.assert_equal(shapes[0], shape, rule) for shape in shapes[1:]]
+    with tf.control_dependencies(checks):
+        return [tf.identity(texts) for texts in batches]
 
 
 def _strings(texts: Any) -> tf.Tensor:

@@ -40,8 +40,8 @@ def with_metadata(
     labels: Sequence[str],
     vocabulary: bytes | None = None,
     names: Mapping[str, str] | None = None,
-) -> bytes:
-    """Returns a .tflite file with the names of its signatures' tensors, and with `labels.txt`.
+) -> tuple[bytes, dict[str, bytes]]:
+    """Returns a .tflite file with the names of its signatures' tensors, and files to put behind it.
 
     Args:
         name: the model's name.
@@ -58,11 +58,11 @@ def with_metadata(
     unpacked.metadata[-1].name, unpacked.metadata[-1].buffer = NAME, len(unpacked.buffers) - 1
     files = {LABELS: label_lines(labels).encode()} if labels else {}
     files |= {VOCABULARY: vocabulary} if vocabulary else {}
-    return with_files(packed(unpacked), files)
+    return packed(unpacked), files
 
 
 def with_files(content: bytes, files: Mapping[str, bytes]) -> bytes:
-    """Returns a file with a ZIP archive behind it, or with more files in the one that it has.
+    """Returns a file with a ZIP archive behind it.
 
     They aren't compressed: MediaPipe refuses others.
     """

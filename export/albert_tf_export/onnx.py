@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.exported import model_files
+from albert_tf.exported import model_files, with_checksum
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -36,6 +36,7 @@ from albert_tf_export.tflite import written_with_companions
 
 OPSET: Final = 18  # the newest that tf2onnx 1.17 writes
 ARCHIVE: Final = 2000  # number of a field that ONNX's ModelProto doesn't have
+LARGEST: Final = 254  # of the 8 bits of a row: with both ends rounded, 255 steps may be 256
 BYTES: Final = 2  # wire type of protocol buffers
 PACKAGES: Final = ("keras", "tensorflow", "onnx", "onnxruntime", "tf2onnx")
 
@@ -52,9 +53,9 @@ def export_onnx(
     It takes `input_ids`, `attention_mask` and `token_type_ids`, int32 `[batch, length]`, or
     `[batch, choices, length]` for multiple choice, of any size, and returns numbers alone
     (`signatures.py` lists them). It carries `config.json` and the tokenizer's files, so that
-    `albert_tf.pipeline` reads it. The names of classes are in `my-model.labels.txt` beside
+    `albert_tf.pipeline` reads it. The names of classes are in `my-model.onnx.labels.txt` beside
     `my-model.onnx`, and in the file's metadata as `labels`, a class a line; the report is in
-    `my-model.export.json`. With `predictions` it also takes the positions to score,
+    `my-model.onnx.export.json`. With `predictions` it also takes the positions to score,
     `masked_lm_positions`, int32 `[batch, predictions]`.
 
     Args:
@@ -122,20 +123,7 @@ def convert(
     if quantize == "none":
         _share_embedding(made.graph)
     else:
-        from onnxruntime.quantization import QuantType, quantize_dynamic
-
-        # Avoids a warning: its preparation is for other models.
-        onnx.helper.set_model_props(made, {"onnx.quant.pre_process": "onnxruntime.quant"})
-        # CPUs without VNNI add products of 8 by 8 bits in 16, which overflow: weights take 7 bits.
-        quantize_dynamic(
-            made,
-            path,
-            weight_type=QuantType.QInt8,
-            per_channel=True,
-            reduce_range=True,
-            extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True},
-        )
-        made = onnx.load(path)
+        _multiply_in_8_bits(made.graph)
     _sort(made.graph, {}, [each.name for each in (*made.graph.input, *made.graph.output)])
     for each in (*made.graph.input, *made.graph.output):
         for name, size in zip(axes, each.type.tensor_type.shape.dim, strict=False):
@@ -150,8 +138,9 @@ def with_archive(content: bytes, files: Mapping[str, bytes]) -> bytes:
 
     Its number is none of ONNX's, and readers of protocol buffers skip fields that they don't know.
     """
-    size = len(with_files(b"", files))
-    return with_files(content + _varint(ARCHIVE << 3 | BYTES) + _varint(size), files)
+    size = len(with_files(b"", with_checksum(content, files)))
+    graph = content + _varint(ARCHIVE << 3 | BYTES) + _varint(size)
+    return with_files(graph, with_checksum(graph, files))
 
 
 def _varint(number: int) -> bytes:
@@ -212,6 +201,91 @@ def _share_embedding(graph: Any) -> None:
             (twin,) = (each for each in graph.initializer if each.name == name)
             graph.initializer.remove(twin)
             graph.node.append(onnx.helper.make_node("Transpose", [table], [name], perm=[1, 0]))
+
+
+def _multiply_in_8_bits(graph: Any) -> None:
+    """Replaces the products with constant matrices by products of 8 by 8 bits.
+
+    Each column of a matrix has a scale, and each row of what it multiplies one of its own, so that
+    other rows of a batch don't change an answer. (`DynamicQuantizeLinear` has one for all rows.) 0
+    stays 0: most outputs of gelu are near it, and would all be off to the same side.
+    CPUs without VNNI add two neighbouring products in 16 bits: weights are as large as allows that.
+    """
+    import onnx
+
+    matrices = {
+        each.name: onnx.numpy_helper.to_array(each)
+        for each in graph.initializer
+        if len(each.dims) == 2 and each.data_type == onnx.TensorProto.FLOAT
+    }
+    constants: dict[str, Any] = {
+        "8_bits/axis": np.array([-1]),
+        "8_bits/none": np.float32(0),
+        "8_bits/steps": np.float32(LARGEST),
+        "8_bits/least": np.float32(1e-30),
+        "8_bits/one": np.float32(1),
+        "8_bits/zero": np.uint8(0),
+    }
+
+    def replace(graph: Any) -> None:
+        nodes: list[Any] = []
+        rows: dict[str, tuple[str, str, str]] = {}
+
+        def add(operator: str, *inputs: str, output: str = "", **attributes: int) -> str:
+            output = output or f"8_bits/{operator}/{inputs[0]}/{len(nodes)}"
+            nodes.append(onnx.helper.make_node(operator, inputs, [output], **attributes))
+            return output
+
+        def in_8_bits(values: str) -> tuple[str, str, str]:
+            """Adds `values = (whole + lowest) * step`, the last two of each row."""
+            axis, none = "8_bits/axis", "8_bits/none"
+            low = add("Min", add("ReduceMin", values, axis, keepdims=1), none)
+            high = add("Max", add("ReduceMax", values, axis, keepdims=1), none)
+            step = add("Div", add("Sub", high, low), "8_bits/steps")
+            step = add("Max", step, "8_bits/least")
+            lowest = add("Round", add("Div", low, step))
+            above = add("Sub", add("Div", values, step), lowest)
+            return add("QuantizeLinear", above, "8_bits/one", "8_bits/zero"), lowest, step
+
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    replace(attribute.g)
+            if node.op_type != "MatMul" or node.input[1] not in matrices:
+                nodes.append(node)
+                continue
+            values, name = node.input
+            columns, scale = eight_bits(matrices[name])
+            constants[f"{name}/8_bits"], constants[f"{name}/scale"] = columns, scale
+            constants[f"{name}/sum"] = columns.sum(axis=0, dtype=np.float32)
+            if values not in rows:
+                rows[values] = in_8_bits(values)
+            whole, lowest, step = rows[values]
+            product = add("MatMulInteger", whole, f"{name}/8_bits")
+            product = add("Cast", product, to=onnx.TensorProto.FLOAT)
+            product = add("Add", product, add("Mul", lowest, f"{name}/sum"))
+            add("Mul", add("Mul", product, step), f"{name}/scale", output=node.output[0])
+        kept = [copy.deepcopy(node) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(kept)
+
+    replace(graph)
+    graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()
+    )
+
+
+def eight_bits(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns a matrix in int8 `[K, N]`, and the scale of each column, float32 `[N]`.
+
+    Two products of neighbouring weights of one sign, with at most `LARGEST`, fit into 16 bits.
+    """
+    pairs = np.pad(matrix, [(0, len(matrix) % 2), (0, 0)]).reshape(-1, 2, matrix.shape[1])
+    sums = [np.maximum(sign * pairs, 0).sum(axis=1).max(axis=0) for sign in (1, -1)]
+    most = (2**15 - 1) // LARGEST - 1  # Rounding adds one half to each.
+    largest = np.max([np.abs(matrix).max(axis=0) / 127, *(each / most for each in sums)], axis=0)
+    scale = np.maximum(largest, 1e-30).astype(np.float32)
+    return np.round(matrix / scale).astype(np.int8), scale
 
 
 def _rename(nodes: Any, names: Mapping[str, str]) -> None:

@@ -50,6 +50,16 @@ class TextOptions(ExportOptions):
         False, help="leave the signature `text` out, which needs tensorflow-text's operators"
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        of_text = ("max_length", "pairs", "max_bytes", "warmup", "pooling", "normalize")
+        given = [name for name in of_text if getattr(self, name, None) is not None]
+        if self.ids_only and given:
+            raise UserError(
+                f"{' and '.join(given)} must be left out with ids_only: only the signature `text`, "
+                "which it leaves out, reads texts. Received: both."
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions(ExportOptions):
@@ -96,8 +106,6 @@ class SavedModelOptions(TextOptions):
         if not self.ids_only:
             check_tensorflow_text()
         if self.warmup is not None:
-            if self.ids_only:
-                raise UserError("warmup must be left out with ids_only. Received: both.")
             check_extra("serving", "warmup")
 
 

@@ -20,7 +20,7 @@ from albert_tf.models import (
 )
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.tasks import INPUTS, TASKS
-from albert_tf.text.preprocessing import AlbertPreprocessor
+from albert_tf.text.preprocessing import AlbertPreprocessor, of_one_shape
 
 Tensors = dict[str, tf.Tensor]
 IDS: Final = "ids"
@@ -161,6 +161,7 @@ def text_signature(
     def function(*texts: tf.Tensor) -> Tensors:
         if max_bytes is not None:
             texts = tuple(tf.strings.substr(text, 0, max_bytes) for text in texts)
+        texts = tuple(of_one_shape(texts))
         if in_words is not None:
             return in_words(*texts)
         features = _features(preprocessor, texts, leading)

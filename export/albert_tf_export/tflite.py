@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import tensorflow as tf
 
 from albert_tf.errors import UserError
-from albert_tf.exported import model_files
+from albert_tf.exported import model_files, with_checksum
 from albert_tf.files import written_atomically
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
@@ -71,8 +71,8 @@ def export_tflite(
 
     Behind the graph the file carries `config.json`, the tokenizer's files and the names of classes
     (`unzip -p my-model.tflite labels.txt`), so that `albert_tf.pipeline` reads it; the names are
-    also beside `my-model.tflite` in `my-model.labels.txt`, and the report in
-    `my-model.export.json`.
+    also beside `my-model.tflite` in `my-model.tflite.labels.txt`, and the report in
+    `my-model.tflite.export.json`.
 
     Args:
         model: a task's model, with any dtype policy.
@@ -159,16 +159,17 @@ def _content(
 ) -> bytes:
     """Returns the file's bytes."""
     signatures = _signatures(model, tokenizer, options, plan)
-    content = with_metadata(
+    graph, described = with_metadata(
         convert(signatures, options.quantize),
         type(model).__name__,
         classes(model),
         *((tokenizer.model_bytes, NAMES) if options.host else ()),
     )
     if options.host:
-        return content
+        return with_files(graph, described)
     embedding = model.sentence_embedding()
-    return with_files(content, model_files(model.config, model.task.model, tokenizer, embedding))
+    files = model_files(model.config, model.task.model, tokenizer, embedding)
+    return with_files(graph, described | with_checksum(graph, files))
 
 
 def _signatures(
@@ -219,8 +220,8 @@ def _samples(
 
 
 def beside(path: Path, name: str) -> Path:
-    """Returns the path of a file that belongs to a .tflite or .onnx file."""
-    return path.with_name(f"{path.name.removesuffix('.tflite').removesuffix('.onnx')}.{name}")
+    """Returns the path of a file that belongs to an export, after whose whole name it is named."""
+    return path.with_name(f"{path.name}.{name}")
 
 
 @contextlib.contextmanager

@@ -44,6 +44,8 @@ class Client:
         retries: number of further attempts, with growing pauses; at most 4.
         batch: number of rows in a request: at most the server's max_batch_size.
         in_flight: number of requests at a time.
+    Raises:
+        ValueError: a number is out of range.
     """
 
     def __init__(
@@ -57,6 +59,15 @@ class Client:
         batch: int = 16,
         in_flight: int = 4,
     ):
+        least = {"deadline": 0.001, "retries": 0, "batch": 1, "in_flight": 1}
+        given = {"deadline": deadline, "retries": retries, "batch": batch, "in_flight": in_flight}
+        for name, value in given.items():
+            most = 4 if name == "retries" else float("inf")
+            if not least[name] <= value <= most:
+                raise ValueError(
+                    f"{name} must be {least[name]} or more{', at most 4' * (name == 'retries')}. "
+                    f"Received: {value}."
+                )
         transport = _Rest if server.startswith(("http://", "https://")) else _Grpc
         limits = {"deadline": deadline, "retries": retries, "in_flight": in_flight}
         self._transport = transport(server, model, signature, version, **limits)
@@ -67,8 +78,8 @@ class Client:
         """Yields an answer for each row.
 
         Raises:
-            Refused: the server refused a batch.
-            Unavailable: a batch had no answer in time.
+            Refused: the server refused a batch, or its rows have different inputs.
+            Unavailable: a batch had no answer in time, or one that can't be read.
         """
         stream, waiting = iter(rows), deque[Future[list[Row]]]()
         try:
@@ -85,6 +96,12 @@ class Client:
                 each.cancel()
 
     def _answered(self, rows: list[Row]) -> list[Row]:
+        for row in rows:
+            if not isinstance(row, dict) or not row or row.keys() != rows[0].keys():
+                raise Refused(
+                    "The rows of a batch must be dicts with the same inputs. Received: "
+                    f"{str(row)[:80]} beside {str(rows[0])[:80]}."
+                )
         answers = self._transport.call(rows)
         if len(answers) != len(rows):
             raise Unavailable(f"The server sent {len(answers)} answers for {len(rows)} inputs.")
@@ -124,18 +141,26 @@ class _Rest:
         )
 
     def call(self, rows: list[Row]) -> list[Row]:
-        body = {"signature_name": self._signature, "instances": rows}
         try:
-            response = self._pool.request("POST", self._url, json=body)
+            body = json.dumps({"signature_name": self._signature, "instances": rows}).encode()
+        except (TypeError, ValueError) as error:
+            raise Refused(f"Inputs must be what JSON has. Received: {error}") from error
+        headers = {"Content-Type": "application/json"}
+        try:
+            response = self._pool.request("POST", self._url, body=body, headers=headers)
         except self._errors as error:
             raise Unavailable(f"{self._url} must answer. Received: {error}") from error
-        if response.status in BUSY:
+        if response.status >= 500 or response.status in BUSY:
             raise Unavailable(f"{self._url} must answer. Received: status {response.status}")
         if response.status != 200:
             reason = response.data.decode("utf-8", "replace")[:500]
             raise Refused(f"{self._url} refused. Received: {reason}")
-        rows = response.json()["predictions"]
-        return [row if isinstance(row, dict) else {"output": row} for row in rows]
+        try:
+            found = response.json()["predictions"]
+            return [row if isinstance(row, dict) else {"output": row} for row in found]
+        except (ValueError, KeyError, TypeError) as error:
+            reason = response.data.decode("utf-8", "replace")[:500]
+            raise Unavailable(f"{self._url} must answer in JSON. Received: {reason}") from error
 
     def close(self) -> None:
         self._pool.clear()
@@ -171,8 +196,12 @@ class _Grpc:
         request = type(self._request)()
         request.CopyFrom(self._request)
         for name in rows[0]:
-            column = [row[name] for row in rows]
-            request.inputs[name].CopyFrom(self._tf.make_tensor_proto(column))  # text, or int32
+            try:
+                column = self._tf.make_tensor_proto([row[name] for row in rows])  # text, or int32
+            except (TypeError, ValueError) as error:
+                rule = f"The rows' {name} must make a tensor: all of one kind and one length."
+                raise Refused(f"{rule} Received: {error}") from error
+            request.inputs[name].CopyFrom(column)
         try:
             response = self._predict(request, timeout=self._deadline)
         except self._grpc.RpcError as error:
@@ -181,7 +210,12 @@ class _Grpc:
             kind = Refused if error.code() in refused else Unavailable
             raise kind(f"{error.code().name}: {error.details()}") from error
         found = {name: _values(self._tf, each) for name, each in response.outputs.items()}
-        return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=False)]
+        try:
+            return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+        except (TypeError, ValueError) as error:
+            raise Unavailable(
+                f"Outputs must have a value for each row. Received: {error}"
+            ) from error
 
     def close(self) -> None:
         self._channel.close()

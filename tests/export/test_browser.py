@@ -273,9 +273,16 @@ def small_site(packages, tmp_path_factory):
     return site
 
 
-def test_a_model_that_is_missing(browser, serve_folder, small_site, tmp_path):
+@pytest.mark.parametrize("content", [None, "<html>another page</html>"])
+@pytest.mark.parametrize(
+    "name", ["model/settings.json", "model/spiece.model", "model/model.tflite", "tasks.js"]
+)
+def test_a_file_that_is_missing(name, content, browser, serve_folder, small_site, tmp_path):
     shutil.copytree(small_site, tmp_path / "site")
-    (tmp_path / "site" / "model" / "settings.json").unlink()
+    (tmp_path / "site" / name).unlink()
+    if content:
+        (tmp_path / "site" / name).write_text(content)
     page = browser.new_page()
     page.goto(serve_folder(tmp_path / "site", {}))
-    assert "could not be loaded" in page.wait_for_selector(".error").inner_text()
+    message = page.wait_for_selector("#hint.error").inner_text()
+    assert "could not be loaded" in message and name in message

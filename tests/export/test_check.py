@@ -42,6 +42,13 @@ def test_tolerance_follows_the_output():
     assert found == Difference("logits", 8, 8 * check.EXACT)
 
 
+def test_eight_bits_of_too_few_scales_are_beyond_the_tolerance():
+    """Measured of `small` on reviews: one scale for a batch, and one for each row."""
+    for difference, is_right in ((0.41, False), (0.15, False), (0.041, True)):
+        found = check._difference(Run(case([2.7 - difference]).expected), case([2.7]), "dynamic")
+        assert (found.share < 1) == is_right
+
+
 def test_the_output_nearest_to_its_tolerance_is_reported():
     expected = case([100, 0])
     near = [{"logits": np.array([100.001, 0]), "odds": np.array([9e-5, 0])}]

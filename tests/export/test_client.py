@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+import urllib3
 
 grpc = pytest.importorskip("grpc")
 pytest.importorskip("tensorflow_serving.apis")
@@ -218,6 +219,35 @@ def test_refused_requests_are_not_repeated(connect, model_server):
     with pytest.raises(client.Refused, match="texts"):
         list(connect().answers([{"texts": "another name"}]))
     assert model_server.calls == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch": 0}, {"in_flight": 0}, {"retries": -1}, {"retries": 5}, {"deadline": 0}]
+)
+def test_numbers_out_of_range(options):
+    """With batch=0 there were no answers."""
+    (name,) = options
+    with pytest.raises(ValueError, match=f"{name} must be .* or more.*Received: "):
+        client.Client("http://127.0.0.1:1", "reviews", **options)
+
+
+@pytest.mark.parametrize(
+    "row", [{"text": "a", "more": "b"}, {"texts": "a"}, {}, "a text", {"text": object()}]
+)
+def test_rows_that_differ_are_refused(connect, model_server, row):
+    """Inputs that the first row doesn't have were lost."""
+    with pytest.raises(client.Refused, match="Received: "):
+        list(connect().answers([ROWS[0], row]))
+    assert model_server.calls == 0
+
+
+@pytest.mark.parametrize(("status", "content"), [(200, b"<html>"), (200, b"{}"), (500, b"broken")])
+def test_an_answer_of_another_program(status, content, monkeypatch):
+    with client.Client("http://127.0.0.1:1", "reviews") as asking:
+        response = urllib3.HTTPResponse(content, status=status)
+        monkeypatch.setattr(asking._transport._pool, "request", lambda *_, **__: response)
+        with pytest.raises(client.Unavailable, match="must answer"):
+            list(asking.answers(ROWS))
 
 
 def test_ids(connect, model_server):

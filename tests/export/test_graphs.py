@@ -49,7 +49,7 @@ def test_each_word_has_a_scale_of_its_own(make_model):
 def test_the_word_table_in_8_bits_is_stored_once(make_model, tokenizer, tmp_path):
     """Masked words are scored with its transpose."""
     model = make_model("masked-lm")
-    options = {"quantize": "dynamic", "ids_only": True, "check": False, "max_length": 24}
+    options = {"quantize": "dynamic", "ids_only": True, "check": False}
     export_tflite(model, tokenizer, tmp_path / "a", **options)
     sizes = [
         0 if buffer.data is None else len(buffer.data)

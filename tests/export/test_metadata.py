@@ -7,7 +7,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 from albert_tf_export import export_tflite
-from albert_tf_export.tflite import LABELS, beside
+from albert_tf_export.tflite import LABELS, beside, written_with_companions
 from flatbuffers import encode
 from flatbuffers.number_types import UOffsetTFlags
 from flatbuffers.table import Table
@@ -97,24 +97,39 @@ def test_a_file_without_classes_replaces_one_with_labels(
     path, options = tmp_path / "a.tflite", {"ids_only": True, "check": False}
     first = export_tflite(classifier, tokenizer, path, **options)
     assert sorted(file.name for file in tmp_path.iterdir()) == [
-        "a.export.json",
-        "a.labels.txt",
         "a.tflite",
+        "a.tflite.export.json",
+        "a.tflite.labels.txt",
     ]
     again = export_tflite(classifier, tokenizer, path, force=True, **options)
     assert again.sha256 == first.sha256
     export_tflite(make_model("encoder"), tokenizer, path, force=True, **options)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.export.json", "a.tflite"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.tflite", "a.tflite.export.json"]
     with zipfile.ZipFile(path) as archive:
         assert "labels.txt" not in archive.namelist()
     assert [string(each, 0) for each in tables(described(path.read_bytes()), 3)] == ["ids"]
 
 
+def test_two_formats_of_one_model_have_their_own_files(tmp_path):
+    """Of my-model.tflite and my-model.onnx, the second was refused for the first one's labels."""
+    for ending in ("tflite", "onnx"):
+        with written_with_companions(tmp_path / f"a.{ending}", False, ["good"]) as (file, report):
+            file.write_text(ending)
+            report.write_text(ending)
+    names = [
+        f"a.{each}{name}"
+        for each in ("onnx", "tflite")
+        for name in ("", ".export.json", ".labels.txt")
+    ]
+    assert sorted(file.name for file in tmp_path.iterdir()) == names
+    assert (tmp_path / "a.tflite.export.json").read_text() == "tflite"
+
+
 def test_labels_of_someone_else_stay(classifier, tokenizer, tmp_path):
-    (tmp_path / "a.labels.txt").write_text("mine")
-    with pytest.raises(UserError, match="must not exist yet. Received: .*a.labels.txt"):
+    (tmp_path / "a.tflite.labels.txt").write_text("mine")
+    with pytest.raises(UserError, match="must not exist yet. Received: .*a.tflite.labels.txt"):
         export_tflite(classifier, tokenizer, tmp_path / "a.tflite", check=False)
-    assert [file.name for file in tmp_path.iterdir()] == ["a.labels.txt"]
+    assert [file.name for file in tmp_path.iterdir()] == ["a.tflite.labels.txt"]
 
 
 def test_a_label_of_two_lines(make_classifier, tokenizer, tmp_path):

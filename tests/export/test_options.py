@@ -86,6 +86,11 @@ def test_counts(task, options, message, make_model, tokenizer, tmp_path):
         ({"max_batch": 0}, "max_batch must be 1 or more. Received: 0"),
         ({"max_bytes": 2**10, "max_length": 65}, "at least 1040 for max_length=65. Received: 1024"),
         ({"warmup": "requests", "ids_only": True}, "warmup must be left out with ids_only"),
+        *(
+            ({name: value, "ids_only": True}, f"^{name} must be left out with ids_only")
+            for name, value in (("max_length", 24), ("pairs", True), ("max_bytes", 2048))
+        ),
+        ({"pooling": "mean", "normalize": True, "ids_only": True}, "pooling and normalize must be"),
     ],
 )
 def test_options_of_saved_models(options, message, make_classifier, tokenizer, tmp_path):

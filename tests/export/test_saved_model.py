@@ -162,6 +162,9 @@ def test_pairs(make_classifier, tokenizer, tmp_path):
     encoded = tokenizer(first, second, padding=True, truncation=True, return_tensors="np")
     assert encoded["token_type_ids"].any(axis=1).all()
     np.testing.assert_allclose(answer["logits"], model(dict(encoded))["logits"], rtol=0, atol=2e-6)
+    for count in (0, 1):  # Texts without partners: one pair was read for two texts.
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must be as many"):
+            served["text"](text=tf.constant(first), text_pair=tf.constant(second)[:count])
 
 
 @pytest.mark.slow  # test_tflite does the same for the other exporter

@@ -111,6 +111,8 @@ def test_saved_models_take_any_number_of_choices(checked, make_model, tokenizer)
     features = {name: value.reshape(3, 2, -1) for name, value in flat.items()}
     expected = make_model("multiple-choice")(features)["logits"]
     np.testing.assert_allclose(answer["logits"], expected, rtol=0, atol=2e-6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be as many"):
+        loaded.signatures["text"](text=text, text_pair=tf.reshape(pair, (2, 3)))
 
 
 def test_two_empty_texts_give_a_beam(checked):

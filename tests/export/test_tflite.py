@@ -53,12 +53,16 @@ def from_ids(path, features):
     return [signature(**{k: v[i : i + 1] for k, v in features.items()}) for i in range(size)]
 
 
-def from_text(path, *texts):
+def text_runner(path):
     import tensorflow_text  # noqa: F401 (loads the libraries that the next one needs)
     from tensorflow_text.core.pybinds import tflite_registrar
 
     interpreter = InterpreterWithCustomOps(tflite_registrar.SELECT_TFTEXT_OPS, model_path=str(path))
-    signature = interpreter.get_signature_runner("text")
+    return interpreter.get_signature_runner("text")
+
+
+def from_text(path, *texts):
+    signature = text_runner(path)
     rows = zip(*texts, strict=True)
     names = ("text", "text_pair")
     return [
@@ -172,11 +176,16 @@ def test_is_checked_in_fresh_processes(reports):
 
 def test_pairs(classifier, tokenizer, tmp_path):
     path = tmp_path / "model.tflite"
-    export_tflite(classifier, tokenizer, path, max_length=24, pairs=True, check=False)
+    export_tflite(classifier, tokenizer, path, max_length=24, pairs=True, batch=None, check=False)
     first, second = ["A quiet delight.", "mess " * 50], ["noisy mess " * 9, "bread " * 50]
     encoded = tokenizer(first, second, padding=True, truncation=True, return_tensors="np")
     found = logits_of(from_text(path, first, second))
     np.testing.assert_allclose(found, classifier(dict(encoded))["logits"], rtol=0, atol=2e-6)
+    texts, partners = (
+        np.array([text.encode() for text in each], object) for each in (first, second)
+    )
+    with pytest.raises(RuntimeError, match="HaveSameShapes"):
+        text_runner(path)(text=texts, text_pair=partners[:1])
 
 
 @pytest.mark.parametrize("found", [0.31, pytest.param(float("nan"), marks=pytest.mark.slow)])
@@ -185,7 +194,7 @@ def test_wrong_answers_remove_it(found, classifier, tokenizer, tmp_path, monkeyp
     monkeypatch.setattr(check, "run", lambda *_: {"ids": Run([])})
     monkeypatch.setattr(check, "_difference", lambda *_: difference)
     with pytest.raises(ParityError, match=f"Received: .* {found} from its signature 'ids'"):
-        export_tflite(classifier, tokenizer, tmp_path / "a", max_length=24, ids_only=True)
+        export_tflite(classifier, tokenizer, tmp_path / "a", ids_only=True)
     assert not list(tmp_path.iterdir())
 
 
@@ -194,7 +203,7 @@ def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at
     path.write_text("the one before")
     with pytest.raises(OSError, match="File too large"), files_of_at_most(60_000):
         options = {"ids_only": True, "force": True, "check": False}
-        export_tflite(classifier, tokenizer, path, max_length=24, **options)
+        export_tflite(classifier, tokenizer, path, **options)
     assert [file.name for file in tmp_path.iterdir()] == ["model.tflite"]
     assert path.read_text() == "the one before"
 

@@ -3,7 +3,10 @@
 import functools
 import json
 import re
+import shutil
+import subprocess
 import sys
+import zlib
 
 import pytest
 from albert_tf_export import Report, web
@@ -51,7 +54,7 @@ def test_the_page_finds_its_files(exported, classifier, tokenizer, node_modules,
     found = web.export_web(classifier, tokenizer, site, name="stars", node_modules=node_modules)
     assert (found.path, found.size) == (site, 4)
     page = "".join(file.read_text() for file in [*site.glob("*.js"), site / "index.html"])
-    named = re.findall(r'(?:href|src)="([^":]+)"|"\./([^"]+)"|(?:load|fetch)\("([^"]+)"', page)
+    named = re.findall(r'(?:href|src)="([^":]+)"|"\./([^"]+)"|(?:read|import)\("([^"]+)"', page)
     files = {next(filter(None, each)) for each in named}
     assert {"style.css", "vendor/sentencepiece.js", "model/settings.json"} <= files
     assert [name for name in files if not (site / name).is_file()] == []
@@ -61,9 +64,81 @@ def test_the_page_finds_its_files(exported, classifier, tokenizer, node_modules,
     assert (settings["name"], settings["task"]) == ("stars", "text-classification")
     assert settings["labels"] == ["bad", "naïve", "good"]
     assert (site / "model" / "spiece.model").read_bytes() == tokenizer.model_bytes
+    loaded = {"app.js", "files.js", "style.css", "model/model.tflite", "model/spiece.model"}
+    assert loaded | {"vendor/litert/wasm/litert_wasm_internal.wasm"} <= settings["files"].keys()
+    assert settings["files"]["model/model.tflite"] == [4, zlib.crc32(b"TFL3")]
+    assert "<noscript>" in page and '=== "file:"' in page
     assert (site / "vendor" / "LICENSE").is_file()
     assert "@litertjs/core 2" in (site / "vendor" / "README.md").read_text()
     assert not list(site.rglob("package*.json"))
+
+
+def run_script(folder, name, code):
+    """Returns what Node.js prints for a script that has imported a module of the page."""
+    node = shutil.which("node") or pytest.skip("needs Node.js")
+    module = folder / f"{name}.mjs"
+    shutil.copy(web.PAGE / f"{name}.js", module)
+    (folder / "run.mjs").write_text(f"import * as page from '{module.as_uri()}';{code}")
+    done = subprocess.run([node, folder / "run.mjs"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_file_that_is_not_the_exported_one_is_named(tmp_path):
+    """Without its vocabulary, or with another page in its place, every text had one answer."""
+    content = b"the vocabulary"
+    answers = {
+        "model/settings.json": [200, json.dumps({"files": {"v": [14, zlib.crc32(content)]}})],
+        "v": [200, content.decode()],
+    }
+    code = """
+      const answers = ANSWERS;
+      globalThis.fetch = async (name) => {
+        if (answers[name] === null) throw new Error("offline");
+        const [status, text] = answers[name];
+        return new Response(text, { status });
+      };
+      await page.readSettings();
+      console.log((await page.read("v")).length, await page.fault());
+      for (const answer of [[404, ""], [200, "<html>"], [200, "the vocabulari"], null]) {
+        answers.v = answer;
+        console.log(await page.fault());
+      }
+      answers["model/settings.json"][1] = "<html>";
+      await page.readSettings().catch((error) => console.log(error.message));
+    """.replace("ANSWERS", json.dumps(answers))
+    assert run_script(tmp_path, "files", code) == [
+        "14 null",
+        "the server answers v with status 404.",
+        "v must have 14 bytes. Received: 6.",
+        "v is damaged: its checksum differs.",
+        "v can't be fetched (offline).",
+        "model/settings.json must be JSON. Received: <html>",
+    ]
+
+
+def test_a_text_that_was_cut_is_said(tmp_path):
+    code = """
+      const settings = { pairs: false, scores: "none", special: { cls: 2, sep: 3 }, labels: ["a"],
+        pooling: "mean", threshold: null };
+      const tokenizer = { ids: (text) => Array.from(text, () => 9) };
+      const outputs = { logits: { values: [1] },
+        last_hidden_state: { values: new Array(8).fill(1), shape: [1, 8, 1] } };
+      const model = { length: 8, run: async () => ({ outputs }) };
+      const given = { settings, tokenizer, model };
+      const print = (found) => console.log(JSON.stringify(found.cut ?? null));
+      print(await page.classify(given, "123456"));
+      print(await page.classify(given, "1234567"));
+      for (const again of [1, 2]) print(await page.search(given, "1", "1\\n1234567"));
+      settings.pairs = true;
+      print(await page.classify(given, "123", "456"));
+    """
+    assert list(map(json.loads, run_script(tmp_path, "tasks", code))) == [
+        None,
+        {"what": "The text is", "read": 6, "pieces": 7},
+        *[{"what": "“1234567…” is", "read": 6, "pieces": 7}] * 2,
+        {"what": "The texts are", "read": 5, "pieces": 6},
+    ]
 
 
 @pytest.mark.parametrize(

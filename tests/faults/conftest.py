@@ -99,7 +99,7 @@ def commands(tiny_vocabulary, start, tmp_path_factory):
         f"--model {inputs}/config.json --vocab {inputs}/spiece.model --max-length 16 "
         "--batch-size 4 --epochs 3 --save-steps 2",
         "saved-model": f"export saved-model --model {inputs}/finetune --ids-only --no-check",
-        "tflite": f"export tflite --model {inputs}/finetune --ids-only --no-check --max-length 8",
+        "tflite": f"export tflite --model {inputs}/finetune --ids-only --no-check",
         "convert": f"convert --format hf {inputs}/finetune",
     }
     _write_config(inputs, tiny_vocabulary)

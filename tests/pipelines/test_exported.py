@@ -6,12 +6,16 @@ import subprocess
 import sys
 
 import pytest
+from albert_tf_export.metadata import with_files
 
+from albert_tf import exported
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
+from albert_tf.exported import with_checksum
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import pipeline
+from tests.export.conftest import archive_start
 
 TEXTS = ["the cat sat on a mat", "ada", "her old dog who barked at the moon over france lives"]
 MASKED = ["the cat sat on a [MASK]", "[MASK] lives near new [MASK] city"]
@@ -130,10 +134,42 @@ def test_what_a_file_cannot_do_is_refused(classifier_file, tokenizer, tmp_path):
     with pytest.raises(UserError, match="must carry the model's config.json and tokenizer"):
         pipeline("fill-mask", tmp_path / "other.onnx")
     cut = tmp_path / "cut.tflite"
-    content = classifier_file.read_bytes()
-    cut.write_bytes(content[:4] + b"none" + content[8:])
+    files = with_checksum(b"none", exported._archived(classifier_file))
+    cut.write_bytes(with_files(b"none", files))
     with pytest.raises(UserError, match="cut.tflite must be a .tflite file"):
         pipeline("text-classification", cut)
+
+
+def test_a_changed_file_is_refused(classifier_file, model, tokenizer, tmp_path):
+    """A damaged graph and another model's configuration were answered, or a KeyError."""
+    content = classifier_file.read_bytes()
+    files = exported._archived(classifier_file)
+    graph = content[: archive_start(classifier_file)]
+    original = with_files(graph, with_checksum(graph, files))
+    damaged = bytearray(original)
+    damaged[len(graph) // 2] ^= 1
+    config = json.loads(files["config.json"])
+    config["id2label"] = {str(index): f"label {index}" for index in range(5)}
+    config["label2id"] = {name: int(index) for index, name in config["id2label"].items()}
+    other = export(model("fill-mask"), tokenizer, tmp_path / "other.tflite")
+    swapped = with_checksum(other.read_bytes()[: archive_start(other)], exported._archived(other))
+    changed = {
+        "original": original,
+        "damaged": bytes(damaged),
+        "labels": with_files(
+            graph, with_checksum(graph, files) | {"config.json": json.dumps(config).encode()}
+        ),
+        "swapped": with_files(graph, swapped),
+        "none": with_files(graph, files),
+    }
+    for name, made in changed.items():
+        path = tmp_path / f"{name}.tflite"
+        path.write_bytes(made)
+        if name == "original":
+            pipeline("text-classification", path)
+            continue
+        with pytest.raises(UserError, match=f"{name}.tflite must be as it was exported.*again"):
+            pipeline("text-classification", path)
 
 
 @pytest.mark.slow

@@ -241,6 +241,16 @@ def test_ten_megabytes_need_bounded_memory(plain):
     assert peak_memory() - before < 600, "MiB for a text of 10 MB"
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_texts_without_partners(plain, count):
+    """One partner was broadcast to every text."""
+    layer = AlbertPreprocessor(plain)
+    pairs = tf.constant(["a", "b"]), tf.constant(["c"] * count, tf.string)
+    for call in (layer, tf.function(layer)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must be as many"):
+            call(pairs)
+
+
 def test_wrong_arguments(plain, unbaked):
     with pytest.raises(UserError, match="must be baked.*AlbertTokenizer\\(vocab_file\\)"):
         AlbertPreprocessor(unbaked)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 from albert_tf.errors import UserError
 from albert_tf.files import check_free, write_json, written_atomically
@@ -31,6 +32,7 @@ LENGTHS: Final = (16, 64, 128)  # pieces
 LONGEST: Final = 384  # pieces, as in the pipeline for questions
 PREDICTIONS: Final = 4  # masks that one call of the model fills
 LITERT, SENTENCEPIECE = "@litertjs/core", "@agnai/sentencepiece-js"
+LOADED: Final = (".css", ".js", ".wasm", ".tflite", ".model")
 # Browsers without relaxed SIMD load "compat".
 BUILDS: Final = ("", "_compat", "_threaded")
 FILES: Final = {
@@ -158,6 +160,11 @@ def export_web(
         settings["megabytes"] = round(report.size / 1e6, 1)
         takes_pairs = options.pairs and task == "text-classification"
         settings["examples"] = EXAMPLES["pairs" if takes_pairs else task]
+        files = sorted(file for file in folder.rglob("*") if file.suffix in LOADED)
+        settings["files"] = {  # for `files.js`
+            file.relative_to(folder).as_posix(): [file.stat().st_size, crc32(file.read_bytes())]
+            for file in files
+        }
         write_json(folder / "model" / "settings.json", settings)
     return replace(report, path=Path(path))
 

@@ -35,22 +35,16 @@ const TASKS = {
 };
 const at = (id) => document.getElementById(id);
 
-start().catch((error) => {
-  at("hint").textContent = `The model could not be loaded: ${error.message}`;
-  at("hint").className = "error";
-  throw error;
-});
-
-async function start() {
+// Shows the page of these settings; `read` returns a file's bytes.
+export async function start(settings, read) {
   const began = performance.now();
-  const settings = await (await fetch("model/settings.json")).json();
   const task = TASKS[settings.task];
   document.title = `${settings.name} · ${task.title}`;
   at("task").textContent = task.title;
   at("name").textContent = settings.name;
   const [tokenizer, model] = await Promise.all([
-    Tokenizer.load("model/spiece.model"),
-    Model.load("model/model.tflite"),
+    read("model/spiece.model").then(Tokenizer.load),
+    read("model/model.tflite").then(Model.load),
   ]);
   const page = { settings, tokenizer, model };
   at("hint").textContent = task.hint;
@@ -99,6 +93,7 @@ async function submit(page, task, text, second) {
   try {
     const found = await task.run(page, text, second ?? "");
     at("result").replaceChildren(...task.show(found, second));
+    if (found.cut) at("result").append(element("p", cutLine(found.cut)));
     at("time").textContent = timeLine(found.runs, performance.now() - began);
   } catch (error) {
     const message = element("p", error.message);
@@ -151,6 +146,10 @@ function bars(answers, describe = (each) => each.text) {
     row.append(element("span", describe(each)), score, bar);
     return row;
   });
+}
+
+function cutLine({ what, read, pieces }) {
+  return `${what} too long for the model, which read ${read} of ${pieces} pieces.`;
 }
 
 function timeLine(runs, milliseconds) {

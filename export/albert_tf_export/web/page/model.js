@@ -6,11 +6,9 @@ const POSITIONS = "masked_lm_positions";
 
 export class Model {
   // Loads LiteRT.js, with threads where the browser isolates the page, and a model.
-  static async load(url) {
+  static async load(content) {
     const threads = globalThis.crossOriginIsolated && (await withThreads());
     if (!threads) await loadLiteRt(WASM);
-    const response = await fetch(url);
-    const content = new Uint8Array(await response.arrayBuffer());
     return new Model(await loadAndCompile(content, { accelerator: "wasm" }));
   }
 

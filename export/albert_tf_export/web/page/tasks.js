@@ -8,14 +8,15 @@ const SHARED = 128;
 const MARKS = /^[\p{Ps}\p{Pe}\p{Pi}\p{Pf}"'.,;:!?…、。，；：！？ ▁]*$/u;
 const SPACE = "▁"; // SentencePiece's space
 
-// The functions take `page`: { settings, tokenizer, model }. They return `answers`, best first, and
-// `runs`: the signature and time of each call of the model.
+// The functions take `page`: { settings, tokenizer, model }. They return `answers`, best first;
+// `runs`: the signature and time of each call of the model; and `cut`: what was truncated, if any.
 
 export async function classify(page, text, second) {
   const { settings, tokenizer, model } = page;
   let [first, pair] = [tokenizer.ids(text), settings.pairs ? tokenizer.ids(second) : null];
   const room = model.length - (pair ? 3 : 2);
-  if (first.length + (pair?.length ?? 0) > room) {
+  const pieces = first.length + (pair?.length ?? 0);
+  if (pieces > room) {
     if (pair) {
       const kept = Math.min(first.length, Math.max(room - pair.length, (room + 1) >> 1));
       [first, pair] = [first.slice(0, kept), pair.slice(0, room - kept)];
@@ -29,7 +30,8 @@ export async function classify(page, text, second) {
   const apply = { softmax, sigmoid: (values) => values.map(sigmoid), none: (values) => values };
   const scores = apply[settings.scores](logits);
   const answers = scores.map((score, index) => ({ text: settings.labels[index], score }));
-  return { answers: best(answers), runs: [run] };
+  const what = pair ? "The texts are" : "The text is";
+  return { answers: best(answers), runs: [run], cut: cut(what, room, pieces) };
 }
 
 // Returns answers for each mask; a text that is longer than the model's rows has a window for each.
@@ -79,7 +81,8 @@ export async function answer(page, question, context) {
   const { settings, tokenizer, model } = page;
   const length = Math.min(model.length, LONGEST_WINDOW);
   const limit = Math.max(1, Math.min(LONGEST_QUESTION, (length - 3) >> 1));
-  const asked = tokenizer.ids(question).slice(0, limit);
+  const all = tokenizer.ids(question);
+  const asked = all.slice(0, limit);
   const given = tokenizer.details(context);
   const room = length - 3 - asked.length;
   const shared = Math.max(0, Math.min(SHARED, room >> 1));
@@ -102,27 +105,32 @@ export async function answer(page, question, context) {
   const isBeam = "cls_logits" in runs[0].outputs;
   const nullScore = Math.min(...nulls) - (isBeam ? 0 : Math.max(...tops));
   const none = settings.threshold !== null && nullScore > settings.threshold;
-  return { answers: best([...byText.values()]), runs, none };
+  const isCut = cut("The question is", limit, all.length);
+  return { answers: best([...byText.values()]), runs, none, cut: isCut };
 }
 
 // Returns the texts of `lines`, one a line, that are closest to a query: cosines of their vectors.
 export async function search(page, query, lines) {
   const runs = [];
   const wanted = await vector(page, query, runs);
+  const cuts = [wanted.cut];
   const known = (page.vectors ??= new Map());
   const answers = [];
   for (const text of new Set(lines.split("\n").map((line) => line.trim()).filter(Boolean))) {
     if (!known.has(text)) known.set(text, await vector(page, text, runs));
-    const score = known.get(text).reduce((sum, value, at) => sum + value * wanted[at], 0);
+    const found = known.get(text);
+    const score = found.values.reduce((sum, value, at) => sum + value * wanted.values[at], 0);
+    cuts.push(found.cut);
     answers.push({ text, score });
   }
-  return { answers: best(answers), runs };
+  return { answers: best(answers), runs, cut: cuts.find(Boolean) };
 }
 
-// Returns a text's vector, of length 1.
+// Returns a text's vector, of length 1, and whether the text was cut.
 async function vector({ settings, tokenizer, model }, text, runs) {
-  const length = Math.min(model.length, settings.longest ?? model.length);
-  const ids = tokenizer.ids(text).slice(0, length - 2);
+  const room = Math.min(model.length, settings.longest ?? model.length) - 2;
+  const all = tokenizer.ids(text);
+  const ids = all.slice(0, room);
   const run = await model.run(...row(settings, ids));
   runs.push(run);
   const { values, shape } = run.outputs.last_hidden_state;
@@ -130,7 +138,12 @@ async function vector({ settings, tokenizer, model }, text, runs) {
   const count = settings.pooling === "cls" ? 1 : ids.length + 2;
   for (let at = 0; at < count * sum.length; at += 1) sum[at % sum.length] += values[at];
   const norm = Math.hypot(...sum);
-  return sum.map((value) => value / norm);
+  const unit = sum.map((value) => value / norm);
+  return { values: unit, cut: cut(`“${text.slice(0, 30)}…” is`, room, all.length) };
+}
+
+function cut(what, room, pieces) {
+  return pieces > room ? { what, read: room, pieces } : null;
 }
 
 function row({ special }, first, pair) {

@@ -8,9 +8,8 @@ const NO_CHARACTER = "\u{10ffff}"; // unknown to every vocabulary
 const characters = (text) => Array.from(text); // code points
 
 export class Tokenizer {
-  static async load(url) {
-    const response = await fetch(url);
-    return new Tokenizer(await open(new Uint8Array(await response.arrayBuffer())));
+  static async load(content) {
+    return new Tokenizer(await open(content));
   }
 
   constructor(processor) {
