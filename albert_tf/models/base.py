@@ -28,6 +28,7 @@ from albert_tf.models.inputs import (
     ENCODER_INPUTS,
     LOADING,
     as_arrays,
+    has_no_rows,
     length_of,
     refuse_lists,
     refuse_strings,
@@ -176,7 +177,17 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         }
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        return super().predict(as_arrays(x, "x"), *args, **kwargs)
+        x = as_arrays(x, "x")
+        if has_no_rows(x):  # Keras has no outputs without a batch
+            if not isinstance(x, Mapping):
+                specs = self._input_specs()
+                x = {
+                    name: np.zeros((0, *[1] * len(spec.shape[1:])), "int32")
+                    for name, spec in specs.items()
+                }
+            outputs = self(x, training=False)
+            return {name: ops.convert_to_numpy(values) for name, values in outputs.items()}
+        return super().predict(x, *args, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
         x = as_arrays(x, "x")

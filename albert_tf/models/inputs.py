@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.layers.common import Tensor
 
 # The first arguments of every model's call, in their order.
@@ -104,7 +104,8 @@ def refuse_strings(inputs: Mapping[str, Any]) -> None:
         first = np.ravel(values)[:1].tolist() if isinstance(values, np.ndarray | str) else ["…"]
         raise UserError(
             f"Inputs and labels must be numbers. Received: {first[0]!r:.60}, … as {name}. "
-            "config.label2id has the number of each label; a tokenizer makes ids of texts."
+            "config.label2id has the number of each label; a tokenizer makes ids of texts, "
+            "AlbertPreprocessor in tf.data and graphs."
         )
 
 
@@ -113,7 +114,7 @@ def _kind(values: Any) -> str:
         return "str"
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype):
-        return "object" if dtype.kind in "OUS" else dtype.name
+        return {"O": "object", "U": "str", "S": "str", "T": "str"}.get(dtype.kind, dtype.name)
     return str(getattr(dtype, "name", dtype))
 
 
@@ -137,17 +138,61 @@ def text_columns(x: Any) -> list[list[str]] | None:
     """Returns texts as a column and pairs of texts as two; None for other inputs of a model.
 
     Args:
-        x: texts (a list, an array or a pandas Series), two columns of them, or a list of tuples
-            of two texts.
+        x: texts (a list, an array or a pandas Series), a list of tuples of two texts, or a tuple
+            of two columns.
+    Raises:
+        UserError: texts in another form, or something else among them.
     """
-    if isinstance(x, tuple | list) and len(x) == 2 and all(map(is_column_of_strings, x)):
-        return [list(column) for column in x]
-    if is_column_of_strings(x):
-        return [list(x)]
-    if isinstance(x, list) and x and all(isinstance(row, tuple) and len(row) == 2 for row in x):
+    if not _holds_texts(x):
+        return None
+    if not _is_column(x):
+        shape = getattr(x, "shape", None)
+        kind = type(x).__name__
+        raise _not_texts(short_repr(x) if shape is None else f"{kind} of shape {tuple(shape)}")
+    columns = [list(x)]
+    if isinstance(x, tuple) and len(x) == 2:
+        if not all(map(_is_column, x)) or all(map(_is_pair, x)):
+            raise _not_texts(f"{short_repr(x)}, which may be two rows or two columns")
+        columns = [list(column) for column in x]
+    elif all(map(_is_pair, x)):
         columns = [list(column) for column in zip(*x, strict=True)]
-        return columns if all(map(is_column_of_strings, columns)) else None
-    return None
+    for column in columns:
+        for row, value in enumerate(column):
+            if not isinstance(value, str):
+                raise _not_texts(f"{short_repr(value)} ({type(value).__name__}) in row {row}")
+    if len(columns[0]) != len(columns[-1]):
+        raise _not_texts(f"{len(columns[0])} texts and {len(columns[1])} texts")
+    return columns
+
+
+def _not_texts(received: str) -> UserError:
+    return UserError(
+        "Texts must be a list of strings; pairs a list of tuples, [(text, pair), …], or a tuple of "
+        f"two columns, (texts, pairs). Received: {received}. "
+        "AlbertPreprocessor takes tensors of strings, in tf.data and graphs."
+    )
+
+
+def _holds_texts(x: Any) -> bool:
+    """Whether there is a string, also among other values, and in rows of rows."""
+    values = x.to_numpy() if hasattr(x, "to_numpy") else x  # of a data frame
+    if (kind := _kind(values)) in ("str", "string"):
+        return True
+    if isinstance(values, np.ndarray):
+        return kind == "object" and any(map(_holds_texts, values.flat))
+    return isinstance(values, bytes) or (
+        isinstance(values, Sequence) and any(map(_holds_texts, values))
+    )
+
+
+def _is_column(values: Any) -> bool:
+    if isinstance(values, np.ndarray) or hasattr(values, "to_list"):
+        return np.ndim(values) == 1
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes)
+
+
+def _is_pair(row: Any) -> bool:
+    return isinstance(row, tuple) and len(row) == 2
 
 
 def is_column_of_strings(values: Any) -> bool:
@@ -180,6 +225,13 @@ def as_arrays(values: Any, name: str = "y") -> Any:
             ) from error
     refuse_strings({name: values})
     return values
+
+
+def has_no_rows(x: Any) -> bool:
+    """Whether these are no examples: an empty list, columns without rows, or empty arrays."""
+    while isinstance(x, Mapping | tuple) and x:
+        x = next(iter(x.values())) if isinstance(x, Mapping) else x[0]
+    return 0 in x.shape[:1] if isinstance(x, np.ndarray) else isinstance(x, list | tuple) and not x
 
 
 def length_of(inputs: Mapping[str, Tensor]) -> int | None:

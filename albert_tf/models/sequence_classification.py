@@ -35,9 +35,9 @@ class AlbertForSequenceClassification(TaskModel):
     cross-entropy (several labels, 0 or 1, `[B, num_labels]`), or the squared error (regression,
     float `[B]`).
 
-    `fit`, `evaluate` and `predict` take ids, or texts: a list of them, or for pairs a tuple of two
-    lists or a list of tuples. The model's `tokenizer` encodes and truncates them; in `fit` and
-    `evaluate` texts of similar length share a batch. Labels may be names in `config.label2id`.
+    `fit`, `evaluate` and `predict` take ids, or texts: a list of them, or for pairs a list of
+    tuples or a tuple of two columns. The model's `tokenizer` encodes and truncates them; in `fit`
+    and `evaluate` texts of similar length share a batch. Labels may be names in `config.label2id`.
 
     Args:
         config: sizes, probabilities and labels.

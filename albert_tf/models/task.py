@@ -23,6 +23,7 @@ from albert_tf.models.inputs import (
     ENCODER_INPUTS,
     arguments,
     as_arrays,
+    has_no_rows,
     named_inputs,
     refuse_strings,
     refuse_unknown,
@@ -231,6 +232,8 @@ class TaskModel(PreTrainedModel):
         Refuses unknown names and labels before tracing, and weights that Keras drops where `y` is
         None.
         """
+        if has_no_rows(x):
+            raise UserError("Training and evaluation need examples. Received: no rows.")
         x, options = as_arrays(x, "x"), {} if options is None else options
         y = self._label_arrays(y, x)
         if options.get("sample_weight") is not None:
