@@ -89,7 +89,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         kwargs = self._arrays(without_foreign(kwargs, CALL))
-        if args and isinstance(args[0], Mapping):  # Keras doesn't know a tokenizer's result
+        if args and isinstance(args[0], Mapping):
             args = (self._arrays(args[0]), *args[1:])
         given = {**dict(zip(ENCODER_INPUTS, args, strict=False)), **kwargs}
         if isinstance(given.get("input_ids"), dict):

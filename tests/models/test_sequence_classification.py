@@ -75,7 +75,7 @@ def test_one_label_is_regression_everywhere(small_config, small_features, scramb
     model.save_pretrained(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["problem_type"] == "regression"
     assert AlbertForSequenceClassification.from_pretrained(tmp_path).config == model.config
-    with pytest.raises(UserError, match="can't be trained with a loss of classes.*multi_label"):
+    with pytest.raises(UserError, match="for numbers. Received: BinaryCrossentropy, for several"):
         model.compile("sgd", loss="binary_crossentropy")
     with pytest.raises(UserError, match="one label has problem_type 'regression', or 'multi_labe"):
         AlbertForSequenceClassification.from_pretrained(
@@ -325,6 +325,54 @@ def test_names_of_labels(reader, encode):
     assert reader.evaluate(encode(TEXTS), np.array(names), verbose=0) == pytest.approx(expected)
     with pytest.raises(UserError, match="names in label2id: no, maybe, yes. Received: 'perhaps'"):
         reader.fit(TEXTS, [*names[:-1], "perhaps"], verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (None, "Received: None in row 1"),
+        (float("nan"), "Received: nan in row 1"),
+        (0, "Received: 0 in row 1"),
+        (["LABEL_0"], r"Received: \['LABEL_0'\] in row 1"),
+    ],
+)
+def test_other_values_among_names_of_labels(reader, encode, label, message):
+    labels = ["LABEL_0", label, *["LABEL_1"] * 13]
+    for x in (TEXTS, encode(TEXTS)):
+        with pytest.raises(UserError, match=message):
+            reader.fit(x, labels, verbose=0)
+
+
+@pytest.mark.parametrize("label", [None, float("nan")])
+def test_other_values_among_labels(reader, encode, label):
+    for x in (TEXTS, encode(TEXTS)):
+        with pytest.raises(ValueError, match=f"must be numbers.*Received: {label!s}"):
+            reader.fit(x, [0, label, *[1] * 13], verbose=0)
+
+
+def test_categories_of_pandas(reader):
+    names = np.array(["LABEL_0", "LABEL_1", "LABEL_2"])[CLASSES]
+    expected = reader.evaluate(TEXTS, CLASSES, verbose=0)
+    for labels in (pd.Series(names, dtype="category"), pd.Series(CLASSES, dtype="category")):
+        assert reader.evaluate(TEXTS, labels, verbose=0) == pytest.approx(expected)
+
+
+def test_weights_of_classes(reader):
+    start, trained = reader.get_weights(), []
+    for weights in ({0: 1.0, 1: 0.0, 2: 3.0}, {"LABEL_1": 0.0, "LABEL_2": 3.0}):
+        reader.set_weights(start)
+        reader.fit(TEXTS, CLASSES, class_weight=weights, batch_size=32, verbose=0)
+        trained.append(reader.get_weights())
+    for one, other in zip(*trained, strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5)
+    for weights, message in (
+        ("balanced", r"must be a dict.*dict\(enumerate\(weights\)\). Received: 'balanced'"),
+        ([1.0, 2.0, 3.0], r"must be a dict.*Received: \[1.0, 2.0, 3.0\]"),
+        ({"good": 2.0}, "must be numbers of classes, or .*: LABEL_0, .*Received: 'good'"),
+        ({3: 2.0}, "must be numbers of classes.*Received: 3"),
+    ):
+        with pytest.raises(UserError, match=message):
+            reader.fit(TEXTS, CLASSES, class_weight=weights, verbose=0)
 
 
 def test_texts_with_wrong_labels(reader):
