@@ -6,7 +6,7 @@ import functools
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -176,15 +176,27 @@ def _number(default: float, allowed: Range) -> Any:
     return dataclasses.field(default=default, metadata={"range": allowed})
 
 
+def _refuse_of_calls(names: Iterable[str]) -> None:
+    """Refuses what transformers' configurations have, and here is an argument of calls."""
+    for name in names:
+        if name in ("output_attentions", "output_hidden_states"):
+            raise TypeError(
+                f"{name} is no field of a configuration. Give it to each call: "
+                f"model(inputs, {name}=True)."
+            )
+
+
 def _as_in_transformers(cls: Config) -> Config:
     """Lets the constructor take `num_labels` and `label2id`; says how to change a field."""
     construct = cls.__init__  # type: ignore[misc]
 
     @functools.wraps(construct)
     def init(self: Any, *args: Any, **fields: Any) -> None:
+        _refuse_of_calls(fields)
         construct(self, *args, **_merged_labels(fields, len(_UNNAMED)))
 
     def refuse(self: Any, name: str, value: Any) -> None:
+        _refuse_of_calls([name])
         raise dataclasses.FrozenInstanceError(
             f"A configuration can't be changed. Received: {name}={short_repr(value)}. Give it to "
             f"from_pretrained, or make another one: model.config = config.replace({name}=…)."
@@ -455,6 +467,7 @@ class AlbertConfig:
             TypeError: there is no such field.
             ValueError: a value is out of range or contradicts another.
         """
+        _refuse_of_calls(changes)
         changes = _merged_labels(changes, self.num_labels)
         if unknown := sorted(changes.keys() - _FIELDS):
             raise TypeError(

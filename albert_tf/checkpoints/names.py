@@ -131,6 +131,23 @@ def weights(model: Any) -> dict[str, Weight]:
     return table
 
 
+def added(model: Any) -> list[Any]:
+    """Returns a model's layers and variables that the table doesn't name: a subclass has them."""
+    backbone = getattr(model, BACKBONE, model)
+    tables = {backbone: _BACKBONE} if backbone is model else {backbone: _BACKBONE, model: _HEADS}
+    named = {id(backbone)} | {
+        id(getattr(owner, row[1].split(".", 1)[0]))
+        for owner, table in tables.items()
+        for row in _present(owner, table)
+    }
+    return [
+        part
+        for owner in tables
+        for part in (*owner.layers, *owner._trainable_variables, *owner._non_trainable_variables)
+        if id(part) not in named
+    ]
+
+
 def google(config: AlbertConfig) -> dict[str, tuple[str, bool]]:
     """Returns Hugging Face's name, and if it is the transpose, by Google's variable name."""
     return {
@@ -168,10 +185,21 @@ def stored_name(name: str) -> str:
 
 
 def _of_model(owner: Any, config: AlbertConfig, table: Any) -> Iterator[tuple[str, Weight]]:
-    present = [row for row in table if getattr(owner, row[1].split(".", 1)[0], None) is not None]
-    for form, layer, tensor, *_ in _rows(config, present):
+    for form, layer, tensor, *_ in _rows(config, _present(owner, table)):
         variable = _resolve(owner, layer + form.ours)
         yield tensor + form.hugging_face, Weight(variable, form.ours_transposed)
+
+
+def _present(owner: Any, table: Any) -> list[Any]:
+    """Returns the rows whose layers a model has, and hasn't replaced by others."""
+
+    def has(path: str) -> bool:
+        try:
+            return _resolve(owner, path.format(block=0)) is not None
+        except AttributeError:
+            return False
+
+    return [row for row in table if has(row[1])]
 
 
 def _rows(config: AlbertConfig, table: Any) -> Iterator[tuple[_Form, str, str, str, list[str]]]:

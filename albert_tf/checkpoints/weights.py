@@ -35,9 +35,18 @@ class Checkpoint(NamedTuple):
 
 
 def extract(model: Any) -> dict[str, np.ndarray]:
-    """Returns a model's weights by Hugging Face's names without "albert."."""
+    """Returns a model's weights by Hugging Face's names without "albert.".
+
+    Raises:
+        UserError: the model has others, or they are quantized.
+    """
     from keras import ops
 
+    if others := model.build_added():
+        raise UserError(
+            "A checkpoint holds the weights of ALBERT and its heads. Received: a subclass with "
+            f"others, {', '.join(others)}. Save it with model.save('model.keras')."
+        )
     tensors = {}
     for name, (variable, transposed) in names.weights(model).items():
         array = ops.convert_to_numpy(variable)

@@ -165,7 +165,7 @@ class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
             return super().__call__(input_ids, **kwargs)
 
     def call(self, input_ids: Tensor) -> Tensor:
-        return rows_at(ops.multiply(self.weight, 1.0), ops.cast(input_ids, "int32"))
+        return rows_at(ops.multiply(self.weight, 1.0), whole_numbers(input_ids))
 
 
 def lookup(table: Tensor, ids: Tensor, argument: str) -> Tensor:
@@ -179,7 +179,7 @@ def lookup(table: Tensor, ids: Tensor, argument: str) -> Tensor:
         raise ValueError(
             f"{argument} must have shape [batch, length]. Received shape {tuple(ids.shape)}."
         )
-    return rows_at(ops.multiply(table, 1.0), ops.cast(ids, "int32"))
+    return rows_at(ops.multiply(table, 1.0), whole_numbers(ids))
 
 
 # How a `FactorizedEmbedding` reads its word table; an export may store it in 8 bits.
@@ -232,6 +232,14 @@ def checked_ids(
         _inside.reset(token)
 
 
+def whole_numbers(values: Tensor) -> Tensor:
+    """Returns values in int32; a fraction is -1, which is outside every table and all classes."""
+    numbers = ops.cast(values, "int32")
+    if "int" in keras.backend.standardize_dtype(values.dtype):
+        return numbers
+    return ops.where(ops.equal(ops.cast(numbers, values.dtype), values), numbers, -1)
+
+
 def rows_at(table: Tensor, ids: Tensor, batch_dims: int = 0) -> Tensor:
     """Returns the rows of `table` at int32 `ids`, which must lie within it.
 
@@ -261,6 +269,15 @@ def _check_range(values: Tensor, name: str, limit: str, size: int | None, hint: 
             f"{name} must lie in [0, {limit}). "
             f"Received values from {known.min()} to {known.max()}, {limit}={size}. {hint}"
         )
+    refuse_fractions(name, known)
+
+
+def refuse_fractions(name: str, values: Any) -> None:
+    """Refuses an array of ids that aren't whole numbers: a lookup would cut them."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        fractions = values[values != np.floor(values)]
+        if fractions.size:
+            raise ValueError(f"{name} must be whole numbers. Received: {fractions[0]}.")
 
 
 def known_values(values: Tensor) -> np.ndarray | None:

@@ -66,6 +66,7 @@ class AlbertModel(PreTrainedModel):
         self.encoder = AlbertEncoder(config, name="encoder", dtype=policy)
         self.pooler = pooler(config, policy) if add_pooling_layer else None
         self.build(None)
+        self._tracker.unlock()  # subclasses may add layers
 
     def build(self, input_shape: Any = None) -> None:
         if self.built:

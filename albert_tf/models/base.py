@@ -14,7 +14,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from albert_tf.checkpoints import finder, hub, hugging_face, sentence_transformers, weights
+from albert_tf.checkpoints import (
+    finder,
+    hub,
+    hugging_face,
+    names,
+    sentence_transformers,
+    weights,
+)
 from albert_tf.checkpoints.hub import CARD, model_card
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig, group_schedule
@@ -28,6 +35,7 @@ from albert_tf.models.calls import (
     ENCODER_INPUTS,
     LOADING,
     as_arrays,
+    has_no_rows,
     length_of,
     refuse_lists,
     refuse_strings,
@@ -81,7 +89,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         kwargs = self._arrays(without_foreign(kwargs, CALL))
-        if args and isinstance(args[0], Mapping):  # Keras doesn't know a tokenizer's result
+        if args and isinstance(args[0], Mapping):
             args = (self._arrays(args[0]), *args[1:])
         given = {**dict(zip(ENCODER_INPUTS, args, strict=False)), **kwargs}
         if isinstance(given.get("input_ids"), dict):
@@ -158,12 +166,12 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         }
 
         @tf.function(input_signature=[inputs], autograph=False)
-        def serving_default(inputs: dict[str, Any]) -> dict[str, Any]:
+        def serving_default(inputs: dict[str, Any]) -> Any:
             outputs = self(inputs, training=False)
-            return {
-                name: tf.cast(value, tf.float32) if value.dtype.is_floating else value
-                for name, value in outputs.items()
-            }
+            return keras.tree.map_structure(
+                lambda value: tf.cast(value, tf.float32) if value.dtype.is_floating else value,
+                dict(outputs) if isinstance(outputs, Mapping) else outputs,
+            )
 
         return serving_default
 
@@ -176,7 +184,16 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         }
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        return super().predict(as_arrays(x, "x"), *args, **kwargs)
+        x = as_arrays(x, "x")
+        if has_no_rows(x):  # Keras has no outputs without a batch
+            if not isinstance(x, Mapping):
+                specs = self._input_specs()
+                x = {
+                    name: np.zeros((0, *[1] * len(spec.shape[1:])), "int32")
+                    for name, spec in specs.items()
+                }
+            return keras.tree.map_structure(ops.convert_to_numpy, self(x, training=False))
+        return super().predict(x, *args, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
         x = as_arrays(x, "x")
@@ -196,7 +213,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
 
     def make_train_function(self, force: bool = False) -> Any:
         # Otherwise the first step would make the optimizer's slots, and TensorFlow trace twice.
-        if not self.optimizer.built:
+        if not self.optimizer.built and all(layer.built for layer in names.added(self)):
             self.optimizer.build(self.trainable_variables)
         return super().make_train_function(force)
 
@@ -231,6 +248,36 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         if self._module_folder is None or self.task.pipeline_tag != ENCODER.pipeline_tag:
             return None
         return sentence_transformers.read(self._module_folder)
+
+    def build_added(self) -> list[str]:
+        """Builds the layers that a subclass adds, and returns the names of those with weights.
+
+        Keras builds a layer when it is first called, which may be after its weights were read.
+        """
+        added = names.added(self)
+        if not all(getattr(part, "built", True) for part in added):
+            inputs = {
+                name: keras.KerasTensor(spec.shape, spec.dtype)
+                for name, spec in self._input_specs().items()
+            }
+            try:
+                self.compute_output_spec(inputs)
+            except Exception as error:
+                unbuilt = [part.name for part in added if not getattr(part, "built", True)]
+                raise UserError(
+                    "Layers that a subclass adds must be built before files are read or written. "
+                    f"Received: {', '.join(unbuilt)} of {type(self).__name__}, whose call doesn't "
+                    f"work with {', '.join(inputs)} alone. Call build(shape) of each in __init__."
+                ) from error
+        return [part.name for part in added if getattr(part, "weights", True)]
+
+    def save_own_variables(self, store: Any) -> None:
+        self.build_added()
+        super().save_own_variables(store)
+
+    def load_weights(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        self.build_added()
+        super().load_weights(filepath, *args, **kwargs)
 
     def save_assets(self, dir_path: str) -> None:
         """Adds the tokenizer to a `.keras` file, if it was set or used."""
@@ -362,6 +409,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         checkpointing = values.pop("gradient_checkpointing", False)
         quantized = values.pop("quantized", {})
         model = cls(**values)
+        model.build_added()
         layers = list(model._flatten_layers())
         for index, how in quantized.items():
             options = keras.saving.deserialize_keras_object(how["config"])
@@ -431,6 +479,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         model.newly_initialized = weights.assign(
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )
+        model.newly_initialized += model.build_added()
         model._folder = model._module_folder = checkpoint.folder
         return model
 

@@ -1,16 +1,18 @@
 """What a model's call takes and returns: checked and converted inputs, and named outputs."""
 
 import inspect
+import math
 from collections.abc import Mapping, Sequence
-from numbers import Number
+from numbers import Integral, Number
 from typing import Any, Final
 
 import keras
 import numpy as np
 import optree
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.layers.common import Tensor
+from albert_tf.layers.embedding import LIMITS, refuse_fractions
 
 # The first arguments of every model's call, in their order.
 ENCODER_INPUTS: Final = (
@@ -20,6 +22,8 @@ ENCODER_INPUTS: Final = (
     "position_ids",
     "inputs_embeds",
 )
+# Arguments of `as_arrays` that are ids or positions.
+_IDS: Final = (*LIMITS, "masked_lm_positions", "start_positions", "end_positions", "x")
 _TUPLES: Final = "Use outputs.to_tuple(), or outputs[0]."
 _IN_CALLS: Final = "Give it to each call: model(inputs, {}=True)."
 # transformers' arguments that are accepted with their no-op value only: that value, and what to do
@@ -75,14 +79,14 @@ def check_shapes(inputs: Mapping[str, Tensor]) -> None:
         "position_ids": [(batch, length), (1, length)],
     }.items():
         value = inputs[name]
-        if value is not None and not any(_agree(value.shape, shape) for shape in shapes):
+        if value is not None and not any(agree(value.shape, shape) for shape in shapes):
             raise ValueError(
                 f"{name} must have the shape of the ids, {' or '.join(map(str, shapes))}. "
                 f"Received: {tuple(value.shape)}."
             )
 
 
-def _agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
+def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
     """Whether two shapes may be equal; a size that isn't a number is unknown."""
     return len(shape) == len(expected) and all(
         size == other or not (isinstance(size, int) and isinstance(other, int))
@@ -103,10 +107,13 @@ def refuse_strings(inputs: Mapping[str, Any]) -> None:
     for name, values in inputs.items():
         if _kind(values) not in ("string", "str", "object"):
             continue
-        first = np.ravel(values)[:1].tolist() if isinstance(values, np.ndarray | str) else ["…"]
+        others = np.ravel(values) if isinstance(values, np.ndarray | str) else ["…"]
+        other = next((each for each in others if not isinstance(each, Number)), others[:1])
+        received = f"{other.item() if isinstance(other, np.generic) else other!r:.60}"
         raise UserError(
-            f"Inputs and labels must be numbers. Received: {first[0]!r:.60}, … as {name}. "
-            "config.label2id has the number of each label; a tokenizer makes ids of texts."
+            f"Inputs and labels must be numbers. Received: {received}, … as {name}. "
+            "config.label2id has the number of each label; a tokenizer makes ids of texts, "
+            "AlbertPreprocessor in tf.data and graphs."
         )
 
 
@@ -115,12 +122,18 @@ def _kind(values: Any) -> str:
         return "str"
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype):
-        return "object" if dtype.kind in "OUS" else dtype.name
+        return {"O": "object", "U": "str", "S": "str", "T": "str"}.get(dtype.kind, dtype.name)
     return str(getattr(dtype, "name", dtype))
 
 
 def refuse_lists(inputs: Mapping[str, Any]) -> None:
-    """Refuses lists, which Keras would split into single numbers."""
+    """Refuses lists, which Keras would split into single numbers, and inputs by position."""
+    ids = inputs.get("input_ids")
+    if isinstance(ids, list | tuple) and ids and all(hasattr(each, "shape") for each in ids):
+        given = ", ".join(f"{name!r}: …" for name in ENCODER_INPUTS[: len(ids)])
+        raise ValueError(
+            f"Give a model's inputs by name: model({{{given}}}). Received: a list of {len(ids)}."
+        )
     if lists := [name for name, value in inputs.items() if isinstance(value, list | tuple)]:
         raise ValueError(
             "A model's inputs must be arrays or tensors: tokenizer(texts, padding=True, "
@@ -139,24 +152,61 @@ def text_columns(x: Any) -> list[list[str]] | None:
     """Returns texts as a column and pairs of texts as two; None for other inputs of a model.
 
     Args:
-        x: texts (a list, an array or a pandas Series), two columns of them, or a list of tuples
-            of two texts.
+        x: texts (a list, an array or a pandas Series), a list of tuples of two texts, or a tuple
+            of two columns.
+    Raises:
+        UserError: texts in another form, or something else among them.
     """
-    if isinstance(x, tuple | list) and len(x) == 2 and all(map(is_column_of_strings, x)):
-        return [list(column) for column in x]
-    if is_column_of_strings(x):
-        return [list(x)]
-    if isinstance(x, list) and x and all(isinstance(row, tuple) and len(row) == 2 for row in x):
+    if not holds_texts(x):
+        return None
+    if not _is_column(x):
+        shape = getattr(x, "shape", None)
+        kind = type(x).__name__
+        raise _not_texts(short_repr(x) if shape is None else f"{kind} of shape {tuple(shape)}")
+    columns = [list(x)]
+    if isinstance(x, tuple) and len(x) == 2:
+        if not all(map(_is_column, x)) or all(map(_is_pair, x)):
+            raise _not_texts(f"{short_repr(x)}, which may be two rows or two columns")
+        columns = [list(column) for column in x]
+    elif all(map(_is_pair, x)):
         columns = [list(column) for column in zip(*x, strict=True)]
-        return columns if all(map(is_column_of_strings, columns)) else None
-    return None
+    for column in columns:
+        for row, value in enumerate(column):
+            if not isinstance(value, str):
+                raise _not_texts(f"{short_repr(value)} ({type(value).__name__}) in row {row}")
+    if len(columns[0]) != len(columns[-1]):
+        raise _not_texts(f"{len(columns[0])} texts and {len(columns[1])} texts")
+    return columns
 
 
-def is_column_of_strings(values: Any) -> bool:
-    """Whether these are a list, a tuple, an array or a pandas Series of strings alone."""
-    if not isinstance(values, list | tuple | np.ndarray) and not hasattr(values, "to_list"):
-        return False
-    return len(values) > 0 and all(isinstance(value, str) for value in values)
+def _not_texts(received: str) -> UserError:
+    return UserError(
+        "Texts must be a list of strings; pairs a list of tuples, [(text, pair), …], or a tuple of "
+        f"two columns, (texts, pairs). Received: {received}. "
+        "AlbertPreprocessor takes tensors of strings, in tf.data and graphs."
+    )
+
+
+def holds_texts(x: Any) -> bool:
+    """Whether there is a string, also among other values, and in rows of rows."""
+    values = x.to_numpy() if hasattr(x, "to_numpy") else x  # of a data frame
+    if (kind := _kind(values)) in ("str", "string"):
+        return True
+    if isinstance(values, np.ndarray):
+        return kind == "object" and any(map(holds_texts, values.flat))
+    return isinstance(values, bytes) or (
+        isinstance(values, Sequence) and any(map(holds_texts, values))
+    )
+
+
+def _is_column(values: Any) -> bool:
+    if isinstance(values, np.ndarray) or hasattr(values, "to_list"):
+        return np.ndim(values) == 1
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes)
+
+
+def _is_pair(row: Any) -> bool:
+    return isinstance(row, tuple) and len(row) == 2
 
 
 def as_arrays(values: Any, name: str = "y") -> Any:
@@ -181,7 +231,45 @@ def as_arrays(values: Any, name: str = "y") -> Any:
                 f"{name} must have rows of one length. Received: rows of several. Pad them {how}."
             ) from error
     refuse_strings({name: values})
+    if name in _IDS:
+        refuse_fractions(name, values)
     return values
+
+
+def class_weights(
+    given: Any, numbers: Mapping[str, int], count: int | None
+) -> dict[int, float] | None:
+    """Returns `class_weight` of `fit` by the numbers of classes; keys may be their names, too.
+
+    Args:
+        given: by class.
+        numbers: the number of each name.
+        count: number of classes, or None where it isn't known.
+    Raises:
+        UserError: it isn't a dict, or has other keys.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise UserError(
+            "class_weight must be a dict with the weight of each class: dict(enumerate(weights)). "
+            f"Received: {short_repr(given)}."
+        )
+    weights = {numbers.get(key, key): weight for key, weight in given.items()}
+    for key in weights:
+        if not isinstance(key, Integral) or not 0 <= key < (count or math.inf):
+            raise UserError(
+                "class_weight's keys must be numbers of classes, or names in label2id: "
+                f"{', '.join(numbers)}. Received: {short_repr(key)}."
+            )
+    return weights
+
+
+def has_no_rows(x: Any) -> bool:
+    """Whether these are no examples: an empty list, columns without rows, or empty arrays."""
+    while isinstance(x, Mapping | tuple) and x:
+        x = next(iter(x.values())) if isinstance(x, Mapping) else x[0]
+    return 0 in x.shape[:1] if isinstance(x, np.ndarray) else isinstance(x, list | tuple) and not x
 
 
 def length_of(inputs: Mapping[str, Tensor]) -> int | None:

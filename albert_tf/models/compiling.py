@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import keras
+import numpy as np
 from keras import ops
 
 from albert_tf.errors import UserError
+from albert_tf.models.calls import agree
 from albert_tf.models.losses import IGNORED, per_example
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay, inner
 from albert_tf.recipes import FROM_RANDOM_WEIGHTS, recipe_of_width
@@ -21,6 +23,16 @@ _FROM_LOGITS: Final = (
     keras.metrics.CategoricalCrossentropy,
     keras.metrics.BinaryCrossentropy,
 )
+_BINARY: Final = (
+    keras.losses.BinaryCrossentropy,
+    keras.losses.BinaryFocalCrossentropy,
+    keras.metrics.BinaryCrossentropy,
+)
+_MEANING: Final = {
+    "softmax": "one class of several",
+    "sigmoid": "several labels at once",
+    None: "numbers",
+}
 # The functions among Keras' losses, and the class that does the same.
 _CLASSES: Final[Mapping[Any, Any]] = {
     getattr(keras.losses, name): getattr(keras.losses, kind)
@@ -119,13 +131,20 @@ class _StepsOfFit(keras.callbacks.Callback):
             self.model.make_train_function(force=True)  # a traced step has the old rates
 
 
-def loss_of_logits(loss: Any) -> Any:
+def loss_of_logits(loss: Any, function: str | None) -> Any:
     """Returns a loss given to `compile` as one that reads logits.
 
     A name, and a function of Keras', say only which loss it is: they get `from_logits=True`, and
     label -100 is ignored as in the model's own loss. An object that says `from_logits=False` is
-    refused, as are losses that read probabilities alone.
+    refused, as are losses that read probabilities alone, and those for other labels than the
+    output's.
+
+    Args:
+        loss: a name, a function or an object.
+        function: as for `metric_of_logits`.
     """
+    if loss is None:
+        return None
     if isinstance(loss, str) and loss.lower() in ("crossentropy", "ce"):
         raise UserError(
             "The kind of cross-entropy must be named: 'sparse_categorical_crossentropy' for "
@@ -142,7 +161,7 @@ def loss_of_logits(loss: Any) -> Any:
             "Write the loss as a function: lambda labels, logits: "
             "loss(labels, keras.ops.softmax(logits))."
         )
-    return _from_logits(found, is_object, "losses")
+    return _from_logits(found, is_object, "losses", function)
 
 
 def metric_of_logits(metric: Any, function: str | None) -> Any:
@@ -164,14 +183,32 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
     if isinstance(metric, str) and isinstance(found, keras.metrics.Metric):
         found.name = metric
     if type(found) in _METRICS_OF_PROBABILITIES:
-        takes_logits = found.get_config().get("from_logits", False)  # an AUC may
-        return found if takes_logits else OfProbabilities(found, function)
-    return _from_logits(found, isinstance(metric, keras.metrics.Metric), "metrics")
+        config = found.get_config()
+        if config.get("from_logits", False):  # an AUC may
+            return found
+        threshold = config.get("thresholds", config.get("threshold"))
+        if threshold is not None and not all(0 < each < 1 for each in np.ravel(threshold)):
+            raise UserError(
+                f"Thresholds must be probabilities, between 0 and 1: metrics such as {found.name} "
+                f"receive those. Received: {threshold}. A logit of 0 is a probability of 0.5."
+            )
+        return OfProbabilities(found, function)
+    return _from_logits(found, isinstance(metric, keras.metrics.Metric), "metrics", function)
 
 
-def _from_logits(found: Any, is_object: bool, module: str) -> Any:
+def _from_logits(found: Any, is_object: bool, module: str, function: str | None) -> Any:
     """Returns a loss or metric with `from_logits=True`, and refuses an object without it."""
-    if type(found) not in _FROM_LOGITS:
+    if not isinstance(found, _FROM_LOGITS):
+        return found
+    needed = "sigmoid" if isinstance(found, _BINARY) else "softmax"
+    if function != needed:
+        raise UserError(
+            f"Losses and metrics must fit the output, which is for {_MEANING[function]}. Received: "
+            f"{type(found).__name__}, for {_MEANING[needed]}. A classifier's problem_type decides: "
+            "give from_pretrained 'single_label_classification', 'multi_label_classification' or "
+            "'regression'."
+        )
+    if type(found) not in _FROM_LOGITS:  # a subclass may do it differently
         return found
     config, kind = found.get_config(), type(found)
     if config["from_logits"]:
@@ -243,6 +280,12 @@ class OfProbabilities(keras.metrics.Metric):
         self.metric, self.function = metric, function
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        if self.function == "softmax" and not agree(y_true.shape, y_pred.shape):
+            raise UserError(
+                f"The metric {self.name} compares the probability of each class, so labels must be "
+                f"one-hot: keras.utils.to_categorical(labels). Received: labels of shape "
+                f"{tuple(y_true.shape)} for logits of shape {tuple(y_pred.shape)}."
+            )
         probabilities = getattr(ops, self.function)(y_pred)
         self.metric.update_state(y_true, probabilities, sample_weight=sample_weight)
 

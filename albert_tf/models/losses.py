@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from albert_tf.layers.embedding import known_values
+from albert_tf.layers.embedding import known_values, whole_numbers
 
 IGNORED: Final = -100  # label of a position that doesn't count, as in transformers
 SUM_TOLERANCE: Final = 1e-2  # of probabilities, which half precision and rounded files meet
@@ -94,7 +94,8 @@ def check_classes(name: str, labels: Any, count: int, rank: int) -> None:
     if known.dtype.kind == "f" and known.ndim == rank + 1 and known.shape[-1] == count:
         _check_probabilities(name, known)
         return
-    outside = known[(known != IGNORED) & ((known < 0) | (known >= count))]
+    inside = (known >= 0) & (known < count) & (known == np.floor(known))
+    outside = known[(known != IGNORED) & ~inside]
     if outside.size:
         raise ValueError(
             f"{name} must be numbers of classes from 0 to {count - 1}, or {IGNORED} to be ignored. "
@@ -160,8 +161,8 @@ def cross_entropy(labels: Any, logits: Any, weight: float = 1.0) -> Term:
                 "probabilities as floats."
             )
         labels = labels[..., 0]
-    labels = ops.cast(labels, "int32")
-    return _counted(labels, logits, ops.not_equal(labels, IGNORED), weight)
+    numbers = whole_numbers(labels)
+    return _counted(numbers, logits, ops.not_equal(numbers, IGNORED), weight)
 
 
 def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:

@@ -9,12 +9,18 @@ from keras import ops
 
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
-from albert_tf.models.calls import ModelOutput, arguments, is_column_of_strings, text_columns
+from albert_tf.models.calls import (
+    ModelOutput,
+    arguments,
+    as_arrays,
+    holds_texts,
+    text_columns,
+)
 from albert_tf.models.task import TaskModel
 
 _LOSSES: Final[Mapping[str, Callable[[Tensor, Tensor], losses.Term]]] = {
@@ -34,9 +40,9 @@ class AlbertForSequenceClassification(TaskModel):
     cross-entropy (several labels, 0 or 1, `[B, num_labels]`), or the squared error (regression,
     float `[B]`).
 
-    `fit`, `evaluate` and `predict` take ids, or texts: a list of them, or for pairs a tuple of two
-    lists or a list of tuples. The model's `tokenizer` encodes and truncates them; in `fit` and
-    `evaluate` texts of similar length share a batch. Labels may be names in `config.label2id`.
+    `fit`, `evaluate` and `predict` take ids, or texts: a list of them, or for pairs a list of
+    tuples or a tuple of two columns. The model's `tokenizer` encodes and truncates them; in `fit`
+    and `evaluate` texts of similar length share a batch. Labels may be names in `config.label2id`.
 
     Args:
         config: sizes, probabilities and labels.
@@ -145,8 +151,8 @@ class AlbertForSequenceClassification(TaskModel):
                 "Texts need the model's tokenizer. Received: texts, and a model without one beside "
                 "its weights. Set model.tokenizer = AlbertTokenizer.from_pretrained(directory)."
             )
-        labels = self._label_numbers(labels)
-        if labels is not None and self.loss is None:
+        labels = as_arrays(self._label_numbers(labels), "labels")
+        if labels is not None and self._compares_classes:
             self._check_labels({"labels": np.asarray(labels)}, {})
         length = min(self.tokenizer.model_max_length, self.config.max_position_embeddings)
         check_fit(self.tokenizer, self.config, length)
@@ -167,32 +173,23 @@ class AlbertForSequenceClassification(TaskModel):
 
     def _label_numbers(self, labels: Any) -> Any:
         """Returns the numbers of names of labels; other labels stay as they are."""
-        if not is_column_of_strings(labels):
+        labels = labels.to_numpy() if hasattr(labels, "to_numpy") else labels  # of pandas
+        if not holds_texts(labels):
             return labels
+        labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
         numbers = self.config.label2id
-        if unknown := [name for name in labels if name not in numbers]:
-            raise UserError(
-                f"Labels must be numbers, or names in label2id: {', '.join(numbers)}. Received: "
-                f"{str(unknown[0])!r}. Give the names to from_pretrained: id2label={{0: …, 1: …}}."
-            )
+        for row, name in enumerate(labels):
+            if not isinstance(name, str) or name not in numbers:
+                raise UserError(
+                    f"Labels must be numbers, or names in label2id: {', '.join(numbers)}. "
+                    f"Received: {short_repr(name)} in row {row}. Give the names to "
+                    "from_pretrained: id2label={0: …, 1: …}."
+                )
         return np.array([numbers[name] for name in labels], "int32")
 
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         single = self.problem_type == "single_label_classification"
         return {"labels": self.config.num_labels} if single else {}
-
-    def _loss_of_logits(self, loss: Any) -> Any:
-        loss_object = super()._loss_of_logits(loss)
-        if (
-            self.problem_type == "regression"
-            and "from_logits" in getattr(loss_object, "get_config", dict)()
-        ):
-            raise UserError(
-                "A model for regression can't be trained with a loss of classes. Received: "
-                f"{type(loss_object).__name__}. A model with one label is for regression, unless "
-                "it is made with problem_type='multi_label_classification'."
-            )
-        return loss_object
 
     def _probability_function(self, output: str | None) -> str | None:
         functions = {"regression": None, "multi_label_classification": "sigmoid"}

@@ -123,6 +123,9 @@ class AlbertForSimilarity(TaskModel):
         outputs = {"embeddings": embeddings, "similarity": similarity}
         return self._output(outputs, inputs, encoded)
 
+    def _probability_function(self, output: str | None) -> str | None:
+        return None
+
     def loss_terms(
         self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
     ) -> list[losses.Term]:

@@ -18,6 +18,8 @@ from albert_tf.models.calls import (
     ModelOutput,
     arguments,
     as_arrays,
+    class_weights,
+    has_no_rows,
     named_inputs,
     refuse_strings,
     refuse_unknown,
@@ -152,10 +154,10 @@ class TaskModel(PreTrainedModel):
         self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps earlier ones
         super().compile(
             optimizer,
-            keras.tree.map_structure(self._loss_of_logits, loss),
+            self._of_logits(loss_of_logits, loss),
             self._by_output(loss_weights),
-            self._metrics_of_logits(metrics),
-            self._metrics_of_logits(weighted_metrics),
+            self._of_logits(metric_of_logits, metrics),
+            self._of_logits(metric_of_logits, weighted_metrics),
             *args,
             **options,
         )
@@ -189,21 +191,16 @@ class TaskModel(PreTrainedModel):
     def _metrics_by_output(self, metrics: Any) -> Any:
         return self._by_output(metrics)
 
-    def _loss_of_logits(self, loss: Any) -> Any:
-        return None if loss is None else loss_of_logits(loss)
-
-    def _metrics_of_logits(self, metrics: Any, output: str | None = None) -> Any:
-        """Returns metrics as `compile` receives them, each as one that reads logits."""
-        if metrics is None:
-            return None
-        if isinstance(metrics, Mapping):
-            return {name: self._metrics_of_logits(metric, name) for name, metric in metrics.items()}
-        if isinstance(metrics, list | tuple):
-            return [self._metrics_of_logits(metric, output) for metric in metrics]
-        return metric_of_logits(metrics, self._probability_function(output))
+    def _of_logits(self, convert: Callable[..., Any], given: Any, output: str | None = None) -> Any:
+        """Returns losses or metrics as `compile` receives them, each as one that reads logits."""
+        if isinstance(given, Mapping):
+            return {name: self._of_logits(convert, each, name) for name, each in given.items()}
+        if isinstance(given, list | tuple):
+            return [self._of_logits(convert, each, output) for each in given]
+        return convert(given, self._probability_function(output))
 
     def _probability_function(self, output: str | None) -> str | None:
-        """The function that turns an output's logits into probabilities."""
+        """The function that turns an output's logits into probabilities; None for numbers."""
         return "softmax"
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -231,14 +228,20 @@ class TaskModel(PreTrainedModel):
         Refuses unknown names and labels before tracing, and weights that Keras drops where `y` is
         None.
         """
+        if has_no_rows(x):
+            raise UserError("Training and evaluation need examples. Received: no rows.")
         x, options = as_arrays(x, "x"), {} if options is None else options
+        if "class_weight" in options:
+            options["class_weight"] = class_weights(
+                options["class_weight"], self.config.label2id, self._class_counts({}).get("labels")
+            )
         y = self._label_arrays(y, x)
         if options.get("sample_weight") is not None:
             options["sample_weight"] = as_arrays(options["sample_weight"], "sample_weight")
         if not isinstance(x, Mapping):
             return x, y
         refuse_unknown(x, self._known_inputs)
-        if self.loss is None:
+        if self._compares_classes:
             self._check_labels(self._labels(x, y), x)
         weights = [
             name for name in ("sample_weight", "class_weight") if options.get(name) is not None
@@ -249,6 +252,11 @@ class TaskModel(PreTrainedModel):
                 "Received: labels among the features. Give them as `y`."
             )
         return x, y
+
+    @property
+    def _compares_classes(self) -> bool:
+        """Whether the loss is the model's own, or one that reads numbers of classes."""
+        return isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy | None)
 
     def _label_arrays(self, y: Any, x: Any) -> Any:
         """Returns `y` as Keras reads it: as an array, or as one for each label."""

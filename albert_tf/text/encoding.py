@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
+import optree
 
 from albert_tf.errors import UserError, short_repr
 
@@ -457,7 +459,7 @@ class BatchEncoding(dict[str, Any]):
 
     def __init__(
         self,
-        features: Mapping[str, Any],
+        features: Mapping[str, Any] = MappingProxyType({}),  # TensorFlow makes an empty one
         sequences: Sequence[EncodedSequence] | None = None,
         lengths: Sequence[int] = (),
         padding_side: Side = "right",
@@ -545,6 +547,15 @@ class BatchEncoding(dict[str, Any]):
 
     def _padded(self, index: int, values: list[Any], padding: Any) -> list[Any]:
         return pad(values, self._lengths[index], padding, self._padding_side)
+
+
+# Keras reads it as a dict: in functional models, and in `fit` of any model.
+optree.register_pytree_node(
+    BatchEncoding,
+    lambda encoding: ([encoding[name] for name in sorted(encoding)], tuple(sorted(encoding))),
+    lambda names, values: dict(zip(names, values, strict=True)),
+    namespace="keras",
+)
 
 
 def collect(

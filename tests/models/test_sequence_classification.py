@@ -3,6 +3,7 @@ import json
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
 from keras import ops
 
@@ -74,7 +75,7 @@ def test_one_label_is_regression_everywhere(small_config, small_features, scramb
     model.save_pretrained(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["problem_type"] == "regression"
     assert AlbertForSequenceClassification.from_pretrained(tmp_path).config == model.config
-    with pytest.raises(UserError, match="can't be trained with a loss of classes.*multi_label"):
+    with pytest.raises(UserError, match="for numbers. Received: BinaryCrossentropy, for several"):
         model.compile("sgd", loss="binary_crossentropy")
     with pytest.raises(UserError, match="one label has problem_type 'regression', or 'multi_labe"):
         AlbertForSequenceClassification.from_pretrained(
@@ -210,12 +211,73 @@ def test_texts_are_read_as_their_ids(reader, encode, form):
     assert np.ptp(logits, axis=0).min() > 0.01
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, len(TEXTS)])
 @pytest.mark.parametrize(
-    "pairs", [(TEXTS, PAIRS), [TEXTS, PAIRS], [*zip(TEXTS, PAIRS, strict=True)]]
+    "form",
+    [lambda *columns: columns, lambda *columns: [*zip(*columns, strict=True)]],
+    ids=["columns", "rows"],
 )
-def test_pairs(reader, encode, pairs):
-    expected = reader.predict(encode(TEXTS, PAIRS), verbose=0)["logits"]
+def test_pairs(reader, encode, form, count):
+    """Whatever their number: two rows aren't taken for two columns."""
+    columns, labels = (TEXTS[:count], PAIRS[:count]), CLASSES[:count]
+    features, pairs = encode(*columns), form(*columns)
+    expected = reader.predict(features, verbose=0)["logits"]
     np.testing.assert_allclose(reader.predict(pairs, verbose=0)["logits"], expected, atol=1e-5)
+    expected = reader.evaluate(features, labels, verbose=0)
+    assert reader.evaluate(pairs, labels, verbose=0) == pytest.approx(expected, abs=1e-5)
+    history = reader.fit(pairs, labels, validation_data=(pairs, labels), verbose=0).history
+    assert history["loss"] == [pytest.approx(expected[0], abs=1e-5)]
+
+
+FRAME = pd.DataFrame({"text": TEXTS, "other": PAIRS})
+
+
+@pytest.mark.parametrize(
+    ("texts", "received"),
+    [
+        (("a film", "she came"), r"\('a film', 'she came'\), which may be two rows or two columns"),
+        ((("a film", "no"), ("the sea", "no")), "which may be two rows or two columns"),
+        ([["a film", "no"], ["the sea", "no"]], r"\['a film', 'no'\] \(list\) in row 0"),
+        ([TEXTS, PAIRS], r"\(list\) in row 0"),
+        ([("a film", "no"), ("a film", None)], r"None \(NoneType\) in row 1"),
+        ([("a film", "no"), "the sea"], r"\('a film', 'no'\) \(tuple\) in row 0"),
+        ((TEXTS, PAIRS[1:]), "15 texts and 14 texts"),
+        ("a film", "'a film'"),
+        (["a film", None, "no"], r"None \(NoneType\) in row 1"),
+        (["a film", "no", float("nan")], r"nan \(float\) in row 2"),
+        (pd.Series(["a film", None]), r"nan \(float\) in row 1"),
+        ([b"a film", b"no"], r"b'a film' \(bytes\) in row 0"),
+        (np.array([["a film"], ["no"]]), r"ndarray of shape \(2, 1\)"),
+        (FRAME, r"DataFrame of shape \(15, 2\)"),
+    ],
+)
+def test_texts_in_other_forms(reader, texts, received):
+    message = rf"Texts must be a list of strings.*Received: .*{received}\. AlbertPrep"
+    for method in (reader.predict, reader.evaluate, reader.fit):
+        with pytest.raises(UserError, match=message):
+            method(texts, verbose=0)
+
+
+@pytest.mark.tensorflow
+def test_tensors_of_texts(reader):
+    """`AlbertPreprocessor` takes them."""
+    import tensorflow as tf
+
+    with pytest.raises(
+        UserError, match=r"Tensor of shape \(2,\). AlbertPreprocessor takes tensors"
+    ):
+        reader.predict(tf.constant(["a film", "no"]), verbose=0)
+    with pytest.raises(UserError, match="Received: '…', … as .*AlbertPreprocessor in tf.data"):
+        reader.predict(tf.data.Dataset.from_tensors(["a film", "no"]), verbose=0)
+
+
+@pytest.mark.parametrize("nothing", [[], (), ([], []), {"input_ids": np.zeros((0, 7), "int32")}])
+def test_no_rows(reader, nothing):
+    """No answers; nothing to learn from."""
+    assert reader.predict(nothing, verbose=0)["logits"].shape == (0, 3)
+    for method in (reader.fit, reader.evaluate):
+        with pytest.raises(UserError, match="need examples. Received: no rows"):
+            method(nothing, np.zeros(0, "int32"), verbose=0)
 
 
 def test_fit_on_texts_is_fit_on_their_ids(reader, encode):
@@ -263,6 +325,54 @@ def test_names_of_labels(reader, encode):
     assert reader.evaluate(encode(TEXTS), np.array(names), verbose=0) == pytest.approx(expected)
     with pytest.raises(UserError, match="names in label2id: no, maybe, yes. Received: 'perhaps'"):
         reader.fit(TEXTS, [*names[:-1], "perhaps"], verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (None, "Received: None in row 1"),
+        (float("nan"), "Received: nan in row 1"),
+        (0, "Received: 0 in row 1"),
+        (["LABEL_0"], r"Received: \['LABEL_0'\] in row 1"),
+    ],
+)
+def test_other_values_among_names_of_labels(reader, encode, label, message):
+    labels = ["LABEL_0", label, *["LABEL_1"] * 13]
+    for x in (TEXTS, encode(TEXTS)):
+        with pytest.raises(UserError, match=message):
+            reader.fit(x, labels, verbose=0)
+
+
+@pytest.mark.parametrize("label", [None, float("nan")])
+def test_other_values_among_labels(reader, encode, label):
+    for x in (TEXTS, encode(TEXTS)):
+        with pytest.raises(ValueError, match=f"must be numbers.*Received: {label!s}"):
+            reader.fit(x, [0, label, *[1] * 13], verbose=0)
+
+
+def test_categories_of_pandas(reader):
+    names = np.array(["LABEL_0", "LABEL_1", "LABEL_2"])[CLASSES]
+    expected = reader.evaluate(TEXTS, CLASSES, verbose=0)
+    for labels in (pd.Series(names, dtype="category"), pd.Series(CLASSES, dtype="category")):
+        assert reader.evaluate(TEXTS, labels, verbose=0) == pytest.approx(expected)
+
+
+def test_weights_of_classes(reader):
+    start, trained = reader.get_weights(), []
+    for weights in ({0: 1.0, 1: 0.0, 2: 3.0}, {"LABEL_1": 0.0, "LABEL_2": 3.0}):
+        reader.set_weights(start)
+        reader.fit(TEXTS, CLASSES, class_weight=weights, batch_size=32, verbose=0)
+        trained.append(reader.get_weights())
+    for one, other in zip(*trained, strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5)
+    for weights, message in (
+        ("balanced", r"must be a dict.*dict\(enumerate\(weights\)\). Received: 'balanced'"),
+        ([1.0, 2.0, 3.0], r"must be a dict.*Received: \[1.0, 2.0, 3.0\]"),
+        ({"good": 2.0}, "must be numbers of classes, or .*: LABEL_0, .*Received: 'good'"),
+        ({3: 2.0}, "must be numbers of classes.*Received: 3"),
+    ):
+        with pytest.raises(UserError, match=message):
+            reader.fit(TEXTS, CLASSES, class_weight=weights, verbose=0)
 
 
 def test_texts_with_wrong_labels(reader):

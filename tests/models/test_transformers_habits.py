@@ -64,6 +64,14 @@ def test_arguments_that_say_what_to_do(model, small_features, argument, message)
         model(small_features, **argument)
 
 
+@pytest.mark.parametrize("form", [list, tuple])
+def test_inputs_by_position(model, small_features, form):
+    message = "by name: model.{'input_ids': …, 'attention_mask': …, .*Received: a list of 3"
+    for call in (model, model.predict):
+        with pytest.raises(ValueError, match=message):
+            call(form(small_features.values()))
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [
@@ -87,6 +95,17 @@ def test_the_losses_of_compile(small_config, small_features):
         model.fit(small_features, np.array([0, 2]), verbose=0)
     with pytest.raises(UserError, match="labels=labels.* computes it"):
         model.compute_loss(np.array([0, 2]), model(small_features).logits)
+
+
+def test_options_of_calls_in_the_configuration(model):
+    message = r"no field of a configuration. Give it to each call: model\(inputs, output_hidden_st"
+    for change in (
+        lambda: setattr(model.config, "output_hidden_states", True),
+        lambda: model.config.replace(output_hidden_states=True),
+        lambda: AlbertConfig(output_hidden_states=True),
+    ):
+        with pytest.raises(TypeError, match=message):
+            change()
 
 
 def test_names_of_the_answer(model, small_features):

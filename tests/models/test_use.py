@@ -17,6 +17,7 @@ from keras import ops
 
 from albert_tf import layers
 from albert_tf.errors import UserError
+from albert_tf.layers.embedding import whole_numbers
 from albert_tf.models import (
     AlbertForMaskedLM,
     AlbertForQuestionAnswering,
@@ -31,6 +32,8 @@ from albert_tf.text.encoding import BatchEncoding
 
 ROOT = Path(__file__).resolve().parents[2]
 LABELS = np.array([0, 2])
+NAMED = ["sparse_categorical_crossentropy", "SparseCategoricalCrossentropy"]
+NAMED.append(keras.losses.sparse_categorical_crossentropy)
 
 
 def frozen(config, *parts):
@@ -235,13 +238,13 @@ def test_quantized_models_are_saved_and_loaded(mode, task, task_model, tmp_path)
         np.testing.assert_array_equal(loaded[name], value)
 
 
-@pytest.mark.parametrize("label", [3, -1])
+@pytest.mark.parametrize("label", [3, -1, 1.9, float("nan")])
 def test_labels_outside_the_classes(small_config, small_features, label):
     model = AlbertForSequenceClassification(small_config)
     labels = np.array([label, 2])
     message = f"labels must be numbers of classes from 0 to 2.*Received: {label}, the first of 1"
-    for run_eagerly in (False, True):
-        model.compile("sgd", run_eagerly=run_eagerly)
+    for run_eagerly, loss in ((False, None), (True, None), (True, NAMED[0])):
+        model.compile("sgd", loss=loss, run_eagerly=run_eagerly)
         for fit in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
             with pytest.raises(ValueError, match=message):
                 fit(small_features, labels)
@@ -251,7 +254,26 @@ def test_labels_outside_the_classes(small_config, small_features, label):
         model(small_features, labels=labels)
 
 
-@pytest.mark.parametrize("label", [3, -1])
+@pytest.mark.parametrize("name", ["input_ids", "token_type_ids", "position_ids"])
+def test_ids_that_are_no_whole_numbers(small_config, small_features, name):
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd", run_eagerly=True)
+    features = {**small_features, name: np.zeros((2, 7)) + 0.9}
+    for call in (model, model.predict, lambda x: model.evaluate(x, LABELS)):
+        with pytest.raises(ValueError, match=f"{name} must be whole numbers. Received: 0.9"):
+            call(features)
+    if name == "input_ids":
+        with pytest.raises(ValueError, match="must be whole numbers. Received: 0.9"):
+            model.predict(features[name])
+
+
+def test_fractions_in_a_graph():
+    """They are outside every table and all classes."""
+    values = ops.convert_to_tensor([0.0, 1.9, 2.0, -100.0, float("nan")])
+    assert ops.convert_to_numpy(whole_numbers(values)).tolist() == [0, -1, 2, -100, -1]
+
+
+@pytest.mark.parametrize("label", [3, -1, 1.9])
 def test_labels_of_a_dataset_outside_the_classes(label):
     """Their values aren't known before the step: an error of TensorFlow's, or a loss of NaN."""
     labels = ops.convert_to_tensor(np.array([label, 2]))
@@ -280,6 +302,35 @@ def test_fit_takes_a_tokenizers_result(small_config, small_features):
         assert set(history) == {"loss", "val_loss"}
     with pytest.raises(ValueError, match="input_ids must have rows of one length.*tokenizer"):
         model.fit({"input_ids": [[2, 3], [2]]}, LABELS, verbose=0)
+
+
+@pytest.mark.parametrize("functional", [True, False])
+def test_keras_models_take_a_tokenizers_result(small_config, small_features, functional):
+    """Whatever order its features have."""
+    encoder = AlbertModel(small_config)
+    if functional:
+        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in small_features}
+        model = keras.Model(inputs, encoder(inputs)["pooler_output"])
+    else:
+        model = type("Own", (keras.Model,), {"call": lambda self, inputs: encoder(inputs)[1]})()
+    model.compile("sgd", "mse", run_eagerly=keras.backend.backend() != "jax")
+    encoding = BatchEncoding(dict(reversed(small_features.items())))
+    expected = encoder(small_features)["pooler_output"]
+    np.testing.assert_allclose(model(encoding), expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict(encoding, verbose=0), expected, atol=1e-6)
+    model.fit(encoding, np.zeros((2, 20)), verbose=0)
+
+
+@pytest.mark.tensorflow
+def test_a_dataset_of_a_tokenizers_result(small_config, small_features):
+    import tensorflow as tf
+
+    model = AlbertForSequenceClassification(small_config)
+    model.compile("sgd", run_eagerly=True)
+    expected = model.evaluate(small_features, LABELS, verbose=0)
+    examples = BatchEncoding(small_features), LABELS
+    dataset = tf.data.Dataset.from_tensor_slices(examples).batch(2)
+    assert model.evaluate(dataset, verbose=0) == pytest.approx(expected)
 
 
 def _append(lines, line, **_):
@@ -347,10 +398,6 @@ def test_export_without_a_signature(task, task_config, tmp_path):
         assert found.keys() == expected.keys()
         for name, value in expected.items():
             np.testing.assert_allclose(found[name], value, atol=1e-5, rtol=0)
-
-
-NAMED = ["sparse_categorical_crossentropy", "SparseCategoricalCrossentropy"]
-NAMED.append(keras.losses.sparse_categorical_crossentropy)
 
 
 @pytest.mark.parametrize("loss", NAMED)
@@ -423,6 +470,24 @@ def test_losses_and_metrics_of_several_labels(
         ),
         ({"loss": "crossentropy"}, "The kind of cross-entropy must be named"),
         ({"loss": "kl_divergence"}, "KLDivergence reads probabilities. Write the loss as a functi"),
+        (
+            {"loss": keras.losses.BinaryCrossentropy(from_logits=True)},
+            "one class of several. Received: BinaryCrossentropy, for several labels.*problem_type",
+        ),
+        (
+            {"loss": "binary_focal_crossentropy"},
+            "Received: BinaryFocalCrossentropy, for several la",
+        ),
+        ({"metrics": ["binary_crossentropy"]}, "Received: BinaryCrossentropy, for several labels"),
+        *(
+            ({"metrics": [metric]}, rf"metrics such as {metric.name} .*Received: .*{value}.*0.5")
+            for metric, value in (
+                (keras.metrics.BinaryAccuracy(threshold=0.0), "0.0"),
+                (keras.metrics.Precision(thresholds=0), "0"),
+                (keras.metrics.Recall(thresholds=[0.5, 0.0]), "0.5, 0.0"),
+                (keras.metrics.BinaryIoU(threshold=1), "1"),
+            )
+        ),
         ({"loss": ["mse", "mse"]}, "one loss, or one for each output: logits.*a list of 2"),
     ],
 )
@@ -430,6 +495,31 @@ def test_losses_and_metrics_that_are_refused(small_config, options, message):
     model = AlbertForSequenceClassification(small_config)
     with pytest.raises(UserError, match=message):
         model.compile("sgd", **options)
+
+
+@pytest.mark.parametrize("loss", ["sparse_categorical_crossentropy", "categorical_crossentropy"])
+def test_losses_of_one_class_for_several_labels(small_config, loss):
+    config = small_config.replace(problem_type="multi_label_classification")
+    with pytest.raises(
+        UserError, match="for several labels at once. Received: .*, for one class of"
+    ):
+        AlbertForSequenceClassification(config).compile("sgd", loss=loss)
+
+
+@pytest.mark.parametrize("metric", ["precision", "binary_accuracy", keras.metrics.F1Score()])
+def test_metrics_of_each_class(small_config, small_features, scrambled, metric):
+    """Numbers of classes would be spread over the classes' probabilities."""
+    model = scrambled(AlbertForSequenceClassification(small_config.replace(num_labels=2)))
+    model.compile("sgd", metrics=[metric], run_eagerly=True)
+    labels = np.array([1, 0])
+    for numbers in (labels, labels[:, None]):
+        with pytest.raises(UserError, match=r"must be one-hot: .*of shape \(2.*shape \(2, 2\)"):
+            model.evaluate(small_features, numbers, verbose=0)
+    one_hot = np.eye(2, dtype="float32")[labels]
+    found = model.evaluate(small_features, one_hot, verbose=0)[1]
+    best = ops.convert_to_numpy(model(small_features).logits).argmax(axis=-1)
+    if metric == "precision":
+        assert found == pytest.approx((best == labels).mean())
 
 
 def test_a_file_with_a_loss_that_is_refused(small_config, tmp_path):
