@@ -22,8 +22,8 @@ ENCODER_INPUTS: Final = (
     "position_ids",
     "inputs_embeds",
 )
-# Arguments of `as_arrays` that are ids or positions.
-_IDS: Final = (*LIMITS, "masked_lm_positions", "start_positions", "end_positions", "x")
+# Arguments of `as_arrays` that are ids.
+_IDS: Final = (*LIMITS, "masked_lm_positions", "x")
 _TUPLES: Final = "Use outputs.to_tuple(), or outputs[0]."
 _IN_CALLS: Final = "Give it to each call: model(inputs, {}=True)."
 # transformers' arguments that are accepted with their no-op value only: that value, and what to do

@@ -12,6 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.layers import AnswerSpans, SpanHead
 from albert_tf.layers.common import Tensor
+from albert_tf.layers.embedding import known_values, refuse_fractions
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
 from albert_tf.models.calls import ModelOutput
@@ -119,6 +120,12 @@ class AlbertForQuestionAnswering(TaskModel):
 
     def _metrics_by_output(self, metrics: Any) -> Any:
         return metrics if _is_flat(metrics) else super()._metrics_by_output(metrics)
+
+    def _check_labels(self, labels: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
+        for name in ("start_positions", "end_positions"):
+            known = known_values(labels.get(name))
+            if known is not None and known.ndim < 2:  # otherwise probabilities
+                refuse_fractions(name, known)
 
     def _probability_function(self, output: str | None) -> str | None:
         return "sigmoid" if output == "cls_logits" else "softmax"

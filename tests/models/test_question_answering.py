@@ -69,3 +69,14 @@ def test_an_answerable_position_outside_does_not_count(model):
     of_first = {name: values[:1] for name, values in labels.items()}
     both, one = model(FEATURES, **labels)["loss"], model(first, **of_first)["loss"]
     assert float(both) == pytest.approx(float(one), rel=1e-5)
+
+
+def test_positions_that_are_no_whole_numbers(small_config, small_features):
+    model = AlbertForQuestionAnswering(small_config)
+    model.compile("sgd", run_eagerly=True)
+    labels = {"start_positions": np.array([1, 2]), "end_positions": np.array([2.9, 4.0])}
+    for fit in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match="end_positions must be whole numbers. Received: 2.9"):
+            fit(small_features, labels)
+    with pytest.raises(ValueError, match="end_positions must be whole numbers. Received: 2.9"):
+        model(small_features, **labels)
