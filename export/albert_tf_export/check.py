@@ -118,10 +118,16 @@ class Report:
 # where all are smaller); `EXACT` in float32. Measured at base size with random weights: 2e-6,
 # 1.4e-3, 0.015 and 0.03 over all tasks, the pooled output being the worst (a classifier's logits:
 # 1e-6, 3e-4, 0.004 and 0.03); with a classifier's trained ones at size "mini": 2e-7 in float32,
-# 2e-4 in float16 and 0.006 in 8 bits; of `small` 0.015 in 8 bits, and 0.056 in an ONNX file with
-# weights of 7 bits and one scale for all rows of a batch. A wrong export is off by about 1.
+# 2e-4 in float16 and 0.006 in 8 bits. Over 100 seeds of the README's example `small` comes to 0.089
+# in a .tflite of 8 bits. An ONNX file in 8 bits is nearer: 0.015 of `small`, 0.074 of a tiny random
+# model; with one scale for a batch it was off by 0.15. A wrong export is off by about 1.
 EXACT: Final = 1e-4
-TOLERANCES: Final[Mapping[str, float]] = {"float16": 0.01, "bfloat16": 0.1, "dynamic": 0.05}
+TOLERANCES: Final[Mapping[str, float]] = {
+    "float16": 0.01,
+    "bfloat16": 0.1,
+    "dynamic": 0.15,
+    "dynamic_onnx": 0.1,
+}
 # The beam of question answering: log probabilities, and the positions that they belong to.
 BEAMS: Final = {"start_top_log_probs": "start_top_index", "end_top_log_probs": "end_top_index"}
 # Lower log probabilities mean that no answer may be there: -1e30, in float16 -65504.
