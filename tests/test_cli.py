@@ -107,10 +107,6 @@ def files(tmp_path, monkeypatch):
             "--dev-fraction divides a single file; folders and the hub have dev.",
         ),
         (
-            "finetune --task squad --data . --model small --output o --classifier-dropout 0.2",
-            "classifier_dropout is an option of --task cola, ",
-        ),
-        (
             "evaluate --model classifier --task classify --data data.csv --label-separator ;",
             "--label-separator needs several labels",
         ),

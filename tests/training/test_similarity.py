@@ -98,5 +98,5 @@ def test_another_model_in_its_place_has_no_modules(data, tmp_path):
 
 
 def test_class_weights(data, tmp_path):
-    with pytest.raises(UserError, match="need one class for each text or word"):
+    with pytest.raises(UserError, match="needs one class for each text or word"):
         finetune(given(data, tmp_path / "out", class_weights=("balanced",)))
