@@ -79,8 +79,8 @@ def test_a_named_task_takes_precedence(saved):
 @pytest.mark.parametrize(
     ("architectures", "received"),
     [
-        (["BertForMaskedLM"], "BertForMaskedLM"),
-        (["AlbertForPoetry", "TFBertModel"], "AlbertForPoetry, TFBertModel"),
+        (["RobertaForMaskedLM"], "RobertaForMaskedLM"),
+        (["AlbertForPoetry", "TFRobertaModel"], "AlbertForPoetry, TFRobertaModel"),
     ],
 )
 def test_unknown_classes(architectures, received, saved):
