@@ -294,9 +294,13 @@ def locked(
     try:
         yield
     finally:
-        # Before the lock ends, since afterwards it may be another's; Windows removes no open file.
-        with contextlib.suppress(OSError):
+        try:
+            # Before the lock ends, since afterwards it may be another's.
             (folder / LOCK).unlink(missing_ok=True)
-        lock.release()
+            lock.release()
+        except OSError:  # Windows removes no open file, another's neither.
+            lock.release()
+            with contextlib.suppress(OSError):
+                (folder / LOCK).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -80,7 +80,7 @@ def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Sig
     """Returns a file's signatures; `text` runs where tensorflow_text has been imported."""
     from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 
-    if "tensorflow_text" in sys.modules:
+    if sys.modules.get("tensorflow_text"):
         from tensorflow_text.core.pybinds.tflite_registrar import SELECT_TFTEXT_OPS
 
         interpreter = InterpreterWithCustomOps(
