@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import google_crc32c
-
 from albert_tf.errors import UserError
 
 # Bytes. In memory JSON takes some ten times as much; the largest tokenizer.json have 40 MB.
@@ -180,6 +178,8 @@ def sha256(path: Path) -> str:
 
 def masked_crc(content: bytes) -> int:
     """Returns the CRC-32C that TensorFlow writes beside bytes in its files."""
+    import google_crc32c  # on demand: commands without records start sooner
+
     crc = google_crc32c.value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 

@@ -109,8 +109,9 @@ class AlbertPreprocessor(keras.layers.Layer):
         splits = [tf.cast(ids.row_splits, tf.int32) for ids in tokens]
         starts = [ends[:-1, None] for ends in splits]
         sizes = [ends[1:, None] - ends[:-1, None] for ends in splits]
-        # Fails where their numbers differ: files for TFLite have no assertions.
-        sizes = tf.unstack(tf.stack(sizes))
+        if len(sizes) > 1:
+            # Fails where their numbers differ: files for TFLite have no assertions.
+            sizes = tf.unstack(tf.stack(sizes))
         kept = self._truncated(sizes)
         if self.truncation_side == "left":
             starts = [

@@ -226,7 +226,11 @@ def test_records_of_two_lengths(options, records, tmp_path, monkeypatch):
     longer = tmp_path / "longer"
     build = f"build-data --input {records.parent}/text.txt --vocab {records} --workers 1"
     assert main([*build.split(), "--max-seq-length", "40", "--output", str(longer)]) == 0
-    both = {"data": (str(records), str(records), str(longer)), "eval_data": None}
+    both = {
+        "data": (str(records), str(records), str(longer)),
+        "eval_data": None,
+        "eval_steps": None,
+    }
     report = training.pretrain(options(tmp_path / "whole", **both))
     assert report["tokens"] == BATCH * (8 * T + 4 * 40)
     first, again, other = report["settings"]["data"]
