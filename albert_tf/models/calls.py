@@ -13,6 +13,7 @@ import optree
 from albert_tf.errors import UserError, short_repr
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.embedding import LIMITS, refuse_fractions
+from albert_tf.text.encoding import BatchEncoding
 
 # The first arguments of every model's call, in their order.
 ENCODER_INPUTS: Final = (
@@ -335,4 +336,9 @@ elif keras.backend.backend() == "torch":
         ModelOutput,
         lambda output: (list(output.values()), tuple(output)),
         lambda values, names: _unflatten(names, values),
+    )
+    _pytree.register_pytree_node(
+        BatchEncoding,
+        lambda encoding: ([encoding[name] for name in sorted(encoding)], sorted(encoding)),
+        lambda values, names: dict(zip(names, values, strict=True)),
     )
