@@ -464,7 +464,9 @@ def main():
         help="of a step, for both models and to mask; default: 2048 1024",
     )
     parser.add_argument("--learning-rate", type=float, default=5e-4, help="default: %(default)s")
-    parser.add_argument("--dtype-policy", default="float32", help="default: %(default)s")
+    parser.add_argument(
+        "--dtype-policy", default="float32", help="or mixed_bfloat16; default: %(default)s"
+    )
     parser.add_argument("--workers", type=int, default=1, help="processes that make batches")
     parser.add_argument(
         "--weights",
@@ -494,8 +496,7 @@ def main():
         tuple(teacher_vocab[token] for token in ("[CLS]", "[SEP]", "[PAD]")),
     )
     batches = Batches(text, special, word_table(tokenizer), options.tokens)
-    mixed = options.dtype_policy.removeprefix("mixed_")
-    teacher = AlbertModel.from_pretrained(options.teacher, dtype="float32")
+    teacher = AlbertModel.from_pretrained(options.teacher, dtype=options.dtype_policy)
     config = AlbertConfig.from_dict(
         {
             **teacher.config.to_dict(),
@@ -511,8 +512,6 @@ def main():
     )
     frequency = np.bincount(text.ids[0], minlength=tokenizer.vocab_size)
     student = begun(teacher, tokenizer, teacher_vocab, frequency, config, options.dtype_policy)
-    if mixed != "float32":
-        teacher = AlbertModel.from_pretrained(options.teacher, dtype=mixed)
     model = Distillation(student, teacher, WEIGHTS | options.weights)
     train(
         model,

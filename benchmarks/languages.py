@@ -1,4 +1,4 @@
-"""What build-vocab does with other languages, on the help of LibreOffice (MPL 2.0).
+"""Runs build-vocab on other languages, with the help pages of LibreOffice (MPL 2.0).
 
     for language in de el en-us fr hi ja km ko ru tr vi zh-cn; do
       apt-get download libreoffice-help-$language && dpkg -x libreoffice-help-${language}_*.deb help

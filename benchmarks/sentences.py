@@ -6,7 +6,7 @@
 Writes one sentence a line, and an empty line between documents: chapters of books, and paragraphs
 of everything else. The last chapter of each book is left out, as in `small_model`. Packages are
 `.deb` files; `apt-get -o Acquire::Languages=en update` fetches the descriptions of all packages.
-Each sentence stands once in the output; a seed decides the order of the documents.
+Writes each sentence once; a seed shuffles the documents.
 """
 
 import argparse

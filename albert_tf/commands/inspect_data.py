@@ -113,7 +113,7 @@ def _readable(example: dict[str, Any], tokenizer: Any) -> str:
 
 
 def _counts(example: dict[str, Any], mask_id: int) -> Counter[str]:
-    """Counts the label, and what stands in the place of the tokens to predict."""
+    """Counts the label, and the kinds of replacement of the tokens to predict."""
     counts = Counter([_LABELS[int(example[SENTENCE_ORDER_LABEL.name])]])
     ids, labels = example[INPUT_IDS.name], example[MASKED_LM_LABELS.name]
     positions = example[MASKED_LM_POSITIONS.name]

@@ -1,4 +1,4 @@
-"""What a model's call takes and returns: checked and converted inputs, and named outputs."""
+"""Inputs and outputs of a model's call: checks and conversions, and the named outputs."""
 
 import inspect
 import math
@@ -13,7 +13,7 @@ import optree
 from albert_tf.errors import UserError, short_repr
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.embedding import LIMITS, refuse_fractions
-from albert_tf.text.encoding import BatchEncoding
+from albert_tf.text.encoding import BatchEncoding, as_leaves, from_leaves
 
 # The first arguments of every model's call, in their order.
 ENCODER_INPUTS: Final = (
@@ -338,7 +338,5 @@ elif keras.backend.backend() == "torch":
         lambda values, names: _unflatten(names, values),
     )
     _pytree.register_pytree_node(
-        BatchEncoding,
-        lambda encoding: ([encoding[name] for name in sorted(encoding)], sorted(encoding)),
-        lambda values, names: dict(zip(names, values, strict=True)),
+        BatchEncoding, as_leaves, lambda values, names: from_leaves(names, values)
     )

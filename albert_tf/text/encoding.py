@@ -549,13 +549,20 @@ class BatchEncoding(dict[str, Any]):
         return pad(values, self._lengths[index], padding, self._padding_side)
 
 
-# Keras reads it as a dict: in functional models, and in `fit` of any model.
-optree.register_pytree_node(
-    BatchEncoding,
-    lambda encoding: ([encoding[name] for name in sorted(encoding)], tuple(sorted(encoding))),
-    lambda names, values: dict(zip(names, values, strict=True)),
-    namespace="keras",
-)
+def as_leaves(encoding: BatchEncoding) -> tuple[list[Any], tuple[str, ...]]:
+    """Returns an encoding's features as the leaves of a nested structure, and their names."""
+    names = tuple(sorted(encoding))
+    return [encoding[name] for name in names], names
+
+
+def from_leaves(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """Returns the dict that `as_leaves` took apart."""
+    return dict(zip(names, values, strict=True))
+
+
+# Keras reads it as a dict: in functional models, and in `fit` of any model. On torch it has another
+# registry, in `models/calls.py`.
+optree.register_pytree_node(BatchEncoding, as_leaves, from_leaves, namespace="keras")
 
 
 def collect(

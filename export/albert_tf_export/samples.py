@@ -1,4 +1,4 @@
-"""What an export is checked on: texts made to find differences, and the outputs of Keras."""
+"""Samples for the check of an export: texts made to find differences, with Keras' outputs."""
 
 import itertools
 import unicodedata

@@ -112,7 +112,7 @@ def export_saved_model(
 
 
 class _Plan(NamedTuple):
-    """What a SavedModel takes.
+    """The inputs of a SavedModel.
 
     Attributes:
         max_length: the most tokens of a text.

@@ -120,7 +120,7 @@ def export_tflite(
 
 
 class _Plan(NamedTuple):
-    """What a .tflite file takes.
+    """The inputs of a .tflite file.
 
     Attributes:
         max_length: the most tokens of a text.

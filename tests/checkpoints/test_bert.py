@@ -148,8 +148,10 @@ def test_heads_of_tensorflow_and_flax(rename):
     ],
 )
 def test_outputs_are_transformers(task, outputs, tmp_path):
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch", reason="needs torch (pip install albert_tf[peers])")
+    transformers = pytest.importorskip(
+        "transformers", reason="needs transformers (pip install albert_tf[peers])"
+    )
     torch.manual_seed(0)
     theirs = getattr(transformers, f"Bert{task}")(transformers.BertConfig(**SIZES)).eval()
     for parameter in theirs.parameters():
