@@ -93,6 +93,7 @@ class AlbertForSequenceClassification(TaskModel):
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         options = arguments(keras.Model.fit, self, x, y, *args, **kwargs)
         size, held_out = options.get("batch_size"), options.get("validation_data")
+        begin = options.get("initial_epoch", 0)
         if (columns := text_columns(x)) is not None:
             rows: list[Any] = [y, options.pop("sample_weight", None), *columns]
             share = options.pop("validation_split", 0.0)
@@ -104,7 +105,9 @@ class AlbertForSequenceClassification(TaskModel):
                 )
                 held_out = self._text_batches(*after, batch_size=size)
             shuffle = bool(options.get("shuffle", True))
-            batches = self._text_batches(*rows, batch_size=size, shuffle=shuffle)
+            batches = self._text_batches(
+                *rows, batch_size=size, shuffle=shuffle, initial_epoch=begin
+            )
             options |= {"x": batches, "y": None, "batch_size": None, "shuffle": False}
         if isinstance(held_out, tuple | list) and (columns := text_columns(held_out[0])):
             _, labels, weights = (*held_out, None)[:3]
@@ -141,6 +144,7 @@ class AlbertForSequenceClassification(TaskModel):
         *,
         batch_size: int | None,
         shuffle: bool = True,
+        initial_epoch: int = 0,
     ) -> Any:
         """Returns the batches of texts, in an order of Keras' global seed."""
         from albert_tf.data.datasets import classification_dataset
@@ -166,6 +170,7 @@ class AlbertForSequenceClassification(TaskModel):
             batch_size=batch_size or 32,  # Keras' default
             shuffle=shuffle,
             seed=np.random.randint(2**31),
+            initial_epoch=initial_epoch,
         )
 
     def _label_arrays(self, y: Any, x: Any) -> Any:
