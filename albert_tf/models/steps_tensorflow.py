@@ -109,9 +109,10 @@ class TrainingStep:
         self.compute_metrics(x, y, outputs, weights)
 
     def _logs(self: Any) -> dict[str, Any]:
-        """Returns the metrics, which can't be read in a step of several hosts."""
-        hosts = isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy)
-        return {} if hosts else self.get_metrics_result()
+        """Returns the metrics; on several hosts the loss, whose axis Keras reduces."""
+        if isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            return {"loss": tf.reshape(self._loss_tracker.result(), [1])}
+        return self.get_metrics_result()
 
     @contextlib.contextmanager
     def _own_seeds(self: Any, replicas: int) -> Iterator[None]:
