@@ -137,6 +137,7 @@ class TFLiteOptions(TextOptions, FileOptions):
         None,
         help="form that a host demands: mediapipe, for its TextClassifier",
         original=("for",),
+        excludes="ids_only",
     )
     choices: int | None = option(
         None, help="number of texts that multiple choice chooses from; default: 4", range=COUNT
