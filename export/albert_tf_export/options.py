@@ -114,7 +114,9 @@ class TFLiteOptions(TextOptions, FileOptions):
     """The options of `export_tflite`."""
 
     layers: Layers = option(
-        "loop", help="form of the shared layers: a loop of the graph, or one after the other"
+        "loop",
+        help="form of the shared layers: a loop of the graph, or one after the other",
+        excludes="host",
     )
     lengths: tuple[int, ...] = option(
         (),
