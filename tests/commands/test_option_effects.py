@@ -129,10 +129,7 @@ LINES = {
         f"--model embed --task similarity --data rows.csv --text-pair-column second {SCORES}",
         "--model answer --task squad --data questions --predictions made",
     ],
-    "finetune": [
-        "--task classify --data rows.csv --model tiny --output made",
-        "--task squad --data questions --model tiny --output made --max-length 24 --epochs 3",
-    ],
+    "finetune": ["--task classify --data rows.csv --model tiny --output made"],
     "pretrain": [
         "--data records --size tiny --steps 3 --warmup-steps 1 --batch-size 4 --output made "
         "--eval-data records"
