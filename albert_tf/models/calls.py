@@ -264,7 +264,7 @@ def class_weights(
                 f"{', '.join(numbers)}. Received: {short_repr(key)}."
             )
     for key, weight in given.items():
-        if not isinstance(weight, Real) or not 0 <= weight < math.inf:
+        if not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
             raise UserError(
                 "class_weight's values must be numbers, 0 or more. Received: "
                 f"{short_repr(weight)} for {short_repr(key)}."
