@@ -100,12 +100,12 @@ def at_every_position(features, labels):
 def keras_step(name, weights, dtype, forward, features, labels):
     """Returns the step of `albert-tf pretrain`, on any backend, or that of Keras' `evaluate`."""
     import keras
+    from albert_tf.training.loss import pretraining_means
+    from albert_tf.training.steps import TrainingStep
 
     from albert_tf import AlbertForPreTraining
     from albert_tf.optimizers import AlbertAdamW, Lamb
     from albert_tf.training.distribution import strategy_for
-    from albert_tf.training.loss import pretraining_means
-    from albert_tf.training.steps import TrainingStep
 
     policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
     model = AlbertForPreTraining.from_pretrained(weights, dtype=policy)

@@ -61,11 +61,11 @@ def scores(model, records):
     """Returns the accuracies of masked words and of sentence order."""
     import keras
     import tensorflow as tf
+    from albert_tf.training.loss import pretraining_means
+    from albert_tf.training.steps import Evaluation
 
     from albert_tf import AlbertForPreTraining
     from albert_tf.data.pretraining.batches import evaluation_batches
-    from albert_tf.training.loss import pretraining_means
-    from albert_tf.training.steps import Evaluation
 
     found = AlbertForPreTraining.from_pretrained(model)
     evaluation = Evaluation(found, tf.distribute.get_strategy())

@@ -18,7 +18,8 @@ from albert_tf.data.pretraining.pairs import Pairs
 from albert_tf.data.pretraining.records import decode, encode, frame, read_records
 from albert_tf.data.pretraining.sources import find_records
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.training.loop import Interrupted, Loop
+from albert_tf.training import pretrain as training
+from albert_tf.training.callbacks import Interrupted
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import SENTENCES
 
@@ -108,22 +109,23 @@ def write_masked(made, path):
     path.write_bytes(b"".join(frame(encode(dict(zip(columns, row, strict=True)))) for row in rows))
 
 
-def stopped(loop, *_, **__):
+def stopped(options, *given):
     """Stops before the training, after all checks."""
-    assert loop.plan.steps > loop.step == 0
-    raise Interrupted
+    *_, curve, resume, _ = given
+    assert curve.steps > resume.step == 0
+    raise Interrupted(options.output)
 
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_the_commands_of_the_page(folder, capsys, monkeypatch):
     """Runs two commands whole and the others up to their first step, to save time."""
-    train, trained = Loop.train, []
+    train, trained = training.train, []
     for arguments in [*commands(), OF_THE_ORIGINAL]:
         if arguments is OF_THE_ORIGINAL:
             prepare_the_original(folder)
         trains = arguments[0] != "pretrain" or folder_of(arguments) in ("my-model", "mail-model")
-        monkeypatch.setattr(Loop, "train", train if trains else stopped)
+        monkeypatch.setattr(training, "train", train if trains else stopped)
         status = cli.main(reduced(arguments))
         assert status == (0 if trains else 130), capsys.readouterr().err
         if not trains:  # a run without a checkpoint may start again
@@ -142,7 +144,7 @@ def test_the_commands_of_the_page(folder, capsys, monkeypatch):
     classifier = AlbertForSequenceClassification.from_pretrained(folder / "mail-classifier")
     assert classifier.config.id2label == {0: "0", 1: "1"}
     (code,) = blocks("python")
-    monkeypatch.setattr(Loop, "train", stopped)
+    monkeypatch.setattr(training, "train", stopped)
     with pytest.raises(Interrupted):
         exec(code.replace('"base"', '"tiny", batch_size=16').replace("my-model-2", "another"), {})
 

@@ -75,9 +75,7 @@ class TrainingStep:
         variables = self.trainable_variables
         # A head without labels has none. TensorFlow's own option fails in eager mode.
         return [
-            tf.zeros_like(variable)
-            if gradient is None
-            else tf.convert_to_tensor(gradient)
+            tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
             for gradient, variable in zip(tape.gradient(loss, variables), variables, strict=True)
         ]
 

@@ -50,6 +50,10 @@ class Interrupted(Exception):
         super().__init__(f"Interrupted; {where}.")
 
 
+class Diverged(UserError):
+    """The loss is no number, or rises."""
+
+
 class StepCallback(keras.callbacks.Callback):
     """A callback that counts the steps of a run.
 
@@ -396,10 +400,9 @@ class Curve(StepCallback):
     def _rate(self) -> float:
         return float(self.learning_rate(self.step - 1))
 
-    def _failure(self, text: str) -> UserError:
-        return UserError(
-            f"{text}, at step {self.step}. Give a lower learning rate or a longer warm-up, and "
-            "start again."
+    def _failure(self, text: str) -> Diverged:
+        return Diverged(
+            f"{text}, at step {self.step}. Give a lower learning rate or a longer warm-up."
         )
 
 
@@ -410,15 +413,22 @@ class ProgressLine(keras.callbacks.Callback):
         name: label of the bar.
         total_steps: number of steps of the whole run.
         step: number of steps trained before.
+        means: as for `Curve`.
         stream: where to show it; default: standard error.
     """
 
-    def __init__(self, name: str, total_steps: int, step: int = 0, stream: IO[str] | None = None):
+    def __init__(
+        self,
+        name: str,
+        total_steps: int,
+        step: int = 0,
+        means: Callable[[Scores], Scores] = dict,
+        stream: IO[str] | None = None,
+    ):
         super().__init__()
-        self._stream = stream or sys.stderr
+        self._stream, self._means = stream or sys.stderr, means
         # The mean speed: a long evaluation doesn't distort the time left.
         self._bar = bar(self._stream, name, total_steps, unit="step", initial=step, smoothing=0)
-        self._logs: Scores = {}
         self._compiling = True
         self._next = time.monotonic()  # the first step shows that all is well
 
@@ -426,11 +436,12 @@ class ProgressLine(keras.callbacks.Callback):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._show()
+        if not self._compiling:
+            self._show()
         self._bar.close()
 
     def on_train_batch_end(self, batch: int, logs: Scores | None = None) -> None:
-        self._logs = logs or {}
+        self._logs: Scores = logs or {}
         self._bar.update(self.model.steps_per_execution)
         if self._compiling:  # the first step's time would distort the time left
             self._bar.initial = self._bar.n
@@ -442,7 +453,7 @@ class ProgressLine(keras.callbacks.Callback):
     def _show(self) -> None:
         terminal = self._stream.isatty()
         self._next = time.monotonic() + (SECONDS_ON_A_TERMINAL if terminal else SECONDS_A_LINE)
-        self._bar.set_postfix_str(in_words(self._logs), refresh=terminal)
+        self._bar.set_postfix_str(in_words(self._means(self._logs)), refresh=terminal)
         if not terminal:
             print(self._bar, file=self._stream, flush=True)
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import keras
 
+from albert_tf.errors import UserError
 from albert_tf.models.task import TaskModel
 from albert_tf.options import save_options
 from albert_tf.training import distribution
-from albert_tf.training.callbacks import Curve, KeepBest, ProgressLine, Resume
+from albert_tf.training.callbacks import Curve, Diverged, KeepBest, ProgressLine, Resume
 from albert_tf.training.options import FinetuningOptions, PretrainingOptions
 
 
@@ -44,17 +45,21 @@ def train(
     if distribution.is_chief(strategy):
         resume.folder.mkdir(parents=True, exist_ok=True)  # marks a resumable run
         save_options(options, options.output)
-        line = ProgressLine("training", curve.steps, resume.step)
+        line = ProgressLine("training", curve.steps, resume.step, curve.means)
         callbacks.insert(0, line)
     if resume.step >= curve.steps or (keep and keep.is_late):
         return
     # On JAX the scope decides the layout of what the step computes, too.
     scope = distribution.scope(strategy if keras.backend.backend() == "jax" else None)
-    with line, distribution.errors_of_lost_hosts(strategy), scope:
-        model.fit(
-            distribution.shared(batches(resume.step), strategy, batch_size),
-            steps_per_epoch=curve.steps - resume.step,
-            callbacks=callbacks,
-            shuffle=False,
-            verbose=0,
-        )
+    try:
+        with line, distribution.errors_of_lost_hosts(strategy), scope:
+            model.fit(
+                distribution.shared(batches(resume.step), strategy, batch_size),
+                steps_per_epoch=curve.steps - resume.step,
+                callbacks=callbacks,
+                shuffle=False,
+                verbose=0,
+            )
+    except Diverged as error:
+        good = "".join(f" The last good checkpoint is {path}." for path in resume.found()[-1:])
+        raise UserError(f"{error}{good} Give a new --output or --force, too.") from error

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from albert_tf.training.loss import pretraining_means
+from albert_tf.training.steps import Evaluation
 
 from albert_tf.data.pretraining.batches import evaluation_batches
 from albert_tf.files import require_same, write_json
@@ -14,10 +16,8 @@ from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.checkpoints import REPORT
 from albert_tf.training.distribution import strategy_for
-from albert_tf.training.loss import pretraining_means
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretrain import EVALUATION_BATCH
-from albert_tf.training.steps import Evaluation
 from benchmarks import harness
 from benchmarks.ablations.comparisons import COMPARISONS, Comparison, Row, configuration
 

@@ -265,12 +265,12 @@ def keras_step(name, folder, rows, labels):
 def command_step(name, folder, rows, labels):
     """The step of `albert-tf finetune`: two halves of the batch side by side."""
     import keras
+    from albert_tf.training.loss import finetuning_means
+    from albert_tf.training.steps import TrainingStep
 
     from albert_tf import AlbertForSequenceClassification
     from albert_tf.optimizers import AlbertAdamW
     from albert_tf.training.distribution import share_threads, strategy_for
-    from albert_tf.training.loss import finetuning_means
-    from albert_tf.training.steps import TrainingStep
 
     share_threads()
     empty = harness.memory("VmRSS")

@@ -4,12 +4,13 @@ import dataclasses
 import json
 import re
 import types
+from pathlib import Path
 
 import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.training.loop import Interrupted
+from albert_tf.training.callbacks import Interrupted
 from benchmarks.ablations import runs
 from benchmarks.ablations.__main__ import main
 from benchmarks.ablations.comparisons import COMPARISONS, SMALL, configuration
@@ -220,7 +221,7 @@ def test_pair_tasks_need_text(capsys):
 
 def test_an_interruption_says_how_to_resume(monkeypatch, capsys):
     def interrupted(*arguments):
-        raise Interrupted
+        raise Interrupted(Path())
 
     monkeypatch.setattr(runs, "compare", interrupted)
     assert main(["depth", "--output", "out", "--data", "a", "--eval-data", "b"]) == 130

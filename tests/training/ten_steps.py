@@ -1,4 +1,4 @@
-"""Trains ten steps by `fit` under a strategy and writes the weights: `ten_steps.py SETTINGS_JSON OUTPUT`.
+"""Trains ten steps by `fit` under a strategy: `ten_steps.py SETTINGS_JSON OUTPUT`.
 
 Settings: `devices` (logical CPU devices of TensorFlow), and `runs`, each of a `strategy`, an
 `optimizer`, `micro_batches`, and, if not the usual ones, values of the model's `config`, the number

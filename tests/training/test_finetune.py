@@ -14,9 +14,9 @@ from albert_tf.errors import UserError
 from albert_tf.files import locked
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training.callbacks import Curve, Interrupted
 from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
-from albert_tf.training.loop import Interrupted, Loop
 from albert_tf.training.options import FinetuningOptions
 
 pytestmark = pytest.mark.usefixtures("one_layer")
@@ -67,15 +67,15 @@ class Crash(Exception):
 @contextlib.contextmanager
 def at_step(number, act):
     """Returns a patch that acts right after a step, before all other work of that step."""
-    after = Loop.after
+    after = Curve.on_train_batch_end
 
-    def acts(loop, sums):
-        if loop.step + 1 == number:
+    def acts(curve, *given, **named):
+        if curve.step + 1 == number:
             act()
-        after(loop, sums)
+        after(curve, *given, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Loop, "after", acts)
+        patch.setattr(Curve, "on_train_batch_end", acts)
         yield
 
 
@@ -305,7 +305,9 @@ def test_other_examples_are_refused(data, tmp_path):
 
 @pytest.mark.usefixtures("without_graphs")
 def test_a_loss_of_nan_ends_the_run(data, tmp_path):
-    with pytest.raises(UserError, match="The loss must be a number. .* --learning-rate"):
+    with pytest.raises(
+        UserError, match="The loss must be a number. .*lower learning rate.*--force"
+    ):
         finetune(options(data, tmp_path / "out", learning_rate=1e38))
 
 
