@@ -41,7 +41,7 @@ Inputs = dict[str, Tensor]
 OPTIONS: Final = ("output_attentions", "output_hidden_states", "unroll", "training")
 
 
-class TaskModel(_backend.TrainingStep, PreTrainedModel):  # type: ignore[misc]
+class TaskModel(_backend.TrainingStep, PreTrainedModel):
     """An `AlbertModel` at `self.albert`, and a head.
 
     A subclass declares `targets` and `task_inputs`, makes its head, and defines `call` and

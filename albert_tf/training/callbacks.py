@@ -263,7 +263,8 @@ class KeepBest(StepCallback):
         on_score: Callable[[int, Scores], None] = lambda step, scores: None,
     ):
         super().__init__()
-        self.score, self.folder, self.steps = score, folder and Path(folder), steps
+        self.score, self.steps = score, steps
+        self.folder = None if folder is None else Path(folder)
         self.patience, self.on_score = patience, on_score
         self.state = {"scores": [], "best": None}
 

@@ -87,8 +87,8 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
         average: dict[str, Any] = {}
         if options.ema is not None:
             average = {"use_ema": True, "ema_momentum": options.ema}
-        model.shows_losses = True
-        model.compile(
+        compile_with_metrics(
+            model,
             optimizer(
                 schedule,
                 beta_2=options.beta_2,
@@ -96,7 +96,6 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
                 global_clipnorm=1.0,
                 **average,
             ),
-            weighted_metrics={output: ["accuracy"] for output in TARGETS},
             micro_batches=options.micro_batches,
             jit_compile=options.jit_compile or "auto",
         )
@@ -118,11 +117,15 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
         *(options.steps, -(-options.steps // POINTS), schedule, named_means),
         folder=options.output / LOGS if is_chief else None,
     )
-    keep = held_out and KeepBest(
-        _scorer(model, curve, held_out, host),
-        folder=None,
-        steps=options.eval_steps or options.steps,
-        on_score=curve.note_scores,
+    keep = (
+        None
+        if held_out is None
+        else KeepBest(
+            _scorer(model, curve, held_out, host),
+            folder=None,
+            steps=options.eval_steps or options.steps,
+            on_score=curve.note_scores,
+        )
     )
     resume = Resume(
         options.output / CHECKPOINTS,
@@ -243,12 +246,26 @@ def _scorer(
     def score() -> dict[str, float]:
         curve.before_save()  # evaluation uses the same metrics
         with averaged_weights(model):
-            model.evaluate(batches, verbose=0)
-        means = named_means({name: float(v) for name, v in model.get_metrics_result().items()})
+            means = scores(model, batches)
         model.reset_metrics()
         return means
 
     return score
+
+
+def compile_with_metrics(
+    model: AlbertForPreTraining, optimizer: Any = "auto", **options: Any
+) -> None:
+    """Compiles a model such that `fit` and `evaluate` give what `named_means` reads."""
+    model.shows_losses = True
+    accuracy = {output: ["accuracy"] for output in TARGETS}
+    model.compile(optimizer, weighted_metrics=accuracy, **options)
+
+
+def scores(model: AlbertForPreTraining, batches: Any) -> dict[str, float]:
+    """Returns `named_means` of batches such as those of `evaluation_batches`."""
+    model.evaluate(batches, verbose=0)
+    return named_means({name: float(v) for name, v in model.get_metrics_result().items()})
 
 
 def named_means(metrics: Mapping[str, float]) -> dict[str, float]:

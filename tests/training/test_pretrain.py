@@ -158,10 +158,8 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
     own, average = weights(tmp_path / "model"), weights(output)
     assert any((own[name] != average[name]).any() for name in own)
     model = AlbertForPreTraining.from_pretrained(output)
-    model.shows_losses = True
-    model.compile(weighted_metrics={name: ["accuracy"] for name in training.TARGETS})
-    records = evaluation_batches(given.eval_data, training.EVALUATION_BATCH)
-    found = training.named_means(model.evaluate(records, verbose=0, return_dict=True))
+    training.compile_with_metrics(model)
+    found = training.scores(model, evaluation_batches(given.eval_data, training.EVALUATION_BATCH))
     assert found["loss"] == pytest.approx(last[1], rel=1e-6)
 
 
