@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
     from albert_tf.text.vocabulary import train_vocabulary as train_vocabulary
     from albert_tf.text.wordpiece import WordPieceTokenizer as WordPieceTokenizer
+    from albert_tf.training.callbacks import KeepBest as KeepBest
+    from albert_tf.training.callbacks import Resume as Resume
     from albert_tf.training.evaluate import evaluate as evaluate
     from albert_tf.training.evaluate import soft_labels as soft_labels
     from albert_tf.training.finetune import finetune as finetune
@@ -62,8 +64,10 @@ _HOMES = {
     "AlbertTokenizer": "albert_tf.text.tokenizer",
     "EntityF1": "albert_tf.evaluation.keras_metrics",
     "ExactMatch": "albert_tf.evaluation.keras_metrics",
+    "KeepBest": "albert_tf.training.callbacks",
     "Lamb": "albert_tf.optimizers",
     "ModelOutput": "albert_tf.models",
+    "Resume": "albert_tf.training.callbacks",
     "UserError": "albert_tf.errors",
     "WarmupPolynomialDecay": "albert_tf.optimizers",
     "WordPieceTokenizer": "albert_tf.text.wordpiece",

@@ -242,11 +242,12 @@ class KeepBest(StepCallback):
 
     Example:
         >>> from albert_tf import AlbertForSequenceClassification, KeepBest
-        >>> from albert_tf.metrics import f1
+        >>> from sklearn.metrics import f1_score
         >>> texts, labels = ["Great.", "Fine.", "Dull.", "Bad."], [1, 1, 0, 0]
         >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
         >>> model.compile()
-        >>> score = lambda: {"f1": f1(labels, model.predict(texts, verbose=0)["logits"].argmax(1))}
+        >>> found = lambda: model.predict(texts, verbose=0)["logits"].argmax(axis=1)
+        >>> score = lambda: {"f1": f1_score(labels, found())}
         >>> keep = KeepBest(score, "best")
         >>> history = model.fit(texts, labels, epochs=2, callbacks=[keep], verbose=0)
         >>> sorted(keep.best)
