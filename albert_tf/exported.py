@@ -36,7 +36,7 @@ from albert_tf.errors import UserError
 from albert_tf.options import cores
 from albert_tf.quiet import hidden_stderr
 from albert_tf.runtimes import Arrays, Signature
-from albert_tf.tasks import BY_MODEL, Task
+from albert_tf.tasks import BY_MODEL, TaskFacts
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -162,7 +162,7 @@ def with_checksum(graph: bytes, files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {**files, CHECKSUM: digest.hexdigest().encode()}
 
 
-def read_facts(path: str | os.PathLike[str]) -> tuple[Task, AlbertConfig]:
+def read_facts(path: str | os.PathLike[str]) -> tuple[TaskFacts, AlbertConfig]:
     """Returns the task and the configuration of a file's model, without its runtime.
 
     Raises:
@@ -172,7 +172,7 @@ def read_facts(path: str | os.PathLike[str]) -> tuple[Task, AlbertConfig]:
         return _facts(Path(path), folder)
 
 
-def _facts(path: Path, folder: Path) -> tuple[Task, AlbertConfig]:
+def _facts(path: Path, folder: Path) -> tuple[TaskFacts, AlbertConfig]:
     names = CheckpointLocation(folder).architectures()
     if len(names) != 1 or names[0] not in BY_MODEL:
         raise UserError(

@@ -1,8 +1,9 @@
 """Inputs and outputs of a model's call: checks and conversions, and the named outputs."""
 
+import functools
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Number
 from typing import Any, Final
 
@@ -43,6 +44,28 @@ LOADING: Final = {
     "quantization_config": (None, "Call model.quantize('int8')."),
     "trust_remote_code": (False, "No code is loaded."),
 }
+
+
+def with_inputs(call: Callable[..., Any], names: Iterable[str]) -> Callable[..., Any]:
+    """Returns a `call` whose signature names its further inputs, in the place of `**head_inputs`.
+
+    They follow `ENCODER_INPUTS`. Keras, `inspect.signature` and editors read the signature.
+    """
+    shared = inspect.signature(call)
+    *parameters, _ = shared.parameters.values()
+    own = [
+        inspect.Parameter(name, parameters[-1].kind, default=None, annotation=Tensor)
+        for name in dict.fromkeys(names)
+    ]
+    count = 1 + len(ENCODER_INPUTS)  # with self
+    signature = shared.replace(parameters=[*parameters[:count], *own, *parameters[count:]])
+
+    @functools.wraps(call)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        return call(**signature.bind(*args, **kwargs).arguments)
+
+    named.__signature__ = signature  # type: ignore[attr-defined]
+    return named
 
 
 def named_inputs(arguments: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Tensor]:
@@ -281,7 +304,7 @@ def length_of(inputs: Mapping[str, Tensor]) -> int | None:
     return shape[-1] if shape else None
 
 
-_ON_REQUEST: Final = ("loss", "hidden_states", "attentions")  # outputs
+ON_REQUEST: Final = ("hidden_states", "attentions")  # outputs
 
 
 class ModelOutput(dict[str, Any]):
@@ -301,7 +324,7 @@ class ModelOutput(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            if name in _ON_REQUEST:
+            if name in ("loss", *ON_REQUEST):
                 return None
             raise AttributeError(
                 f"There is no output {name!r}. Received outputs: {', '.join(self)}."
