@@ -88,15 +88,24 @@ def named_inputs(arguments: Mapping[str, Any], known: tuple[str, ...]) -> dict[s
     return given
 
 
-def check_shapes(inputs: Mapping[str, Tensor]) -> None:
-    """Refuses an input of another shape than the ids, as far as shapes are known.
+def check_shapes(inputs: Mapping[str, Tensor], longest: int) -> None:
+    """Refuses ids of a wrong rank or length, and inputs of another shape, where shapes are known.
 
     Broadcasting would give an answer, but another one than was asked for.
     """
-    given = inputs["inputs_embeds"] if inputs["input_ids"] is None else inputs["input_ids"]
-    if len(given.shape) < 2:  # the lookup refuses it
-        return
+    name = "inputs_embeds" if inputs["input_ids"] is None else "input_ids"
+    given, axes = inputs[name], ["batch", "length", "embedding"][: 2 + (name == "inputs_embeds")]
+    if len(given.shape) != len(axes):
+        raise ValueError(
+            f"{name} must have shape [{', '.join(axes)}]. Received shape {tuple(given.shape)}."
+        )
     batch, length = given.shape[:2]
+    is_guess = getattr(given, "is_meta", False)  # Keras', on torch
+    if isinstance(length, int) and length > longest and not is_guess:
+        raise ValueError(
+            "A sequence must not be longer than max_position_embeddings: truncate it, or split it "
+            f"into windows. Received a length of {length}, max_position_embeddings={longest}."
+        )
     for name, shapes in {
         "attention_mask": [(batch, length), (batch, length, length)],
         "token_type_ids": [(batch, length)],
