@@ -524,6 +524,12 @@ def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
                 f"{key} must be false in a BERT's configuration: each token attends to all others "
                 f"here. Received: {short_repr(values[key])}."
             )
+    if values.get("type_vocab_size") == 1 and values.get("pad_token_id"):
+        raise UserError(
+            "The configuration must be a BERT's. Received: type_vocab_size=1 with pad_token_id="
+            f"{short_repr(values['pad_token_id'])}, as RoBERTa has them, whose positions begin "
+            "after pad_token_id. Choose a BERT, or an ALBERT."
+        )
     fields = {**_BERT_DEFAULTS, **values, "model_type": "albert"}
     dropout = fields.pop("classifier_dropout", None)
     return {

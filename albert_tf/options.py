@@ -10,7 +10,7 @@ import inspect
 import math
 import operator
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -88,7 +88,7 @@ class Option(NamedTuple):
     positional: bool = False
     repeated: bool = False
     may_be_empty: bool = False
-    only: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    only: Mapping[str, Sequence[Any]] = MappingProxyType({})
     needs: str | None = None
     excludes: str | None = None
     none: str | None = None
@@ -205,9 +205,10 @@ def check_options(options: Any) -> None:
         for other, allowed in option.only.items():
             received = getattr(options, other)
             if received not in allowed:
+                values = ", ".join(map(str, allowed))
                 raise UserError(
-                    f"{name} is an option of --{other} {', '.join(allowed)}. Received: {value} "
-                    f"with --{other} {received}. Leave it out."
+                    f"{name} is an option of --{other} {values}. Received: {value} with "
+                    f"--{other} {received}. Leave it out."
                 )
 
 

@@ -183,6 +183,15 @@ def _flat(tree: Any, path: tuple[str, ...]) -> Iterator[tuple[str, np.ndarray]]:
         raise ValueError(f"{'/'.join(path) or 'the file'} is {type(tree).__name__}, not an array")
 
 
+def is_keras_2(path: Path) -> bool:
+    """Returns whether a file is HDF5 that Keras 2 wrote."""
+    if path.suffix not in (".h5", ".hdf5") or not path.is_file():
+        return False
+    with opened_hdf5(path) as file:
+        version = file.attrs.get("keras_version", "")
+    return (version.decode() if isinstance(version, bytes) else version).startswith("2.")
+
+
 @contextlib.contextmanager
 def opened_hdf5(path: Path) -> Iterator[Any]:
     """Yields an `h5py.File` for reading, which was checked to hold all its data itself.

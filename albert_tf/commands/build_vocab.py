@@ -57,27 +57,36 @@ class OPTIONS(CorpusInput):
     )
     force: bool = option(False, help="replace an existing file")
 
+    @property
+    def turkish_i(self) -> bool:
+        """Whether I becomes ı in lower case."""
+        return not self.cased and re.split("[-_]", self.language.lower())[0] in _TURKISH_I
+
+    @property
+    def reads_language(self) -> bool:
+        """Whether another language may change the result."""
+        return super().reads_language or self.turkish_i
+
 
 def run(options: OPTIONS) -> int:
     """Samples the corpus, trains and writes the vocabulary; prints a line about each step."""
-    from albert_tf.data.corpus.files import find_texts, is_remote
+    from albert_tf.data.corpus.files import is_remote
     from albert_tf.files import check_apart, written_atomically
     from albert_tf.text.vocabulary import train_vocabulary
 
     output = options.output.expanduser()
     with written_atomically(output, force=options.force) as path:
-        files = find_texts(options.input)
+        files = options.files()
         for file in files:
             if not is_remote(file.path):
                 check_apart(file.path, output)
         drawn = _sample(files, options)
-        turkish_i = re.split("[-_]", options.language.lower())[0] in _TURKISH_I
         model = train_vocabulary(
             _sentences(drawn, options),
             options.vocab_size,
             lower_case=not options.cased,
-            keep_accents=_keep_accents(drawn, options, turkish_i),
-            turkish_i=turkish_i and not options.cased,
+            keep_accents=_keep_accents(drawn, options),
+            turkish_i=options.turkish_i,
             character_coverage=options.character_coverage,
             max_sentences=0,
         )
@@ -109,7 +118,7 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
     return drawn
 
 
-def _keep_accents(drawn: list[Any], options: OPTIONS, turkish_i: bool) -> bool:
+def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
     """Decides whether to keep accents; prints how many words lose a difference."""
     from collections import Counter
 
@@ -120,8 +129,8 @@ def _keep_accents(drawn: list[Any], options: OPTIONS, turkish_i: bool) -> bool:
     for passage in drawn:
         counts.update(words(passage.text.decode()))
     as_written = Normalization(lower_case=False, keep_accents=True)
-    accented = Normalization(not options.cased, keep_accents=True, turkish_i=turkish_i)
-    plain = Normalization(not options.cased, turkish_i=turkish_i)
+    accented = Normalization(not options.cased, keep_accents=True, turkish_i=options.turkish_i)
+    plain = Normalization(not options.cased, turkish_i=options.turkish_i)
     accents = merge_statistics(counts, accented, plain)
     case = merge_statistics(counts, as_written, accented)
     keep = options.accents == "keep"

@@ -373,8 +373,8 @@ def _table_rows(
                 is_quoted = _is_quoted(again)
             if is_quoted:
                 say_once(
-                    f"{path}: quotation marks around fields are dropped, as pandas writes them; "
-                    "GLUE's files have them as text."
+                    f"{path}: quotation marks around fields are dropped, as Excel and pandas write "
+                    "them; GLUE's files have them as text."
                 )
             else:
                 how = {"quoting": csv.QUOTE_NONE}
@@ -396,36 +396,39 @@ def _table_rows(
 
 
 def _is_quoted(lines: Iterator[str]) -> bool:
-    """Returns whether a table with tabs has quotation marks as csv and pandas write them.
+    """Returns whether a table with tabs has quotation marks as csv, pandas or Excel write them.
 
-    Each record that has any must be the one that csv writes for its fields. GLUE's tables have them
-    within texts, at one end of a text, or over lines that are whole rows.
+    Each record that has any must be the one that csv writes for its fields; Excel also quotes every
+    field with a comma. GLUE's tables have them within texts, at one end of a text, or over lines
+    that are whole rows.
     """
     taken: list[str] = []
     tabs, is_quoted = -1, False
+    ends = ["\n", ",\n"]  # csv quotes a field that has a character of the line's end, too
 
     def record_lines() -> Iterator[str]:
         for line in lines:
             taken.append(line)
             yield line
 
-    def written(row: Sequence[str], quoting: Any) -> str:
+    def written(row: Sequence[str], end: str, quoting: Any = csv.QUOTE_MINIMAL) -> str:
         record = io.StringIO()
-        csv.writer(record, delimiter="\t", lineterminator="\n", quoting=quoting).writerow(row)
-        return record.getvalue().removesuffix("\n")
+        csv.writer(record, delimiter="\t", lineterminator=end, quoting=quoting).writerow(row)
+        return record.getvalue().removesuffix(end)
 
     try:
         for row in csv.reader(record_lines(), delimiter="\t", strict=True):
             record = "".join(taken).rstrip("\r\n")
             if tabs < 0:
                 tabs = record.count("\t")
-                if '"' in record and record == written(row, csv.QUOTE_ALL):
+                if '"' in record and record == written(row, "\n", csv.QUOTE_ALL):
                     return True
-            if '"' in record:
+            if '"' in record or "," in record:
+                ends = [end for end in ends if record == written(row, end)]
                 are_rows = len(taken) > 1 and all(line.count("\t") == tabs for line in taken)
-                if are_rows or record != written(row, csv.QUOTE_MINIMAL):
+                if are_rows or not ends:
                     return False
-                is_quoted = True
+            is_quoted = is_quoted or '"' in record
             taken.clear()
     except csv.Error:
         return False

@@ -7,7 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from albert_tf.evaluation.entities import parsed
+from albert_tf.errors import UserError, listed
+from albert_tf.evaluation.entities import parsed, unprefixed
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -53,6 +54,8 @@ class EntityF1(keras.metrics.Metric):
     Call arguments:
         y_true: classes, int `[B, T]`.
         y_pred: logits or probabilities, `[B, T, C]`.
+    Raises:
+        UserError: a label other than "O" has no prefix such as "B-".
 
     Example:
         >>> from albert_tf import AlbertForTokenClassification, EntityF1
@@ -65,6 +68,11 @@ class EntityF1(keras.metrics.Metric):
     def __init__(self, labels: Sequence[str], name: str = "entity_f1", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
         self.labels = list(labels)
+        if stray := unprefixed(self.labels):
+            raise UserError(
+                "F1 of entities needs a prefix such as B- at every label but O. Received: "
+                f"{listed(stray)}. Use metrics=['accuracy'] for such labels."
+            )
         known = parsed(self.labels)
         tags = [known[label] for label in self.labels]
         kinds = ["", *sorted({tag.kind for tag in tags} - {""})]

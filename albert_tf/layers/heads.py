@@ -7,7 +7,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, dense, initializer
-from albert_tf.layers.embedding import rows_at
+from albert_tf.layers.embedding import rows_at, whole_numbers
 from albert_tf.layers.functions import activation, layer_norm
 
 IMPOSSIBLE: Final = -1e30  # logit of a position where no answer may be; float32
@@ -27,7 +27,7 @@ def in_float32(logits: Tensor) -> Tensor:
 
 def at_positions(hidden: Tensor, positions: Tensor) -> Tensor:
     """Returns the states `[B, P, H]` of `hidden` `[B, T, H]` at int `positions` `[B, P]`."""
-    return rows_at(hidden, ops.cast(positions, "int32"), batch_dims=1)
+    return rows_at(hidden, whole_numbers(positions), batch_dims=1)
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -192,8 +192,8 @@ class AnswerSpans(ConfiguredLayer):
         start_log_probs = ops.log_softmax(start_logits)
         cls_logits = self._unanswerable(hidden, ops.softmax(start_logits), training)
         if start_positions is not None:
-            start = ops.reshape(ops.cast(start_positions, "int32"), (-1, 1))
-            start = ops.clip(start, 0, ops.shape(hidden)[1] - 1)
+            start = ops.reshape(start_positions, (-1, 1))
+            start = ops.maximum(ops.minimum(start, ops.shape(hidden)[1] - 1), 0)
             end_log_probs = self._ends(hidden, at_positions(hidden, start), mask)[:, 0]
             return {
                 "start_log_probs": start_log_probs,

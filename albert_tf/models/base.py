@@ -20,6 +20,7 @@ from albert_tf.checkpoints import (
     hugging_face,
     names,
     sentence_transformers,
+    weight_files,
     weights,
 )
 from albert_tf.checkpoints.hub import CARD, model_card
@@ -277,6 +278,12 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
 
     def load_weights(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
         self.build_added()
+        if weight_files.is_keras_2(Path(filepath)):
+            raise UserError(
+                f"load_weights reads the files of Keras 3. Received: {filepath}, of Keras 2. "
+                "Rename it to tf_model.h5, beside the model's config.json, and give the folder to "
+                f"{type(self).__name__}.from_pretrained."
+            )
         super().load_weights(filepath, *args, **kwargs)
 
     def save_assets(self, dir_path: str) -> None:

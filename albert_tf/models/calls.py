@@ -4,7 +4,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Integral, Number
+from numbers import Integral, Number, Real
 from typing import Any, Final
 
 import keras
@@ -294,6 +294,12 @@ def class_weights(
             raise UserError(
                 "class_weight's keys must be numbers of classes, or names in label2id: "
                 f"{', '.join(numbers)}. Received: {short_repr(key)}."
+            )
+    for key, weight in given.items():
+        if not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
+            raise UserError(
+                "class_weight's values must be numbers, 0 or more. Received: "
+                f"{short_repr(weight)} for {short_repr(key)}."
             )
     return weights
 

@@ -176,6 +176,8 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
         return metric
     if isinstance(metric, str) and metric.lower() in ("accuracy", "acc"):
         return LogitsAccuracy(function == "sigmoid", name=metric)
+    if metric is keras.metrics.binary_accuracy:  # the name means the class, with a sigmoid
+        metric = "binary_accuracy"
     found = keras.metrics.get(metric) if isinstance(metric, str) else metric
     if callable(found) and not isinstance(found, keras.metrics.Metric) and found in _CLASSES:
         kind = getattr(keras.metrics, _CLASSES[found].__name__, None)

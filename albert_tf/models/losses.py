@@ -173,9 +173,9 @@ def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
     """
     if _are_probabilities(positions, logits):
         return soft_cross_entropy(positions, logits, weight)
-    positions = ops.reshape(ops.cast(positions, "int32"), (-1,))
-    inside = ops.logical_and(positions >= 0, positions < ops.shape(logits)[-1])
-    return _counted(positions, logits, inside, weight)
+    positions = ops.reshape(positions, (-1,))
+    inside = ops.logical_and(positions >= 0, ops.less(positions, ops.shape(logits)[-1]))
+    return _counted(whole_numbers(positions), logits, inside, weight)
 
 
 def squared_error(targets: Any, predictions: Any) -> Term:

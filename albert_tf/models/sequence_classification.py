@@ -11,6 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
+from albert_tf.layers.embedding import known_values
 from albert_tf.models import losses
 from albert_tf.models.calls import (
     ModelOutput,
@@ -175,6 +176,15 @@ class AlbertForSequenceClassification(TaskModel):
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         single = self.problem_type == "single_label_classification"
         return {"labels": self.config.num_labels} if single else {}
+
+    def _check_labels(self, labels: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
+        super()._check_labels(labels, inputs)
+        known = known_values(labels.get("labels"))
+        if known is not None and known.dtype.kind == "f" and not np.isfinite(known).all():
+            raise ValueError(
+                "labels must be finite numbers. Received: "
+                f"{known[~np.isfinite(known)][0]} among {known.size}."
+            )
 
     def _probability_function(self, output: str | None) -> str | None:
         functions = {"regression": None, "multi_label_classification": "sigmoid"}

@@ -54,6 +54,7 @@ class TaskModel(PreTrainedModel):
     pooled: bool = False
     pooled_only: bool = False
     _measured: frozenset[str] = frozenset()  # outputs with metrics of their own
+    _label_ranks: tuple[int, ...] = ()  # for which Keras' functions are traced
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -270,11 +271,16 @@ class TaskModel(PreTrainedModel):
         y = self._label_arrays(y, x)
         if options.get("sample_weight") is not None:
             options["sample_weight"] = as_arrays(options["sample_weight"], "sample_weight")
+        labels = self._labels(x, y)
+        ranks = tuple(len(label.shape) for label in labels.values())
+        if labels and ranks != self._label_ranks:  # TensorFlow would trace an unknown rank
+            self._label_ranks = ranks
+            self.train_function = self.test_function = None
         if not isinstance(x, Mapping):
             return x, y
         refuse_unknown(x, self._known_inputs)
         if self._compares_classes:
-            self._check_labels(self._labels(x, y), x)
+            self._check_labels(labels, x)
         weights = [
             name for name in ("sample_weight", "class_weight") if options.get(name) is not None
         ]

@@ -114,7 +114,9 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     """The options of `export_tflite`."""
 
     layers: Layers = option(
-        "loop", help="form of the shared layers: a loop of the graph, or one after the other"
+        "loop",
+        help="form of the shared layers: a loop of the graph, or one after the other",
+        excludes="host",
     )
     lengths: tuple[int, ...] = option(
         (),
@@ -137,6 +139,7 @@ class TFLiteOptions(TextExportOptions, FileOptions):
         None,
         help="form that a host demands: mediapipe, for its TextClassifier",
         original=("for",),
+        excludes="ids_only",
     )
     choices: int | None = option(
         None, help="number of texts that multiple choice chooses from; default: 4", range=COUNT

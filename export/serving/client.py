@@ -63,10 +63,12 @@ class Client:
         given = {"deadline": deadline, "retries": retries, "batch": batch, "in_flight": in_flight}
         for name, value in given.items():
             most = 4 if name == "retries" else float("inf")
-            if not least[name] <= value <= most:
+            kind = (int, float) if name == "deadline" else int
+            if not isinstance(value, kind) or not least[name] <= value <= most:
+                rule = "a number" if name == "deadline" else "a whole number"
                 raise ValueError(
-                    f"{name} must be {least[name]} or more{', at most 4' * (name == 'retries')}. "
-                    f"Received: {value}."
+                    f"{name} must be {rule}, {least[name]} or more"
+                    f"{', at most 4' * (name == 'retries')}. Received: {value!r}."
                 )
         transport = _Rest if server.startswith(("http://", "https://")) else _Grpc
         limits = {"deadline": deadline, "retries": retries, "in_flight": in_flight}

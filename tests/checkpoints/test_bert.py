@@ -99,6 +99,15 @@ def test_decoders_are_refused(folder, key):
         albert_tf.AlbertModel.from_pretrained(path)
 
 
+def test_a_roberta_under_the_name_of_a_bert_is_refused(folder):
+    """Its positions begin after `pad_token_id`."""
+    path, _ = folder
+    values = {"model_type": "bert", **SIZES, "type_vocab_size": 1, "pad_token_id": 1}
+    (path / "config.json").write_text(json.dumps(values))
+    with pytest.raises(UserError, match="pad_token_id=1, as RoBERTa .* Choose a BERT"):
+        albert_tf.AlbertModel.from_pretrained(path)
+
+
 @pytest.mark.parametrize("model_type", [None, "roberta"])
 def test_weights_without_their_configuration_are_refused(folder, model_type):
     path, model = folder

@@ -12,8 +12,10 @@ from albert_tf.config import AlbertConfig
 KINDS = {
     "fill-mask": "AlbertForMaskedLM",
     "answer": "AlbertForQuestionAnswering",
+    "choices": "AlbertForMultipleChoice",
     "tag": "AlbertForTokenClassification",
     "embed": "AlbertModel",
+    "predict": "AlbertForSequenceClassification",
 }
 
 
@@ -51,11 +53,13 @@ def task_model(tiny_vocabulary, scrambled):
 
     tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=48)
     config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size)
-    labels = dict(enumerate(("B-PER", "I-PER", "B-LOC")))
+    labels = {"tag": ("B-PER", "I-PER", "B-LOC"), "predict": ("bad", "good")}
 
     @functools.cache
     def get(command):
-        changed = dataclasses.replace(config, id2label=labels if command == "tag" else None)
+        changed = dataclasses.replace(
+            config, id2label=dict(enumerate(labels[command])) if command in labels else None
+        )
         return scrambled(getattr(models, KINDS[command])(changed)), tokenizer
 
     return get

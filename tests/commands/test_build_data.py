@@ -79,6 +79,15 @@ def test_every_option_of_the_original_in_either_spelling(arguments):
         ),
         (["--engine-option", "a=b"], "engine_option is an option of --engine spark"),
         (["--engine", "spark", "--engine-option", "a"], "must be NAME=VALUE, a setting .*: a"),
+        (["--language", "de", "--lines", "sentences"], "needs --lines paragraphs .* de --lines s"),
+        (
+            ["--language", "de", "--sentence-splitter", "textwrap:wrap"],
+            "needs .* --sentence-splitter sentencex.*textwrap:wrap",
+        ),
+        (
+            ["--ngram", "1", "--favor-shorter-ngram", "false"],
+            "--ngram 2, 3, .*False with --ngram 1",
+        ),
         (["--ngram", "0"], "ngram must be between 1 and 10. Received: 0"),
     ],
 )

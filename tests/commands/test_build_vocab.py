@@ -45,6 +45,28 @@ def pieces(path):
     return [processor.id_to_piece(index) for index in range(processor.get_piece_size())]
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--language", "de", "--lines", "sentences"], "--language needs --lines paragraphs"),
+        (["--language", "tr", "--lines", "sentences", "--cased"], "--language needs --lines"),
+        (["--language", "tr", "--lines", "sentences"], ""),
+        (
+            ["--text-field", "body"],
+            "--text-field needs .*jsonl.*Received: --text-field body with .*a.txt",
+        ),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(tmp_path, options, message):
+    (tmp_path / "a.txt").write_text("A boat left. It was calm.")
+    line = ["--input", tmp_path / "a.txt", "--output", tmp_path / "made", "--vocab-size", 40]
+    if not message:
+        build(*line, *options)
+        return
+    with pytest.raises(UserError, match=message):
+        build(*line, *options)
+
+
 @pytest.fixture
 def corpus(tmp_path):
     """Returns a folder with 300 sentences in French and English: plain text, gzip and JSONL."""

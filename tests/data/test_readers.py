@@ -145,10 +145,12 @@ def test_the_original_files_keep_their_quotation_marks(tmp_path):
         'body\tfolder\n"He said ""no"", twice."\tspam\nDéjà vu\tham\n',
         'body\tfolder\r\n"He said ""no"", twice."\tspam\r\nDéjà vu\tham\r\n',
         '"body"\t"folder"\n"He said ""no"", twice."\t"spam"\n"Déjà vu"\t"ham"\n',
+        'body\t"id, no"\tfolder\r\n"He said ""no"", twice."\t1\tspam\r\nDéjà vu\t"2,3"\tham\r\n',
     ],
 )
-def test_tables_with_tabs_as_pandas_writes_them(tmp_path, content, caplog):
-    path = write(tmp_path / "a.tsv", content)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_tables_with_tabs_as_excel_and_pandas_write_them(tmp_path, content, encoding, caplog):
+    path = write(tmp_path / "a.tsv", content.encode(encoding))
     assert read(path, COLUMNS) == EXPECTED
     assert "quotation marks around fields are dropped" in caplog.text
 
@@ -160,11 +162,19 @@ def test_tables_of_pandas_may_have_tabs_and_line_ends_in_a_text(tmp_path):
     assert [(each.text, each.label) for each in read(path, COLUMNS)] == rows
 
 
+def test_excel_quotes_fields_with_commas_and_line_ends(tmp_path):
+    rows = [("Yes, I do.", "x, y"), ("c\nd", "y"), ("e", "z")]
+    lines = ["body\tfolder", '"Yes, I do."\t"x, y"', '"c\nd"\ty', "e\tz", ""]
+    path = write(tmp_path / "a.tsv", "\r\n".join(lines))
+    assert [(each.text, each.label) for each in read(path, COLUMNS)] == rows
+
+
 @pytest.mark.parametrize(
     ("lines", "text"),
     [
         (['"Go," he said.\tx'], '"Go," he said.'),
         (['"Go."\tx'], '"Go."'),
+        (['"Yes, I do."\tx', "No, never.\ty"], '"Yes, I do."'),
         (['"He said ""no""."\tx', 'a 2" nail\ty'], '"He said ""no""."'),
         (['"One.\tx', 'Two."\ty'], '"One.'),
     ],

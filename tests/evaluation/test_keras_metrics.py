@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from albert_tf import EntityF1, ExactMatch
+from albert_tf.errors import UserError
 from tests.conftest import GOLDEN
 
 
@@ -59,6 +60,14 @@ def test_entity_f1_of_a_batch_and_weights():
     again = keras.metrics.get(keras.metrics.serialize(EntityF1(LABELS, name="f1")))
     assert (again.labels, again.name) == (LABELS, "f1")
     assert float(again.result()) == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "stray"), [(["O", "B-PER", "I-PER", "MISC"], "MISC"), (["NN", "VB"], "NN, VB")]
+)
+def test_entity_f1_needs_prefixes(labels, stray):
+    with pytest.raises(UserError, match=f"Received: {stray}.*metrics="):
+        EntityF1(labels)
 
 
 def test_entity_f1_of_a_kind_named_as_what_is_outside():

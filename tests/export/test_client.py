@@ -222,7 +222,16 @@ def test_refused_requests_are_not_repeated(connect, model_server):
 
 
 @pytest.mark.parametrize(
-    "options", [{"batch": 0}, {"in_flight": 0}, {"retries": -1}, {"retries": 5}, {"deadline": 0}]
+    "options",
+    [
+        {"batch": 0},
+        {"batch": 1.5},
+        {"batch": "16"},
+        {"in_flight": 0},
+        {"retries": -1},
+        {"retries": 5},
+        {"deadline": 0},
+    ],
 )
 def test_numbers_out_of_range(options):
     """With batch=0 there were no answers."""

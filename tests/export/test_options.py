@@ -36,10 +36,12 @@ def test_text_needs_tensorflow_text(export, classifier, tokenizer, tmp_path, mon
     ("options", "message"),
     [
         ({"quantize": "int4"}, "none, float16 or dynamic. Received: 'int4'"),
+        ({"host": "mediapipe", "ids_only": True}, "--host excludes --ids-only"),
+        ({"host": "mediapipe", "layers": "unrolled"}, "--layers excludes --host"),
         ({"layers": "while"}, "layers must be loop or unrolled. Received: 'while'"),
     ],
 )
-def test_unknown_names(options, message, classifier, tokenizer, tmp_path):
+def test_options_that_are_refused(options, message, classifier, tokenizer, tmp_path):
     with pytest.raises(UserError, match=message):
         export_tflite(classifier, tokenizer, tmp_path / "a", **options)
 

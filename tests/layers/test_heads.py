@@ -1,5 +1,6 @@
 import dataclasses
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -20,6 +21,12 @@ def test_states_at_positions(hidden):
     positions = np.array([[0, 6, 3], [2, 2, 5]])
     expected = hidden[np.arange(B)[:, None], positions]
     np.testing.assert_array_equal(at_positions(hidden, positions), expected)
+    fractions = ops.convert_to_tensor(positions + 0.5)  # as in a graph: outside of the rows
+    if keras.backend.backend() == "jax":
+        assert np.isnan(at_positions(hidden, fractions)).all()
+    else:
+        with pytest.raises(Exception, match=r"not in \[0, 9\)|out of bounds"):
+            at_positions(hidden, fractions)
 
 
 def test_masked_words_are_scored_by_the_word_table(small_config, hidden):

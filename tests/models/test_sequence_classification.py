@@ -166,6 +166,7 @@ def test_the_last_layer_is_computed_where_it_is_read(model, examples):
     assert lengths[-1] == 1 and set(lengths[:-1]) <= {7}
 
 
+NAN = float("nan")
 TEXTS = ["a film", "the old man went to the sea", "a quiet delight", "broken", "she came"] * 3
 PAIRS = ["who came", "a man", "what is it", "the sea and the film", "no"] * 3
 CLASSES = np.arange(len(TEXTS)) % 3
@@ -343,7 +344,17 @@ def test_other_values_among_names_of_labels(reader, encode, label, message):
             reader.fit(x, labels, verbose=0)
 
 
-@pytest.mark.parametrize("label", [None, float("nan")])
+@pytest.mark.parametrize("problem_type", ["regression", "multi_label_classification"])
+def test_numbers_that_are_not_finite_among_labels(small_config, small_features, problem_type):
+    model = AlbertForSequenceClassification(small_config.replace(problem_type=problem_type))
+    model.compile("sgd")
+    labels = np.array([[0.0, 1.0, NAN], [1.0, 0.0, 1.0]])
+    for call in (model.fit, model.evaluate, lambda x, labels: model(x, labels=labels)):
+        with pytest.raises(ValueError, match="finite numbers. Received: nan"):
+            call(small_features, labels)
+
+
+@pytest.mark.parametrize("label", [None, NAN])
 def test_other_values_among_labels(reader, encode, label):
     for x in (TEXTS, encode(TEXTS)):
         with pytest.raises(ValueError, match=f"must be numbers.*Received: {label!s}"):
@@ -370,6 +381,7 @@ def test_weights_of_classes(reader):
         ([1.0, 2.0, 3.0], r"must be a dict.*Received: \[1.0, 2.0, 3.0\]"),
         ({"good": 2.0}, "must be numbers of classes, or .*: LABEL_0, .*Received: 'good'"),
         ({3: 2.0}, "must be numbers of classes.*Received: 3"),
+        *(({0: 1.0, 1: value}, f"0 or more. Received: {value} for 1") for value in (None, NAN, -1)),
     ):
         with pytest.raises(UserError, match=message):
             reader.fit(TEXTS, CLASSES, class_weight=weights, verbose=0)

@@ -152,6 +152,10 @@ def test_one_hot_labels_are_refused_unless_they_are_probabilities(small_config, 
     as_probabilities = model(small_features, labels=one_hot).loss
     expected = model(small_features, labels=LABELS).loss
     assert float(as_probabilities) == pytest.approx(float(expected), rel=1e-6)
+    model.compile("sgd")
+    for labels in (LABELS, LABELS[:, None], one_hot):  # of another rank than traced before
+        loss = model.evaluate(small_features, labels, verbose=0)
+        assert loss == pytest.approx(float(expected), rel=1e-5)
 
 
 @pytest.mark.parametrize("y", [LABELS, {"logits": LABELS}, {"labels": LABELS}])
@@ -273,13 +277,17 @@ def test_fractions_in_a_graph():
     assert ops.convert_to_numpy(whole_numbers(values)).tolist() == [0, -1, 2, -100, -1]
 
 
-@pytest.mark.parametrize("label", [3, -1, 1.9])
-def test_labels_of_a_dataset_outside_the_classes(label):
+@pytest.mark.parametrize(
+    ("term", "label"),
+    [(losses.cross_entropy, label) for label in (3, -1, 1.9)]
+    + [(partial(losses.span_cross_entropy, weight=1.0), 1.9)],
+)
+def test_labels_of_a_dataset_outside_the_classes(term, label):
     """Their values aren't known before the step: an error of TensorFlow's, or a loss of NaN."""
     labels = ops.convert_to_tensor(np.array([label, 2]))
     logits = ops.convert_to_tensor(np.eye(3, dtype="float32")[:2])
     try:
-        loss = float(losses.total([losses.cross_entropy(labels, logits)]))
+        loss = float(losses.total([term(labels, logits)]))
     except Exception as error:
         assert keras.backend.backend() != "jax"
         assert re.search(
@@ -448,6 +456,7 @@ def test_losses_and_metrics_of_several_labels(
     }
     metrics = ["accuracy", "binary_accuracy", "auc", "precision"]
     metrics.append(keras.metrics.Recall(name="found"))
+    metrics[1] = keras.metrics.binary_accuracy if loss == "bce" else metrics[1]
     model.compile("sgd", loss=loss, metrics=metrics, run_eagerly=True)
     results = model.evaluate(small_features, labels, verbose=0, return_dict=True)
     assert results == pytest.approx(expected, rel=1e-4)
@@ -640,6 +649,15 @@ def test_h5_files(task, task_model, tmp_path):
         optimizer = keras.models.load_model(tmp_path / "model.keras").optimizer
         assert isinstance(optimizer, keras.optimizers.Adam)
         assert float(optimizer.learning_rate) == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize("name", ["model.h5", "model.weights.h5"])
+def test_weights_of_keras_2_are_refused(small_config, tmp_path, name):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / name, "w") as file:
+        file.attrs["keras_version"] = b"2.15.0"
+    with pytest.raises(UserError, match=f"{name}, of Keras 2.*tf_model.h5.*from_pretrained"):
+        AlbertForSequenceClassification(small_config).load_weights(tmp_path / name)
 
 
 def test_copies(small_config, small_features):

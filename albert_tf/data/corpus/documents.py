@@ -20,12 +20,20 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-from albert_tf.data.corpus.files import InputFile, is_gzip, is_json_lines, open_bytes
+from albert_tf.data.corpus.files import (
+    InputFile,
+    check_packing,
+    find_inputs,
+    is_gzip,
+    is_json_lines,
+    open_bytes,
+)
 from albert_tf.data.corpus.reading import (
     LONGEST_LINE,
     ByteWindow,
     bad_line,
     check_head,
+    check_prose,
     json_lines,
     json_text,
     passages,
@@ -95,6 +103,40 @@ class CorpusInput(CorpusOptions):
         only={"lines": ("paragraphs",)},
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.language != CorpusInput.language and not self.reads_language:
+            raise UserError(
+                "--language needs --lines paragraphs and --sentence-splitter sentencex. Received: "
+                f"--language {self.language} --lines {self.lines} --sentence-splitter "
+                f"{self.sentence_splitter}. Leave it out."
+            )
+
+    @property
+    def reads_language(self) -> bool:
+        """Whether another language may change the result."""
+        return self.lines == "paragraphs" and self.sentence_splitter == SENTENCEX
+
+    def files(self) -> list[InputFile]:
+        """Finds the files.
+
+        Raises:
+            UserError: no such files, another compression than gzip, or a field of JSON lines where
+                no file has any.
+        """
+        files = find_inputs(self.input)
+        for file in files:
+            check_packing(file.path)
+        if self.text_field != CorpusInput.text_field and not any(
+            is_json_lines(file.path) for file in files
+        ):
+            raise UserError(
+                "--text-field needs an input of JSON lines (.jsonl, .ndjson, .json). Received: "
+                f"--text-field {self.text_field} with {files[0].path}. Leave it out, or rename "
+                "the file."
+            )
+        return files
+
 
 class Split(NamedTuple):
     """A range of a file, bytes `[start, end)`; None is the end of the file."""
@@ -144,10 +186,11 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
         counts: gets "documents", "bytes" (of text), "documents_cut", "empty_documents" and
             "bad_lines" (each bad part of a plain line that was cut counts).
     Raises:
-        UserError: a bad line, unless these are skipped; UTF-16, or a binary file; a damaged `.gz`.
-            The message names the file and the line.
+        UserError: a bad line, unless these are skipped; UTF-16, or a binary file; a damaged `.gz`;
+            JSON lines in a file of plain text. The message names the file and the line.
     """
-    read = _json_texts if is_json_lines(split.file.path) else _plain_texts
+    is_json = is_json_lines(split.file.path)
+    read = _json_texts if is_json else _plain_texts
     start = max(0, split.start - 1)
     with contextlib.closing(open_bytes(split.file.path)) as file, readable(split.file):
         if start:
@@ -157,6 +200,8 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
             check_head(window.data, split.file)
             if window.data.startswith(codecs.BOM_UTF8):
                 window.refill(len(codecs.BOM_UTF8))
+            if not is_json:
+                check_prose(window, split.file)
         for offset, text in read(window, split, options, counts):
             if not text:
                 counts["empty_documents"] += 1

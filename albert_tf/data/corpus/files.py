@@ -62,14 +62,6 @@ def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
     return sorted(files, key=lambda file: file.name)
 
 
-def find_texts(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
-    """Finds files of text as `find_inputs` does, and refuses those that `check_packing` does."""
-    files = find_inputs(patterns)
-    for file in files:
-        check_packing(file.path)
-    return files
-
-
 def check_packing(path: str) -> None:
     """Refuses an archive, or a compression that isn't gzip, by its name."""
     if path.lower().removesuffix(".gz").endswith(_PACKED):

@@ -14,7 +14,13 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, AnyStr, Final, cast
 
-from albert_tf.data.corpus.files import InputFile, check_packing, is_remote, open_bytes
+from albert_tf.data.corpus.files import (
+    InputFile,
+    check_packing,
+    is_gzip,
+    is_remote,
+    open_bytes,
+)
 from albert_tf.errors import UserError
 
 LONGEST_LINE: Final = 16 << 20  # bytes, or characters: 16 kB of gzip may hold so many
@@ -233,6 +239,29 @@ def _skip_line(window: ByteWindow, position: int) -> int:
         position = 0
         window.refill(len(window.data))
     return stop + 1
+
+
+def check_prose(window: ByteWindow, file: InputFile) -> None:
+    """Refuses plain text whose first line with any text is an object of JSON.
+
+    Args:
+        window: placed at the beginning of the file.
+    """
+    while (line := window.data.lstrip()).startswith(b"{") and b"\n" not in line:
+        if window.ended or len(line) > LONGEST_LINE:
+            break
+        window.refill(0)
+    try:
+        if not isinstance(json.loads(line.split(b"\n", 1)[0]), dict):
+            return
+    except (ValueError, RecursionError):
+        return
+    path, packing = (file.path[:-3], ".gz") if is_gzip(file.path) else (file.path, "")
+    renamed = f"{os.path.splitext(os.path.basename(path))[0]}.jsonl{packing}"
+    raise UserError(
+        f"JSON lines must be in files named .jsonl, .ndjson or .json. Received: {file.path}, "
+        f"which begins with an object of JSON. Rename it: {renamed}."
+    )
 
 
 def passages(

@@ -30,7 +30,7 @@ from albert_tf.data.corpus.documents import (
     sentences,
     splits,
 )
-from albert_tf.data.corpus.files import InputFile, file_system, find_texts, is_remote, text_bytes
+from albert_tf.data.corpus.files import InputFile, file_system, is_remote, text_bytes
 from albert_tf.data.pretraining.examples import ExampleMaker
 from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import BuildDataOptions, ExampleOptions
@@ -230,7 +230,7 @@ def make_job(options: BuildDataOptions) -> Job:
     Raises:
         UserError: no such files, no vocabulary, no such splitter, or an output inside the input.
     """
-    inputs, output = find_texts(options.input), options.output
+    inputs, output = options.files(), options.output
     _check_output(output, [*options.input, *(file.path for file in inputs)])
     sentence_splitter(options.sentence_splitter, options.language)  # raises if there is none
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 PairTask = Literal["sop", "nsp", "none"]
 
 LONGEST: Final = 2048  # tokens, four times as many as published models read
+MOST_WORDS: Final = 10  # of an n-gram
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
 # Labels of a pair.
 IN_ORDER: Final = 0
@@ -56,7 +57,7 @@ class ExampleOptions:
     ngram: int = option(
         3,
         help="longest n-gram to mask, in words",
-        range=Range(minimum=1, maximum=10),
+        range=Range(minimum=1, maximum=MOST_WORDS),
         group=_EXAMPLES,
     )
     favor_shorter_ngram: bool = option(
@@ -64,6 +65,7 @@ class ExampleOptions:
         help="probability 1/n of an n-gram (ALBERT, section 4.1); false reverses the order",
         group=_EXAMPLES,
         metavar=_FLAG,
+        only={"ngram": range(2, MOST_WORDS + 1)},
     )
     do_whole_word_mask: bool = option(
         True, help="mask whole words, not single tokens", group=_EXAMPLES, metavar=_FLAG

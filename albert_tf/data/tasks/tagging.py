@@ -102,14 +102,15 @@ class Tagging(Task[Sentence, Tagged]):
     ) -> Rows:
         labels = self._labels(examples, config)
         rows = encode_words([example.words for example in examples], labels, tokenizer, max_length)
-        if labels is not None and (stray := unprefixed(config.labels)):
+        stray = unprefixed(config.labels)
+        if labels is not None and stray:
             say_once(
                 "Tags are scored by accuracy alone. F1 of entities needs a prefix such as B- at "
                 f"each tag but O. Received: {listed(stray)}."
             )
         known = parsed(config.labels)
         count = broken([known[config.labels[tag]] for tag in tags] for tags in labels or ())
-        if count:
+        if count and not stray:
             logger.warning(
                 "%d tags continue no entity (I- or E- without a B-): each begins one, as in "
                 "conlleval.",

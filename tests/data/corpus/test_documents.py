@@ -313,6 +313,27 @@ def test_another_field(read):
 
 
 @pytest.mark.parametrize("bad_lines", ["stop", "skip"])
+@pytest.mark.parametrize(
+    ("name", "content", "is_refused"),
+    [
+        ("a.txt", b'{"text": "x"}\n{"text": "y"}', True),
+        ("a.v2.txt", b'\xef\xbb\xbf\n\n  {"body": ' + b'"%b"}\r\n' % (b"x" * reading.BLOCK), True),
+        ("a.txt.gz", b'{"text": "x"}', True),
+        ("a.txt", b'{"text": "x"} is JSON.\n', False),
+        ("a.txt", b"{\n{}\n", False),
+        ("a.txt", b'A set {1, 2}.\n{"text": "x"}\n', False),
+    ],
+)
+def test_json_lines_in_plain_text_are_refused(read, bad_lines, name, content, is_refused):
+    if not is_refused:
+        assert [text for _, _, text in read(content, name)] == [content.rstrip()]
+        return
+    stem, _, packing = name.partition(".txt")
+    with pytest.raises(UserError, match=rf"Received: .*{name}, .*: {stem}.jsonl{packing}\.$"):
+        read(content, name, bad_lines=bad_lines)
+
+
+@pytest.mark.parametrize("bad_lines", ["stop", "skip"])
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_utf_16_is_refused(read, bad_lines, name, encoding):

@@ -9,7 +9,8 @@ import sys
 import fsspec
 import pytest
 
-from albert_tf.data.corpus.files import InputFile, find_inputs, find_texts, open_bytes
+from albert_tf.data.corpus.documents import CorpusInput
+from albert_tf.data.corpus.files import InputFile, find_inputs, open_bytes
 from albert_tf.data.corpus.reading import text_lines
 from albert_tf.errors import UserError
 
@@ -72,7 +73,7 @@ def test_a_link_beside_its_file_is_left_out(folder):
 def test_other_compressions_are_refused_by_name(folder, name):
     (folder / name).write_bytes(b"x")
     with pytest.raises(UserError, match=f"or in files of gzip.*Received: {folder}/{name}"):
-        find_texts([folder])
+        CorpusInput(input=[str(folder)]).files()
     with pytest.raises(UserError, match=f"or in files of gzip.*Received: {folder}/{name}"):
         text_lines(f"{folder}/{name}")
 

@@ -262,9 +262,10 @@ def test_predictions_and_scores(tokenizer, caplog):
 
 def test_a_stray_tag_takes_the_scores_of_entities_away_and_is_named(tokenizer, caplog):
     task, config = tagging(), AlbertConfig(id2label={0: "O", 1: "B-LOC", 2: "PLACE"})
-    for tags in (None, ("O",)):
+    for tags in (None, ("PLACE",)):
         assert "accuracy alone" not in caplog.text
         task.encode([Sentence(("in",), tags)], tokenizer, config, 6)
+    assert "continue no entity" not in caplog.text
     assert "accuracy alone. F1 of entities needs a prefix" in caplog.text
     assert "Received: PLACE." in caplog.text
 
