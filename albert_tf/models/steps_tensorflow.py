@@ -84,9 +84,9 @@ class TrainingStep:
 
         Slice i has each example whose number is i modulo `SLICES`, and so about as many tokens.
         """
-        own_call = type(self).call.__module__.startswith("albert_tf.")
+        ours = type(self).__module__.startswith("albert_tf.")  # others may depend on whole batches
         one_device = self.distribute_strategy.num_replicas_in_sync == 1
-        if not own_call or not one_device or self.jit_compile or parallel_slices() == 1:
+        if not ours or not one_device or self.jit_compile or parallel_slices() == 1:
             return x, y, weights, self(x, training=training)
         batch = (x, y, weights)
         slices = [_map(lambda values, i=i: values[i::SLICES], batch) for i in range(SLICES)]

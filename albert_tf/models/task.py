@@ -3,7 +3,7 @@
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,11 +12,13 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
+from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
 from albert_tf.models.albert import AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.calls import (
     ENCODER_INPUTS,
+    ON_REQUEST,
     ModelOutput,
     arguments,
     as_arrays,
@@ -25,6 +27,7 @@ from albert_tf.models.calls import (
     named_inputs,
     refuse_strings,
     refuse_unknown,
+    with_inputs,
 )
 from albert_tf.models.compiling import (
     default_optimizer,
@@ -37,17 +40,15 @@ from albert_tf.optimizers import inner
 _backend: Any = importlib.import_module(f"albert_tf.models.steps_{keras.backend.backend()}")
 
 Inputs = dict[str, Tensor]
-# The last arguments of every model's call.
-OPTIONS: Final = ("output_attentions", "output_hidden_states", "unroll", "training")
 
 
 class TaskModel(_backend.TrainingStep, PreTrainedModel):
     """An `AlbertModel` at `self.albert`, and a head.
 
-    A subclass declares `targets` and `task_inputs`, makes its head, and defines `call` and
-    `loss_terms`. Each label may come among the features or in `y`. A loss and metrics given to
-    `compile` receive the output that the label is compared with, or with several labels a dict.
-    Names of Keras' losses and metrics mean those that read logits.
+    A subclass declares `targets` and `task_inputs`, makes its layers, and defines `head_outputs`,
+    `loss_terms` and `_class_counts`. Each label may come among the features or in `y`. A loss and
+    metrics given to `compile` receive the output that the label is compared with, or with several
+    labels a dict. Names of Keras' losses and metrics mean those that read logits.
 
     A step of `fit` computes a batch in `micro_batches` parts on each replica. Each mean in the
     model's own loss is over all of them; gradients are summed over them, then clipped once and
@@ -57,7 +58,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
 
     Attributes:
         pooled: whether the encoder has a pooler.
-        pooled_only: whether the head reads nothing but its output.
+        pooled_only: whether the head reads nothing but the pooler's output.
         shows_losses: whether `fit` shows the loss of each target, too.
     """
 
@@ -92,31 +93,57 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         layer.build(input_shape)
         return layer
 
-    def _encode(self, arguments: Mapping[str, Any]) -> tuple[Inputs, ModelOutput]:
-        """Returns the inputs by name and the encoder's outputs.
+    def __init_subclass__(cls, **kwargs: Any):
+        """Names the inputs and labels of a new head in the signature of its `call`."""
+        super().__init_subclass__(**kwargs)
+        if "head_outputs" in vars(cls) and "call" not in vars(cls):
+            inputs = (*cls.task_inputs, *cls.targets)
+            cls.call = with_inputs(TaskModel.call, inputs)  # type: ignore[method-assign]
 
-        Args:
-            arguments: all arguments of `call` by name: `locals()` at its start.
-        """
-        given = {name: value for name, value in arguments.items() if name != "self"}
-        options = {name: given.pop(name) for name in OPTIONS}
-        inputs = named_inputs(given, self._known_inputs)
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: Unroll = True,
+        training: bool | None = None,
+        **head_inputs: Tensor,
+    ) -> ModelOutput:
+        arguments = locals()
+        given = {name: arguments[name] for name in ENCODER_INPUTS}
+        inputs = named_inputs({**given, **head_inputs}, self._known_inputs)
         encoder_inputs = {name: inputs[name] for name in ENCODER_INPUTS}
         if self.task.has_choices:
             encoder_inputs = {name: merged(name, value) for name, value in encoder_inputs.items()}
-        encoded = self.albert(**encoder_inputs, **options, pooled_only=self.pooled_only)
-        return inputs, encoded
-
-    def _output(self, outputs: Inputs, inputs: Inputs, encoded: ModelOutput) -> ModelOutput:
-        """Adds the loss if labels are given, and hidden states and attentions if requested."""
-        output = ModelOutput(outputs)
+        encoded = self.albert(
+            **encoder_inputs,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            unroll=unroll,
+            pooled_only=self.pooled_only,
+            training=training,
+        )
+        outputs = self.head_outputs(encoded, inputs, training)
+        on_request = {name: encoded[name] for name in ON_REQUEST if name in encoded}
         labels = {name: inputs[name] for name in self.targets if inputs[name] is not None}
         if labels:
-            output = ModelOutput(loss=losses.total(self.loss_terms(labels, outputs)), **outputs)
-        for name in ("hidden_states", "attentions"):
-            if name in encoded:
-                output[name] = encoded[name]
-        return output
+            loss = losses.total(self.loss_terms(labels, outputs))
+            return ModelOutput(loss=loss, **outputs, **on_request)
+        return ModelOutput(**outputs, **on_request)
+
+    def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
+        """Returns the head's outputs by name.
+
+        Args:
+            encoded: the encoder's outputs.
+            inputs: all inputs and labels by name; None where they aren't given.
+            training: as in Keras.
+        """
+        raise NotImplementedError
 
     def loss_terms(
         self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
@@ -244,6 +271,11 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
     def _probability_function(self, output: str | None) -> str | None:
         """The function that turns an output's logits into probabilities; None for numbers."""
         return "softmax"
+
+    def probabilities(self, logits: Tensor, output: str = "logits") -> Tensor:
+        """Turns the logits of an output into probabilities; returns numbers unchanged."""
+        function = self._probability_function(output)
+        return logits if function is None else getattr(ops, function)(logits)
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         options = arguments(keras.Model.fit, self, x, y, *args, **kwargs)
