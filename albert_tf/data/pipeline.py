@@ -45,8 +45,8 @@ def batches(
 ) -> tf.data.Dataset:
     """Returns the batches of an epoch, another one at each iteration; or all of them, without end.
 
-    A batch is what `fit` takes: features, labels (an array; of several targets a dict) and weights
-    where there are some. Which rows it has is a pure function of the seed and its number.
+    A batch is what `fit` takes: features, labels (an array, or a dict of other targets than
+    `labels`) and weights where there are some. Which rows it has is a pure function of the seed and its number.
 
     Where replicas or micro-batches share a batch, each one has the same number of rows:
     `filled_size`. Rows that fill it up repeat its own and don't count in the loss: their classes
@@ -89,7 +89,7 @@ def batches(
             else:
                 scale = np.where(is_filling, 0, size / len(chosen)).astype("float32")
                 weights = scale if weights is None else scale * weights
-        targets = next(iter(labels.values())) if len(labels) == 1 else labels
+        targets = labels["labels"] if labels.keys() == {"labels"} else labels
         return (features, targets) if weights is None else (features, targets, weights)
 
     def batch_at(number: int) -> Any:
