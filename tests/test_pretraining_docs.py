@@ -113,7 +113,7 @@ def stopped(options, *given):
     """Stops before the training, after all checks."""
     *_, curve, resume, _ = given
     assert curve.steps > resume.step == 0
-    raise Interrupted(options.output)
+    raise Interrupted
 
 
 @pytest.mark.slow

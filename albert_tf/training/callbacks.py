@@ -43,11 +43,7 @@ Scores = Mapping[str, float]
 
 
 class Interrupted(Exception):
-    """SIGINT or SIGTERM came, and the run's state is saved where this process saves it."""
-
-    def __init__(self, folder: Path, saved: bool = True):
-        where = f"a checkpoint is in {folder}" if saved else "the chief has the checkpoint"
-        super().__init__(f"Interrupted; {where}.")
+    """SIGINT or SIGTERM ended a run, which the same program resumes at its newest checkpoint."""
 
 
 class Diverged(UserError):
@@ -184,7 +180,12 @@ class Resume(StepCallback):
         if self.save_steps is not None:
             self.save()
         if self._stop.is_set():
-            raise Interrupted(self.folder, saved=self.host[0] == 0)
+            newest = self.found()[-1:]
+            raise Interrupted(
+                f"Interrupted; the newest checkpoint is {newest[0]}."
+                if newest
+                else "Interrupted before the first checkpoint."
+            )
 
     def on_epoch_begin(self, epoch: int, logs: Scores | None = None) -> None:
         if self.save_steps is None and epoch != self.epoch:

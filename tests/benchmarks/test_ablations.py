@@ -4,7 +4,6 @@ import dataclasses
 import json
 import re
 import types
-from pathlib import Path
 
 import pytest
 
@@ -221,7 +220,7 @@ def test_pair_tasks_need_text(capsys):
 
 def test_an_interruption_says_how_to_resume(monkeypatch, capsys):
     def interrupted(*arguments):
-        raise Interrupted(Path())
+        raise Interrupted
 
     monkeypatch.setattr(runs, "compare", interrupted)
     assert main(["depth", "--output", "out", "--data", "a", "--eval-data", "b"]) == 130

@@ -97,10 +97,10 @@ def test_a_mistake_is_a_line_and_status_2(tmp_path, monkeypatch, capsys, argumen
 
 
 def test_an_interruption_says_what_to_do_next(run):
-    status, printed, _ = run(Interrupted(Path("out")))
+    status, printed, _ = run(Interrupted("Interrupted."))
     assert status == 130
-    assert "out. The same command resumes there." in printed
-    status, printed, _ = run(Interrupted(Path("out")), "--force")
+    assert "Interrupted. The same command resumes there." in printed
+    status, printed, _ = run(Interrupted("Interrupted."), "--force")
     assert "The same command without --force resumes there." in printed
 
 

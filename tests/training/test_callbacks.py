@@ -231,7 +231,7 @@ def test_a_signal_saves_and_the_same_program_goes_on(make, tmp_path, ctrl_c_enab
 
     model, folder = classifier(), tmp_path / "run"
     stopper = keras.callbacks.LambdaCallback(on_train_batch_end=interrupt)
-    with pytest.raises(Interrupted, match="a checkpoint is in .*run"):
+    with pytest.raises(Interrupted, match="newest checkpoint is .*step-00000007"):
         run(model, batches, Resume(folder, save_steps=5), stopper)
     assert signal.getsignal(number) is not None
     model, resume = classifier(seed=2), Resume(folder, save_steps=5)
