@@ -46,7 +46,8 @@ def batches(
     """Returns the batches of an epoch, another one at each iteration; or all of them, without end.
 
     A batch is what `fit` takes: features, labels (an array, or a dict of other targets than
-    `labels`) and weights where there are some. Which rows it has is a pure function of the seed and its number.
+    `labels`) and weights where there are some. Which rows it has is a pure function of the seed and
+    its number.
 
     Where replicas or micro-batches share a batch, each one has the same number of rows:
     `filled_size`. Rows that fill it up repeat its own and don't count in the loss: their classes
