@@ -278,7 +278,7 @@ def named_means(metrics: Mapping[str, float]) -> dict[str, float]:
     means: dict[str, float] = {}
     for output, target in TARGETS.items():
         found = {each: metrics[f"{output}_{each}"] for each in ("loss", "accuracy")}
-        if any(found.values()):
+        if any(found.values()) or target == "masked_lm":
             means |= {f"{target}_{each}": value for each, value in found.items()}
     loss = sum(value for name, value in means.items() if name.endswith("_loss"))
     perplexity = math.exp(min(means["masked_lm_loss"], _LARGEST))
