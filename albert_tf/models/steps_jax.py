@@ -42,6 +42,17 @@ class TrainingStep:
         last = jax.tree.map(lambda values: values[-1], logs)
         return last, (weights, others, optimizer_state, metrics)
 
+    def _update_metrics_variables(
+        self: Any, metrics: Any, loss: Any, x: Any, y: Any, outputs: Any, sample_weight: Any
+    ) -> Any:
+        """As Keras' own, but for the loss' weight."""
+        known = list(zip(self.metrics_variables, metrics, strict=True))
+        with keras.StatelessScope(state_mapping=known) as scope:
+            weight = self._loss_weight(x, y, self.micro_batches)
+            self._loss_tracker.update_state(loss, sample_weight=weight)
+            logs = self.compute_metrics(x, y, outputs, sample_weight)
+        return logs, [scope.get_current_value(variable) for variable in self.metrics_variables]
+
     def _split(self: Any, values: Any) -> Any:
         """`[B, …]` to `[micro_batches, B / micro_batches, …]`; examples stay on their devices."""
         if len(values) % self.micro_batches:

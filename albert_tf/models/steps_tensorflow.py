@@ -102,8 +102,8 @@ class TrainingStep:
 
     def _note(self: Any, loss: Any, x: Any, y: Any, outputs: Any, weights: Any) -> None:
         """Updates the metrics by a batch or a part of one, whose loss is as that of the whole."""
-        size = tf.shape(next(value for value in tf.nest.flatten(x) if value is not None))[0]
-        self._loss_tracker.update_state(loss, sample_weight=size)
+        parts = self.distribute_strategy.num_replicas_in_sync * self.micro_batches
+        self._loss_tracker.update_state(loss, sample_weight=self._loss_weight(x, y, parts))
         self.compute_metrics(x, y, outputs, weights)
 
     def _logs(self: Any) -> dict[str, Any]:

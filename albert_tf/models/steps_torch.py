@@ -36,7 +36,7 @@ class TrainingStep:
     def _add_gradients(self: Any, x: Any, y: Any, sample_weight: Any) -> None:
         outputs = self(x, training=True)
         loss = self._compute_loss(x, y, outputs, sample_weight, training=True)
-        size = next(value for value in keras.tree.flatten(x) if value is not None).shape[0]
-        self._loss_tracker.update_state(loss * self.micro_batches, sample_weight=size)
+        weight = self._loss_weight(x, y, self.micro_batches)
+        self._loss_tracker.update_state(loss * self.micro_batches, sample_weight=weight)
         self.optimizer.scale_loss(loss).backward()
         self.compute_metrics(x, y, outputs, sample_weight)

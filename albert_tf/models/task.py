@@ -399,6 +399,18 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         finally:
             self._counts = None
 
+    def _loss_weight(self, x: Any, y: Any, parts: int) -> Any:
+        """Returns the weight of a loss in the mean that `fit` shows.
+
+        It is the number of the first target's labels that count; of a whole batch its share, if
+        this is one of its parts. For a loss of Keras it is the number of examples.
+        """
+        if self.loss is None:
+            counts = self._counts or self._label_counts(x, y)
+            return next(iter(counts.values())) / (parts if self._counts else 1)
+        first = next(value for value in keras.tree.flatten(x) if value is not None)
+        return ops.cast(ops.shape(first)[0], "float32")
+
     def _label_counts(self, x: Any, y: Any) -> Mapping[str, Any]:
         """Returns how many labels of each target count in the model's own loss."""
         return {name: losses.count(label) for name, label in self._labels(x, y).items()}
