@@ -3,8 +3,8 @@
 Blocks of Python, sh and bash run, unless a comment above one says why not: `<!-- not run: needs
 Docker -->`. A block of text belongs to the block above it: lines that it prints, on standard output
 or error; `…` stands for anything. If the sentence between the two says `within 0.02` or `within
-5 %`, numbers may differ by that. The pages run in the order of docs/README.md, in one folder: a page
-finds the models of earlier ones. Blocks of Python on a page share their variables.
+5 %`, numbers may differ by that. The pages run in the order of docs/README.md, in one folder: a
+page finds the models of earlier ones. Blocks of Python on a page share their variables.
 """
 
 import argparse
@@ -78,8 +78,10 @@ def agrees(shown: str, printed: str, tolerance: tuple[float, bool] | None) -> bo
     """Whether the printed text has the shown lines one after the other."""
     printed = "\n".join(line.split("\r")[-1].rstrip() for line in printed.splitlines())
     pattern, numbers = "", []
-    for part in re.split(r"(…)", shown.strip("\n")):
-        if part == "…":
+    for part in re.split(
+        r"((?<![^\n])…\n|…)", shown.strip("\n")
+    ):  # a line of its own, or within one
+        if part.startswith("…"):
             pattern += "(?s:.*?)"
             continue
         place = 0
@@ -98,8 +100,8 @@ def agrees(shown: str, printed: str, tolerance: tuple[float, bool] | None) -> bo
 
 
 def spaced(text: str) -> str:
-    """Returns a pattern of the text, with any number of spaces for some."""
-    return re.sub(r"(?:\\ )+", " +", re.escape(text))
+    """Returns a pattern of the text, with spaces or tabs for spaces."""
+    return re.sub(r"(?:\\[ \t])+", r"[ \t]+", re.escape(text))
 
 
 def value(number: str) -> float:
@@ -171,13 +173,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", type=Path, help="all by default")
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument(
+        "--folder", type=Path, help="work here, where files stay; default: an empty folder"
+    )
     options = parser.parse_args(arguments)
     python = options.python.parent.resolve() / options.python.name
     skipped, failed, run = [], 0, 0
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as empty:
+        folder = options.folder or Path(empty)
         for path in options.pages or pages():
             start, ran = time.monotonic(), 0
-            session = Session(path.name, Path(folder), python)
+            session = Session(path.name, folder, python)
             try:
                 for block in blocks(path.read_text("utf-8")):
                     if block.reason:

@@ -23,6 +23,7 @@ echo "took 0.98 s,  score 1,200" >&2
 Numbers within 5 %:
 ```text
 on the …
+…
 took 1.00 s, score 1,190
 ```
 ```python
