@@ -66,9 +66,9 @@ def test_a_page_that_shows_what_it_does(run):
     [
         ("1.00 s", "1.10 s", 10),  # a number beyond the tolerance
         ("within 5 %", "as printed", 10),  # no tolerance
-        ("```text\nTrue", "```text\nFalse", 19),
+        ("```text\nTrue", "```text\nFalse", 20),
         ("cat made", "cat missing", 10),
-        ("print(Path", "print(Pat", 19),
+        ("print(Path", "print(Pat", 20),
         ("needs Docker", "needs Docker -->\n\n<!-- chart", 9),  # no comment right above the block
         ("\n```python\nfrom", "\n```text\nTrue\n```\n```python\nfrom", 2),  # printed by nothing
     ],
