@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[1] / ".ci" / "pages.py"
+SPEC = importlib.util.spec_from_file_location("pages", SCRIPT)
+pages = sys.modules["pages"] = importlib.util.module_from_spec(SPEC)  # its dataclass looks there
+SPEC.loader.exec_module(pages)
 PAGE = """
 ```python
 from pathlib import Path
@@ -35,20 +38,11 @@ True
 """
 
 
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("pages", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["pages"] = module  # for its dataclass
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def run(script, tmp_path, capsys):
+def run(tmp_path, capsys):
     def run(page):
         (tmp_path / "page.md").write_text(page, "utf-8")
-        status = script.main([str(tmp_path / "page.md")])
+        status = pages.main([str(tmp_path / "page.md")])
         return status, capsys.readouterr().out
 
     return run
@@ -80,7 +74,7 @@ def test_a_page_changed_by_hand(run, old, new, line):
     assert f"page.md, line {line}: " in printed
 
 
-def test_every_page_is_in_the_order(script):
-    pages = script.pages()
-    assert [page.name for page in pages[:2]] == ["README.md", "finetuning.md"]
-    assert len({page.resolve() for page in pages}) == len(pages) > 20
+def test_every_page_is_in_the_order():
+    found = pages.pages()
+    assert [page.name for page in found[:2]] == ["README.md", "finetuning.md"]
+    assert len({page.resolve() for page in found}) == len(found) > 20
