@@ -8,6 +8,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from albert_tf.tasks import BY_MODEL
+
 if TYPE_CHECKING:
     from albert_tf_export import export_onnx as export_onnx
     from albert_tf_export import export_saved_model as export_saved_model
@@ -21,17 +23,7 @@ if TYPE_CHECKING:
     from albert_tf.errors import UserError as UserError
     from albert_tf.evaluation.keras_metrics import EntityF1 as EntityF1
     from albert_tf.evaluation.keras_metrics import ExactMatch as ExactMatch
-    from albert_tf.models import AlbertForMaskedLM as AlbertForMaskedLM
-    from albert_tf.models import AlbertForMultipleChoice as AlbertForMultipleChoice
-    from albert_tf.models import AlbertForPreTraining as AlbertForPreTraining
-    from albert_tf.models import AlbertForQuestionAnswering as AlbertForQuestionAnswering
-    from albert_tf.models import AlbertForSequenceClassification as AlbertForSequenceClassification
-    from albert_tf.models import AlbertForSimilarity as AlbertForSimilarity
-    from albert_tf.models import AlbertForTokenClassification as AlbertForTokenClassification
-    from albert_tf.models import AlbertModel as AlbertModel
-    from albert_tf.models import ModelOutput as ModelOutput
-    from albert_tf.models import load_pretrained as load_pretrained
-    from albert_tf.models import unshare as unshare
+    from albert_tf.models import *  # noqa: F403
     from albert_tf.optimizers import AlbertAdamW as AlbertAdamW
     from albert_tf.optimizers import Lamb as Lamb
     from albert_tf.optimizers import WarmupPolynomialDecay as WarmupPolynomialDecay
@@ -40,6 +32,8 @@ if TYPE_CHECKING:
     from albert_tf.text.tokenizer import AlbertTokenizer as AlbertTokenizer
     from albert_tf.text.vocabulary import train_vocabulary as train_vocabulary
     from albert_tf.text.wordpiece import WordPieceTokenizer as WordPieceTokenizer
+    from albert_tf.training.callbacks import KeepBest as KeepBest
+    from albert_tf.training.callbacks import Resume as Resume
     from albert_tf.training.evaluate import evaluate as evaluate
     from albert_tf.training.evaluate import soft_labels as soft_labels
     from albert_tf.training.finetune import finetune as finetune
@@ -48,22 +42,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    **dict.fromkeys(BY_MODEL, "albert_tf.models"),
     "AlbertAdamW": "albert_tf.optimizers",
     "AlbertConfig": "albert_tf.config",
-    "AlbertForMaskedLM": "albert_tf.models",
-    "AlbertForMultipleChoice": "albert_tf.models",
-    "AlbertForPreTraining": "albert_tf.models",
-    "AlbertForQuestionAnswering": "albert_tf.models",
-    "AlbertForSequenceClassification": "albert_tf.models",
-    "AlbertForSimilarity": "albert_tf.models",
-    "AlbertForTokenClassification": "albert_tf.models",
-    "AlbertModel": "albert_tf.models",
     "AlbertPreprocessor": "albert_tf.text.preprocessing",
     "AlbertTokenizer": "albert_tf.text.tokenizer",
     "EntityF1": "albert_tf.evaluation.keras_metrics",
     "ExactMatch": "albert_tf.evaluation.keras_metrics",
+    "KeepBest": "albert_tf.training.callbacks",
     "Lamb": "albert_tf.optimizers",
     "ModelOutput": "albert_tf.models",
+    "Resume": "albert_tf.training.callbacks",
     "UserError": "albert_tf.errors",
     "WarmupPolynomialDecay": "albert_tf.optimizers",
     "WordPieceTokenizer": "albert_tf.text.wordpiece",

@@ -46,7 +46,7 @@ with open(file, encoding="utf-8") as lines:
 AGREEMENT = {"SavedModel": 1e-4, "TFLite int8": 0.05}
 
 
-class Answers(NamedTuple):
+class ProcessRun(NamedTuple):
     """The predictions and the costs of one process.
 
     Attributes:
@@ -109,7 +109,7 @@ def _albert_tf(*words: str | Path) -> None:
         sys.exit(status)
 
 
-def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> Answers:
+def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> ProcessRun:
     """Runs a process that prints one line of JSON for each text."""
     line = shlex.join(map(str, command)).replace(shlex.join(_ALBERT_TF), "albert-tf")
     print(f"\n$ {line.replace(sys.executable, 'python')}", flush=True)
@@ -132,10 +132,10 @@ def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> Answers:
     rows = [(row["label"], row["probabilities"][row["label"]]) for row in found]
     files = [file for path in loaded for file in (path.rglob("*") if path.is_dir() else [path])]
     size = sum(file.stat().st_size for file in files if file.is_file())
-    return Answers(rows, size / 1e6, peak / 1e6, seconds)
+    return ProcessRun(rows, size / 1e6, peak / 1e6, seconds)
 
 
-def _table(texts: Sequence[str], answers: dict[str, Answers]) -> str:
+def _table(texts: Sequence[str], answers: dict[str, ProcessRun]) -> str:
     width = 58
     lines = [f"{'':{width}}" + "".join(f"{name:>18}" for name in answers)]
     for place, text in enumerate(texts):
@@ -152,7 +152,7 @@ def _table(texts: Sequence[str], answers: dict[str, Answers]) -> str:
     return "\n".join(lines)
 
 
-def _verdict(answers: dict[str, Answers]) -> int:
+def _verdict(answers: dict[str, ProcessRun]) -> int:
     """Returns 0 if all processes agree with Keras' labels and probabilities."""
     expected = answers["Keras"].rows
     for name, answer in answers.items():

@@ -35,8 +35,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.options import cores
 from albert_tf.quiet import hidden_stderr
-from albert_tf.runtimes import Arrays, Signature
-from albert_tf.tasks import BY_MODEL, Task
+from albert_tf.runtimes import Arrays, RuntimeSignature
+from albert_tf.tasks import BY_MODEL, TaskFacts
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -109,7 +109,7 @@ class ExportedModel:
                 outputs[name] = np.take_along_axis(outputs[name], positions, axis=1)
         return outputs
 
-    def _check_sizes(self, features: Arrays, signature: Signature) -> None:
+    def _check_sizes(self, features: Arrays, signature: RuntimeSignature) -> None:
         """Refuses an example that is larger than a signature's inputs."""
         for name, shape in signature.inputs.items():
             sizes = features[name].shape[1:] if name in features else ()
@@ -162,7 +162,7 @@ def with_checksum(graph: bytes, files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {**files, CHECKSUM: digest.hexdigest().encode()}
 
 
-def read_facts(path: str | os.PathLike[str]) -> tuple[Task, AlbertConfig]:
+def read_facts(path: str | os.PathLike[str]) -> tuple[TaskFacts, AlbertConfig]:
     """Returns the task and the configuration of a file's model, without its runtime.
 
     Raises:
@@ -172,7 +172,7 @@ def read_facts(path: str | os.PathLike[str]) -> tuple[Task, AlbertConfig]:
         return _facts(Path(path), folder)
 
 
-def _facts(path: Path, folder: Path) -> tuple[Task, AlbertConfig]:
+def _facts(path: Path, folder: Path) -> tuple[TaskFacts, AlbertConfig]:
     names = CheckpointLocation(folder).architectures()
     if len(names) != 1 or names[0] not in BY_MODEL:
         raise UserError(
@@ -225,7 +225,7 @@ def _archived(path: Path) -> dict[str, bytes]:
     return files
 
 
-def _opened(path: Path) -> list[Signature]:
+def _opened(path: Path) -> list[RuntimeSignature]:
     """Returns the signatures of a file that take ids, of shortest rows first."""
     is_onnx = path.suffix == ".onnx"
     if is_onnx and importlib.util.find_spec("onnxruntime") is None:
@@ -245,7 +245,7 @@ def _opened(path: Path) -> list[Signature]:
     return sorted(taking_ids, key=_longest)
 
 
-def _longest(signature: Signature) -> float:
+def _longest(signature: RuntimeSignature) -> float:
     """Returns the maximum number of tokens in a sequence."""
     length = signature.inputs["input_ids"][-1]
     return length if length > 0 else math.inf

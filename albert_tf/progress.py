@@ -1,7 +1,6 @@
 """Shows progress: a bar on a terminal, a line every half minute elsewhere.
 
-`Progress` counts work that is done, `ProgressLine` shows the metrics of training, and `heartbeat`
-serves commands without a bar.
+`Progress` counts work that is done, `heartbeat` serves commands without a bar.
 """
 
 import contextlib
@@ -9,15 +8,13 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import IO, Any, Final
 
 from albert_tf.errors import escaped
 
 SECONDS_A_LINE: Final = 30.0
-SECONDS_ON_A_TERMINAL: Final = 5.0  # between new metrics; the bar itself moves with each step
 WITH_PROGRESS: Final = ("build-data", "pretrain", "finetune", "evaluate")  # commands with a bar
 _FORMAT: Final = (
     "{desc}: {percentage:3.0f}% {n_fmt}/{total_fmt} [{rate_fmt}, {remaining} left{postfix}]"
@@ -50,7 +47,7 @@ class Progress:
         self.__exit__()
         self._counts.clear()
         self._next_line = time.monotonic() + SECONDS_A_LINE
-        self._bar = _bar(self._stream, name, total, unit=unit, unit_scale=unit == "B")
+        self._bar = bar(self._stream, name, total, unit=unit, unit_scale=unit == "B")
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
         """Adds counts to show, by name."""
@@ -63,98 +60,6 @@ class Progress:
         self._bar.update(done - self._bar.n)
         if not self._stream.isatty() and time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + SECONDS_A_LINE
-            print(self._bar, file=self._stream, flush=True)
-
-
-class Interval:
-    """Accumulates steps since the last output: their means and their speed.
-
-    Args:
-        means: converts totals of losses and counts to metrics.
-        speed: amount of work in a step, by the name of its speed: `{"tokens_per_second": 96}` for
-            batches of 96 positions, padding included.
-    """
-
-    def __init__(self, means: Callable[[Any], dict[str, float]], speed: Mapping[str, float]):
-        self._means, self._speed = means, speed
-        self._compiled = False  # by the first step, whose time doesn't count
-        self._restart()
-
-    def _restart(self) -> None:
-        self._totals: Any = 0.0
-        self._timed_steps, self._seconds = 0, 0.0
-        self.empty = True
-
-    def add(self, totals: Any, seconds: float) -> None:
-        """Adds a step and its duration."""
-        self._totals, self.empty = self._totals + totals, False
-        if self._compiled:
-            self._timed_steps += 1
-            self._seconds += seconds
-        self._compiled = True
-
-    def pop(self) -> dict[str, float]:
-        """Returns the means since the last call, and the speed if a step was timed; starts over."""
-        values = self._means(self._totals)
-        if self._seconds > 0:
-            for name, amount in self._speed.items():
-                values[name] = amount * self._timed_steps / self._seconds
-        self._restart()
-        return values
-
-
-class ProgressLine:
-    """Shows the progress of training, and the means over the steps since it last showed some.
-
-    Args:
-        name: label of the bar.
-        total_steps: number of steps of the whole run.
-        interval: accumulates the steps since the last output.
-        step: number of steps trained before.
-        stream: where to show it; default: standard error.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        total_steps: int,
-        interval: Interval,
-        step: int = 0,
-        stream: IO[str] | None = None,
-    ):
-        self._stream = stream or sys.stderr
-        # The mean speed: a long evaluation doesn't distort the time left.
-        self._bar = _bar(self._stream, name, total_steps, unit="step", initial=step, smoothing=0)
-        self._interval = interval
-        self._compiling = True
-        self._next = time.monotonic()  # the first step shows that all is well
-
-    def on_step(self, step: int, totals: Any, learning_rate: float, seconds: float) -> None:
-        self._interval.add(totals, seconds)
-        if self._compiling:  # the first step's time would distort the time left
-            self._bar.initial = self._bar.n = step
-            self._bar.unpause()
-            self._compiling = False
-        self._bar.update(step - self._bar.n)
-        if time.monotonic() >= self._next:
-            self._show()
-
-    def on_save(self, step: int, path: Path) -> None:
-        pass
-
-    def on_evaluation(self, step: int, scores: Mapping[str, float]) -> None:
-        self._bar.write(f"step {step:,}, held out: {in_words(scores)}", file=self._stream)
-
-    def close(self) -> None:
-        if not self._interval.empty:
-            self._show()
-        self._bar.close()
-
-    def _show(self) -> None:
-        terminal = self._stream.isatty()
-        self._next = time.monotonic() + (SECONDS_ON_A_TERMINAL if terminal else SECONDS_A_LINE)
-        self._bar.set_postfix_str(in_words(self._interval.pop()), refresh=terminal)
-        if not terminal:
             print(self._bar, file=self._stream, flush=True)
 
 
@@ -211,7 +116,7 @@ def heartbeat(command: ModuleType) -> Iterator[None]:
         done.set()
 
 
-def _bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
+def bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
     """Returns a bar of tqdm, which draws itself on a terminal; elsewhere it counts for a line."""
     from tqdm import tqdm
 

@@ -31,7 +31,7 @@ def reason(error: Exception) -> str:
     return " ".join(line for line in lines if line and not line.startswith(nodes))[-300:]
 
 
-class Signature(NamedTuple):
+class RuntimeSignature(NamedTuple):
     """A function of an export.
 
     Attributes:
@@ -76,7 +76,7 @@ def _padded(values: np.ndarray | None, shape: Sequence[int]) -> np.ndarray:
     return padded
 
 
-def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Signature]:
+def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, RuntimeSignature]:
     """Returns a file's signatures; `text` runs where tensorflow_text has been imported."""
     from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 
@@ -95,11 +95,11 @@ def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Sig
         inputs = {
             key: each["shape_signature"].tolist() for key, each in run.get_input_details().items()
         }
-        signatures[name] = Signature(inputs, names["outputs"], run)
+        signatures[name] = RuntimeSignature(inputs, names["outputs"], run)
     return signatures
 
 
-def open_onnx(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Signature]:
+def open_onnx(path: str | os.PathLike[str], threads: int = 1) -> dict[str, RuntimeSignature]:
     """Returns a file's only signature under the name that `albert_tf_export` gives it."""
     import onnxruntime
 
@@ -117,14 +117,14 @@ def open_onnx(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Signa
         return dict(zip(outputs, session.run(outputs, arrays), strict=True))
 
     name = "masked" if "masked_lm_positions" in inputs else "ids"
-    return {name: Signature(inputs, outputs, run)}
+    return {name: RuntimeSignature(inputs, outputs, run)}
 
 
-def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Signature]:
+def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str, RuntimeSignature]:
     """Returns a folder's signatures; TensorFlow chooses the number of threads."""
     import tensorflow as tf
 
-    def opened(function: Any) -> Signature:
+    def opened(function: Any) -> RuntimeSignature:
         specs = function.structured_input_signature[1]
         inputs = {
             name: [-1 if size is None else size for size in spec.shape]
@@ -138,7 +138,7 @@ def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str
                 raise ValueError(reason(error)) from error
             return {name: value.numpy() for name, value in outputs.items()}
 
-        return Signature(inputs, list(function.structured_outputs), run)
+        return RuntimeSignature(inputs, list(function.structured_outputs), run)
 
     model = tf.saved_model.load(str(path))
     signatures = {name: opened(function) for name, function in model.signatures.items()}
@@ -147,7 +147,7 @@ def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str
 
 
 _LOADED: list[Any] = []
-OPENED: dict[str, Callable[..., dict[str, Signature]]] = {
+OPENED: dict[str, Callable[..., dict[str, RuntimeSignature]]] = {
     "tflite": open_tflite,
     "onnx": open_onnx,
     "saved-model": open_saved_model,
@@ -155,7 +155,7 @@ OPENED: dict[str, Callable[..., dict[str, Signature]]] = {
 
 
 @functools.cache
-def _opened(form: str, path: str) -> tuple[dict[str, Signature], float]:
+def _opened(form: str, path: str) -> tuple[dict[str, RuntimeSignature], float]:
     """Returns the signatures of an export, and MB before it; once for several signatures."""
     if form == "saved-model":
         import tensorflow  # noqa: F401 (its memory isn't the export's)

@@ -2,7 +2,8 @@
 
 Before it, each feature's name, dtype and shape, for batches, models and signatures. Needs no
 TensorFlow, so that checkpoints and the command line can read it. A model has its own entry as
-`task`. A new task is an entry here, a model in `models/` and, if it has one, a pipeline.
+`task`. A new head is an entry here, a file in `models/` and two lines in its `__init__.py`; with
+layers of its own also a class in `layers/heads.py` and rows in `checkpoints/names.py`.
 """
 
 from typing import Final, NamedTuple
@@ -25,16 +26,20 @@ MASKED_LM_LABELS: Final = Feature("labels", "int32", (None, None))
 SENTENCE_ORDER_LABEL: Final = Feature("sentence_order_label", "int32", (None,))
 
 
-class Task(NamedTuple):
+class TaskFacts(NamedTuple):
     """The facts of a task.
 
     Attributes:
         name: on the command line, and for `load_pretrained`.
         model: name of the class in `albert_tf.models`.
         pipeline_tag: name of the task on the hub. Checkpoints of one tag share their head.
+        heads: the parts by which a checkpoint without a class name is recognized; see
+            `checkpoints.names.part`.
         pipelines: names of the pipelines that load this model.
         outputs_by_token: whether outputs belong to tokens, so that a caller needs the tokens too.
-        has_classes: whether labels are the classes that the configuration names.
+        has_classes: whether labels are the classes that the configuration names. Exports give the
+            names of all classes, and of the highest-scoring one.
+        probabilities: outputs of logits that exports give as probabilities, too.
         has_choices: whether an example is several sequences, `[B, C, T]`.
         takes_positions: whether the model can score the vocabulary at chosen positions alone.
         needs_pairs: whether an example is always a pair of texts.
@@ -43,67 +48,86 @@ class Task(NamedTuple):
     name: str
     model: str
     pipeline_tag: str
+    heads: tuple[str, ...] = ()
     pipelines: tuple[str, ...] = ()
     outputs_by_token: bool = False
     has_classes: bool = False
+    probabilities: tuple[str, ...] = ()
     has_choices: bool = False
     takes_positions: bool = False
     needs_pairs: bool = False
 
 
-ENCODER: Final = Task(
-    "encoder", "AlbertModel", "feature-extraction", ("feature-extraction",), outputs_by_token=True
+ENCODER: Final = TaskFacts(
+    name="encoder",
+    model="AlbertModel",
+    pipeline_tag="feature-extraction",
+    pipelines=("feature-extraction",),
+    outputs_by_token=True,
 )
-PRETRAINING: Final = Task(
-    "pretraining",
-    "AlbertForPreTraining",
-    "fill-mask",
-    ("sentence-order",),
+PRETRAINING: Final = TaskFacts(
+    name="pretraining",
+    model="AlbertForPreTraining",
+    pipeline_tag="fill-mask",
+    heads=("predictions", "sop_classifier"),
+    pipelines=("sentence-order",),
+    outputs_by_token=True,
+    probabilities=("sop_logits",),
+    takes_positions=True,
+)
+MASKED_LM: Final = TaskFacts(
+    name="masked-lm",
+    model="AlbertForMaskedLM",
+    pipeline_tag="fill-mask",
+    heads=("predictions",),
+    pipelines=("fill-mask",),
     outputs_by_token=True,
     takes_positions=True,
 )
-MASKED_LM: Final = Task(
-    "masked-lm",
-    "AlbertForMaskedLM",
-    "fill-mask",
-    ("fill-mask",),
-    outputs_by_token=True,
-    takes_positions=True,
-)
-SEQUENCE_CLASSIFICATION: Final = Task(
-    "sequence-classification",
-    "AlbertForSequenceClassification",
-    "text-classification",
-    ("text-classification", "zero-shot-classification"),
+SEQUENCE_CLASSIFICATION: Final = TaskFacts(
+    name="sequence-classification",
+    model="AlbertForSequenceClassification",
+    pipeline_tag="text-classification",
+    heads=("pooler", "classifier"),
+    pipelines=("text-classification", "zero-shot-classification"),
     has_classes=True,
+    probabilities=("logits",),
 )
-TOKEN_CLASSIFICATION: Final = Task(
-    "token-classification",
-    "AlbertForTokenClassification",
-    "token-classification",
-    ("token-classification",),
+TOKEN_CLASSIFICATION: Final = TaskFacts(
+    name="token-classification",
+    model="AlbertForTokenClassification",
+    pipeline_tag="token-classification",
+    heads=("classifier",),
+    pipelines=("token-classification",),
     outputs_by_token=True,
     has_classes=True,
+    probabilities=("logits",),
 )
-QUESTION_ANSWERING: Final = Task(
-    "question-answering",
-    "AlbertForQuestionAnswering",
-    "question-answering",
-    ("question-answering",),
+QUESTION_ANSWERING: Final = TaskFacts(
+    name="question-answering",
+    model="AlbertForQuestionAnswering",
+    pipeline_tag="question-answering",
+    heads=("qa_outputs",),
+    pipelines=("question-answering",),
     outputs_by_token=True,
     needs_pairs=True,
 )
-MULTIPLE_CHOICE: Final = Task(
-    "multiple-choice",
-    "AlbertForMultipleChoice",
-    "multiple-choice",
+MULTIPLE_CHOICE: Final = TaskFacts(
+    name="multiple-choice",
+    model="AlbertForMultipleChoice",
+    pipeline_tag="multiple-choice",
+    heads=("classifier",),
     has_choices=True,
+    probabilities=("logits",),
     needs_pairs=True,
 )
 # A training wrapper of the encoder, for several texts at a time; saved, loaded and exported as a
 # plain encoder.
-SIMILARITY: Final = Task(
-    "similarity", "AlbertForSimilarity", ENCODER.pipeline_tag, has_choices=True
+SIMILARITY: Final = TaskFacts(
+    name="similarity",
+    model="AlbertForSimilarity",
+    pipeline_tag=ENCODER.pipeline_tag,
+    has_choices=True,
 )
 TASKS: Final = {
     task.name: task

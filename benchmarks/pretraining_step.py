@@ -99,23 +99,25 @@ def at_every_position(features, labels):
 
 def keras_step(name, weights, dtype, forward, features, labels):
     """Returns the step of `albert-tf pretrain`, on any backend, or that of Keras' `evaluate`."""
-    import keras
-
     from albert_tf import AlbertForPreTraining
     from albert_tf.optimizers import AlbertAdamW, Lamb
-    from albert_tf.training.distribution import strategy_for
-    from albert_tf.training.loss import pretraining_means
-    from albert_tf.training.steps import TrainingStep
+    from albert_tf.training.pretrain import compile_with_metrics
 
     policy = "mixed_bfloat16" if dtype == "bfloat16" else "float32"
     model = AlbertForPreTraining.from_pretrained(weights, dtype=policy)
     optimizer = (Lamb if "lamb" in name else AlbertAdamW)(LEARNING_RATE, bias_correction=True)
-    model.compile(optimizer, jit_compile="auto" if BACKEND == "jax" else "xla" in name)
+    jit_compile = "auto" if BACKEND == "jax" else "xla" in name
     if forward:
-        return lambda: float(model.test_on_batch(features, labels))
-    step = TrainingStep(model, strategy_for("none"), jit_compile="xla" in name)
-    batch = keras.tree.map_structure(keras.ops.convert_to_tensor, (features, labels))
-    return lambda: pretraining_means(keras.ops.convert_to_numpy(step(batch)))["loss"]
+        model.compile(optimizer, jit_compile=jit_compile)
+    else:
+        compile_with_metrics(model, optimizer, jit_compile=jit_compile)
+    run = model.test_on_batch if forward else model.train_on_batch
+
+    def step():
+        model.reset_metrics()
+        return float(run(features, labels, return_dict=True)["loss"])
+
+    return step
 
 
 def torch_step(name, weights, dtype, forward, features, labels):

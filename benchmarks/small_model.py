@@ -59,18 +59,13 @@ def build(folder, vocab="small", lengths=LENGTHS):
 
 def scores(model, records):
     """Returns the accuracies of masked words and of sentence order."""
-    import keras
-    import tensorflow as tf
-
     from albert_tf import AlbertForPreTraining
     from albert_tf.data.pretraining.batches import evaluation_batches
-    from albert_tf.training.loss import pretraining_means
-    from albert_tf.training.steps import Evaluation
+    from albert_tf.training import pretrain
 
     found = AlbertForPreTraining.from_pretrained(model)
-    evaluation = Evaluation(found, tf.distribute.get_strategy())
-    sums = evaluation(evaluation_batches(records, 64))
-    return pretraining_means(keras.ops.convert_to_numpy(sums))
+    pretrain.compile_with_metrics(found)
+    return pretrain.scores(found, evaluation_batches(records, pretrain.EVALUATION_BATCH))
 
 
 def main():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from albert_tf import runtimes
-from albert_tf.runtimes import Signature
+from albert_tf.runtimes import RuntimeSignature
 
 ALLOWED = {"tensorflow", "tensorflow_text", "ai_edge_litert", "onnxruntime", "numpy"}
 
@@ -49,7 +49,7 @@ def echo(calls):
         calls.append({name: array.shape for name, array in arrays.items()})
         return arrays
 
-    return lambda **shapes: Signature(shapes, tuple(shapes), run)
+    return lambda **shapes: RuntimeSignature(shapes, tuple(shapes), run)
 
 
 def test_rows_of_any_number(echo, calls):

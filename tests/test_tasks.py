@@ -1,5 +1,9 @@
+import inspect
+
+import albert_tf
 from albert_tf import models
 from albert_tf.models import CLASSES
+from albert_tf.models.calls import ENCODER_INPUTS
 from albert_tf.pipelines import PIPELINES
 from albert_tf.tasks import BY_PIPELINE, SIMILARITY, TASKS
 
@@ -11,6 +15,21 @@ def test_every_model_is_a_task():
     for name, task in TASKS.items():
         assert task.name == name
         assert CLASSES[name].task is task
+
+
+def test_a_call_names_the_inputs_and_labels_of_its_head():
+    for cls in (*CLASSES.values(), models.AlbertForSimilarity):
+        assert getattr(albert_tf, cls.__name__) is cls
+        own = dict.fromkeys((*cls.task_inputs, *cls.targets))
+        options = ["output_attentions", "output_hidden_states", "unroll", "training"]
+        if cls is models.AlbertModel:
+            options.insert(-1, "pooled_only")
+        assert list(inspect.signature(cls.call).parameters) == [
+            "self",
+            *ENCODER_INPUTS,
+            *own,
+            *options,
+        ]
 
 
 def test_facts_match_the_models():

@@ -12,6 +12,7 @@ from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
 from albert_tf.files import as_json, read_json, replace_files
+from albert_tf.tasks import TASKS
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"
@@ -128,17 +129,16 @@ def stored_names(tensors: Iterable[str]) -> dict[str, str]:
 def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str:
     """Returns the name of transformers' class that has these heads."""
     parts = {names.part(name) for name in tensors}
-    if "classifier" in parts:
-        rows = getattr(tensors.get("classifier.weight"), "shape", ())[:1]
-        if rows == (1,) != (config.num_labels,):
-            return "AlbertForMultipleChoice"
-        head = "Sequence" if names.POOLER in parts else "Token"
-        return f"AlbertFor{head}Classification"
-    if parts & {"qa_outputs", "start_logits"}:
-        return "AlbertForQuestionAnswering"
-    if "predictions" in parts:
-        return "AlbertForPreTraining" if "sop_classifier" in parts else "AlbertForMaskedLM"
-    return "AlbertModel"
+    if "start_logits" in parts:  # SQuAD 2.0's head
+        parts.add("qa_outputs")
+    rows = getattr(tensors.get("classifier.weight"), "shape", ())[:1]
+    scores_choices = rows == (1,) != (config.num_labels,)
+    possible = [
+        task
+        for task in TASKS.values()
+        if parts.issuperset(task.heads) and task.has_choices == scores_choices
+    ]
+    return max(possible, key=lambda task: len(task.heads)).model
 
 
 def shard_names(index: Path) -> list[str]:

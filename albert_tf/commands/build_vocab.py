@@ -122,7 +122,7 @@ def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
     """Decides whether to keep accents; prints how many words lose a difference."""
     from collections import Counter
 
-    from albert_tf.text.scripts import loss, words
+    from albert_tf.text.scripts import merge_statistics, words
     from albert_tf.text.vocabulary import Normalization
 
     counts: Counter[str] = Counter()
@@ -131,7 +131,8 @@ def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
     as_written = Normalization(lower_case=False, keep_accents=True)
     accented = Normalization(not options.cased, keep_accents=True, turkish_i=options.turkish_i)
     plain = Normalization(not options.cased, turkish_i=options.turkish_i)
-    accents, case = loss(counts, accented, plain), loss(counts, as_written, accented)
+    accents = merge_statistics(counts, accented, plain)
+    case = merge_statistics(counts, as_written, accented)
     keep = options.accents == "keep"
     if options.accents == "auto":
         keep = accents.changed >= WITH_ACCENTS
@@ -141,10 +142,10 @@ def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
     return keep
 
 
-def _described(loss: Any) -> str:
-    """Describes a loss: the words that change or merge, and the most frequent that merge."""
-    examples = "; ".join(", ".join(group) for group in loss.examples)
-    shares = f"changes {loss.changed:.2%} of the words and merges {loss.merged:.2%}"
+def _described(found: Any) -> str:
+    """Describes which words change or merge, and the most frequent that merge."""
+    examples = "; ".join(", ".join(group) for group in found.examples)
+    shares = f"changes {found.changed:.2%} of the words and merges {found.merged:.2%}"
     return shares + (f" ({examples})" if examples else "")
 
 

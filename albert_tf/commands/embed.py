@@ -9,7 +9,7 @@ from typing import Any
 
 from albert_tf.checkpoints import Pooling
 from albert_tf.commands.text_options import (
-    TextOptions,
+    TextInputOptions,
     check_texts,
     load,
     print_json,
@@ -35,7 +35,7 @@ sentence-transformers gives the vectors that it gives there: of the beginning of
 
 
 @dataclass(frozen=True, kw_only=True)
-class OPTIONS(TextOptions):
+class OPTIONS(TextInputOptions):
     """The options of `albert-tf embed`."""
 
     pooling: Pooling | None = option(

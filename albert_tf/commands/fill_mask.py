@@ -5,7 +5,7 @@ from typing import Any
 
 from albert_tf.commands.text_options import (
     Block,
-    TextOptions,
+    TextInputOptions,
     check_texts,
     load,
     print_results,
@@ -25,7 +25,7 @@ token. An empty line separates masks and texts.
 
 
 @dataclass(frozen=True, kw_only=True)
-class OPTIONS(TextOptions):
+class OPTIONS(TextInputOptions):
     """The options of `albert-tf fill-mask`."""
 
     top_k: int = option(5, help="tokens to show", range=COUNT)

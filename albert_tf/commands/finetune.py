@@ -47,15 +47,16 @@ def check(options: FinetuningOptions) -> None:
 
 def run(options: FinetuningOptions) -> int:
     """Trains; 130 if interrupted."""
+    from albert_tf.training.callbacks import Interrupted
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.finetune import finetune
-    from albert_tf.training.loop import Interrupted
 
     share_threads()
     try:
         report = finetune(options)
     except Interrupted as interrupted:
-        print(f"\n{interrupted.way_on(options.output, options.force)}")
+        again = "The same command without --force" if options.force else "The same command"
+        print(f"\n{interrupted} {again} resumes there.")
         return 130
     best = report["best"]
     scores = ", ".join(f"{escaped(name)} {best[name]:.4f}" for name in report["metrics"])

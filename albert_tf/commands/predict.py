@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from albert_tf.commands.text_options import (
     Block,
-    TextOptions,
+    TextInputOptions,
     can_be_read_again,
     check_texts,
     load,
@@ -49,7 +49,7 @@ _CLASSIFIER: Final = "AlbertForSequenceClassification"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OPTIONS(TextOptions):
+class OPTIONS(TextInputOptions):
     """The options of `albert-tf predict`."""
 
     text_pair_column: str | None = option(
@@ -70,7 +70,7 @@ class OPTIONS(TextOptions):
 
     @property
     def has_table(self) -> bool:
-        """As in `TextOptions`; with `pairs` a file has lines with tabs, unless it has columns."""
+        """As in the base; with `pairs` a file has lines with tabs, unless it has columns."""
         return super().has_table and (not self.pairs or self.text_pair_column is not None)
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from albert_tf.commands.text_options import (
     Block,
-    TextOptions,
+    TextInputOptions,
     check_texts,
     load,
     print_results,
@@ -25,7 +25,7 @@ words. An empty line separates texts. Long texts are read in windows.
 
 
 @dataclass(frozen=True, kw_only=True)
-class OPTIONS(TextOptions):
+class OPTIONS(TextInputOptions):
     """The options of `albert-tf tag`."""
 
     aggregation: Literal["none", "simple", "first", "average", "max"] = option(

@@ -49,7 +49,7 @@ class AnswerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions(AnswerOptions):
+class TextInputOptions(AnswerOptions):
     """The options of commands that take texts as arguments, or from a file."""
 
     text: tuple[str, ...] = option(
@@ -83,7 +83,7 @@ def _is_piped() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
-def check_texts(options: TextOptions, model: str = "AlbertModel") -> Any:
+def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> Any:
     """Looks at texts and model without TensorFlow.
 
     Args:
@@ -107,14 +107,14 @@ def check_texts(options: TextOptions, model: str = "AlbertModel") -> Any:
     return check_model(options.model, model)
 
 
-def texts(options: TextOptions) -> Iterator[str]:
+def texts(options: TextInputOptions) -> Iterator[str]:
     """Returns the texts from the arguments or the file, which is read as needed."""
     if options.source is None:
         return iter(options.text)
     return _column(options) if options.has_table else lines(options.source)
 
 
-def _column(options: TextOptions) -> Iterator[str]:
+def _column(options: TextInputOptions) -> Iterator[str]:
     """Yields the texts of a table; pairs with a tab between, as `--pairs` reads them."""
     column, pair = options.text_column or "text", getattr(options, "text_pair_column", None)
     encoding = getattr(options, "encoding", None)
@@ -132,7 +132,7 @@ def load(task: str, options: AnswerOptions, **choices: Any) -> Any:
     from albert_tf.pipelines.base import SORTED
 
     made = pipeline(task, options.model, batch_size=options.batch_size, **choices)
-    source = options.source if isinstance(options, TextOptions) else options.input
+    source = options.source if isinstance(options, TextInputOptions) else options.input
     if can_be_read_again(source):
         made.ahead = SORTED
     return made

@@ -1,15 +1,13 @@
 """Datasets for `fit`: raw columns in, padded batches out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from itertools import count
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.pipeline import batch_order, mapped_batches, steps_per_epoch
+from albert_tf.data.pipeline import batches, steps_per_epoch
 from albert_tf.data.tasks.choices import choice_rows, segments
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.questions import encode_questions, question_of, trainable
@@ -30,6 +28,7 @@ def classification_dataset(
     batch_size: int = 32,
     shuffle: bool = True,
     seed: int = 0,
+    initial_epoch: int = 0,
 ) -> tf.data.Dataset:
     """Returns batches for `AlbertForSequenceClassification`.
 
@@ -44,6 +43,7 @@ def classification_dataset(
         max_length: maximum tokens of an example; the tokenizer's `model_max_length` if None.
         shuffle: whether the order changes; otherwise it is that of the texts.
         seed: of the order.
+        initial_epoch: number of the first iteration's order, for a run that `Resume` continues.
     Raises:
         UserError: the columns have other lengths than `texts`, or labels aren't numbers.
 
@@ -67,7 +67,7 @@ def classification_dataset(
     length = max_length or tokenizer.model_max_length
     rows = encode_texts(texts, text_pairs, labels, tokenizer, length)
     rows.warn_of_cut(length)
-    return epochs(rows, batch_size, seed, shuffle, sample_weight)
+    return _epochs(rows, batch_size, seed, initial_epoch, shuffle, sample_weight)
 
 
 def question_answering_dataset(
@@ -80,6 +80,7 @@ def question_answering_dataset(
     max_length: int | None = None,
     batch_size: int = 32,
     seed: int = 0,
+    initial_epoch: int = 0,
 ) -> tf.data.Dataset:
     """Returns batches of windows for `AlbertForQuestionAnswering`.
 
@@ -93,6 +94,7 @@ def question_answering_dataset(
         answerability: the model's, whose `start_positions` are then among the features, too.
         max_length: maximum tokens of a window; the tokenizer's `model_max_length` if None.
         seed: of the order.
+        initial_epoch: number of the first iteration's order, for a run that `Resume` continues.
     Raises:
         UserError: the columns have other lengths than `questions`, or no answer is in its context.
 
@@ -116,7 +118,7 @@ def question_answering_dataset(
     length = max_length or tokenizer.model_max_length
     given = given if answers is None else trainable(given)
     rows = encode_questions(given, tokenizer, length, answerability)
-    return epochs(rows, batch_size, seed)
+    return _epochs(rows, batch_size, seed, initial_epoch)
 
 
 def token_classification_dataset(
@@ -127,6 +129,7 @@ def token_classification_dataset(
     max_length: int | None = None,
     batch_size: int = 32,
     seed: int = 0,
+    initial_epoch: int = 0,
 ) -> tf.data.Dataset:
     """Returns batches for `AlbertForTokenClassification`.
 
@@ -140,6 +143,7 @@ def token_classification_dataset(
         tags: a class for each word of each sentence.
         max_length: maximum tokens of an example; the tokenizer's `model_max_length` if None.
         seed: of the order.
+        initial_epoch: number of the first iteration's order, for a run that `Resume` continues.
     Raises:
         UserError: the columns have other lengths than `words`, or tags aren't numbers.
 
@@ -170,7 +174,7 @@ def token_classification_dataset(
     rows = encode_words(words, tags, tokenizer, max_length or tokenizer.model_max_length)
     if tags is None:
         rows.lengths[:] = rows.lengths.max()
-    return epochs(rows, batch_size, seed)
+    return _epochs(rows, batch_size, seed, initial_epoch)
 
 
 def multiple_choice_dataset(
@@ -183,6 +187,7 @@ def multiple_choice_dataset(
     max_length: int | None = None,
     batch_size: int = 16,
     seed: int = 0,
+    initial_epoch: int = 0,
 ) -> tf.data.Dataset:
     """Returns batches for `AlbertForMultipleChoice`, otherwise as `classification_dataset`.
 
@@ -197,6 +202,7 @@ def multiple_choice_dataset(
         max_length: maximum tokens of a sequence; the tokenizer's `model_max_length` if None.
         batch_size: examples of a batch.
         seed: of the order.
+        initial_epoch: number of the first iteration's order, for a run that `Resume` continues.
     Raises:
         UserError: the columns have unlike lengths, an example has fewer than two choices, or a
             label isn't the number of one.
@@ -231,49 +237,26 @@ def multiple_choice_dataset(
         most = max(map(len, choices))
         for values in rows.arrays.values():
             values[:] = [np.pad(array, ((0, most - len(array)), (0, 0))) for array in values]
-    return epochs(rows, batch_size, seed)
+    return _epochs(rows, batch_size, seed, initial_epoch)
 
 
-def epochs(
+def _epochs(
     rows: Rows,
     batch_size: int,
     seed: int,
+    initial_epoch: int,
     shuffle: bool = True,
     sample_weight: Sequence[float] | None = None,
 ) -> tf.data.Dataset:
-    """Returns the batches of rows: an epoch at each iteration, shuffled if they have labels.
-
-    A model's only target comes as an array, several as a dict.
-    """
-    weights = None if sample_weight is None else np.asarray(sample_weight, "float32")
-    begun, size = count(), steps_per_epoch(len(rows), batch_size)
-    jit_compile = keras.Model().jit_compile  # what Keras chooses for a model
-
-    @lru_cache(maxsize=1)
-    def order(epoch: int) -> list[np.ndarray]:
-        if rows.labels and shuffle:
-            return batch_order(rows.lengths, batch_size, seed, epoch)
-        return np.split(np.arange(len(rows)), range(batch_size, len(rows), batch_size))
-
-    def batch(chosen: np.ndarray) -> Any:
-        features, labels = rows.batch(chosen, jit_compile)
-        if not labels:
-            return features
-        targets = next(iter(labels.values())) if len(labels) == 1 else labels
-        return (features, targets) if weights is None else (features, targets, weights[chosen])
-
-    def batch_at(number: int) -> Any:
-        epoch, position = divmod(number, size)
-        return batch(order(epoch)[position])
-
-    def numbers(_: tf.Tensor) -> tf.data.Dataset:
-        first = tf.numpy_function(lambda: next(begun) * size, [], tf.int64)
-        return tf.data.Dataset.range(first, first + size)
-
-    each_epoch = tf.data.Dataset.range(1).flat_map(numbers)
-    dataset = mapped_batches(each_epoch, batch_at, batch(np.array([0])))
-    # With an unknown length Keras runs an empty step at the end of each epoch on TensorFlow.
-    return dataset.apply(tf.data.experimental.assert_cardinality(size))
+    return batches(
+        rows,
+        batch_size,
+        seed,
+        start=initial_epoch * steps_per_epoch(len(rows), batch_size),
+        shuffle=shuffle,
+        sample_weight=sample_weight,
+        jit_compile=keras.Model().jit_compile,  # what Keras chooses for a model
+    )
 
 
 def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """The factorized embedding: tables of width E, then one projection to H; and checks of its ids.
 
-Ids are checked once, in the outermost eager call, before they move to a device. A check inside a
-layer would copy ids back from the device at every lookup, and make torch wait for all work queued
+A model checks ids once, in its outermost eager call, before they move to a device. A check inside
+a layer would copy ids back from the device at every lookup, and make torch wait for all work queued
 before it. In graphs, whose values aren't known while tracing, `rows_at` leaves it to the lookup
 itself.
 """
@@ -26,8 +26,7 @@ from albert_tf.layers.common import (
 )
 from albert_tf.layers.functions import layer_norm
 
-# For each input, the field of the configuration that its values stay below; in the order of
-# `FactorizedEmbedding.call`.
+# For each input, the field of the configuration that its values stay below.
 LIMITS: Final = {
     "input_ids": "vocab_size",
     "token_type_ids": "type_vocab_size",
@@ -48,9 +47,6 @@ class FactorizedEmbedding(ConfiguredLayer):
         inputs_embeds: float `[B, T, E]`, used instead of the word table's rows.
     Returns:
         `[B, T, H]` in the layer's compute dtype.
-    Raises:
-        ValueError: T exceeds `max_position_embeddings`, an id lies outside its table (checked in
-            eager calls), or a rank is wrong.
     Source: ALBERT, arXiv 1909.11942, section 3.1.
     """
 
@@ -83,10 +79,6 @@ class FactorizedEmbedding(ConfiguredLayer):
         """The word table `[V, E]`."""
         return self.word_embeddings
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
-        with checked_ids(self.config, {**dict(zip(LIMITS, args, strict=False)), **kwargs}):
-            return super().__call__(*args, **kwargs)
-
     def call(
         self,
         input_ids: Tensor = None,
@@ -95,27 +87,18 @@ class FactorizedEmbedding(ConfiguredLayer):
         inputs_embeds: Tensor = None,
         training: bool | None = None,
     ) -> Tensor:
-        config = self.config
         if inputs_embeds is None:
-            words = word_lookup.get()(self.word_embeddings, input_ids, "input_ids")
+            words = word_lookup.get()(self.word_embeddings, input_ids)
         else:
             words = inputs_embeds
-        length = _known_length(words)
-        if length is not None and length > config.max_position_embeddings:
-            raise ValueError(
-                "A sequence must not be longer than max_position_embeddings: truncate it, or split "
-                "it into windows. "
-                f"Received a length of {length}, "
-                f"max_position_embeddings={config.max_position_embeddings}."
-            )
         if token_type_ids is None:
             types = self.token_type_embeddings[:1]
         else:
-            types = lookup(self.token_type_embeddings, token_type_ids, "token_type_ids")
+            types = lookup(self.token_type_embeddings, token_type_ids)
         if position_ids is None:
             positions = first_rows(self.position_embeddings, ops.shape(words)[1])
         else:
-            positions = lookup(self.position_embeddings, position_ids, "position_ids")
+            positions = lookup(self.position_embeddings, position_ids)
         embedded = self.layer_norm(words + positions + types)
         return self.projection(self.dropout(embedded, training=training))
 
@@ -165,20 +148,16 @@ class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
             return super().__call__(input_ids, **kwargs)
 
     def call(self, input_ids: Tensor) -> Tensor:
-        return rows_at(ops.multiply(self.weight, 1.0), whole_numbers(input_ids))
+        return lookup(self.weight, input_ids)
 
 
-def lookup(table: Tensor, ids: Tensor, argument: str) -> Tensor:
-    """Returns the rows of `table` `[N, E]` for int `ids` `[B, T]`, which errors call `argument`.
+def lookup(table: Tensor, ids: Tensor) -> Tensor:
+    """Returns the rows of `table` `[N, E]` for int `ids` of any shape.
 
     The table's gradient is dense, with repeated rows summed. Without the product by 1 it would be
     TensorFlow's IndexedSlices, whose repeated rows Adam and LAMB square one by one, and whose
     global norm is wrong.
     """
-    if len(ids.shape) != 2:
-        raise ValueError(
-            f"{argument} must have shape [batch, length]. Received shape {tuple(ids.shape)}."
-        )
     return rows_at(ops.multiply(table, 1.0), whole_numbers(ids))
 
 
@@ -195,12 +174,6 @@ def first_rows(table: Tensor, length: int | Tensor) -> Tensor:
     if keras.backend.backend() == "tensorflow":
         return table[:length]
     return ops.take(table, ops.arange(length), axis=0)
-
-
-def _known_length(rows: Tensor) -> int | None:
-    """T of `[B, T, E]`, or None where it is symbolic or, on torch's "meta" device, Keras' guess."""
-    length = rows.shape[1]
-    return length if isinstance(length, int) and not getattr(rows, "is_meta", False) else None
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, dense, initializer
-from albert_tf.layers.embedding import checked_ids, rows_at, whole_numbers
+from albert_tf.layers.embedding import rows_at, whole_numbers
 from albert_tf.layers.functions import activation, layer_norm
 
 IMPOSSIBLE: Final = -1e30  # logit of a position where no answer may be; float32
@@ -96,12 +96,6 @@ class MaskedLMHead(ConfiguredLayer):
     @property
     def output_shape(self) -> tuple[int | None, ...]:
         return None, None, self.config.vocab_size
-
-    def __call__(
-        self, hidden: Tensor, word_embeddings: Tensor, positions: Tensor = None, **kwargs: Any
-    ) -> Tensor:
-        with checked_ids(self.config, {"masked_lm_positions": positions}, hidden.shape[1]):
-            return super().__call__(hidden, word_embeddings, positions, **kwargs)
 
     def call(self, hidden: Tensor, word_embeddings: Tensor, positions: Tensor = None) -> Tensor:
         if positions is not None:

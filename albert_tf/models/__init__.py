@@ -31,16 +31,7 @@ __all__ = [
     "unshare",
 ]
 CLASSES: Final[dict[str, type[PreTrainedModel]]] = {
-    each.task.name: each
-    for each in (
-        AlbertModel,
-        AlbertForPreTraining,
-        AlbertForMaskedLM,
-        AlbertForSequenceClassification,
-        AlbertForTokenClassification,
-        AlbertForQuestionAnswering,
-        AlbertForMultipleChoice,
-    )
+    name: globals()[task.model] for name, task in TASKS.items()
 }
 
 

@@ -111,7 +111,7 @@ class AlbertModel(PreTrainedModel):
             )
         if unroll is True and not all_results and in_predict.get():
             unroll = "last"  # as fast, and traced in a third of the time
-        check_shapes(inputs)
+        check_shapes(inputs, self.config.max_position_embeddings)
         mask = inputs.pop("attention_mask")
         hidden = self.embedding(**inputs, training=training)
         cls_only = pooled_only and not all_results

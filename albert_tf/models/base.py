@@ -42,7 +42,7 @@ from albert_tf.models.calls import (
     refuse_strings,
 )
 from albert_tf.options import without_foreign
-from albert_tf.tasks import ENCODER, Task
+from albert_tf.tasks import ENCODER, TaskFacts
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
@@ -67,7 +67,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
             them in a way of your own.
     """
 
-    task: Task
+    task: TaskFacts
     targets: Mapping[str, str] = {}
     task_inputs: tuple[str, ...] = ()
     keeps_labels: bool = True

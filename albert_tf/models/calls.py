@@ -1,8 +1,9 @@
 """Inputs and outputs of a model's call: checks and conversions, and the named outputs."""
 
+import functools
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Number, Real
 from typing import Any, Final
 
@@ -45,6 +46,28 @@ LOADING: Final = {
 }
 
 
+def with_inputs(call: Callable[..., Any], names: Iterable[str]) -> Callable[..., Any]:
+    """Returns a `call` whose signature names its further inputs, in the place of `**head_inputs`.
+
+    They follow `ENCODER_INPUTS`. Keras, `inspect.signature` and editors read the signature.
+    """
+    shared = inspect.signature(call)
+    *parameters, _ = shared.parameters.values()
+    own = [
+        inspect.Parameter(name, parameters[-1].kind, default=None, annotation=Tensor)
+        for name in dict.fromkeys(names)
+    ]
+    count = 1 + len(ENCODER_INPUTS)  # with self
+    signature = shared.replace(parameters=[*parameters[:count], *own, *parameters[count:]])
+
+    @functools.wraps(call)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        return call(**signature.bind(*args, **kwargs).arguments)
+
+    named.__signature__ = signature  # type: ignore[attr-defined]
+    return named
+
+
 def named_inputs(arguments: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Tensor]:
     """Returns a model's inputs by name, from a call's arguments.
 
@@ -65,15 +88,24 @@ def named_inputs(arguments: Mapping[str, Any], known: tuple[str, ...]) -> dict[s
     return given
 
 
-def check_shapes(inputs: Mapping[str, Tensor]) -> None:
-    """Refuses an input of another shape than the ids, as far as shapes are known.
+def check_shapes(inputs: Mapping[str, Tensor], longest: int) -> None:
+    """Refuses ids of a wrong rank or length, and inputs of another shape, where shapes are known.
 
     Broadcasting would give an answer, but another one than was asked for.
     """
-    given = inputs["inputs_embeds"] if inputs["input_ids"] is None else inputs["input_ids"]
-    if len(given.shape) < 2:  # the lookup refuses it
-        return
+    name = "inputs_embeds" if inputs["input_ids"] is None else "input_ids"
+    given, axes = inputs[name], ["batch", "length", "embedding"][: 2 + (name == "inputs_embeds")]
+    if len(given.shape) != len(axes):
+        raise ValueError(
+            f"{name} must have shape [{', '.join(axes)}]. Received shape {tuple(given.shape)}."
+        )
     batch, length = given.shape[:2]
+    is_guess = getattr(given, "is_meta", False)  # Keras', on torch
+    if isinstance(length, int) and length > longest and not is_guess:
+        raise ValueError(
+            "A sequence must not be longer than max_position_embeddings: truncate it, or split it "
+            f"into windows. Received a length of {length}, max_position_embeddings={longest}."
+        )
     for name, shapes in {
         "attention_mask": [(batch, length), (batch, length, length)],
         "token_type_ids": [(batch, length)],
@@ -287,7 +319,7 @@ def length_of(inputs: Mapping[str, Tensor]) -> int | None:
     return shape[-1] if shape else None
 
 
-_ON_REQUEST: Final = ("loss", "hidden_states", "attentions")  # outputs
+ON_REQUEST: Final = ("hidden_states", "attentions")  # outputs
 
 
 class ModelOutput(dict[str, Any]):
@@ -307,7 +339,7 @@ class ModelOutput(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            if name in _ON_REQUEST:
+            if name in ("loss", *ON_REQUEST):
                 return None
             raise AttributeError(
                 f"There is no output {name!r}. Received outputs: {', '.join(self)}."

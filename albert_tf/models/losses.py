@@ -27,28 +27,25 @@ class Term(NamedTuple):
     weight: float = 1.0
 
 
-def total(terms: Sequence[Term], sample_weights: Sequence[Any] | None = None) -> Any:
-    """Returns the sum of the terms' means, with each value times its example's weight.
+def total(terms: Sequence[Term]) -> Any:
+    """Returns the sum of the terms' means."""
+    return sum(map(mean, terms))
 
-    As everywhere in Keras, the means don't divide by sample weights.
+
+def mean(term: Term, sample_weight: Any = None, count: Any = None) -> Any:
+    """Returns a term's mean times its factor.
+
+    As everywhere in Keras, the mean doesn't divide by sample weights.
 
     Args:
-        terms: parts of the loss.
-        sample_weights: for each term `[B]` or more axes, or None.
+        sample_weight: of the examples, `[B]` or more axes.
+        count: what to divide the sum by; default: the sum of the term's weights.
     """
-    weights = sample_weights or [None] * len(terms)
-    return sum(
-        term.weight * _mean(term, sample_weight)
-        for term, sample_weight in zip(terms, weights, strict=True)
-    )
-
-
-def _mean(term: Term, sample_weight: Any) -> Any:
     weighted = term.values * term.weights
     if sample_weight is not None:
         weighted = weighted * per_example(sample_weight, weighted)
-    count = ops.maximum(ops.sum(term.weights), keras.config.epsilon())
-    return ops.sum(weighted) / count
+    count = ops.sum(term.weights) if count is None else count
+    return term.weight * ops.sum(weighted) / ops.maximum(count, keras.config.epsilon())
 
 
 def per_example(weights: Any, values: Any) -> Any:
@@ -65,18 +62,14 @@ def is_class(labels: Any) -> bool:
     return "int" in keras.backend.standardize_dtype(labels.dtype)
 
 
-def count(labels: Any, weights: Any = None) -> Any:
+def count(labels: Any) -> Any:
     """Returns how many of a batch's labels count: the sum of their term's weights.
 
     Not for positions of spans outside `[0, T)`, a range that depends on the logits.
-
-    Args:
-        weights: of the examples, `[B]`; None for 1.
     """
-    if is_class(labels):
-        known = ops.cast(ops.not_equal(labels, IGNORED), "float32")
-        return ops.sum(known if weights is None else known * per_example(weights, known))
-    return ops.cast(ops.shape(labels)[0], "float32") if weights is None else ops.sum(weights)
+    if not is_class(labels):
+        return ops.cast(ops.shape(labels)[0], "float32")
+    return ops.sum(ops.cast(ops.not_equal(labels, IGNORED), "float32"))
 
 
 def check_classes(name: str, labels: Any, count: int, rank: int) -> None:

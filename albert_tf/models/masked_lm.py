@@ -8,10 +8,8 @@ import keras
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import MaskedLMHead
-from albert_tf.layers.common import Tensor
-from albert_tf.layers.encoder import Unroll
 from albert_tf.models.calls import ModelOutput
-from albert_tf.models.task import TaskModel
+from albert_tf.models.task import Inputs, TaskModel
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -48,27 +46,13 @@ class AlbertForMaskedLM(TaskModel):
         super().__init__(config, **kwargs)
         self.predictions = self._add(MaskedLMHead, "predictions")
 
-    def call(
-        self,
-        input_ids: Tensor = None,
-        attention_mask: Tensor = None,
-        token_type_ids: Tensor = None,
-        position_ids: Tensor = None,
-        inputs_embeds: Tensor = None,
-        masked_lm_positions: Tensor = None,
-        labels: Tensor = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        unroll: Unroll = True,
-        training: bool | None = None,
-    ) -> ModelOutput:
-        inputs, encoded = self._encode(locals())
+    def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         logits = self.predictions(
             encoded["last_hidden_state"],
             self.albert.embedding.tied_table(),
             inputs["masked_lm_positions"],
         )
-        return self._output({"logits": logits}, inputs, encoded)
+        return {"logits": logits}
 
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         return {"labels": self.config.vocab_size}

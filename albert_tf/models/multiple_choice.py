@@ -9,10 +9,8 @@ from keras import ops
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
-from albert_tf.layers.common import Tensor
-from albert_tf.layers.encoder import Unroll
 from albert_tf.models.calls import ModelOutput
-from albert_tf.models.task import TaskModel
+from albert_tf.models.task import Inputs, TaskModel
 
 # Logit of a choice that is padding. Its probability is 0 in float32, and it fits in float16.
 NO_CHOICE: Final = -1e4
@@ -51,20 +49,7 @@ class AlbertForMultipleChoice(TaskModel):
         super().__init__(config, **kwargs)
         self.classifier = self._add(ClassificationHead, "classifier", units=1)
 
-    def call(
-        self,
-        input_ids: Tensor = None,
-        attention_mask: Tensor = None,
-        token_type_ids: Tensor = None,
-        position_ids: Tensor = None,
-        inputs_embeds: Tensor = None,
-        labels: Tensor = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        unroll: Unroll = True,
-        training: bool | None = None,
-    ) -> ModelOutput:
-        inputs, encoded = self._encode(locals())
+    def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         scores = self.classifier(encoded["pooler_output"], training=training)
         given = inputs["inputs_embeds" if inputs["input_ids"] is None else "input_ids"]
         logits = ops.reshape(scores, ops.shape(given)[:2])
@@ -73,7 +58,7 @@ class AlbertForMultipleChoice(TaskModel):
             positions = tuple(range(2, len(mask.shape)))
             attended = ops.max(ops.cast(mask, logits.dtype), axis=positions)
             logits = ops.where(attended > 0, logits, NO_CHOICE)
-        return self._output({"logits": logits}, inputs, encoded)
+        return {"logits": logits}
 
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         given = inputs.get("input_ids", inputs.get("inputs_embeds"))

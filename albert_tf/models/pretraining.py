@@ -9,11 +9,10 @@ import keras
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import MaskedLMHead
-from albert_tf.layers.common import Tensor, dense
-from albert_tf.layers.encoder import Unroll
+from albert_tf.layers.common import dense
 from albert_tf.layers.heads import in_float32
 from albert_tf.models.calls import ModelOutput
-from albert_tf.models.task import TaskModel
+from albert_tf.models.task import Inputs, TaskModel
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -56,23 +55,8 @@ class AlbertForPreTraining(TaskModel):
             partial(dense, 2), "sop_classifier", (None, config.hidden_size)
         )
 
-    def call(
-        self,
-        input_ids: Tensor = None,
-        attention_mask: Tensor = None,
-        token_type_ids: Tensor = None,
-        position_ids: Tensor = None,
-        inputs_embeds: Tensor = None,
-        masked_lm_positions: Tensor = None,
-        labels: Tensor = None,
-        sentence_order_label: Tensor = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        unroll: Unroll = True,
-        training: bool | None = None,
-    ) -> ModelOutput:
-        inputs, encoded = self._encode(locals())
-        outputs = {
+    def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
+        return {
             "prediction_logits": self.predictions(
                 encoded["last_hidden_state"],
                 self.albert.embedding.tied_table(),
@@ -80,7 +64,6 @@ class AlbertForPreTraining(TaskModel):
             ),
             "sop_logits": in_float32(self.sop_classifier(encoded["pooler_output"])),
         }
-        return self._output(outputs, inputs, encoded)
 
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         return {"labels": self.config.vocab_size, "sentence_order_label": 2}

@@ -13,7 +13,6 @@ from albert_tf.errors import UserError
 from albert_tf.layers import AnswerSpans, SpanHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.embedding import known_values, refuse_fractions
-from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
 from albert_tf.models.calls import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
@@ -57,7 +56,12 @@ class AlbertForQuestionAnswering(TaskModel):
     """
 
     task = tasks.QUESTION_ANSWERING
-    targets = {"start_positions": "start_logits", "end_positions": "end_logits"}
+    targets = {
+        "start_positions": "start_log_probs",
+        "end_positions": "end_log_probs",
+        "is_impossible": "cls_logits",
+    }
+    task_inputs: tuple[str, ...] = ("p_mask", "start_positions")
     keeps_labels = False
     _both_at_once = False  # whether metrics compare both positions at once
 
@@ -66,43 +70,21 @@ class AlbertForQuestionAnswering(TaskModel):
             config = dataclasses.replace(config, answerability=answerability)
         super().__init__(config, **kwargs)
         if self.config.answerability:
-            self.targets = {
-                "start_positions": "start_log_probs",
-                "end_positions": "end_log_probs",
-                "is_impossible": "cls_logits",
-            }
-            self.task_inputs = ("p_mask", "start_positions")
             self.answer_spans = self._add(AnswerSpans, "answer_spans")
         else:
+            self.targets = {"start_positions": "start_logits", "end_positions": "end_logits"}
+            self.task_inputs = ()
             self.qa_outputs = self._add(SpanHead, "qa_outputs")
 
-    def call(
-        self,
-        input_ids: Tensor = None,
-        attention_mask: Tensor = None,
-        token_type_ids: Tensor = None,
-        position_ids: Tensor = None,
-        inputs_embeds: Tensor = None,
-        p_mask: Tensor = None,
-        start_positions: Tensor = None,
-        end_positions: Tensor = None,
-        is_impossible: Tensor = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        unroll: Unroll = True,
-        training: bool | None = None,
-    ) -> ModelOutput:
-        inputs, encoded = self._encode(locals())
+    def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         hidden = encoded["last_hidden_state"]
         if self.config.answerability:
             mask = inputs["p_mask"]
             mask = _no_answer(inputs, ops.shape(hidden)) if mask is None else mask
             starts = inputs["start_positions"]
-            outputs = self.answer_spans(hidden, mask, starts, training=training)
-        else:
-            start_logits, end_logits = self.qa_outputs(hidden)
-            outputs = {"start_logits": start_logits, "end_logits": end_logits}
-        return self._output(outputs, inputs, encoded)
+            return self.answer_spans(hidden, mask, starts, training=training)
+        start_logits, end_logits = self.qa_outputs(hidden)
+        return {"start_logits": start_logits, "end_logits": end_logits}
 
     def compile(
         self,

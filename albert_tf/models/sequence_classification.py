@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import keras
 import numpy as np
-from keras import ops
 
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
@@ -13,7 +12,6 @@ from albert_tf.errors import UserError, short_repr
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.embedding import known_values
-from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
 from albert_tf.models.calls import (
     ModelOutput,
@@ -22,7 +20,7 @@ from albert_tf.models.calls import (
     holds_texts,
     text_columns,
 )
-from albert_tf.models.task import TaskModel
+from albert_tf.models.task import Inputs, TaskModel
 
 _LOSSES: Final[Mapping[str, Callable[[Tensor, Tensor], losses.Term]]] = {
     "regression": losses.squared_error,
@@ -74,26 +72,14 @@ class AlbertForSequenceClassification(TaskModel):
         super().__init__(config, **kwargs)
         self.classifier = self._add(ClassificationHead, "classifier", units=config.num_labels)
 
-    def call(
-        self,
-        input_ids: Tensor = None,
-        attention_mask: Tensor = None,
-        token_type_ids: Tensor = None,
-        position_ids: Tensor = None,
-        inputs_embeds: Tensor = None,
-        labels: Tensor = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        unroll: Unroll = True,
-        training: bool | None = None,
-    ) -> ModelOutput:
-        inputs, encoded = self._encode(locals())
+    def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         logits = self.classifier(encoded["pooler_output"], training=training)
-        return self._output({"logits": logits}, inputs, encoded)
+        return {"logits": logits}
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         options = arguments(keras.Model.fit, self, x, y, *args, **kwargs)
         size, held_out = options.get("batch_size"), options.get("validation_data")
+        begin = options.get("initial_epoch", 0)
         if (columns := text_columns(x)) is not None:
             rows: list[Any] = [y, options.pop("sample_weight", None), *columns]
             share = options.pop("validation_split", 0.0)
@@ -105,7 +91,9 @@ class AlbertForSequenceClassification(TaskModel):
                 )
                 held_out = self._text_batches(*after, batch_size=size)
             shuffle = bool(options.get("shuffle", True))
-            batches = self._text_batches(*rows, batch_size=size, shuffle=shuffle)
+            batches = self._text_batches(
+                *rows, batch_size=size, shuffle=shuffle, initial_epoch=begin
+            )
             options |= {"x": batches, "y": None, "batch_size": None, "shuffle": False}
         if isinstance(held_out, tuple | list) and (columns := text_columns(held_out[0])):
             _, labels, weights = (*held_out, None)[:3]
@@ -142,6 +130,7 @@ class AlbertForSequenceClassification(TaskModel):
         *,
         batch_size: int | None,
         shuffle: bool = True,
+        initial_epoch: int = 0,
     ) -> Any:
         """Returns the batches of texts, in an order of Keras' global seed."""
         from albert_tf.data.datasets import classification_dataset
@@ -167,6 +156,7 @@ class AlbertForSequenceClassification(TaskModel):
             batch_size=batch_size or 32,  # Keras' default
             shuffle=shuffle,
             seed=np.random.randint(2**31),
+            initial_epoch=initial_epoch,
         )
 
     def _label_arrays(self, y: Any, x: Any) -> Any:
@@ -209,14 +199,6 @@ class AlbertForSequenceClassification(TaskModel):
         self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
     ) -> list[losses.Term]:
         return [_LOSSES[self.problem_type](labels["labels"], outputs["logits"])]
-
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """Turns logits `[B, C]` into probabilities; for regression returns them unchanged."""
-        if self.problem_type == "regression":
-            return logits
-        if self.problem_type == "multi_label_classification":
-            return ops.sigmoid(logits)
-        return ops.softmax(logits)
 
     @property
     def problem_type(self) -> str:

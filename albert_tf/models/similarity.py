@@ -13,11 +13,10 @@ from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
-from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
 from albert_tf.models.calls import ModelOutput
 from albert_tf.models.multiple_choice import NO_CHOICE
-from albert_tf.models.task import TaskModel, merged
+from albert_tf.models.task import Inputs, TaskModel, merged
 
 # Factor of the cosines in the loss of groups, as sentence-transformers has it.
 SCALE: Final = 20.0
@@ -93,21 +92,7 @@ class AlbertForSimilarity(TaskModel):
         length = None if self._tokenizer is None else self._tokenizer.model_max_length
         return SentenceEmbedding(self.pooling, normalize=True, max_length=length)
 
-    def call(
-        self,
-        input_ids: Tensor = None,
-        attention_mask: Tensor = None,
-        token_type_ids: Tensor = None,
-        position_ids: Tensor = None,
-        inputs_embeds: Tensor = None,
-        labels: Tensor = None,
-        groups: Tensor = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        unroll: Unroll = True,
-        training: bool | None = None,
-    ) -> ModelOutput:
-        inputs, encoded = self._encode(locals())
+    def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         given = inputs["inputs_embeds" if inputs["input_ids"] is None else "input_ids"]
         batch, count, length = ops.shape(given)[:3]
         states = ops.cast(encoded["last_hidden_state"], "float32")
@@ -120,8 +105,7 @@ class AlbertForSimilarity(TaskModel):
         vectors = self.sentence_embedding()(states, mask, ops)
         embeddings = ops.reshape(vectors, (batch, count, self.config.hidden_size))
         similarity = ops.sum(embeddings[:, :1] * embeddings[:, 1:], axis=-1)
-        outputs = {"embeddings": embeddings, "similarity": similarity}
-        return self._output(outputs, inputs, encoded)
+        return {"embeddings": embeddings, "similarity": similarity}
 
     def _probability_function(self, output: str | None) -> str | None:
         return None

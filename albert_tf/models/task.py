@@ -1,7 +1,9 @@
 """The base of the tasks' models: an encoder, a head, and a loss computed from labels."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,11 +12,13 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
+from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
 from albert_tf.models.albert import AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.calls import (
     ENCODER_INPUTS,
+    ON_REQUEST,
     ModelOutput,
     arguments,
     as_arrays,
@@ -23,6 +27,7 @@ from albert_tf.models.calls import (
     named_inputs,
     refuse_strings,
     refuse_unknown,
+    with_inputs,
 )
 from albert_tf.models.compiling import (
     default_optimizer,
@@ -30,30 +35,41 @@ from albert_tf.models.compiling import (
     metric_of_logits,
     start_schedule,
 )
+from albert_tf.optimizers import inner
+
+_backend: Any = importlib.import_module(f"albert_tf.models.steps_{keras.backend.backend()}")
 
 Inputs = dict[str, Tensor]
-# The last arguments of every model's call.
-OPTIONS: Final = ("output_attentions", "output_hidden_states", "unroll", "training")
 
 
-class TaskModel(PreTrainedModel):
+class TaskModel(_backend.TrainingStep, PreTrainedModel):
     """An `AlbertModel` at `self.albert`, and a head.
 
-    A subclass declares `targets` and `task_inputs`, makes its head, and defines `call` and
-    `loss_terms`. Each label may come among the features or in `y`. A loss and metrics given to
-    `compile` receive the output that the label is compared with, or with several labels a dict.
-    Names of Keras' losses and metrics mean those that read logits.
+    A subclass declares `targets` and `task_inputs`, makes its layers, and defines `head_outputs`,
+    `loss_terms` and `_class_counts`. Each label may come among the features or in `y`. A loss and
+    metrics given to `compile` receive the output that the label is compared with, or with several
+    labels a dict. Names of Keras' losses and metrics mean those that read logits.
+
+    A step of `fit` computes a batch in `micro_batches` parts on each replica. Each mean in the
+    model's own loss is over all of them; gradients are summed over them, then clipped once and
+    applied once. (Keras' step averages means over unequal counts, clips on each replica, and counts
+    micro-batches as steps of the schedule and of the weights' average.) Another loss has the mean
+    of the parts.
 
     Attributes:
         pooled: whether the encoder has a pooler.
-        pooled_only: whether the head reads nothing but its output.
+        pooled_only: whether the head reads nothing but the pooler's output.
+        shows_losses: whether `fit` shows the loss of each target, too.
     """
 
     albert: AlbertModel
     pooled: bool = False
     pooled_only: bool = False
+    shows_losses: bool = False
     _measured: frozenset[str] = frozenset()  # outputs with metrics of their own
     _label_ranks: tuple[int, ...] = ()  # for which Keras' functions are traced
+    micro_batches: int = 1
+    _counts: Mapping[str, Any] | None = None  # of labels in a batch whose parts are computed
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -77,31 +93,57 @@ class TaskModel(PreTrainedModel):
         layer.build(input_shape)
         return layer
 
-    def _encode(self, arguments: Mapping[str, Any]) -> tuple[Inputs, ModelOutput]:
-        """Returns the inputs by name and the encoder's outputs.
+    def __init_subclass__(cls, **kwargs: Any):
+        """Names the inputs and labels of a new head in the signature of its `call`."""
+        super().__init_subclass__(**kwargs)
+        if "head_outputs" in vars(cls) and "call" not in vars(cls):
+            inputs = (*cls.task_inputs, *cls.targets)
+            cls.call = with_inputs(TaskModel.call, inputs)  # type: ignore[method-assign]
 
-        Args:
-            arguments: all arguments of `call` by name: `locals()` at its start.
-        """
-        given = {name: value for name, value in arguments.items() if name != "self"}
-        options = {name: given.pop(name) for name in OPTIONS}
-        inputs = named_inputs(given, self._known_inputs)
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: Unroll = True,
+        training: bool | None = None,
+        **head_inputs: Tensor,
+    ) -> ModelOutput:
+        arguments = locals()
+        given = {name: arguments[name] for name in ENCODER_INPUTS}
+        inputs = named_inputs({**given, **head_inputs}, self._known_inputs)
         encoder_inputs = {name: inputs[name] for name in ENCODER_INPUTS}
         if self.task.has_choices:
             encoder_inputs = {name: merged(name, value) for name, value in encoder_inputs.items()}
-        encoded = self.albert(**encoder_inputs, **options, pooled_only=self.pooled_only)
-        return inputs, encoded
-
-    def _output(self, outputs: Inputs, inputs: Inputs, encoded: ModelOutput) -> ModelOutput:
-        """Adds the loss if labels are given, and hidden states and attentions if requested."""
-        output = ModelOutput(outputs)
+        encoded = self.albert(
+            **encoder_inputs,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            unroll=unroll,
+            pooled_only=self.pooled_only,
+            training=training,
+        )
+        outputs = self.head_outputs(encoded, inputs, training)
+        on_request = {name: encoded[name] for name in ON_REQUEST if name in encoded}
         labels = {name: inputs[name] for name in self.targets if inputs[name] is not None}
         if labels:
-            output = ModelOutput(loss=losses.total(self.loss_terms(labels, outputs)), **outputs)
-        for name in ("hidden_states", "attentions"):
-            if name in encoded:
-                output[name] = encoded[name]
-        return output
+            loss = losses.total(self.loss_terms(labels, outputs))
+            return ModelOutput(loss=loss, **outputs, **on_request)
+        return ModelOutput(**outputs, **on_request)
+
+    def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
+        """Returns the head's outputs by name.
+
+        Args:
+            encoded: the encoder's outputs.
+            inputs: all inputs and labels by name; None where they aren't given.
+            training: as in Keras.
+        """
+        raise NotImplementedError
 
     def loss_terms(
         self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
@@ -120,6 +162,7 @@ class TaskModel(PreTrainedModel):
         metrics: Any = None,
         weighted_metrics: Any = None,
         *args: Any,
+        micro_batches: int = 1,
         **options: Any,
     ) -> None:
         """Configures training as `keras.Model.compile` does, with defaults that fine-tune.
@@ -135,9 +178,11 @@ class TaskModel(PreTrainedModel):
             loss_weights: a number for each output.
             metrics: as in Keras, and a name means the metric of logits.
             weighted_metrics: those that `sample_weight` weighs.
+            micro_batches: parts in which a replica computes a batch, to save memory.
         Raises:
-            UserError: a loss or a metric reads probabilities.
+            UserError: a loss or a metric reads probabilities, or parts can't be added up.
         """
+        self._check_parts(optimizer, micro_batches)
         optimizer = default_optimizer(self) if optimizer == "auto" else optimizer
         loss = self._by_output(loss)
         metrics, weighted_metrics = map(self._metrics_by_output, (metrics, weighted_metrics))
@@ -152,6 +197,12 @@ class TaskModel(PreTrainedModel):
             if isinstance(metric_set, Mapping)
             for name in metric_set
         )
+        self.micro_batches = micro_batches
+        self._target_losses = {
+            name: keras.metrics.Mean(f"{output}_loss")
+            for name, output in self.targets.items()
+            if loss is None and self.shows_losses
+        }
         self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps earlier ones
         super().compile(
             optimizer,
@@ -163,8 +214,25 @@ class TaskModel(PreTrainedModel):
             **options,
         )
 
+    def _check_parts(self, optimizer: Any, micro_batches: int) -> None:
+        if not isinstance(micro_batches, int) or micro_batches < 1:
+            raise UserError(f"micro_batches must be 1 or more. Received: {micro_batches!r}.")
+        accumulated = getattr(inner(optimizer), "gradient_accumulation_steps", None)
+        if micro_batches > 1 and accumulated:
+            raise UserError(
+                "micro_batches adds up gradients within a step; the optimizer would add them up "
+                f"again. Received: gradient_accumulation_steps={accumulated} too. Omit one."
+            )
+        if micro_batches > 1 and type(self).compute_loss is not TaskModel.compute_loss:
+            raise UserError(
+                "micro_batches needs the loss of compile, whose parts it can add up. Received: "
+                f"{type(self).__name__}.compute_loss. Give compile the loss, or omit micro_batches."
+            )
+
     def get_compile_config(self) -> Any:
         config = super().get_compile_config()
+        if config:
+            config["micro_batches"] = self.micro_batches
         if config and "optimizer" not in config:  # Keras removes it when it writes an .h5 file
             config["optimizer"] = keras.saving.serialize_keras_object(self.optimizer)
         return config
@@ -203,6 +271,11 @@ class TaskModel(PreTrainedModel):
     def _probability_function(self, output: str | None) -> str | None:
         """The function that turns an output's logits into probabilities; None for numbers."""
         return "softmax"
+
+    def probabilities(self, logits: Tensor, output: str = "logits") -> Tensor:
+        """Turns the logits of an output into probabilities; returns numbers unchanged."""
+        function = self._probability_function(output)
+        return logits if function is None else getattr(ops, function)(logits)
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         options = arguments(keras.Model.fit, self, x, y, *args, **kwargs)
@@ -304,11 +377,31 @@ class TaskModel(PreTrainedModel):
             )
         weights = self._sample_weights(labels, sample_weight)
         if self.loss is not None:
-            return super().compute_loss(x, *self._compared(labels, y_pred, weights), training)
-        terms = self.loss_terms(labels, y_pred)
-        loss = losses.total(terms, list(weights.values()) if weights else None)
-        loss = loss + sum(self.losses)
-        return loss / _replicas()
+            loss = super().compute_loss(x, *self._compared(labels, y_pred, weights), training)
+            return loss / self.micro_batches if training else loss
+        counts = self._counts or {}
+        loss = 0.0
+        for name, term in zip(labels, self.loss_terms(labels, y_pred), strict=True):
+            weight = weights and weights[name]
+            loss = loss + losses.mean(term, weight, counts.get(name))
+            if name in self._target_losses:
+                mean = losses.mean(term, weight)
+                self._target_losses[name].update_state(mean, ops.sum(term.weights))
+        share = _replicas() * (self.micro_batches if training else 1)
+        return (loss if counts else loss / share) + sum(self.losses) / share
+
+    @contextlib.contextmanager
+    def _counted_by(self, counts: Mapping[str, Any] | None) -> Iterator[None]:
+        """Within the block losses are shares of a batch that has `counts` of labels."""
+        self._counts = counts
+        try:
+            yield
+        finally:
+            self._counts = None
+
+    def _label_counts(self, x: Any, y: Any) -> Mapping[str, Any]:
+        """Returns how many labels of each target count in the model's own loss."""
+        return {name: losses.count(label) for name, label in self._labels(x, y).items()}
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None

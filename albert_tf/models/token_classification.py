@@ -8,10 +8,8 @@ import keras
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
-from albert_tf.layers.common import Tensor
-from albert_tf.layers.encoder import Unroll
 from albert_tf.models.calls import ModelOutput
-from albert_tf.models.task import TaskModel
+from albert_tf.models.task import Inputs, TaskModel
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -45,22 +43,9 @@ class AlbertForTokenClassification(TaskModel):
         super().__init__(config, **kwargs)
         self.classifier = self._add(ClassificationHead, "classifier", units=config.num_labels)
 
-    def call(
-        self,
-        input_ids: Tensor = None,
-        attention_mask: Tensor = None,
-        token_type_ids: Tensor = None,
-        position_ids: Tensor = None,
-        inputs_embeds: Tensor = None,
-        labels: Tensor = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        unroll: Unroll = True,
-        training: bool | None = None,
-    ) -> ModelOutput:
-        inputs, encoded = self._encode(locals())
+    def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         logits = self.classifier(encoded["last_hidden_state"], training=training)
-        return self._output({"logits": logits}, inputs, encoded)
+        return {"logits": logits}
 
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         return {"labels": self.config.num_labels}

@@ -81,7 +81,7 @@ class WindowOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class TextOptions(WindowOptions):
+class LongTextOptions(WindowOptions):
     """The options for texts that are longer than the model supports.
 
     Without `stride` a long text is truncated, with it the text is read in windows. The windows of a
@@ -161,7 +161,7 @@ class Pipeline(ABC):
         """Returns a checked example from a caller's input."""
 
     def encode(self, examples: Sequence[Any], options: Any) -> Iterable[list[Window]]:
-        """Returns the windows of each example; the default takes `Texts` and `TextOptions`."""
+        """Returns the windows of each example; the default takes `Texts` and `LongTextOptions`."""
         return text_windows(self.tokenizer, examples, options, self.max_length)
 
     @abstractmethod
@@ -317,7 +317,7 @@ def checked_length(
 
 
 def text_windows(
-    tokenizer: Any, examples: Sequence[Texts], options: TextOptions, longest: int
+    tokenizer: Any, examples: Sequence[Texts], options: LongTextOptions, longest: int
 ) -> Iterator[list[Window]]:
     """Yields the windows of each text or pair: one, unless the text is long."""
     length = checked_length(options.max_length, longest)
@@ -337,7 +337,7 @@ def text_windows(
                 yield [_truncated(tokenizer, each, options, length)]
 
 
-def _truncated(tokenizer: Any, texts: Texts, options: TextOptions, length: int) -> Window:
+def _truncated(tokenizer: Any, texts: Texts, options: LongTextOptions, length: int) -> Window:
     if options.truncation is False:
         raise UserError(
             f"With truncation=False a text must have at most {length} tokens. "
@@ -356,7 +356,7 @@ def _truncated(tokenizer: Any, texts: Texts, options: TextOptions, length: int) 
     return Window({name: cut[name] for name in FEATURES})
 
 
-def _strided(tokenizer: Any, texts: Texts, options: TextOptions, length: int) -> list[Window]:
+def _strided(tokenizer: Any, texts: Texts, options: LongTextOptions, length: int) -> list[Window]:
     is_pair = texts.text_pair is not None
     strategy = options.truncation if isinstance(options.truncation, str) else None
     if is_pair and strategy in (None, "only_second"):
@@ -371,7 +371,7 @@ def _strided(tokenizer: Any, texts: Texts, options: TextOptions, length: int) ->
     return [window(cut, index) for index in range(len(cut["input_ids"]))]
 
 
-def _check_first(tokenizer: Any, text: str, options: TextOptions, length: int) -> None:
+def _check_first(tokenizer: Any, text: str, options: LongTextOptions, length: int) -> None:
     """Checks that each window has room for new tokens of the second text."""
     ids = tokenizer(
         text,

@@ -15,9 +15,9 @@ from albert_tf.checkpoints.sentence_transformers import (
 )
 from albert_tf.errors import UserError
 from albert_tf.pipelines.base import (
+    LongTextOptions,
     Outputs,
     Pipeline,
-    TextOptions,
     Texts,
     Window,
     as_text,
@@ -53,7 +53,7 @@ class FeatureExtractionPipeline(Pipeline):
     models = (ENCODER.model,)
 
     @dataclasses.dataclass(frozen=True)
-    class Options(TextOptions):
+    class Options(LongTextOptions):
         """The options of feature extraction.
 
         Attributes:

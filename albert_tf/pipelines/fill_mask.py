@@ -12,9 +12,9 @@ from albert_tf.errors import UserError, short_repr
 from albert_tf.pipelines.base import (
     FEATURES,
     POSITIONS,
+    LongTextOptions,
     Outputs,
     Pipeline,
-    TextOptions,
     Window,
     as_text,
     checked_length,
@@ -50,7 +50,7 @@ class FillMaskPipeline(Pipeline):
     models = (MASKED_LM.model, PRETRAINING.model)
 
     @dataclasses.dataclass(frozen=True)
-    class Options(TextOptions):
+    class Options(LongTextOptions):
         """The options of mask filling.
 
         Attributes:

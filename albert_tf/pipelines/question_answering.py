@@ -29,7 +29,7 @@ LENGTH: Final = 384  # tokens
 SPARE: Final = 10  # spans to examine beyond twice `top_k`, because several may be one answer
 
 
-class Question(NamedTuple):
+class QuestionInContext(NamedTuple):
     """A question and its context."""
 
     question: str
@@ -114,16 +114,16 @@ class QuestionAnsweringPipeline(Pipeline):
             )
         return super().__call__(inputs, batch_size=batch_size, **options)
 
-    def preprocess(self, given: Any, options: Options) -> Question:
+    def preprocess(self, given: Any, options: Options) -> QuestionInContext:
         if isinstance(given, tuple) and len(given) == 2:
-            given = dict(zip(Question._fields, given, strict=True))
+            given = dict(zip(QuestionInContext._fields, given, strict=True))
         if not isinstance(given, Mapping):
             raise TypeError(
                 f"A question must be a dict with question and context. "
                 f"Received: {short_repr(given)}."
             )
         parts = []
-        for name in Question._fields:
+        for name in QuestionInContext._fields:
             if given.get(name) is None:
                 raise UserError(
                     f"A question needs a question and a context. Received: no {name}. "
@@ -132,9 +132,11 @@ class QuestionAnsweringPipeline(Pipeline):
             parts.append(as_text(given[name], f"A {name}"))
             if not parts[-1].strip():
                 raise UserError(f"A {name} must not be empty. Received: {short_repr(parts[-1])}.")
-        return Question(*parts)
+        return QuestionInContext(*parts)
 
-    def encode(self, examples: Sequence[Question], options: Options) -> Iterable[list[Window]]:
+    def encode(
+        self, examples: Sequence[QuestionInContext], options: Options
+    ) -> Iterable[list[Window]]:
         length = min(self.max_length, LENGTH)
         if options.max_seq_len is not None:
             length = checked_length(
@@ -152,7 +154,7 @@ class QuestionAnsweringPipeline(Pipeline):
 
     def postprocess(
         self,
-        example: Question,
+        example: QuestionInContext,
         windows: Sequence[Window],
         found: Sequence[Outputs],
         options: Options,

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.pipelines.base import Outputs, Pipeline, TextOptions, Texts, Window, as_texts
+from albert_tf.pipelines.base import LongTextOptions, Outputs, Pipeline, Texts, Window, as_texts
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.tasks import PRETRAINING, SEQUENCE_CLASSIFICATION
 
@@ -44,7 +44,7 @@ class TextClassificationPipeline(Pipeline):
     models = (SEQUENCE_CLASSIFICATION.model,)
 
     @dataclasses.dataclass(frozen=True)
-    class Options(TextOptions):
+    class Options(LongTextOptions):
         """The options of text classification.
 
         Attributes:
@@ -117,15 +117,15 @@ class SentenceOrderPipeline(Pipeline):
     >>> order(("He opened the door.", "Then he went in."))
     {'label': ..., 'score': ...}
 
-    Args: see `Pipeline`, and `TextOptions` for the options.
+    Args: see `Pipeline`, and `LongTextOptions` for the options.
     Source: sentence order prediction, ALBERT, arXiv 1909.11942, section 3.1.
     """
 
     task = "sentence-order"
     models = (PRETRAINING.model,)
-    Options = TextOptions
+    Options = LongTextOptions
 
-    def preprocess(self, given: Any, options: TextOptions) -> Texts:
+    def preprocess(self, given: Any, options: LongTextOptions) -> Texts:
         texts = as_texts(given)
         if texts.text_pair is None:
             raise UserError(
@@ -139,7 +139,7 @@ class SentenceOrderPipeline(Pipeline):
         example: Texts,
         windows: Sequence[Window],
         found: Sequence[Outputs],
-        options: TextOptions,
+        options: LongTextOptions,
     ) -> dict[str, Any]:
         probabilities = sum(softmax(each["sop_logits"]) for each in found) / len(found)
         best = int(probabilities.argmax())

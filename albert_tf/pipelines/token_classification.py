@@ -46,7 +46,7 @@ class Token(NamedTuple):
     continues: bool
 
 
-class Tagged(NamedTuple):
+class TaggedSpan(NamedTuple):
     """Characters with a label."""
 
     label: str
@@ -228,7 +228,7 @@ def entities(
     units = _units(tokens) if is_simple else words(tokens)
     scores = [_WORD_SCORES["average" if is_simple else strategy](unit) for unit in units]
     tagged = [
-        Tagged(labels[int(each.argmax())], float(each.max()), unit[0].start, unit[-1].end)
+        TaggedSpan(labels[int(each.argmax())], float(each.max()), unit[0].start, unit[-1].end)
         for unit, each in zip(units, scores, strict=True)
     ]
     found = []
@@ -258,7 +258,7 @@ def _units(
     return found
 
 
-def grouped(tagged: Sequence[Tagged], labels: Sequence[str]) -> list[list[Tagged]]:
+def grouped(tagged: Sequence[TaggedSpan], labels: Sequence[str]) -> list[list[TaggedSpan]]:
     """Returns runs of one kind, "O" included; `labels` are all of the model's.
 
     "B-" and "S-" begin a new run, and so does the label after "E-" and "S-"; a label without
@@ -274,7 +274,7 @@ def grouped(tagged: Sequence[Tagged], labels: Sequence[str]) -> list[list[Tagged
     return groups
 
 
-def _entity(group: Sequence[Tagged], text: str) -> dict[str, Any]:
+def _entity(group: Sequence[TaggedSpan], text: str) -> dict[str, Any]:
     start, end = group[0].start, group[-1].end
     covered = text[start:end]  # A token may be white space alone.
     start += len(covered) - len(covered.lstrip())

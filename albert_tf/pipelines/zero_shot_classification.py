@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.errors import UserError, listed
-from albert_tf.pipelines.base import Outputs, Pipeline, TextOptions, Texts, Window, as_text
+from albert_tf.pipelines.base import LongTextOptions, Outputs, Pipeline, Texts, Window, as_text
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import SEQUENCE_CLASSIFICATION
 
@@ -46,7 +46,7 @@ class ZeroShotClassificationPipeline(Pipeline):
     models = (SEQUENCE_CLASSIFICATION.model,)
 
     @dataclasses.dataclass(frozen=True)
-    class Options(TextOptions):
+    class Options(LongTextOptions):
         """The options of zero-shot classification.
 
         Attributes:

@@ -28,7 +28,7 @@ from albert_tf.text.encoding import (
     TRUNCATION_STRATEGIES,
     BatchEncoding,
     EncodedSequence,
-    Rows,
+    RaggedRows,
     Segment,
     Side,
     SpecialTokens,
@@ -364,7 +364,7 @@ class BaseTokenizer(ABC):
         if "attention_mask" not in features:
             features["attention_mask"] = [[1] * len(ids) for ids in features["input_ids"]]
         rows = {
-            name: Rows.of(values) if name == "input_ids" or name in PADDING else values
+            name: RaggedRows.of(values) if name == "input_ids" or name in PADDING else values
             for name, values in features.items()
         }
         padded = pad_rows(

@@ -236,7 +236,7 @@ class Positions:
         return result
 
 
-class Rows(NamedTuple):
+class RaggedRows(NamedTuple):
     """Rows of any length, end to end, and how to pad them.
 
     Attributes:
@@ -254,7 +254,7 @@ class Rows(NamedTuple):
     side: Side = "right"
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[Any]]) -> "Rows":
+    def of(cls, rows: Sequence[Sequence[Any]]) -> "RaggedRows":
         """Joins lists of numbers, or of pairs of numbers."""
         values = np.array(list(chain.from_iterable(rows)), np.int32)
         return cls(values, np.fromiter(map(len, rows), np.int64, len(rows)))
@@ -567,15 +567,15 @@ optree.register_pytree_node(BatchEncoding, as_leaves, from_leaves, namespace="ke
 
 def collect(
     sequences: Sequence[EncodedSequence], requested: Mapping[str, bool]
-) -> dict[str, Rows | list[int]]:
+) -> dict[str, RaggedRows | list[int]]:
     """Returns the requested features, each with a row or a number for each sequence."""
     positions = Positions(sequences)
-    features: dict[str, Rows | list[int]] = {}
+    features: dict[str, RaggedRows | list[int]] = {}
     for name in (name for name, is_requested in requested.items() if is_requested):
         if name == "overflow_to_sample_mapping":
             features[name] = [sequence.sample for sequence in sequences]
         else:
-            features[name] = Rows(getattr(positions, name), positions.lengths)
+            features[name] = RaggedRows(getattr(positions, name), positions.lengths)
     return features
 
 
@@ -602,7 +602,7 @@ def pad_rows(
     pad_id: int,
     side: Side = "right",
 ) -> dict[str, Any]:
-    """Pads every feature in `Rows` to the same length; other features are returned unchanged.
+    """Pads every feature in `RaggedRows` to the same length; other features are returned unchanged.
 
     Args:
         features: by name; "input_ids" is among them.
@@ -625,7 +625,7 @@ def pad_rows(
     values = {"input_ids": pad_id, **PADDING}
     return {
         name: rows._replace(width=length, padding=values[name], side=side)
-        if isinstance(rows, Rows)
+        if isinstance(rows, RaggedRows)
         else rows
         for name, rows in features.items()
     }
@@ -639,7 +639,7 @@ def as_tensors(features: Mapping[str, Any], framework: Tensors | None) -> dict[s
     """
     if framework is None:
         return {
-            name: rows.lists() if isinstance(rows, Rows) else rows
+            name: rows.lists() if isinstance(rows, RaggedRows) else rows
             for name, rows in features.items()
         }
     if framework not in ("np", "tf", "pt"):
@@ -667,13 +667,13 @@ def _torch() -> Any:
     return torch
 
 
-def _array(name: str, rows: Rows | Sequence[Any]) -> np.ndarray:
+def _array(name: str, rows: RaggedRows | Sequence[Any]) -> np.ndarray:
     try:
-        return rows.array() if isinstance(rows, Rows) else np.array(rows, dtype=np.int32)
+        return rows.array() if isinstance(rows, RaggedRows) else np.array(rows, dtype=np.int32)
     except (TypeError, ValueError) as error:
         way_out = "Use padding=True, and truncation=True with a max_length."
         lengths = str(error)
-        if not isinstance(rows, Rows):  # labels, of which the tokenizer knows no padding
+        if not isinstance(rows, RaggedRows):  # labels, of which the tokenizer knows no padding
             lengths = ", ".join(map(str, sorted({np.size(row) for row in rows})))
             way_out = "Pad them with -100, as albert_tf.data's data sets do."
         raise ValueError(

@@ -15,7 +15,7 @@ _UNSPACED: Final = (
 )
 
 
-class Loss(NamedTuple):
+class MergeStatistics(NamedTuple):
     """What a normalization takes from the words of a text.
 
     Attributes:
@@ -43,12 +43,12 @@ def words(text: str) -> Iterator[str]:
     return (match.group() for match in _word().finditer(text))
 
 
-def loss(
+def merge_statistics(
     counts: Mapping[str, int],
     before: Callable[[str], str],
     after: Callable[[str], str],
     examples: int = 3,
-) -> Loss:
+) -> MergeStatistics:
     """Measures which words `after` changes, and which it makes the same that `before` keeps apart.
 
     Args:
@@ -73,7 +73,7 @@ def loss(
     merged.sort()
     total = distinct.total() or 1
     lost = -sum(count for count, _ in merged)
-    return Loss(
+    return MergeStatistics(
         changed / total, lost / total, tuple(tuple(group) for _, group in merged[:examples])
     )
 

@@ -1,4 +1,4 @@
-"""The output of a run: checkpoints while it lasts, a model directory with a report at its end."""
+"""The files of a run: its state while it lasts, a model directory with a report at its end."""
 
 import contextlib
 import hashlib
@@ -30,7 +30,6 @@ from albert_tf.files import (
 )
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.optimizers import build_optimizer, inner
-from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.training.options import CHECKPOINTS, REMOVED, check_output
 
 LOGS: Final = "logs"
@@ -42,70 +41,19 @@ _PROGRESS: Final = "progress"
 _CHECKSUM: Final = "checksum"
 
 
-class Checkpoints:
-    """The checkpoints of one run: model directories with the run's state beside, the newest ones.
+def publish(
+    output: Path, report: Mapping[str, Any], finish: Callable[[Path], None] = lambda folder: None
+) -> None:
+    """Moves the best version to the output; the checkpoints stay until that is whole.
 
     Args:
-        output: of the run; the checkpoints are in its folder `CHECKPOINTS`.
-        tokenizer: saved with each.
-        settings: a run resumes only with the settings that it began with.
-        keep: how many checkpoints stay.
+        finish: writes further files into the best version's folder.
     """
-
-    def __init__(
-        self, output: Path, tokenizer: BaseTokenizer, settings: Mapping[str, Any], keep: int
-    ):
-        self.output, self.folder = output, output / CHECKPOINTS
-        self.tokenizer, self.settings, self.keep = tokenizer, settings, keep
-
-    def save(self, model: PreTrainedModel, progress: Mapping[str, Any]) -> Path:
-        """Writes a checkpoint at `progress["step"]`, then removes the oldest ones."""
-        path = self.folder / f"step-{progress['step']:08d}"
-        with written_atomically(path, force=True) as folder:
-            self._write(model, folder)
-            save_state(folder, model, self.settings, progress)
-            _flush(folder)
-        for old in self.found()[: -self.keep]:
-            remove_folder(old)
-        return path
-
-    def save_best(self, model: PreTrainedModel) -> None:
-        """Writes the best version so far."""
-        with written_atomically(self.folder / BEST, force=True) as folder:
-            self._write(model, folder)
-            _flush(folder)
-
-    def _write(self, model: PreTrainedModel, folder: Path) -> None:
-        model.tokenizer = self.tokenizer
-        model.save_pretrained(folder)
-
-    def load(self, model: PreTrainedModel) -> dict[str, Any]:
-        """Restores a compiled model from the newest checkpoint.
-
-        Returns:
-            the progress; empty if there is no checkpoint.
-        Raises:
-            UserError: the newest is damaged, or was saved with other settings.
-        """
-        saved = self.found()
-        return load_state(saved[-1], model, self.settings) if saved else {}
-
-    def found(self) -> list[Path]:
-        """Returns the checkpoints, oldest first."""
-        return list_checkpoints(self.output)
-
-    def publish(
-        self, report: Mapping[str, Any], finish: Callable[[Path], None] = lambda folder: None
-    ) -> None:
-        """Moves the best version to the output; the checkpoints stay until that is whole.
-
-        Args:
-            finish: writes further files into the best version's folder.
-        """
-        finish(self.folder / BEST)
-        copy_files(self.folder / BEST, self.output)
-        write_json(self.output / REPORT, report)
-        remove_folder(self.folder)
+    folder = output / CHECKPOINTS
+    finish(folder / BEST)
+    copy_files(folder / BEST, output)
+    write_json(output / REPORT, report)
+    remove_folder(folder)
 
 
 def list_checkpoints(output: Path) -> list[Path]:
@@ -153,12 +101,15 @@ def copy_files(source: Path, target: Path) -> None:
         (target / MODULES).unlink(missing_ok=True)
 
 
-def _flush(folder: Path) -> None:
-    """Writes files through to the disk, so that a power failure can't cut them short later."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with path.open("r+b") as file:  # Windows flushes no file that was opened to read
-                os.fsync(file.fileno())
+@contextlib.contextmanager
+def written_through(folder: Path) -> Iterator[Path]:
+    """Gives a new folder that replaces `folder` at the end; a power failure can't cut it short."""
+    with written_atomically(folder, force=True) as new:
+        yield new
+        for path in new.rglob("*"):
+            if path.is_file():
+                with path.open("r+b") as file:  # Windows flushes no file that was opened to read
+                    os.fsync(file.fileno())
 
 
 def remove_folder(folder: Path) -> None:
@@ -207,11 +158,13 @@ def save_state(
     write_tensors(folder / STATE, tensors, described)
 
 
-def load_state(folder: Path, model: PreTrainedModel, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Restores a compiled model from its directory and `save_state`'s file; returns the progress.
+def read_state(
+    folder: Path, settings: Mapping[str, Any]
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Returns the tensors and the progress of `save_state`'s file.
 
     Raises:
-        UserError: a file is damaged, or was saved with other settings; each is named.
+        UserError: it is damaged, or was saved with other settings; each is named.
     """
     path = folder / STATE
     try:
@@ -224,10 +177,19 @@ def load_state(folder: Path, model: PreTrainedModel, settings: Mapping[str, Any]
             "Start again with --force."
         ) from error
     require_same(folder, json.loads(saved[_SETTINGS]), settings)
+    return tensors, json.loads(saved[_PROGRESS])
+
+
+def load_state(folder: Path, model: PreTrainedModel, tensors: Mapping[str, np.ndarray]) -> None:
+    """Restores a compiled model from its directory and the tensors of `read_state`.
+
+    Raises:
+        UserError: they belong to another model, or the directory is damaged.
+    """
     variables = _variables(model)
     if variables.keys() != tensors.keys():
         raise UserError(
-            f"{path} belongs to another model or Keras version. Start again with --force."
+            f"{folder / STATE} belongs to another model or Keras version. Start again with --force."
         )
     try:
         stored = finder.find(folder).read()
@@ -236,7 +198,6 @@ def load_state(folder: Path, model: PreTrainedModel, settings: Mapping[str, Any]
     weights.assign(model, stored.tensors, stored.origin)
     for name, variable in variables.items():
         variable.assign(tensors[name])
-    return json.loads(saved[_PROGRESS])
 
 
 def _checksum(tensors: Mapping[str, Any], described: Mapping[str, str]) -> str:

@@ -17,9 +17,6 @@ from albert_tf.training.checkpoints import lock_output
 from albert_tf.training.options import FinetuningOptions, PretrainingOptions
 
 STRATEGIES: Final = ("auto", "none", "mirrored", "multi-worker", "tpu")
-# Slices of a batch that TensorFlow computes in parallel on a CPU. One product of a small matrix
-# leaves threads idle; two products, each on half of the threads, don't.
-PARALLEL_SLICES: Final = 2
 # Either one tells keras.distribution.initialize about several processes.
 JAX_CLUSTER: Final = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
 
@@ -90,6 +87,20 @@ def replicas(strategy: Any) -> int:
     if isinstance(strategy, keras.distribution.DataParallel):
         return strategy.num_model_replicas
     return strategy.num_replicas_in_sync
+
+
+def shared(dataset: Any, strategy: Any, batch_size: int) -> Any:
+    """Returns the data for `fit`, split among the replicas if TensorFlow has several.
+
+    Args:
+        dataset: this host's part of each global batch.
+        batch_size: examples of a global batch.
+    """
+    count = replicas(strategy)
+    if count == 1 or keras.backend.backend() != "tensorflow":
+        return dataset
+    per_replica = dataset.rebatch(batch_size // count, drop_remainder=True)
+    return strategy.distribute_datasets_from_function(lambda context: per_replica)
 
 
 def hosts(strategy: Any) -> Hosts:
@@ -171,14 +182,6 @@ def tensorflow_strategy(name: str) -> Any:
     return tf.distribute.get_strategy()
 
 
-def parallel_slices() -> int:
-    """Returns how many slices of a batch one device of TensorFlow computes in parallel."""
-    import tensorflow as tf
-
-    accelerators = tf.config.list_physical_devices("GPU") + tf.config.list_physical_devices("TPU")
-    return 1 if accelerators else PARALLEL_SLICES
-
-
 def share_threads() -> None:
     """Divides the CPU's threads among the slices of a batch, for a process that only trains.
 
@@ -186,14 +189,14 @@ def share_threads() -> None:
     take up to 1.7 times theirs. Call it before TensorFlow computes anything: later it has no
     effect, nor on several hosts, on accelerators, or where the user has set the threads.
     """
-    if (
-        keras.backend.backend() != "tensorflow"
-        or "TF_CONFIG" in os.environ
-        or parallel_slices() == 1
-    ):
+    if keras.backend.backend() != "tensorflow" or "TF_CONFIG" in os.environ:
         return
     import tensorflow as tf
 
+    from albert_tf.models.steps_tensorflow import SLICES, parallel_slices
+
+    if parallel_slices() == 1:
+        return
     threading = tf.config.threading
     chosen = (
         threading.get_intra_op_parallelism_threads(),
@@ -202,8 +205,8 @@ def share_threads() -> None:
     )
     if not any(chosen):
         with contextlib.suppress(RuntimeError):  # TensorFlow has begun
-            threading.set_intra_op_parallelism_threads(max(1, cores() // PARALLEL_SLICES))
-            threading.set_inter_op_parallelism_threads(PARALLEL_SLICES)
+            threading.set_intra_op_parallelism_threads(max(1, cores() // SLICES))
+            threading.set_inter_op_parallelism_threads(SLICES)
 
 
 def _best_of_tensorflow() -> str:

@@ -28,7 +28,6 @@ from albert_tf.progress import Progress
 from albert_tf.tasks import SIMILARITY
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
-from albert_tf.training.distribution import parallel_slices
 from albert_tf.training.reports import write_predictions
 
 
@@ -171,6 +170,8 @@ def _predict_batches(
     if keras.backend.backend() != "tensorflow":
         yield from map(predict, order)
         return
+    from albert_tf.models.steps_tensorflow import parallel_slices
+
     yield from map(predict, order[:1])  # traces the graph, in one thread
     with ThreadPoolExecutor(parallel_slices()) as pool:
         yield from pool.map(predict, order[1:])

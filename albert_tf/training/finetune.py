@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import keras
+import numpy as np
 
 from albert_tf import models
 from albert_tf.checkpoints import finder, weights
 from albert_tf.config import AlbertConfig, is_size
-from albert_tf.data.pipeline import filled_size, steps_per_epoch, training_batches
+from albert_tf.data.pipeline import batches, filled_size, steps_per_epoch
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores
 from albert_tf.data.tasks.registry import task_of
-from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.errors import UserError
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.models.task import TaskModel
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.options import accepts_keywords, decisive
 from albert_tf.recipes import DROPOUT_RATES, Recipe, size_config
@@ -27,18 +29,27 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.text.vocabulary import train_vocabulary
 from albert_tf.training import distribution, reports
+from albert_tf.training.callbacks import Curve, KeepBest, Resume
 from albert_tf.training.checkpoints import (
-    Checkpoints,
+    BEST,
+    LOGS,
     digest,
     list_checkpoints,
+    publish,
     silent_about_new_weights,
     versions,
 )
 from albert_tf.training.evaluate import predictions
-from albert_tf.training.loop import Loop, Plan
-from albert_tf.training.loss import class_weights, finetuning_means
-from albert_tf.training.options import FinetuningOptions, check_frozen
+from albert_tf.training.options import (
+    BALANCED,
+    CHECKPOINTS,
+    FinetuningOptions,
+    check_class_weights,
+    check_frozen,
+    weights_by_label,
+)
 from albert_tf.training.reports import is_unbalanced
+from albert_tf.training.run import train
 
 FEW: Final = 10  # examples on dev
 logger = logging.getLogger(__name__)
@@ -86,9 +97,10 @@ def _train(options: FinetuningOptions, strategy: Any) -> dict[str, Any]:
         )
         epoch = steps_per_epoch(len(rows), recipe.batch_size)
         steps = recipe.steps or recipe.epochs * epoch
-        schedule = _compile(model, options, recipe, steps)
-    weights = class_weights(options, task, model.config, rows)
-
+        schedule = _compile(model, options, recipe, task, steps)
+    model.tokenizer = tokenizer
+    data["cut"], data["max_length"] = rows.cut, length
+    held_out = _HeldOut(task, dev, dev_rows, model, distribution.replicas(strategy))
     settings = {
         **decisive(options),
         **recipe._asdict(),
@@ -98,57 +110,55 @@ def _train(options: FinetuningOptions, strategy: Any) -> dict[str, Any]:
         "examples_sha256": digest([example[:-1] for example in (*training, *dev)]),
         "vocab_sha256": hashlib.sha256(tokenizer.model_bytes).hexdigest(),
     }
-    checkpoints = Checkpoints(options.output, tokenizer, settings, keep=1)
     host, is_chief = distribution.hosts(strategy), distribution.is_chief(strategy)
-    replicas = distribution.replicas(strategy)
-    held_out = _HeldOut(task, dev, dev_rows, model, replicas)
-    plan = Plan(
-        steps,
-        options.save_steps,
-        eval_steps=epoch,
-        point_steps=epoch,
-        keep_best=True,
+    # Squared errors and weighted losses have other units than `DIVERGED`.
+    stops = model.config.problem_type != "regression" and not options.class_weights
+    folder = options.output / CHECKPOINTS
+    curve = Curve(
+        *(steps, epoch, schedule),
+        folder=options.output / LOGS if is_chief else None,
+        stop_diverged=stops,
+    )
+    keep = KeepBest(
+        *(held_out.scores, folder / BEST if is_chief else None, epoch),
         patience=options.patience,
-        # Squared errors and weighted losses have other units than `DIVERGED`.
-        stop_diverged=model.config.problem_type != "regression" and not options.class_weights,
+        on_score=curve.note_scores,
     )
-    loop = Loop(
-        model,
-        plan,
-        schedule,
-        partial(finetuning_means, has_accuracy=task.has_accuracy(model.config)),
-        checkpoints=checkpoints if is_chief else None,
-        evaluate=held_out.scores,
+    resume = Resume(
+        folder,
+        options.save_steps,
+        settings=settings,
+        others=(curve, keep),
+        host=(host.index, host.count),
     )
-    data["cut"], data["max_length"] = rows.cut, length
     if is_chief:
         print("\n".join(reports.in_lines(data)), file=sys.stderr, flush=True)
-    speed = {"examples_per_second": len(rows) / epoch}
-    loop.resume(options, checkpoints, strategy, "fine-tuning", speed)
+    parts = distribution.replicas(strategy) * options.micro_batches
+    weights = class_weights(options, task, model.config, rows)
 
-    slices = replicas * options.micro_batches
-    batches = training_batches(
-        rows,
-        recipe.batch_size,
-        options.seed,
-        loop.step,
-        slices,
-        part=(host.index, host.count),
-        jit_compile=model.jit_compile,
-    )
-    size = filled_size(recipe.batch_size, slices)
-    loop.train(options, strategy, batches, size, batches.element_spec, weights)
+    def from_number(start: int) -> Any:
+        return batches(
+            *(rows, recipe.batch_size, options.seed),
+            start=start,
+            endless=True,
+            class_weight=weights,
+            parts=parts,
+            part=(host.index, host.count),
+            jit_compile=model.jit_compile,
+        )
 
+    size = filled_size(recipe.batch_size, parts)
+    train(options, strategy, model, from_number, size, curve, resume, keep)
     report = {
         "settings": {"data": str(options.data), **settings},
         "parameters": model.count_params(),
         "examples": {"train": len(training), "dev": len(dev)},
         "data": data,
-        **_results(loop.progress, len(rows), recipe.batch_size),
+        **_results(curve, keep, resume, len(rows), recipe.batch_size),
         "versions": versions(),
     }
     if is_chief:
-        checkpoints.publish(report, partial(held_out.write_reports, options.output, report))
+        publish(options.output, report, partial(held_out.write_reports, options.output, report))
     return report
 
 
@@ -244,7 +254,11 @@ def _tokenizer_of_new_model(
 
 
 def _compile(
-    model: PreTrainedModel, options: FinetuningOptions, recipe: Recipe, steps: int
+    model: TaskModel,
+    options: FinetuningOptions,
+    recipe: Recipe,
+    task: Task[Any, Any],
+    steps: int,
 ) -> WarmupPolynomialDecay:
     """Freezes layers, gives the model an optimizer, and returns the learning rate schedule."""
     warmup = int(recipe.warmup if recipe.warmup >= 1 else recipe.warmup * steps)
@@ -254,8 +268,34 @@ def _compile(
     if options.freeze is not None:
         freeze(model, options.frozen_layers)
     # Short runs need the correction of the moments' bias, which the original omits.
-    model.compile(AlbertAdamW(schedule, bias_correction=True))
+    model.compile(
+        AlbertAdamW(schedule, bias_correction=True),
+        weighted_metrics=["accuracy"] if task.has_accuracy(model.config) else None,
+        micro_batches=options.micro_batches,
+    )
     return schedule
+
+
+def class_weights(
+    options: FinetuningOptions, task: Task[Any, Any], config: AlbertConfig, rows: Rows
+) -> list[float] | None:
+    """Returns the weight of each class's loss; None without weights.
+
+    As in Keras, the mean divides by the examples, not by the sum of their weights.
+
+    Args:
+        config: the model's.
+        rows: of training, whose classes are counted for balanced weights.
+    Raises:
+        UserError: as for `check_class_weights`.
+    """
+    check_class_weights(options, task, config)
+    if tuple(options.class_weights) != (BALANCED,):
+        return weights_by_label(options.class_weights, config.labels)
+    classes = np.concatenate([np.ravel(label) for label in rows.labels["labels"]])
+    counts = np.bincount(classes[classes != IGNORED], minlength=config.num_labels)
+    present = np.count_nonzero(counts)
+    return np.where(counts, counts.sum() / (present * np.maximum(counts, 1)), 1.0).tolist()
 
 
 class _HeldOut:
@@ -296,7 +336,9 @@ class _HeldOut:
         reports.write_finetuning(output, folder, report, self.on_one)
 
 
-def _results(progress: dict[str, Any], rows: int, batch_size: int) -> dict[str, Any]:
+def _results(
+    curve: Curve, keep: KeepBest, resume: Resume, rows: int, batch_size: int
+) -> dict[str, Any]:
     """Returns the best scores, and for each epoch the means of training and the scores on dev.
 
     `metrics` names the scores; the first chose the best version. The examples per second include
@@ -305,19 +347,24 @@ def _results(progress: dict[str, Any], rows: int, batch_size: int) -> dict[str, 
     Args:
         rows: examples of an epoch, whose last batch may be smaller than `batch_size`.
     """
-    epochs, steps = divmod(progress["step"], steps_per_epoch(rows, batch_size))
+    assert keep.best is not None
+    epochs, steps = divmod(resume.step, steps_per_epoch(rows, batch_size))
     examples = epochs * rows + steps * batch_size
     history = [
         {**point, **{f"val_{name}": value for name, value in scores.items() if name != "step"}}
-        for point, scores in zip(progress["history"], progress["evaluation"], strict=True)
+        for point, scores in zip(curve.history, keep.scores, strict=True)
     ]
-    best = dict(progress["best"])
-    epoch = best.pop("evaluation")
+    best = {name: value for name, value in keep.best.items() if name not in ("number", "step")}
     return {
-        "step": progress["step"],
-        "seconds": progress["seconds"],
-        "examples_per_second": examples / progress["seconds"],
-        "metrics": [name for name in best if name not in ("score", ONE_CLASS)],
+        "step": resume.step,
+        "seconds": resume.seconds,
+        "examples_per_second": examples / resume.seconds,
+        "metrics": [name for name in best if name != ONE_CLASS],
         "history": history,
-        "best": {"epoch": epoch, "step": history[epoch - 1]["step"], **best},
+        "best": {
+            "epoch": int(keep.best["number"]),
+            "step": int(keep.best["step"]),
+            "score": next(iter(best.values())),
+            **best,
+        },
     }

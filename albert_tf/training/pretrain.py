@@ -1,8 +1,9 @@
 """Pretrains ALBERT on the records of `build-data`, from random weights or from a checkpoint."""
 
 import dataclasses
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import keras
@@ -14,6 +15,7 @@ from albert_tf.data.pretraining.batches import (
     mixed_batches,
     whole_records,
 )
+from albert_tf.data.pretraining.options import NO_LABEL
 from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
@@ -22,15 +24,26 @@ from albert_tf.options import accepts_keywords, decisive
 from albert_tf.recipes import DROPOUT_RATES, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
-from albert_tf.training import distribution, reports, steps
-from albert_tf.training.checkpoints import Checkpoints, digest, silent_about_new_weights, versions
-from albert_tf.training.loop import Loop, Plan
-from albert_tf.training.loss import pretraining_means
-from albert_tf.training.options import PretrainingOptions
+from albert_tf.training import distribution, reports
+from albert_tf.training.callbacks import Curve, KeepBest, Resume
+from albert_tf.training.checkpoints import (
+    BEST,
+    LOGS,
+    digest,
+    publish,
+    silent_about_new_weights,
+    versions,
+    written_through,
+)
+from albert_tf.training.options import CHECKPOINTS, PretrainingOptions
+from albert_tf.training.run import train
 
+# The outputs of the model, and what they are called in reports.
+TARGETS: Final = {"prediction_logits": "masked_lm", "sop_logits": "sentence_order"}
 EVALUATION_BATCH: Final = 64
 POINTS: Final = 1000  # of the history, at most
 KEEP: Final = 3  # checkpoints
+_LARGEST: Final = 700.0  # its exponential is still a float
 
 
 @accepts_keywords(PretrainingOptions)
@@ -74,15 +87,19 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
         average: dict[str, Any] = {}
         if options.ema is not None:
             average = {"use_ema": True, "ema_momentum": options.ema}
-        model.compile(
+        compile_with_metrics(
+            model,
             optimizer(
                 schedule,
                 beta_2=options.beta_2,
                 bias_correction=options.optimizer == "adamw",
                 global_clipnorm=1.0,
                 **average,
-            )
+            ),
+            micro_batches=options.micro_batches,
+            jit_compile=options.jit_compile or "auto",
         )
+    model.tokenizer = tokenizer
     size = model.config.vocab_size
     for files in (*sources, *([held_out] if held_out else [])):
         if files.table and len(files.table.starts) > size:
@@ -95,43 +112,48 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     held_out = held_out and dataclasses.replace(held_out, vocab_size=size)
     data = [_identity(files) for files in sources]
     settings = {**decisive(options), "config": model.config.to_dict(), "data": data}
-    checkpoints = Checkpoints(options.output, tokenizer, settings, KEEP)
-    is_chief = distribution.is_chief(strategy)
-    plan = Plan(
-        options.steps,
-        options.save_steps,
-        options.eval_steps,
-        point_steps=-(-options.steps // POINTS),
-        stop_diverged=True,
+    host, is_chief = distribution.hosts(strategy), distribution.is_chief(strategy)
+    curve = Curve(
+        *(options.steps, -(-options.steps // POINTS), schedule, named_means),
+        folder=options.output / LOGS if is_chief else None,
     )
-    loop = Loop(
-        model,
-        plan,
-        schedule,
-        pretraining_means,
-        checkpoints=checkpoints if is_chief else None,
-        evaluate=_evaluator(model, strategy, held_out) if held_out else None,
+    keep = (
+        None
+        if held_out is None
+        else KeepBest(
+            _scorer(model, curve, held_out, host),
+            folder=None,
+            steps=options.eval_steps or options.steps,
+            on_score=curve.note_scores,
+        )
+    )
+    resume = Resume(
+        options.output / CHECKPOINTS,
+        options.save_steps,
+        keep=KEEP,
+        settings=settings,
+        others=(curve, *([keep] if keep else [])),
+        host=(host.index, host.count),
     )
 
     def tokens(steps: int) -> int:
         batches = zip(sources, batches_per_source(len(sources), steps), strict=True)
         return options.batch_size * sum(files.max_seq_length * count for files, count in batches)
 
-    mean = tokens(len(sources)) / len(sources)
-    loop.resume(options, checkpoints, strategy, "pretraining", {"tokens_per_second": mean})
-    host = distribution.hosts(strategy)
-    batches = mixed_batches(
-        sources, options.batch_size, options.seed, loop.step, (host.index, host.count)
-    )
-    loop.train(options, strategy, batches, options.batch_size, jit_compile=options.jit_compile)
+    def from_number(start: int) -> Any:
+        return mixed_batches(
+            sources, options.batch_size, options.seed, start, (host.index, host.count)
+        )
+
+    train(options, strategy, model, from_number, options.batch_size, curve, resume, keep)
     report = {
         "settings": settings,
         "parameters": model.count_params(),
-        "steps": loop.step,
-        "tokens": tokens(loop.step),
-        "seconds": loop.progress["seconds"],
-        "history": loop.progress["history"],
-        "evaluation": loop.progress["evaluation"],
+        "steps": resume.step,
+        "tokens": tokens(resume.step),
+        "seconds": resume.seconds,
+        "history": curve.history,
+        "evaluation": keep.scores if keep else [],
         "versions": versions(),
     }
     if is_chief:
@@ -141,9 +163,9 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
             reports.PRETRAINING,
             options.output / reports.CURVES,
         )
-        with averaged_weights(model):
-            checkpoints.save_best(model)
-        checkpoints.publish(report)
+        with averaged_weights(model), written_through(resume.folder / BEST) as folder:
+            model.save_pretrained(folder)
+        publish(options.output, report)
     return report
 
 
@@ -202,9 +224,62 @@ def _identity(files: RecordFiles) -> dict[str, Any]:
     return {"examples": sum(files.counts), "sha256_of_sizes": digest([sizes, how])}
 
 
-def _evaluator(
-    model: AlbertForPreTraining, strategy: Any, files: RecordFiles
+def _scorer(
+    model: AlbertForPreTraining, curve: Curve, files: RecordFiles, host: distribution.Hosts
 ) -> Callable[[], dict[str, float]]:
-    evaluation = steps.Evaluation(model, strategy)
-    batches = evaluation_batches(files, EVALUATION_BATCH)
-    return lambda: pretraining_means(keras.ops.convert_to_numpy(evaluation(batches)))
+    """Returns a function that scores the model on held-out records, all hosts together."""
+
+    def own(values: tf.Tensor, fill: int) -> tf.Tensor:
+        """Gives each batch the same size, which devices can share, and takes this host's part."""
+        missing = EVALUATION_BATCH - tf.shape(values)[0]
+        paddings = [[0, missing], *[[0, 0]] * (values.shape.rank - 1)]
+        filled = tf.pad(values, paddings, constant_values=fill)
+        return filled[host.index :: host.count] if keras.backend.backend() == "jax" else filled
+
+    batches = evaluation_batches(files, EVALUATION_BATCH).map(
+        lambda features, labels: (
+            {name: own(values, 0) for name, values in features.items()},
+            {name: own(values, NO_LABEL) for name, values in labels.items()},
+        )
+    )
+
+    def score() -> dict[str, float]:
+        curve.before_save()  # evaluation uses the same metrics
+        with averaged_weights(model):
+            means = scores(model, batches)
+        model.reset_metrics()
+        return means
+
+    return score
+
+
+def compile_with_metrics(
+    model: AlbertForPreTraining, optimizer: Any = "auto", **options: Any
+) -> None:
+    """Compiles a model such that `fit` and `evaluate` give what `named_means` reads."""
+    model.shows_losses = True
+    accuracy = {output: ["accuracy"] for output in TARGETS}
+    model.compile(optimizer, weighted_metrics=accuracy, **options)
+
+
+def scores(model: AlbertForPreTraining, batches: Any) -> dict[str, float]:
+    """Returns `named_means` of batches such as those of `evaluation_batches`."""
+    model.evaluate(batches, verbose=0)
+    return named_means({name: float(v) for name, v in model.get_metrics_result().items()})
+
+
+def named_means(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Returns `loss`, each target's loss and accuracy, and the masked tokens' `perplexity`.
+
+    A target without labels is left out.
+
+    Source: google-research/albert, run_pretraining.py, `metric_fn`.
+    """
+    means: dict[str, float] = {}
+    for output, target in TARGETS.items():
+        found = {each: metrics[f"{output}_{each}"] for each in ("loss", "accuracy")}
+        if any(found.values()):
+            means |= {f"{target}_{each}": value for each, value in found.items()}
+    loss = sum(value for name, value in means.items() if name.endswith("_loss"))
+    perplexity = math.exp(min(means["masked_lm_loss"], _LARGEST))
+    return {"loss": loss, **means, "perplexity": perplexity}

@@ -6,18 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from albert_tf.data.pretraining.batches import evaluation_batches
 from albert_tf.files import require_same, write_json
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training import pretrain
 from albert_tf.training.checkpoints import REPORT
-from albert_tf.training.distribution import strategy_for
-from albert_tf.training.loss import pretraining_means
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.pretrain import EVALUATION_BATCH
-from albert_tf.training.steps import Evaluation
 from benchmarks import harness
 from benchmarks.ablations.comparisons import COMPARISONS, Comparison, Row, configuration
 
@@ -79,8 +74,9 @@ def compare(
 
 def score(model: Path, data: str) -> dict[str, float]:
     """Returns the scores of a model directory on all the records of `data`."""
-    evaluation = Evaluation(AlbertForPreTraining.from_pretrained(model), strategy_for("none"))
-    return pretraining_means(np.asarray(evaluation(evaluation_batches(data, EVALUATION_BATCH))))
+    found = AlbertForPreTraining.from_pretrained(model)
+    pretrain.compile_with_metrics(found)
+    return pretrain.scores(found, evaluation_batches(data, pretrain.EVALUATION_BATCH))
 
 
 def _result(

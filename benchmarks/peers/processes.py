@@ -264,21 +264,20 @@ def keras_step(name, folder, rows, labels):
 
 def command_step(name, folder, rows, labels):
     """The step of `albert-tf finetune`: two halves of the batch side by side."""
-    import keras
-
     from albert_tf import AlbertForSequenceClassification
     from albert_tf.optimizers import AlbertAdamW
-    from albert_tf.training.distribution import share_threads, strategy_for
-    from albert_tf.training.loss import finetuning_means
-    from albert_tf.training.steps import TrainingStep
+    from albert_tf.training.distribution import share_threads
 
     share_threads()
     empty = harness.memory("VmRSS")
     model = AlbertForSequenceClassification.from_pretrained(folder / "model")
-    model.compile(AlbertAdamW(LEARNING_RATE, bias_correction=True))
-    update = TrainingStep(model, strategy_for("none"))
-    batch = keras.tree.map_structure(keras.ops.convert_to_tensor, (rows, {"labels": labels}))
-    return empty, lambda: finetuning_means(update(batch), has_accuracy=True)["loss"]
+    model.compile(AlbertAdamW(LEARNING_RATE, bias_correction=True), weighted_metrics=["accuracy"])
+
+    def step():
+        model.reset_metrics()
+        return model.train_on_batch(rows, labels, return_dict=True)["loss"]
+
+    return empty, step
 
 
 def torch_step(name, folder, rows, labels):

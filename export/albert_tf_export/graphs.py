@@ -108,7 +108,7 @@ def words_stored(quantize: Quantize) -> Iterator[None]:
         word_lookup.reset(token)
 
 
-def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor, argument: str) -> tf.Tensor:
+def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
     """Returns rows as `lookup` does. Scales are integers, because converters would round floats."""
     with tf.init_scope():
         values = table.numpy().astype(np.float64)

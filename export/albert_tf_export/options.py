@@ -34,7 +34,7 @@ class ExportOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions(ExportOptions):
+class TextExportOptions(ExportOptions):
     """The options of exports with a signature for strings."""
 
     max_length: int | None = option(
@@ -73,7 +73,7 @@ class FileOptions(ExportOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SavedModelOptions(TextOptions):
+class SavedModelOptions(TextExportOptions):
     """The options of `export_saved_model`."""
 
     max_bytes: int | None = option(
@@ -110,7 +110,7 @@ class SavedModelOptions(TextOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TFLiteOptions(TextOptions, FileOptions):
+class TFLiteOptions(TextExportOptions, FileOptions):
     """The options of `export_tflite`."""
 
     layers: Layers = option(

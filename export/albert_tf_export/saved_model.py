@@ -111,7 +111,7 @@ def export_saved_model(
         return Report.of(Path(path), folder, differences)
 
 
-class _Plan(NamedTuple):
+class _SavedModelPlan(NamedTuple):
     """The inputs of a SavedModel.
 
     Attributes:
@@ -132,7 +132,7 @@ def _plan(
     tokenizer: BaseTokenizer,
     path: str | os.PathLike[str],
     options: SavedModelOptions,
-) -> _Plan:
+) -> _SavedModelPlan:
     """Refuses arguments that don't fit together."""
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     embedding = model.sentence_embedding() if options.pooling is None else None
@@ -159,11 +159,14 @@ def _plan(
     preprocessor = None
     if not options.ids_only:
         preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
-    return _Plan(max_length, pairs, preprocessor, requests)
+    return _SavedModelPlan(max_length, pairs, preprocessor, requests)
 
 
 def _signatures(
-    model: PreTrainedModel, tokenizer: BaseTokenizer, options: SavedModelOptions, plan: _Plan
+    model: PreTrainedModel,
+    tokenizer: BaseTokenizer,
+    options: SavedModelOptions,
+    plan: _SavedModelPlan,
 ) -> list[Signature]:
     signatures = [ids_signature(model, unroll=UNROLL)]
     if plan.preprocessor is not None:
@@ -187,7 +190,7 @@ def _in_words(
     model: PreTrainedModel,
     tokenizer: BaseTokenizer,
     options: SavedModelOptions,
-    plan: _Plan,
+    plan: _SavedModelPlan,
     unroll: Unroll,
 ) -> TextFunction | None:
     """Returns the function that answers texts in words, if the export has one."""

@@ -1,6 +1,5 @@
 """The signatures of exports: names, dtypes and shapes of their inputs, and each task's outputs."""
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,15 +8,7 @@ import tensorflow as tf
 
 from albert_tf.layers.encoder import Unroll
 from albert_tf.layers.heads import BEAM
-from albert_tf.models import (
-    AlbertForMaskedLM,
-    AlbertForMultipleChoice,
-    AlbertForPreTraining,
-    AlbertForQuestionAnswering,
-    AlbertForSequenceClassification,
-    AlbertForTokenClassification,
-    AlbertModel,
-)
+from albert_tf.models import AlbertForQuestionAnswering
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.tasks import INPUTS, TASKS
 from albert_tf.text.preprocessing import AlbertPreprocessor, of_one_shape
@@ -211,93 +202,41 @@ def task_outputs(
     )
 
 
-@functools.singledispatch
 def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
-    """Returns a model's outputs in float32, and those that an export adds to them.
+    """Returns a model's outputs in float32, and those that an export adds to them:
 
-    Each task registers its function, whose description lists all outputs.
+    Probabilities, as the model's facts say: `probabilities` of `logits` `[B, C]` or `[B, T, C]`,
+    `sop_probabilities` of `sop_logits` (the texts are in order, they are swapped). For regression
+    `value` instead, the same as `logits`. With classes also `classes`, string `[B, C]`, their
+    names, and the highest-scoring one, also for multi-label models: `label`, string `[B]`, or of
+    each token `labels`, string `[B, T]`.
+
+    The original's head for SQuAD 2.0 (`layers.AnswerSpans`) gives a position where no answer may be
+    a log probability near -1e30, or -65504 where weights are stored in float16.
     """
-    names = ", ".join(task.model for task in TASKS.values())
-    raise TypeError(f"An exported model must be one of {names}. Received: {type(model).__name__}.")
-
-
-@with_task_outputs.register
-def _(model: AlbertModel, outputs: Tensors) -> Tensors:
-    """`last_hidden_state` `[B, T, H]`, and from a model with a pooler `pooler_output` `[B, H]`."""
-    return outputs
-
-
-@with_task_outputs.register
-def _(model: AlbertForPreTraining, outputs: Tensors) -> Tensors:
-    """`prediction_logits` `[B, T, V]`, or `[B, P, V]` with positions.
-
-    `sop_logits` and `sop_probabilities` `[B, 2]`: the texts are in order, they are swapped.
-    """
-    return {**outputs, "sop_probabilities": tf.nn.softmax(outputs["sop_logits"])}
-
-
-@with_task_outputs.register
-def _(model: AlbertForMaskedLM, outputs: Tensors) -> Tensors:
-    """`logits` `[B, T, V]`, or `[B, P, V]` with positions."""
-    return outputs
-
-
-@with_task_outputs.register
-def _(model: AlbertForSequenceClassification, outputs: Tensors) -> Tensors:
-    """`logits` `[B, C]`, and for regression the same as `value`. Otherwise:
-
-    `probabilities` `[B, C]`, their names `classes`, string `[B, C]`, and `label`, string `[B]`: the
-    highest-scoring class, also for multi-label models.
-    """
-    logits = outputs["logits"]
-    if model.problem_type == "regression":
-        return {**outputs, "value": tf.identity(logits)}
-    return {
-        **outputs,
-        "probabilities": model.probabilities(logits),
-        "label": _best_class(model, logits),
-        "classes": _classes(model, logits),
+    if getattr(model, "task", None) not in TASKS.values():
+        names = ", ".join(task.model for task in TASKS.values())
+        raise TypeError(
+            f"An exported model must be one of {names}. Received: {type(model).__name__}."
+        )
+    task = model.task
+    if task.has_classes and not classes(model):
+        return {**outputs, "value": tf.identity(outputs["logits"])}
+    added = {
+        name.replace("logits", "probabilities"): model.probabilities(outputs[name], name)
+        for name in task.probabilities
     }
-
-
-@with_task_outputs.register
-def _(model: AlbertForTokenClassification, outputs: Tensors) -> Tensors:
-    """`logits` and `probabilities` `[B, T, C]`, and their names `classes`, string `[B, C]`.
-
-    `labels`, string `[B, T]`: the highest-scoring class of each token.
-    """
-    logits = outputs["logits"]
-    return {
-        **outputs,
-        "probabilities": tf.nn.softmax(logits),
-        "labels": _best_class(model, logits),
-        "classes": _classes(model, logits[:, 0]),
-    }
-
-
-@with_task_outputs.register
-def _(model: AlbertForQuestionAnswering, outputs: Tensors) -> Tensors:
-    """`start_logits` and `end_logits` `[B, T]`, or with `config.answerability`:
-
-    `start_top_log_probs` and `start_top_index` (int32) `[B, 5]`, for each start in turn
-    `end_top_log_probs` and `end_top_index` `[B, 25]`, and `cls_logits` `[B]`, higher where there is
-    no answer. A position where no answer may be has a log probability near -1e30, or -65504 where
-    weights are stored in float16.
-    """
-    return outputs
-
-
-@with_task_outputs.register
-def _(model: AlbertForMultipleChoice, outputs: Tensors) -> Tensors:
-    """`logits` and `probabilities` `[B, C]`."""
-    return {**outputs, "probabilities": tf.nn.softmax(outputs["logits"])}
+    if task.has_classes:
+        logits, by_token = outputs["logits"], task.outputs_by_token
+        added["labels" if by_token else "label"] = _best_class(model, logits)
+        added["classes"] = _classes(model, logits[:, 0] if by_token else logits)
+    return {**outputs, **added}
 
 
 def classes(model: PreTrainedModel) -> Sequence[str]:
     """Returns the names of the classes on the last axis of `logits`; none for other models."""
-    if isinstance(model, AlbertForSequenceClassification):
-        return () if model.problem_type == "regression" else model.config.labels
-    return model.config.labels if model.task.has_classes else ()
+    is_regression = getattr(model, "problem_type", None) == "regression"
+    return model.config.labels if model.task.has_classes and not is_regression else ()
 
 
 def _best_class(model: PreTrainedModel, logits: tf.Tensor) -> tf.Tensor:

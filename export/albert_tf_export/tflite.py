@@ -119,7 +119,7 @@ def export_tflite(
         return report
 
 
-class _Plan(NamedTuple):
+class _TFLitePlan(NamedTuple):
     """The inputs of a .tflite file.
 
     Attributes:
@@ -137,7 +137,7 @@ class _Plan(NamedTuple):
     has_text: bool
 
 
-def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions) -> _Plan:
+def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions) -> _TFLitePlan:
     """Refuses arguments that don't fit together."""
     if options.host:
         check_mediapipe(model, tokenizer, options)
@@ -151,11 +151,11 @@ def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptio
     lengths: dict[str, int | None] = {f"{name}_{length}": length for length in options.lengths}
     has_text = not (options.ids_only or options.host)
     choices = options.choices or DEFAULT_CHOICES
-    return _Plan(max_length, pairs, choices, lengths or {name: None}, has_text)
+    return _TFLitePlan(max_length, pairs, choices, lengths or {name: None}, has_text)
 
 
 def _content(
-    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _Plan
+    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _TFLitePlan
 ) -> bytes:
     """Returns the file's bytes."""
     signatures = _signatures(model, tokenizer, options, plan)
@@ -173,7 +173,7 @@ def _content(
 
 
 def _signatures(
-    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _Plan
+    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _TFLitePlan
 ) -> list[Signature]:
     unroll = options.layers == "unrolled" or options.host is not None
     make = (
@@ -204,7 +204,7 @@ def _signatures(
 
 
 def _samples(
-    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _Plan
+    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _TFLitePlan
 ) -> dict[str, Case]:
     """Returns the case of each signature."""
     cases = {

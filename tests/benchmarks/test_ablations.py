@@ -9,7 +9,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.training.loop import Interrupted
+from albert_tf.training.callbacks import Interrupted
 from benchmarks.ablations import runs
 from benchmarks.ablations.__main__ import main
 from benchmarks.ablations.comparisons import COMPARISONS, SMALL, configuration

@@ -6,7 +6,7 @@ import tensorflow as tf
 from albert_tf import cli
 from albert_tf.commands import pretrain as command
 from albert_tf.training import pretrain as training
-from albert_tf.training.loop import Interrupted
+from albert_tf.training.callbacks import Interrupted
 from albert_tf.training.options import PretrainingOptions
 
 LEAST = ["pretrain", "--data", "examples", "--output", "made", "--size", "tiny"]
@@ -97,10 +97,10 @@ def test_a_mistake_is_a_line_and_status_2(tmp_path, monkeypatch, capsys, argumen
 
 
 def test_an_interruption_says_what_to_do_next(run):
-    status, printed, _ = run(Interrupted())
+    status, printed, _ = run(Interrupted("Interrupted."))
     assert status == 130
-    assert "made. The same command resumes there." in printed
-    status, printed, _ = run(Interrupted(), "--force")
+    assert "Interrupted. The same command resumes there." in printed
+    status, printed, _ = run(Interrupted("Interrupted."), "--force")
     assert "The same command without --force resumes there." in printed
 
 

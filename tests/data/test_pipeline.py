@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.datasets import epochs
 from albert_tf.data.pipeline import (
     batch_order,
+    batches,
     evaluation_order,
     steps_per_epoch,
-    training_batches,
 )
 from albert_tf.data.tasks.rows import Rows
 
@@ -42,30 +41,30 @@ def test_a_batch_has_similar_lengths():
 def test_a_run_resumes_in_the_middle(data):
     epoch = steps_per_epoch(N, BATCH)
     assert epoch == 6
-    whole = list(itertools.islice(training_batches(data, BATCH, seed=1), 2 * epoch + 3))
+    whole = list(itertools.islice(batches(data, BATCH, 1, endless=True), 2 * epoch + 3))
     order = [rows for number in (0, 1) for rows in batch_order(data.lengths, BATCH, 1, number)]
     for rows, (_, found) in zip(order, whole, strict=False):
-        assert found["labels"].numpy().tolist() == rows.tolist()
+        assert found.numpy().tolist() == rows.tolist()
     for start in (1, epoch, epoch + 4):
-        rest = itertools.islice(training_batches(data, BATCH, seed=1, start=start), 5)
+        rest = itertools.islice(batches(data, BATCH, 1, endless=True, start=start), 5)
         for (_, expected), (_, found) in zip(whole[start:], rest, strict=False):
-            np.testing.assert_array_equal(found["labels"], expected["labels"])
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_no_generator_makes_memory_return_to_the_system(data, monkeypatch):
     monkeypatch.delattr(tf.data.Dataset, "from_generator")
-    assert len(list(training_batches(data, BATCH, seed=1).take(2))) == 2
-    assert len(list(epochs(data, BATCH, seed=1))) == steps_per_epoch(N, BATCH)
+    assert len(list(batches(data, BATCH, 1, endless=True).take(2))) == 2
+    assert len(list(batches(data, BATCH, 1))) == steps_per_epoch(N, BATCH)
 
 
 def test_the_end_of_an_iterator_waits_for_no_tuner(data):
-    assert training_batches(data, 4, seed=1).options().autotune.enabled is False
+    assert batches(data, 4, 1).options().autotune.enabled is False
 
 
 def test_evaluation_sees_every_row_once_by_length(data):
-    batches = evaluation_order(data.lengths, BATCH)
-    assert [len(rows) for rows in batches] == [4, 4, 4, 4, 4, 3]
-    order = np.concatenate(batches)
+    found = evaluation_order(data.lengths, BATCH)
+    assert [len(rows) for rows in found] == [4, 4, 4, 4, 4, 3]
+    order = np.concatenate(found)
     assert sorted(order) == list(range(N))
     assert (np.diff(data.lengths[order]) >= 0).all()
 
@@ -76,27 +75,56 @@ def test_texts_pairs_and_choices_share_batches_by_length(shape):
     lengths = np.random.default_rng(0).integers(3, 100, 400)
     arrays = {name: [np.ones((*shape, length)) for length in lengths] for name in INPUTS}
     rows = Rows(arrays, {"labels": [0] * 400}, pad_id=0)
-    batches = itertools.islice(training_batches(rows, 8, seed=5), 50)
+    found = itertools.islice(batches(rows, 8, 5, endless=True), 50)
     padded = sum(
-        features["input_ids"].shape[0] * features["input_ids"].shape[-1] for features, _ in batches
+        features["input_ids"].shape[0] * features["input_ids"].shape[-1] for features, _ in found
     )
     assert lengths.sum() < padded < 1.2 * lengths.sum()
 
 
-def test_batches_that_several_share_are_filled_up(data):
-    """Compares the rows that count with those of one device; hosts share each batch."""
-    plain = training_batches(data, BATCH, seed=1).take(7)
-    whole = list(training_batches(data, BATCH, seed=1, parts=6).take(7))
+def test_epochs_are_the_stretches_of_an_endless_run(data):
+    epoch = steps_per_epoch(N, BATCH)
+    whole = [found for _, found in batches(data, BATCH, 1, endless=True).take(4 * epoch)]
+    by_epochs = batches(data, BATCH, 1, start=epoch)
+    assert len(by_epochs) == epoch
+    found = [labels for _ in range(3) for _, labels in by_epochs]
+    for one, other in zip(whole[epoch:], found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", ["int32", "float32"])
+def test_batches_that_several_share_are_filled_up(data, kind):
+    """Rows that fill up change no sum over the labels that count; hosts share each batch."""
+    data.labels["labels"] = [np.asarray(label, kind) for label in data.labels["labels"]]
+    plain = batches(data, BATCH, 1, endless=True).take(7)
+    whole = list(batches(data, BATCH, 1, endless=True, parts=6).take(7))
     hosts = [
-        training_batches(data, BATCH, seed=1, parts=6, part=(number, 2)).take(7)
+        batches(data, BATCH, 1, endless=True, parts=6, part=(number, 2)).take(7)
         for number in range(2)
     ]
-    for (_, expected), (features, labels), *parts in zip(plain, whole, *hosts, strict=True):
-        counts = labels["sample_weight"].numpy() == 1
-        assert counts.shape == (6,) and len(features["input_ids"]) == 6
-        np.testing.assert_array_equal(labels["labels"][counts], expected["labels"])
-        assert set(labels["labels"].numpy()) == set(expected["labels"].numpy())
-        for name, values in {**features, **labels}.items():
-            own = [{**part[0], **part[1]}[name] for part in parts]
+    for (_, expected), batch, *parts in zip(plain, whole, *hosts, strict=True):
+        features, labels, *weights = (
+            part["input_ids"].numpy() if isinstance(part, dict) else part.numpy() for part in batch
+        )
+        count, size = len(expected), len(labels)
+        assert size == len(features) == 6 > count
+        np.testing.assert_array_equal(labels[:count], expected)
+        if kind == "int32":
+            assert not weights and (labels[count:] == -100).all()
+        else:
+            np.testing.assert_allclose(weights[0], [6 / count] * count + [0] * (6 - count))
+        for number, values in enumerate(tf.nest.flatten(batch)):
+            own = [tf.nest.flatten(part)[number] for part in parts]
             np.testing.assert_array_equal(np.concatenate(own), values)
             assert len(own[0]) == 3
+
+
+def test_weights_of_examples_and_of_classes(data):
+    data.labels["labels"] = [np.int32(number % 3) for number in range(N)]
+    by_row = batches(data, BATCH, 1, shuffle=False, sample_weight=np.arange(N))
+    assert np.concatenate([weights for *_, weights in by_row]).tolist() == list(range(N))
+    by_class = batches(data, BATCH, 1, shuffle=False, class_weight=[0.5, 1, 4], parts=3)
+    for _, labels, weights in by_class:
+        known = labels.numpy() >= 0
+        expected = np.array([0.5, 1, 4])[labels.numpy()[known]]
+        np.testing.assert_array_equal(weights.numpy()[known], expected)

@@ -40,7 +40,7 @@ def test_each_word_has_a_scale_of_its_own(make_model):
     values[7], values[8, 3] = 0, 100
     table.assign(values)
     with words_stored("dynamic"):
-        found = word_lookup.get()(table, np.arange(len(values))[None], "input_ids")[0]
+        found = word_lookup.get()(table, np.arange(len(values))[None])[0]
     assert word_lookup.get() is lookup
     errors, steps = np.abs(found - values).max(1), np.abs(values).max(1) / 127
     assert (errors <= steps * 0.501).all() and errors.max() > 0.1 and errors[7] == 0

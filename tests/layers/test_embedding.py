@@ -53,38 +53,6 @@ def test_position_and_type_count(embedding, small_features):
     assert np.abs(plain - shifted).max() > 0.01
 
 
-@pytest.mark.parametrize(
-    ("features", "message"),
-    [
-        (
-            {"input_ids": [[1, 31]]},
-            r"input_ids must lie in \[0, vocab_size\).*from 1 to 31, vocab_size=31",
-        ),
-        ({"input_ids": [[-1, 3]]}, r"input_ids must lie in \[0, vocab_size\).*from -1 to 3"),
-        (
-            {"input_ids": [1, 2]},
-            r"input_ids must have shape \[batch, length\]. Received shape \(2,\)",
-        ),
-        ({"input_ids": [[[1]]]}, r"Received shape \(1, 1, 1\)"),
-        (
-            {"input_ids": [[1]], "token_type_ids": [[2]]},
-            r"token_type_ids must lie in \[0, type_vocab_size\)",
-        ),
-        (
-            {"input_ids": [[1]], "position_ids": [[11]]},
-            r"position_ids must lie in \[0, max_position_embeddings\)",
-        ),
-        (
-            {"input_ids": [[1] * 12]},
-            "longer than max_position_embeddings.*length of 12, max_position_embeddings=11",
-        ),
-    ],
-)
-def test_ids_outside_their_tables(embedding, features, message):
-    with pytest.raises(ValueError, match=message):
-        embedding(**ids(**features))
-
-
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="only TensorFlow has sparse gradients"
 )

@@ -169,6 +169,13 @@ def test_dropout_only_in_training(small_config, small_features):
         ({"input_ids": [[1]], "input_mask": [[1]]}, "Received also: input_mask"),
         ({"input_ids": [[31]]}, "vocab_size=31. Do the tokenizer and the model belong together"),
         ({"input_ids": [[1] * 12]}, "max_position_embeddings=11"),
+        ({"inputs_embeds": [[[0.0] * 6] * 12]}, "max_position_embeddings=11"),
+        ({"input_ids": [[-1, 3]]}, r"input_ids must lie in \[0, vocab_size\).*from -1 to 3"),
+        ({"input_ids": [[1]], "token_type_ids": [[2]]}, "type_vocab_size=2"),
+        ({"input_ids": [[1]], "position_ids": [[11]]}, "position_ids must lie in"),
+        ({"input_ids": [1, 2]}, r"input_ids must .* \[batch, length\]. Received shape \(2,\)"),
+        ({"input_ids": [[[1]]]}, r"Received shape \(1, 1, 1\)"),
+        ({"inputs_embeds": [[0.0] * 6]}, r"inputs_embeds must .*embedding\].*\(1, 6\)"),
     ],
 )
 def test_inputs_that_do_not_fit(model, inputs, message):

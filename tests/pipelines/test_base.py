@@ -9,7 +9,7 @@ from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import FeatureExtractionPipeline, TextClassificationPipeline
 from albert_tf.pipelines.base import (
-    TextOptions,
+    LongTextOptions,
     Texts,
     Window,
     as_text,
@@ -154,7 +154,7 @@ PAIR = Texts("who sat", "the old dog barked at the moon")  # 2 and 7 tokens
 
 
 def rows(tokenizer, *texts, longest=8, **options):
-    found = text_windows(tokenizer, texts, TextOptions(**options), longest)
+    found = text_windows(tokenizer, texts, LongTextOptions(**options), longest)
     return [[each.features["input_ids"] for each in windows] for windows in found]
 
 
@@ -208,7 +208,7 @@ def test_lengths_and_strides_out_of_range(tokenizer):
         with pytest.raises(UserError, match=f"at least 3, and at most 8, .* Received: {length}"):
             checked_length(length, 8)
     with pytest.raises(UserError, match="stride must be 0 or more. Received: -1"):
-        TextOptions(stride=-1)
+        LongTextOptions(stride=-1)
     with pytest.raises(UserError, match="number of tokens in a window. Received: stride=6"):
         rows(tokenizer, LONG, stride=6)
 

@@ -12,8 +12,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
+from albert_tf.training.callbacks import Curve
 from albert_tf.training.finetune import finetune
-from albert_tf.training.loop import Loop
 
 # 51 examples: the last batch has 3, which neither two devices nor three parts can share.
 SETTINGS = {"task": "classify", "batch_size": 8, "max_length": 16, "vocab_size": 50, "epochs": 2}
@@ -38,18 +38,18 @@ def main(data, model, output):
 
     run("one", strategy="none")
     run("two", **ON_TWO)
-    after = Loop.after
+    act = Curve.on_train_batch_end
 
-    def crash(loop, sums):
-        if loop.step == 9:
+    def crash(curve, *given, **named):
+        if curve.step == 9:
             raise InterruptedError
-        after(loop, sums)
+        act(curve, *given, **named)
 
-    Loop.after = crash
+    Curve.on_train_batch_end = crash
     try:
         run("resumed", **ON_TWO)
     except InterruptedError:
-        Loop.after = after
+        Curve.on_train_batch_end = act
         run("resumed", **ON_TWO)
 
 

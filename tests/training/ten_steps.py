@@ -1,4 +1,4 @@
-"""Trains ten steps under a strategy and writes the weights: `ten_steps.py SETTINGS_JSON OUTPUT`.
+"""Trains ten steps by `fit` under a strategy: `ten_steps.py SETTINGS_JSON OUTPUT`.
 
 Settings: `devices` (logical CPU devices of TensorFlow), and `runs`, each of a `strategy`, an
 `optimizer`, `micro_batches`, and, if not the usual ones, values of the model's `config`, the number
@@ -18,7 +18,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.optimizers import AlbertAdamW, Lamb
-from albert_tf.training import distribution, steps
+from albert_tf.training import distribution
 
 STEPS, B, T, P, V = 10, 8, 7, 5, 31
 # Every step clips: the norms are above 1.
@@ -52,7 +52,7 @@ def batches():
     return features, labels
 
 
-def compiled(optimizer, **config):
+def compiled(optimizer, micro_batches, **config):
     keras.utils.set_random_seed(11)
     plain = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     sizes = {"num_hidden_layers": 2, **plain, **config}
@@ -67,7 +67,8 @@ def compiled(optimizer, **config):
             **sizes,
         )
     )
-    model.compile(OPTIMIZERS[optimizer]())
+    model.shows_losses = True
+    model.compile(OPTIMIZERS[optimizer](), micro_batches=micro_batches)
     return model
 
 
@@ -78,35 +79,45 @@ def dataset(strategy, rows):
     here = distribution.hosts(strategy)
     own = np.reshape(rows, (here.count, -1))[here.index]
     arrays = keras.tree.map_structure(lambda values: values[:, own], batches())
-    return tf.data.Dataset.from_tensor_slices(arrays)
+    return tf.data.Dataset.from_tensor_slices(arrays).repeat()
 
 
-def scored(model, strategy):
-    """Returns the sums of 19 examples; the last batch has fewer than there are devices."""
-    import tensorflow as tf
+class Losses(keras.callbacks.Callback):
+    """Keeps each step's losses, which all hosts read together."""
 
-    rows = keras.tree.map_structure(lambda values: values.reshape(-1, *values.shape[2:]), batches())
-    dataset = tf.data.Dataset.from_tensor_slices(rows).take(19).batch(B)
-    return steps.Evaluation(model, strategy)(dataset)
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        if keras.backend.backend() == "jax":
+            self.model.jax_state_sync()
+        found = self.model.get_metrics_result()
+        self.found.append([float(found[name]) for name in sorted(found)])
+        self.model.reset_metrics()
 
 
 def trained(settings, strategy):
-    """Returns the first and the last weights of a run, and the sums of each step."""
+    """Returns the first and the last weights of a run, and the losses of each step."""
     rows = settings.get("rows", range(B))
     with distribution.scope(strategy):
-        model = compiled(settings["optimizer"], **settings.get("config", {}))
-    start = flat(model)
+        config = settings.get("config", {})
+        model = compiled(settings["optimizer"], settings["micro_batches"], **config)
+    start, losses = flat(model), Losses()
     with distribution.scope(strategy if keras.backend.backend() == "jax" else None):
-        step = steps.TrainingStep(model, strategy, settings["micro_batches"])
-        batch = steps.batches(dataset(strategy, rows), strategy, len(rows))
-        sums = [step(next(batch)) for _ in range(settings.get("steps", STEPS))]
-        sums.append(scored(model, strategy))
+        model.fit(
+            distribution.shared(dataset(strategy, rows), strategy, len(rows)),
+            steps_per_epoch=settings.get("steps", STEPS),
+            callbacks=[losses],
+            shuffle=False,
+            verbose=0,
+        )
     here = distribution.hosts(strategy)
     return {
         "place": [distribution.replicas(strategy), here.index, here.count],
         "start": start,
         "weights": flat(model),
-        "sums": np.array([keras.ops.convert_to_numpy(step) for step in sums]),
+        "losses": np.array(losses.found),
     }
 
 

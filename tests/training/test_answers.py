@@ -7,9 +7,9 @@ import pytest
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForQuestionAnswering
 from albert_tf.pipelines import pipeline
+from albert_tf.training.callbacks import Resume
 from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
-from albert_tf.training.loop import Loop
 from albert_tf.training.options import FinetuningOptions
 
 PLACES = ("harbour", "library", "garden", "station")
@@ -55,15 +55,15 @@ def test_squad_2_from_files_to_answers(tmp_path, head, monkeypatch):
     assert best["f1"] == best["best_f1"] >= 50  # the threshold is the one that dev chose
     assert {"exact_match", "has_answer_f1", "no_answer_f1"} <= best.keys()
 
-    after = Loop.after
+    act = Resume.on_train_batch_end
 
-    def crash_after_a_checkpoint(loop, sums):
-        after(loop, sums)
-        if loop.step == 4:
+    def crash_after_a_checkpoint(resume, *given, **named):
+        act(resume, *given, **named)
+        if resume.step == 4:
             raise Crash
 
     with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(Loop, "after", crash_after_a_checkpoint)
+        patch.setattr(Resume, "on_train_batch_end", crash_after_a_checkpoint)
         finetune(options(data, tmp_path / "again", head=head))
     assert finetune(options(data, tmp_path / "again", head=head))["best"] == best
     for name in ("model.safetensors", "config.json"):

@@ -14,12 +14,13 @@ from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.training.checkpoints import (
     CHECKPOINTS,
     STATE,
-    Checkpoints,
     list_checkpoints,
     load_state,
     lock_output,
+    read_state,
     save_state,
     silent_about_new_weights,
+    written_through,
 )
 
 SETTINGS = {"seed": 1, "labels": ["a", "b"], "learning_rate": 0.001}
@@ -52,6 +53,12 @@ def save(folder, model):
     save_state(folder, model, SETTINGS, PROGRESS)
 
 
+def load(folder, model, settings):
+    tensors, progress = read_state(folder, settings)
+    load_state(folder, model, tensors)
+    return progress
+
+
 def test_weights_are_stored_once(tmp_path):
     model = compiled(1)
     train(model, range(1))
@@ -66,7 +73,7 @@ def test_damaged_weights_of_a_checkpoint(tmp_path):
     save(tmp_path, model)
     os.truncate(path, path.stat().st_size - 1)
     with pytest.raises(UserError, match="model.safetensors.* Or start again with --force"):
-        load_state(tmp_path, model, SETTINGS)
+        load(tmp_path, model, SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +91,7 @@ def test_a_restored_model_resumes_exactly(tmp_path, dtype):
     train(model, range(2, STEPS))
 
     other = compiled(2, dtype)  # other weights, other dropout seeds
-    assert load_state(tmp_path, other, SETTINGS) == PROGRESS
+    assert load(tmp_path, other, SETTINGS) == PROGRESS
     train(other, range(2, STEPS))
     assert len(model.weights) == len(other.weights) == 27
     for expected, found in zip(model.weights, other.weights, strict=True):
@@ -100,9 +107,9 @@ def test_other_settings_are_listed(tmp_path):
         UserError,
         match=r"labels was \['a', 'b'\], is \['a', 'c'\]; seed was 1, is 2.*--force",
     ):
-        load_state(tmp_path, model, changed)
+        load(tmp_path, model, changed)
     with pytest.raises(UserError, match="patience was nothing, is 3"):
-        load_state(tmp_path, model, {**SETTINGS, "patience": 3})
+        load(tmp_path, model, {**SETTINGS, "patience": 3})
 
 
 @pytest.mark.parametrize("length", [0, 5, 1000])
@@ -111,7 +118,7 @@ def test_a_state_cut_short(tmp_path, length):
     save(tmp_path, model)
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(UserError, match="must be a whole file. Received: .*state.*--force"):
-        load_state(tmp_path, model, SETTINGS)
+        load(tmp_path, model, SETTINGS)
 
 
 @pytest.mark.parametrize("old", [b"step", b"seed", b"checksum", None])
@@ -123,7 +130,7 @@ def test_a_damaged_state(tmp_path, old):
     content[content.index(old) if old else -1] ^= 1
     path.write_bytes(content)
     with pytest.raises(UserError, match="must be a whole file. Received: .*checksum.*--force"):
-        load_state(tmp_path, model, SETTINGS)
+        load(tmp_path, model, SETTINGS)
 
 
 def test_a_state_of_another_model(tmp_path, small_config):
@@ -131,17 +138,21 @@ def test_a_state_of_another_model(tmp_path, small_config):
     other = AlbertForSequenceClassification(small_config)
     other.compile("sgd")
     with pytest.raises(UserError, match="belongs to another model"):
-        load_state(tmp_path, other, SETTINGS)
+        load(tmp_path, other, SETTINGS)
 
 
 def test_a_full_disk_leaves_the_earlier_checkpoint(tmp_path, tiny_tokenizer, files_of_at_most):
-    model = compiled(1, vocab_size=len(tiny_tokenizer))
-    checkpoints = Checkpoints(tmp_path, tiny_tokenizer, SETTINGS, keep=1)
-    checkpoints.save(model, PROGRESS)
-    with pytest.raises(OSError, match="too large"), files_of_at_most(5_000):
-        checkpoints.save(model, {**PROGRESS, "step": 3})
-    assert checkpoints.load(model) == PROGRESS
-    assert os.listdir(tmp_path / CHECKPOINTS) == ["step-00000002"]
+    model, place = compiled(1, vocab_size=len(tiny_tokenizer)), tmp_path / "out" / "step-00000002"
+    with written_through(place) as folder:
+        save(folder, model)
+    with (
+        pytest.raises(OSError, match="too large"),
+        files_of_at_most(5_000),
+        written_through(place) as folder,
+    ):
+        save(folder, model)
+    assert load(place, model, SETTINGS) == PROGRESS
+    assert os.listdir(place.parent) == [place.name]
 
 
 @pytest.mark.parametrize("force", [False, True])

@@ -4,19 +4,23 @@ import shutil
 import signal
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
+from albert_tf.data import classification_dataset
 from albert_tf.errors import UserError
 from albert_tf.files import locked
 from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
+from albert_tf.recipes import DROPOUT_RATES
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training.callbacks import Curve, Interrupted, KeepBest
 from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
-from albert_tf.training.loop import Interrupted, Loop
 from albert_tf.training.options import FinetuningOptions
 
 pytestmark = pytest.mark.usefixtures("one_layer")
@@ -67,15 +71,15 @@ class Crash(Exception):
 @contextlib.contextmanager
 def at_step(number, act):
     """Returns a patch that acts right after a step, before all other work of that step."""
-    after = Loop.after
+    after = Curve.on_train_batch_end
 
-    def acts(loop, sums):
-        if loop.step + 1 == number:
+    def acts(curve, *given, **named):
+        if curve.step + 1 == number:
             act()
-        after(loop, sums)
+        after(curve, *given, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Loop, "after", acts)
+        patch.setattr(Curve, "on_train_batch_end", acts)
         yield
 
 
@@ -305,7 +309,7 @@ def test_other_examples_are_refused(data, tmp_path):
 
 @pytest.mark.usefixtures("without_graphs")
 def test_a_loss_of_nan_ends_the_run(data, tmp_path):
-    with pytest.raises(UserError, match="The loss must be a number. .* --learning-rate"):
+    with pytest.raises(UserError, match="must be a number. .*lower learning rate.*--force"):
         finetune(options(data, tmp_path / "out", learning_rate=1e38))
 
 
@@ -367,3 +371,34 @@ def test_a_full_disk_loses_nothing(data, tmp_path, monkeypatch):
     monkeypatch.undo()
     assert not list((tmp_path / "out").rglob("*.safetensors"))
     assert finetune(options(data, tmp_path / "out", steps=3))["step"] == 3
+
+
+@pytest.mark.usefixtures("without_graphs")
+def test_the_command_is_fit(tmp_path):
+    """Ten lines of Python give the same weights as the command, with dropout."""
+    texts, labels = ["A fine film.", "Dull.", "Lovely!", "Bad, so bad."] * 3, ["good", "bad"] * 6
+    for name in ("train", "dev"):
+        rows = zip(texts, labels, strict=True)
+        (tmp_path / f"{name}.tsv").write_text(
+            "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
+        )
+    given = {"epochs": 2, "batch_size": 4, "learning_rate": 3e-4, "max_length": 32}
+    report = finetune(task="classify", data=tmp_path, model="small", output=tmp_path / "a", **given)
+
+    keras.utils.set_random_seed(12345)
+    rates = dict.fromkeys(DROPOUT_RATES, report["settings"]["dropout"])
+    names = {0: "bad", 1: "good"}
+    model = AlbertForSequenceClassification.from_pretrained("small", id2label=names, **rates)
+    schedule = WarmupPolynomialDecay(3e-4, 0, total_steps=6, form="usual")
+    model.compile(AlbertAdamW(schedule, bias_correction=True))
+    numbers = [model.config.label2id[label] for label in labels]
+    dataset = classification_dataset(
+        *(model.tokenizer, texts, numbers), batch_size=4, max_length=32, seed=12345
+    )
+    scores = iter(point["val_accuracy"] for point in report["history"])
+    keep = KeepBest(lambda: {"accuracy": next(scores)}, tmp_path / "b")
+    model.fit(dataset, epochs=2, callbacks=[keep], verbose=0)
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in "ab")
+    assert one.keys() == other.keys()
+    for name, values in one.items():
+        np.testing.assert_array_equal(values, other[name], err_msg=name)

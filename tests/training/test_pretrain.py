@@ -23,11 +23,9 @@ from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import pretrain as training
-from albert_tf.training.distribution import strategy_for
-from albert_tf.training.loss import pretraining_means
+from albert_tf.training.callbacks import Resume
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretrain import pretraining_model
-from albert_tf.training.steps import Evaluation
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS, BATCH, T = 12, 6, 24
@@ -122,12 +120,12 @@ def command(options):
 
 KILLED_AFTER_7 = """
 import os, signal
-from albert_tf.training import loop
-after = loop.Loop.after
-def killed(self, sums):
-    after(self, sums)
+from albert_tf.training.callbacks import Resume
+act = Resume.on_train_batch_end
+def killed(self, *given, **named):
+    act(self, *given, **named)
     if self.step == 7: os.kill(os.getpid(), signal.SIGKILL)
-loop.Loop.after = killed
+Resume.on_train_batch_end = killed
 """
 RUN = """
 from albert_tf.cli import main
@@ -142,7 +140,7 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
     """The average of weights changes scores and saved weights, not training."""
     given = options(tmp_path / "model")
     # Stands in for a kill at this moment.
-    monkeypatch.setattr(training.Checkpoints, "publish", lambda *_: None)
+    monkeypatch.setattr(training, "publish", lambda *_: None)
     training.pretrain(given)
     for changes, message in (
         ({"learning_rate": 0.02}, "learning_rate was 0.01, is 0.02"),
@@ -159,9 +157,9 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
     assert last[0] != last[1]
     own, average = weights(tmp_path / "model"), weights(output)
     assert any((own[name] != average[name]).any() for name in own)
-    evaluation = Evaluation(AlbertForPreTraining.from_pretrained(output), strategy_for("none"))
-    records = evaluation_batches(given.eval_data, training.EVALUATION_BATCH)
-    found = pretraining_means(evaluation(records))
+    model = AlbertForPreTraining.from_pretrained(output)
+    training.compile_with_metrics(model)
+    found = training.scores(model, evaluation_batches(given.eval_data, training.EVALUATION_BATCH))
     assert found["loss"] == pytest.approx(last[1], rel=1e-6)
 
 
@@ -180,6 +178,8 @@ def test_an_existing_output_is_refused(uninterrupted, options, tmp_path):
 
 def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypatch):
     monkeypatch.setattr(training.distribution, "is_chief", lambda strategy: False)
+    second = {"host": (1, 2)}
+    monkeypatch.setattr(training, "Resume", lambda *a, **named: Resume(*a, **named | second))
     without_evaluation = {"eval_data": None, "eval_steps": None}
     with locked(tmp_path / "model"):
         report = training.pretrain(options(tmp_path / "model", save_steps=2, **without_evaluation))
@@ -192,7 +192,7 @@ def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path, capsys):
     assert main(command(given)[3:]) == 2
     error = capsys.readouterr().err
     assert "The loss must be a number. Received: nan, at step" in error
-    assert "Give a lower --learning-rate" in error
+    assert "Give a lower learning rate" in error
     (last, *_) = sorted((tmp_path / "model" / "checkpoints").glob("step-*"), reverse=True)
     assert str(last) in error
     AlbertForPreTraining.from_pretrained(last)
@@ -235,7 +235,7 @@ def test_records_of_two_lengths(options, records, tmp_path, monkeypatch):
     assert report["tokens"] == BATCH * (8 * T + 4 * 40)
     first, again, other = report["settings"]["data"]
     assert first == again != other
-    monkeypatch.setattr(training.Checkpoints, "publish", lambda *_: None)
+    monkeypatch.setattr(training, "publish", lambda *_: None)
     given = options(tmp_path / "resumed", **both)
     training.pretrain(given)
     with pytest.raises(UserError, match="data was "):

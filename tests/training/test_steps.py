@@ -1,6 +1,7 @@
-"""The training step, run for each backend by KERAS_BACKEND."""
+"""The training step of `fit`, run for each backend by KERAS_BACKEND."""
 
 import functools
+import shutil
 
 import keras
 import numpy as np
@@ -10,12 +11,11 @@ import tensorflow as tf
 from albert_tf.checkpoints import names
 from albert_tf.checkpoints.weights import extract
 from albert_tf.config import AlbertConfig
-from albert_tf.models import AlbertForPreTraining
+from albert_tf.errors import UserError
+from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.models.task import _backend
 from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay, averaged_weights
-from albert_tf.training import steps
-from albert_tf.training.checkpoints import load_state, save_state
-from albert_tf.training.distribution import PARALLEL_SLICES, strategy_for
-from albert_tf.training.loss import COUNT, LOSS, pretraining_means
+from albert_tf.training.callbacks import Resume
 
 B, T, P, V = 6, 9, 3, 31
 STEPS = 4
@@ -66,13 +66,15 @@ def test_ten_steps_of_the_original(golden, kind):
     )
     recorded = np.load(golden / "D_optimizers" / "batches.npz")
     run = np.load(golden / "D_optimizers" / f"run_{NAMES[kind]}_onehot_c1.npz")
+    model.shows_losses = True
     model.compile(kind(WarmupPolynomialDecay(0.01, 4, 20)))
-    step = steps.TrainingStep(model, strategy_for("none"))
     for number in range(10):
-        means = pretraining_means(step(batch_of(recorded, number)))
-        for name in ("masked_lm_loss", "sentence_order_loss"):
-            assert means[name] == pytest.approx(run[name][number], abs=2e-5), number
-        assert means["loss"] == pytest.approx(run["total_loss"][number], abs=2e-5)
+        model.reset_metrics()
+        means = model.train_on_batch(*batch_of(recorded, number), return_dict=True)
+        shown = {"loss": "total", "prediction_logits_loss": "masked_lm"}
+        for name, original in {**shown, "sop_logits_loss": "sentence_order"}.items():
+            expected = run[f"{original}_loss"][number]
+            assert float(means[name]) == pytest.approx(expected, abs=2e-5), number
         if number + 1 not in (1, 2, 10):
             continue
         found = in_the_originals_names(model)
@@ -107,13 +109,15 @@ def batches():
     return tf.data.Dataset.from_tensor_slices((features, labels)).repeat()
 
 
-def compiled(optimizer=None, dropout=0.0, dtype=None):
+def compiled(optimizer=None, dropout=0.0, dtype=None, **options):
     keras.utils.set_random_seed(5)
     config = AlbertConfig.from_size(
         "tiny", vocab_size=V, num_hidden_layers=1, hidden_dropout_prob=dropout
     )
     model = AlbertForPreTraining(config, dtype=dtype)
-    model.compile(optimizer or Lamb(WarmupPolynomialDecay(0.02, 2, 5), global_clipnorm=0.3))
+    model.shows_losses = True
+    optimizer = optimizer or Lamb(WarmupPolynomialDecay(0.02, 2, 5), global_clipnorm=0.3)
+    model.compile(optimizer, **options)
     return model
 
 
@@ -130,15 +134,26 @@ def averaging(**options):
     return AlbertAdamW(WarmupPolynomialDecay(0.02, 2, 5), use_ema=True, ema_momentum=0.5, **options)
 
 
-def trained(batches, model, count=STEPS, after=lambda: None, **options):
-    """Trains some steps; returns their sums."""
-    step, found = steps.TrainingStep(model, strategy_for("none"), **options), []
-    for _, batch in zip(
-        range(count), steps.batches(batches, strategy_for("none"), B), strict=False
-    ):
-        found.append(keras.ops.convert_to_numpy(step(batch)))
+def trained(batches, model, count=STEPS, after=lambda: None):
+    """Trains some steps; returns the metrics of each."""
+    found = []
+
+    def read(batch, logs):
+        found.append({name: float(value) for name, value in logs.items()})
+        if keras.backend.backend() == "jax":
+            model.jax_state_sync()
+        model.reset_metrics()
         after()
+
+    reader = keras.callbacks.LambdaCallback(on_train_batch_end=read)
+    options = {"steps_per_epoch": count, "shuffle": False, "verbose": 0}
+    model.fit(batches, callbacks=[reader], **options)
     return found
+
+
+def assert_metrics(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        assert one == pytest.approx(other, rel=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -149,38 +164,76 @@ def whole(batches):
 
 
 def test_a_step_is_that_of_keras_on_the_whole_batch(batches, whole):
-    """Compares with Keras' step and the model's loss; the sums precede the update."""
+    """The metrics precede the update."""
     model, expected = compiled(), []
+    model.train_step = functools.partial(super(_backend.TrainingStep, model).train_step)
     for features, labels in batches.take(STEPS).as_numpy_iterator():
-        expected.append(model.train_on_batch(features, labels))
+        model.reset_metrics()
+        expected.append(model.train_on_batch(features, labels, return_dict=True))
     assert_near(whole[0].weights, model.weights)
-    found = [sum(row[LOSS] / row[COUNT] for row in sums) for sums in whole[1]]
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
-    assert [sums[:, COUNT].tolist() for sums in whole[1]] == [[7, 4]] * STEPS
+    assert_metrics(whole[1], [{k: float(v) for k, v in each.items()} for each in expected])
 
 
 def test_micro_batches_are_one_step(batches, whole):
     """Covers gradients, clipping, schedule and step count; parts have unequal predictions."""
-    model = compiled()
-    found = trained(batches, model, micro_batches=3)
+    model = compiled(micro_batches=3)
+    found = trained(batches, model)
     assert_near(model.weights, whole[0].weights)
     assert_near(model.optimizer.variables, whole[0].optimizer.variables)
     assert int(keras.ops.convert_to_numpy(model.optimizer.iterations)) == STEPS
-    np.testing.assert_allclose(found, whole[1], rtol=1e-5)
+    assert_metrics(found, whole[1])
+
+
+def test_micro_batches_of_another_loss_are_one_step():
+    """Each part's mean of a loss of Keras counts alike, and so do sample weights."""
+    generator = np.random.default_rng(1)
+    ids, labels = generator.integers(5, V, (12, T)), generator.integers(0, 2, (12, 2))
+    found = []
+    for parts in (1, 3):
+        keras.utils.set_random_seed(2)
+        config = AlbertConfig.from_size("tiny", vocab_size=V, num_labels=2)
+        plain = {"hidden_dropout_prob": 0.0, "classifier_dropout_prob": 0.0}
+        model = AlbertForSequenceClassification(config.replace(**plain))
+        loss = keras.losses.CategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.SGD(0.1), loss, micro_batches=parts)
+        one_hot = np.eye(2, dtype="float32")[labels[:, 0]]
+        weights = np.linspace(0.1, 2, 12).astype("float32")
+        history = model.fit(ids, one_hot, 6, sample_weight=weights, shuffle=False, verbose=0)
+        found.append((model, history.history["loss"]))
+    assert_near(found[0][0].weights, found[1][0].weights)
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-5)
+
+
+@pytest.mark.parametrize("parts", [0, -1, 1.5, "2", None])
+def test_parts_that_are_no_count(parts):
+    with pytest.raises(UserError, match=f"micro_batches must be 1 or more. Received: {parts!r}"):
+        compiled(micro_batches=parts)
+
+
+def test_parts_of_a_loss_that_cannot_be_added_up():
+    class Own(AlbertForPreTraining):
+        def compute_loss(self, *args, **kwargs):
+            return super().compute_loss(*args, **kwargs)
+
+    config = AlbertConfig.from_size("tiny", vocab_size=V, num_hidden_layers=1)
+    Own(config).compile()
+    with pytest.raises(UserError, match="Received: Own.compute_loss"):
+        Own(config).compile(micro_batches=2)
 
 
 @pytest.mark.tensorflow
 @pytest.mark.slow
 def test_xla_does_not_change_the_training(batches, whole):
-    model = compiled()
-    trained(batches, model, jit_compile=True)
+    model = compiled(jit_compile=True)
+    trained(batches, model)
     assert_near(model.weights, whole[0].weights, atol=1e-5)
 
 
 @pytest.mark.usefixtures("without_graphs")
 def test_the_average_counts_steps(batches):
     """Averages by hand; Keras' accumulation would update the average for every part."""
-    model, expected = compiled(averaging()), None
+    model, expected = compiled(averaging(), micro_batches=3), None
+    model.optimizer.finalize_variable_values = lambda weights: None  # at the end of `fit`
 
     def after():
         nonlocal expected
@@ -190,63 +243,55 @@ def test_the_average_counts_steps(batches):
             0.5 * average + 0.5 * weight for average, weight in zip(before, weights, strict=True)
         ]
 
-    trained(batches, model, after=after, micro_batches=3)
+    trained(batches, model, after=after)
+    del model.optimizer.finalize_variable_values
     own = values(model.trainable_variables)
     with averaged_weights(model):
         assert_near(model.trainable_variables, expected)
     assert_near(model.trainable_variables, own, atol=0)
 
 
-def test_accumulation_of_keras_is_refused(batches):
-    model = compiled(AlbertAdamW(0.1, gradient_accumulation_steps=3))
-    with pytest.raises(ValueError, match="gradient_accumulation_steps=3. Give micro_batches"):
-        steps.TrainingStep(model, strategy_for("none"))
+def test_accumulation_of_keras_is_refused():
+    with pytest.raises(UserError, match="Received: gradient_accumulation_steps=3 too"):
+        compiled(AlbertAdamW(0.1, gradient_accumulation_steps=3), micro_batches=2)
 
 
-@pytest.mark.usefixtures("without_graphs")
-def test_a_saved_step_resumes_exactly_and_scores_as_it_did(batches, tmp_path):
-    """Saves dropout seeds and the average of weights between two steps."""
-    model, scores = compiled(averaging(), dropout=DROPOUT), []
-    evaluation = steps.Evaluation(model, strategy_for("none"))
-
-    def after():
-        if not scores:
-            model.save_pretrained(tmp_path)
-            save_state(tmp_path, model, {}, {"step": 1})
-        with averaged_weights(model):
-            scores.append(keras.ops.convert_to_numpy(evaluation(batches.take(2))))
-
-    trained(batches, model, after=after)
+def test_a_saved_step_resumes_exactly(batches, tmp_path):
+    """Saves dropout seeds, moments and the average of weights between two steps."""
+    model = compiled(averaging(), dropout=DROPOUT)
+    options = {"steps_per_epoch": STEPS, "shuffle": False, "verbose": 0}
+    model.fit(batches, callbacks=[Resume(tmp_path, save_steps=1, keep=STEPS)], **options)
+    for number in range(2, STEPS + 1):
+        shutil.rmtree(tmp_path / f"step-{number:08d}")
     other = compiled(averaging(), dropout=DROPOUT)
-    assert load_state(tmp_path, other, {}) == {"step": 1}
-    with averaged_weights(other):
-        again = steps.Evaluation(other, strategy_for("none"))(batches.take(2))
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(again), scores[0])
-    assert (scores[0] != scores[1]).any() and scores[0][0, COUNT] == 2 * 7
-    trained(batches.skip(1), other, STEPS - 1)
+    resume = Resume(tmp_path, save_steps=1)
+    assert resume.step == 1
+    options["steps_per_epoch"] -= 1
+    other.fit(batches.skip(1), callbacks=[resume], **options)
     assert_near(other.weights, model.weights, atol=0)
     assert_near(other.optimizer.variables, model.optimizer.variables, atol=0)
 
 
 @pytest.mark.usefixtures("without_graphs")
 def test_evaluation_of_batches_of_any_size(batches):
+    """The last batch has fewer labels, and counts by them."""
     model = compiled()
     before = values(model.variables)
-    evaluation = steps.Evaluation(model, strategy_for("none"))
-    expected = keras.ops.convert_to_numpy(evaluation(batches.take(2)))
-    assert expected[:, COUNT].tolist() == [2 * 7, 2 * 4]
-    found = keras.ops.convert_to_numpy(evaluation(batches.take(2).unbatch().batch(5)))
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-    assert_near(model.variables, before, atol=0)
+    expected = model.evaluate(batches.take(2).unbatch().batch(2 * B), verbose=0, return_dict=True)
+    found = model.evaluate(batches.take(2).unbatch().batch(5), verbose=0, return_dict=True)
+    for output in ("prediction_logits", "sop_logits"):
+        assert found[f"{output}_loss"] == pytest.approx(expected[f"{output}_loss"], rel=1e-5)
+    for one, other in zip(values(model.weights), before, strict=False):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision(batches, whole, policy):
     """The loss scale changes neither weights nor clipping."""
-    model = compiled(dtype=policy)
+    model = compiled(dtype=policy, micro_batches=2)
     assert (type(model.optimizer).__name__ == "LossScaleOptimizer") == (policy == "mixed_float16")
-    trained(batches, model, micro_batches=2)
+    trained(batches, model)
     assert_near(model.trainable_variables, whole[0].trainable_variables, atol=0.02)
     moved = zip(values(model.weights), values(compiled().weights), strict=True)
     assert max(np.abs(new - old).max() for new, old in moved) > 0.05
@@ -264,15 +309,14 @@ def test_an_overflow_skips_the_step_and_lowers_the_scale(batches):
 
 @pytest.mark.tensorflow
 def test_batches_of_other_shapes_are_traced_once(batches):
-    """Traces a signature with open dimensions; a shorter batch gives the same step."""
+    """A shorter batch, of one example or without a label, gives a step too."""
     model, traces = compiled(), []
     model.loss_terms = lambda *given: traces.append(1) or type(model).loss_terms(model, *given)
     several = [batches.unbatch().batch(size).take(1) for size in (B, 2, 5, 1)]
-    dataset = functools.reduce(tf.data.Dataset.concatenate, several)
-    found = trained(dataset, model, 4, signature=dataset.element_spec)
-    assert len(traces) == PARALLEL_SLICES
-    assert [sums[0, COUNT] for sums in found] == [7, 1, 6, 0]
-    assert np.isfinite(found).all()
+    found = trained(functools.reduce(tf.data.Dataset.concatenate, several), model, 4)
+    assert len(traces) == 1
+    assert [step["prediction_logits_loss"] > 0 for step in found] == [True, True, True, False]
+    assert np.isfinite([step["loss"] for step in found]).all()
 
 
 @pytest.mark.tensorflow

@@ -48,7 +48,7 @@ class ChoiceExample(NamedTuple):
     location: str = ""
 
 
-class Layout(NamedTuple):
+class ChoiceColumns(NamedTuple):
     """The columns of a file: one with a list of choices, or one for each choice."""
 
     context: str
@@ -61,8 +61,10 @@ class Layout(NamedTuple):
 
 # The columns on Hugging Face's hub. RACE's own files are read into the same.
 _LAYOUTS: Final = {
-    RACE: Layout("article", "question", ("options",), "answer", "example_id", "part"),
-    SWAG: Layout("sent1", "sent2", tuple(f"ending{end}" for end in range(4)), "label", None, None),
+    RACE: ChoiceColumns("article", "question", ("options",), "answer", "example_id", "part"),
+    SWAG: ChoiceColumns(
+        "sent1", "sent2", tuple(f"ending{end}" for end in range(4)), "label", None, None
+    ),
 }
 
 
@@ -75,7 +77,7 @@ def read_choices(path: Path, options: TaskData, labelled: bool) -> list[ChoiceEx
     Raises:
         UserError: the file or one of its rows can't be read, or an id comes twice.
     """
-    layout = _LAYOUTS.get(options.task) or Layout(
+    layout = _LAYOUTS.get(options.task) or ChoiceColumns(
         options.text_column or "context",
         options.text_pair_column or "question",
         options.choices_columns,
@@ -114,7 +116,7 @@ def _of_parts(examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
     return numbered
 
 
-def _example(row: Row, layout: Layout, labelled: bool) -> ChoiceExample:
+def _example(row: Row, layout: ChoiceColumns, labelled: bool) -> ChoiceExample:
     context, question = row.optional_text(layout.context), row.optional_text(layout.question)
     if not context and not question:
         raise UserError(
@@ -181,7 +183,7 @@ def _check_ids(examples: Sequence[ChoiceExample]) -> None:
 
 
 def _articles(folder: Path) -> Iterator[Row]:
-    """Yields RACE's questions in the columns of `Layout`: a file has an article and its questions.
+    """Yields RACE's questions as rows: a file has an article and its questions.
 
     Source: Lai et al., "RACE", arXiv 1704.04683; its download.
     """

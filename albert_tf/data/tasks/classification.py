@@ -12,7 +12,7 @@ from albert_tf.data import hub
 from albert_tf.data.options import LabelledData, TaskData
 from albert_tf.data.readers import Example, Row, read_examples
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, find_file
-from albert_tf.data.tasks.glue import GLUE, GlueTask, Part
+from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
 from albert_tf.data.tasks.labels import MULTI_LABEL, LabelType, MultiLabel, Regression, SingleLabel
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
@@ -48,7 +48,7 @@ class Classification(Task[Example, Any]):
         super().__init__(options, config)
         self.is_glue = options.task in GLUE
         label_type = _label_type(options, config)
-        own = GlueTask(options.columns, (), label_type.metrics, (Part("predictions"),))
+        own = GlueTask(options.columns, (), label_type.metrics, (ScoredSet("predictions"),))
         self.table = GLUE.get(options.task, own)
         self.label_type = label_type(options, self.table.labels)
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from albert_tf.data.readers import Columns
 
 
-class Part(NamedTuple):
+class ScoredSet(NamedTuple):
     """A set of a task that is scored, and predicted for the site, by itself.
 
     `dev` and `test` are paths in a task's folder or beside it, of which the
@@ -34,11 +34,11 @@ class GlueTask(NamedTuple):
     columns: Columns
     labels: Sequence[tuple[str, str]]
     metrics: Sequence[str]
-    parts: Sequence[Part]
+    parts: Sequence[ScoredSet]
     test_text: str | None = None
     hub: Columns | None = None
 
-    def part(self, path: Path) -> Part:
+    def part(self, path: Path) -> ScoredSet:
         """Returns the part that a file or a split on the hub has, by its name."""
         names = (set(map(_hub_split, (*part.dev, *part.test))) for part in self.parts)
         parts = zip(self.parts, names, strict=True)
@@ -51,7 +51,7 @@ class GlueTask(NamedTuple):
         files = [(part.dev if split == "dev" else part.test)[0] for part in self.parts]
         return [_hub_split(file) for file in files if file.startswith(split)]
 
-    def columns_of(self, part: Part, labelled: bool, on_hub: bool) -> Columns:
+    def columns_of(self, part: ScoredSet, labelled: bool, on_hub: bool) -> Columns:
         """Returns the columns of a part's files, or of the hub's."""
         if on_hub:
             columns = self.hub or self.columns
@@ -77,7 +77,7 @@ GLUE: Final = {
         Columns(text=3, label=1),
         (("0", "unacceptable"), ("1", "acceptable")),
         ("matthews",),
-        (Part("CoLA"),),
+        (ScoredSet("CoLA"),),
         test_text="sentence",
         hub=Columns(text="sentence", label="label"),
     ),
@@ -85,27 +85,27 @@ GLUE: Final = {
         Columns(text="sentence", label="label"),
         (("0", "negative"), ("1", "positive")),
         ("accuracy",),
-        (Part("SST-2"),),
+        (ScoredSet("SST-2"),),
     ),
     "mrpc": GlueTask(
         Columns(text="#1 String", text_pair="#2 String", label="Quality"),
         _SIMILARITY,
         ("accuracy", "f1"),
-        (Part("MRPC"),),
+        (ScoredSet("MRPC"),),
         hub=_SENTENCES,
     ),
     "stsb": GlueTask(
         _SENTENCES._replace(label="score"),
         (),
         ("pearson", "spearman"),
-        (Part("STS-B"),),
+        (ScoredSet("STS-B"),),
         hub=_SENTENCES,
     ),
     "qqp": GlueTask(
         Columns(text="question1", text_pair="question2", label="is_duplicate"),
         _DUPLICATE,
         ("accuracy", "f1"),
-        (Part("QQP"),),
+        (ScoredSet("QQP"),),
         hub=Columns(text="question1", text_pair="question2", label="label"),
     ),
     "mnli": GlueTask(
@@ -113,9 +113,9 @@ GLUE: Final = {
         tuple((name, name) for name in ("entailment", "neutral", "contradiction")),
         ("accuracy",),
         (
-            Part("MNLI-m", ("dev_matched.tsv",), ("test_matched.tsv",)),
-            Part("MNLI-mm", ("dev_mismatched.tsv",), ("test_mismatched.tsv",), "mismatched"),
-            Part(
+            ScoredSet("MNLI-m", ("dev_matched.tsv",), ("test_matched.tsv",)),
+            ScoredSet("MNLI-mm", ("dev_mismatched.tsv",), ("test_mismatched.tsv",), "mismatched"),
+            ScoredSet(
                 "AX",
                 ("diagnostic-full.tsv", "../diagnostic/diagnostic-full.tsv"),
                 ("diagnostic.tsv", "AX.tsv", "../diagnostic/diagnostic.tsv", "../AX/AX.tsv"),
@@ -130,13 +130,13 @@ GLUE: Final = {
         Columns(text="question", text_pair="sentence", label="label"),
         _ENTAILMENT,
         ("accuracy",),
-        (Part("QNLI"),),
+        (ScoredSet("QNLI"),),
     ),
-    "rte": GlueTask(_SENTENCES, _ENTAILMENT, ("accuracy",), (Part("RTE"),)),
+    "rte": GlueTask(_SENTENCES, _ENTAILMENT, ("accuracy",), (ScoredSet("RTE"),)),
     "wnli": GlueTask(
         _SENTENCES,
         (("0", "not_entailment"), ("1", "entailment")),
         ("accuracy",),
-        (Part("WNLI"),),
+        (ScoredSet("WNLI"),),
     ),
 }

@@ -10,7 +10,6 @@ from albert_tf.tasks import ATTENTION_MASK, INPUT_IDS
 from albert_tf.text.encoding import padded_length
 
 IGNORED: Final = -100  # label of a position that doesn't count
-SAMPLE_WEIGHT: Final = "sample_weight"  # name among labels: 0 for a row that doesn't count
 
 logger = logging.getLogger(__name__)
 

@@ -53,7 +53,7 @@ class Match(NamedTuple):
     best: str = ""
 
 
-class Layout(NamedTuple):
+class SimilarityColumns(NamedTuple):
     """The columns of a file.
 
     Attributes:
@@ -82,7 +82,7 @@ class Similarity(Task[SimilarityExample, Match]):
 
     def __init__(self, options: TaskData, config: AlbertConfig | None = None):
         super().__init__(options, config)
-        self._layout: Layout | None = None
+        self._layout: SimilarityColumns | None = None
         self._first_file: Path | None = None
         self._scale: float | None = None
 
@@ -100,7 +100,7 @@ class Similarity(Task[SimilarityExample, Match]):
         skip = labelled and self.options.skip_bad_rows
         return read_rows(path, columns, example, skip, encoding=self.options.encoding)
 
-    def _layout_of(self, path: Path, labelled: bool) -> Layout:
+    def _layout_of(self, path: Path, labelled: bool) -> SimilarityColumns:
         """Chooses a file's columns from those of its first row and the options."""
         first = islice(rows_of(path, (None,), self.options.encoding), 1)
         (names,) = made(path, first, lambda row: [str(name) for name in row.fields])
@@ -127,9 +127,9 @@ class Similarity(Task[SimilarityExample, Match]):
                 f"{path}, with the columns {score!r} and {negative!r}. Remove one of them."
             )
         texts += [] if negative is None else [negative]
-        return Layout(tuple(texts), score if labelled else None)
+        return SimilarityColumns(tuple(texts), score if labelled else None)
 
-    def _remember(self, layout: Layout, path: Path) -> None:
+    def _remember(self, layout: SimilarityColumns, path: Path) -> None:
         """Refuses a file of other examples than the first one's."""
         if self._layout is None:
             self._layout, self._first_file = layout, path

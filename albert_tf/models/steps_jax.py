@@ -1,0 +1,54 @@
+"""The training step on JAX: exact over micro-batches; on several devices a batch is one array."""
+
+from typing import Any
+
+import jax
+import keras
+
+from albert_tf.errors import UserError
+
+
+class TrainingStep:
+    """The step of `fit`; see `TaskModel`."""
+
+    def train_step(self: Any, state: Any, data: Any) -> Any:
+        """Updates the weights once, by the gradients of all micro-batches."""
+        if self.micro_batches == 1:
+            return super().train_step(state, data)  # type: ignore[misc]
+        weights, others, optimizer_state, metrics = state
+        gradient = jax.grad(self.compute_loss_and_updates, has_aux=True)
+
+        def add(carried: Any, part: Any) -> Any:
+            gradients, others, metrics = carried
+            x, y, sample_weight = part
+            more, (loss, outputs, others, metrics) = gradient(
+                *(weights, others, metrics, x, y, sample_weight),
+                training=True,
+                optimizer_variables=optimizer_state,
+            )
+            logs, metrics = self._update_metrics_variables(
+                *(metrics, loss * self.micro_batches, x, y, outputs, sample_weight)
+            )
+            return (jax.tree.map(jax.numpy.add, gradients, more), others, metrics), logs
+
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        begin = jax.tree.map(jax.numpy.zeros_like, weights), others, metrics
+        with self._counted_by(self._label_counts(x, y)):
+            parts = jax.tree.map(self._split, (x, y, sample_weight))
+            (gradients, others, metrics), logs = jax.lax.scan(add, begin, parts)
+        weights, optimizer_state = self.optimizer.stateless_apply(
+            optimizer_state, gradients, weights
+        )
+        last = jax.tree.map(lambda values: values[-1], logs)
+        return last, (weights, others, optimizer_state, metrics)
+
+    def _split(self: Any, values: Any) -> Any:
+        """`[B, …]` to `[micro_batches, B / micro_batches, …]`; examples stay on their devices."""
+        if len(values) % self.micro_batches:
+            raise UserError(
+                "On JAX a batch must have a multiple of micro_batches examples. Received: "
+                f"{len(values)} examples, micro_batches={self.micro_batches}. Give fit a dataset "
+                "with drop_remainder=True, or another batch_size."
+            )
+        parts = values.reshape(-1, self.micro_batches, *values.shape[1:])
+        return parts.swapaxes(0, 1)

@@ -1,0 +1,164 @@
+"""The training step on TensorFlow: exact over micro-batches and `tf.distribute` replicas."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+
+from albert_tf.optimizers import inner
+
+Tensors = list[tf.Tensor]
+FAR: Final = 1_000_000_007  # between replicas' dropout seeds, which Keras draws below 1e9
+# Slices of a batch that a CPU computes side by side. One product of a small matrix leaves threads
+# idle; two products, each on half of the threads, don't.
+SLICES: Final = 2
+
+
+class TrainingStep:
+    """The steps of `fit` and `evaluate`; see `TaskModel`."""
+
+    def train_step(self: Any, data: Any) -> dict[str, Any]:
+        """Updates the weights once, by the gradients of all micro-batches on all replicas."""
+        data = keras.utils.unpack_x_y_sample_weight(data)
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        if replicas > 1 or self.micro_batches > 1:
+            counts = _all_reduced(replicas, self._label_counts(*data[:2]))
+        else:
+            counts = None
+        with self._own_seeds(replicas), self._counted_by(counts):
+            gradients = self._gradients_of_all(data, replicas)
+        if replicas > 1:  # Keras' optimizer clips before it sums over them
+            gradients = _all_reduced(replicas, gradients)
+            limit = inner(self.optimizer).global_clipnorm
+            if limit:
+                limit = self.optimizer.scale_loss(limit)
+                gradients, _ = tf.clip_by_global_norm(gradients, limit)
+            gradients = [gradient / replicas for gradient in gradients]
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        return self._logs()
+
+    def test_step(self: Any, data: Any) -> dict[str, Any]:
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        x, y, weights, outputs = self._outputs(x, y, weights, training=False)
+        loss = self._compute_loss(x, y, outputs, weights, training=False)
+        self._note(loss * self.distribute_strategy.num_replicas_in_sync, x, y, outputs, weights)
+        return self._logs()
+
+    def _gradients_of_all(self: Any, data: Any, replicas: int) -> Tensors:
+        """Returns the gradients of this replica's micro-batches."""
+        if self.micro_batches == 1:
+            return self._gradients(data, replicas)
+
+        def part(number: Any) -> Any:
+            return _map(lambda values: values[number :: self.micro_batches], data)
+
+        def add(number: tf.Tensor, *gradients: tf.Tensor) -> Any:
+            more = self._gradients(part(number), replicas)
+            return number + 1, *map(tf.add, gradients, more)
+
+        _, *gradients = tf.while_loop(
+            lambda number, *_: number < self.micro_batches,
+            add,
+            (tf.constant(1), *self._gradients(part(0), replicas)),
+            maximum_iterations=self.micro_batches,
+        )
+        return gradients
+
+    def _gradients(self: Any, data: Any, replicas: int) -> Tensors:
+        with tf.GradientTape() as tape:
+            x, y, weights, outputs = self._outputs(*data, training=True)
+            loss = self._compute_loss(x, y, outputs, weights, training=True)
+            self._note(loss * replicas * self.micro_batches, x, y, outputs, weights)
+            loss = self.optimizer.scale_loss(loss)
+        variables = self.trainable_variables
+        # A head without labels has none. TensorFlow's own option fails in eager mode.
+        return [
+            tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
+            for gradient, variable in zip(tape.gradient(loss, variables), variables, strict=True)
+        ]
+
+    def _outputs(self: Any, x: Any, y: Any, weights: Any, training: bool) -> tuple[Any, ...]:
+        """Returns a batch and the model's outputs, in the order of its slices.
+
+        Slice i has each example whose number is i modulo `SLICES`, and so about as many tokens.
+        """
+        ours = type(self).__module__.startswith("albert_tf.")  # others may depend on whole batches
+        one_device = self.distribute_strategy.num_replicas_in_sync == 1
+        if not ours or not one_device or self.jit_compile or parallel_slices() == 1:
+            return x, y, weights, self(x, training=training)
+        batch = (x, y, weights)
+        slices = [_map(lambda values, i=i: values[i::SLICES], batch) for i in range(SLICES)]
+        outputs = []
+        for part, *_ in slices:
+            found = self(part, training=training)
+            found.pop("loss", None)  # of labels among the features: `compute_loss` has it
+            outputs.append(found)
+        return tuple(
+            _map(lambda *parts: tf.concat(parts, 0), *whole)
+            for whole in (*zip(*slices, strict=True), outputs)
+        )
+
+    def _note(self: Any, loss: Any, x: Any, y: Any, outputs: Any, weights: Any) -> None:
+        """Updates the metrics by a batch or a part of one, whose loss is as that of the whole."""
+        size = tf.shape(next(value for value in tf.nest.flatten(x) if value is not None))[0]
+        self._loss_tracker.update_state(loss, sample_weight=size)
+        self.compute_metrics(x, y, outputs, weights)
+
+    def _logs(self: Any) -> dict[str, Any]:
+        """Returns the metrics; on several hosts the loss, whose axis Keras reduces."""
+        if isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            return {"loss": tf.reshape(self._loss_tracker.result(), [1])}
+        return self.get_metrics_result()
+
+    @contextlib.contextmanager
+    def _own_seeds(self: Any, replicas: int) -> Iterator[None]:
+        """Gives each replica its own dropout: Keras' seeds are copies of one."""
+        seeds = [
+            variable
+            for variable in self.non_trainable_variables
+            if variable.name == "seed_generator_state"
+        ]
+        if replicas == 1 or not seeds:
+            yield
+            return
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        shift = tf.stack([tf.cast(replica, seeds[0].dtype) * FAR, 0])
+        for seed in seeds:
+            seed.assign_add(shift)
+        yield
+        for seed in seeds:
+            seed.assign_sub(shift)
+
+    def _maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+        """Builds metrics by one replica's batch: Keras averages the replicas', ids and all."""
+        strategy = self._distribute_strategy
+        if strategy is None:
+            return
+        local = strategy.experimental_local_results
+        for _, _, batches in iterator or ():
+            data_batch = keras.tree.map_structure(lambda value: local(value)[0], next(batches))
+            break
+        with strategy.scope():
+            self._symbolic_build(data_batch=data_batch)
+
+
+def parallel_slices() -> int:
+    """Returns how many slices of a batch one device computes side by side."""
+    accelerators = tf.config.list_physical_devices("GPU") + tf.config.list_physical_devices("TPU")
+    return 1 if accelerators else SLICES
+
+
+def _map(function: Any, *structures: Any) -> Any:
+    """Maps tensors of structures in which some are None."""
+    return keras.tree.map_structure(
+        lambda *values: None if values[0] is None else function(*values),
+        *structures,
+    )
+
+
+def _all_reduced(replicas: int, values: Any) -> Any:
+    if replicas == 1:
+        return values
+    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
