@@ -17,6 +17,8 @@
 # make test-pythons   the same with the newest versions, on each installed Python
 # make coverage       branches that test and test-slow cover, in the processes that they start too
 # make lint           ruff and mypy
+# make pages          runs the blocks of README.md and docs/ with the built wheel in an empty folder, and
+#                     compares what they print with the pages; PAGES='README.md docs/mobile.md': these alone
 # make docs           the site of the documents, in build/docs; runs the notebooks when they or the
 #                     package have changed; a broken link or a failing cell is an error
 # make pictures       draws docs/pictures anew from their sources; needs npm
@@ -37,7 +39,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-portable test-slow test-faults test-engines test-backends test-peers test-web \
-  test-oldest test-pythons bench bench-runtimes small-model fuzz coverage lint docs pictures web-picture dist clean
+  test-oldest test-pythons bench bench-runtimes small-model fuzz coverage lint pages docs pictures web-picture dist clean
 
 WORKERS ?= 2
 TRIALS ?= 200
@@ -214,6 +216,14 @@ lint: $(DEV_STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy --platform win32 --cache-dir .mypy_cache/win32
+
+# Without torch, so that uv may install it.
+pages: $(DEV_STAMP)
+	rm -rf build/pages
+	$(RUN) -m build --wheel --outdir build/pages .
+	$(UV) venv --quiet --python $(RUN) build/pages/venv
+	$(UV) pip install --quiet --python build/pages/venv "$$(echo build/pages/*.whl)[onnx,serving]"
+	$(RUN) .ci/pages.py --python build/pages/venv/bin/python $(PAGES)
 
 # The theme's makers warn of MkDocs 2, which the range of the extra excludes.
 docs: export NO_MKDOCS_2_WARNING = 1

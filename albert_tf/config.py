@@ -332,7 +332,7 @@ class AlbertConfig:
         return {name: index for index, name in self.id2label.items()}
 
     def at_depth(self, num_hidden_layers: int) -> "AlbertConfig":
-        """Returns the configuration of a model that ends after so many of this one's layers.
+        """Returns the configuration of the same model, truncated to `num_hidden_layers` layers.
 
         A single group of shared layers may also be applied more often.
 

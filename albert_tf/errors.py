@@ -16,9 +16,9 @@ _CONTROL: Final = re.compile(
 
 
 class UserError(ValueError):
-    """A mistake in data, paths or options whose message needs no traceback.
+    """Raised for errors in data, paths or options that the user can fix.
 
-    The command line prints it on one line and ends with exit status 2.
+    The command line prints it without a traceback and exits with status 2.
     """
 
 

@@ -121,8 +121,8 @@ MULTIPLE_CHOICE: Final = TaskFacts(
     probabilities=("logits",),
     needs_pairs=True,
 )
-# A form of the encoder that learns from several texts at a time; it is saved, loaded and exported
-# as the encoder.
+# A training wrapper of the encoder, for several texts at a time; saved, loaded and exported as a
+# plain encoder.
 SIMILARITY: Final = TaskFacts(
     name="similarity",
     model="AlbertForSimilarity",

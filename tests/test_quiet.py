@@ -80,6 +80,16 @@ def test_a_user_sees_all_lines_on_request(given, level):
     assert errors == "of a library\nof Python\nlater\nthe end\n"
 
 
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_pipeline_imports_tensorflow_without_its_lines():
+    code = """
+from albert_tf import pipeline
+print(pipeline("sentence-order", "small")(("She opened the door.", "Nobody was there."))["label"])
+"""
+    assert alone(code) == ("in_order\n", "")
+
+
 def test_an_error_shows_what_was_hidden():
     _, errors = alone(HIDDEN.format(more="raise ValueError('wrong')"))
     assert errors.startswith("of Python\nof a library\nTraceback")

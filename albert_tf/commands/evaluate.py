@@ -27,7 +27,7 @@ class OPTIONS(EvaluationOptions):
     submission: Path | None = option(
         None, help="folder for predictions of the test files, whose other files stay"
     )
-    json: bool = option(False, help="output as one JSON object")
+    json: bool = option(False, help="print one JSON object")
 
 
 def check(options: OPTIONS) -> None:

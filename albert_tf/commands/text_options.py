@@ -36,7 +36,7 @@ class AnswerOptions:
     input: str | None = option(
         None, help="file with a text a line; - for standard input", metavar="FILE"
     )
-    json: bool = option(False, help="output as a JSON object a line")
+    json: bool = option(False, help="print a JSON object a line")
     batch_size: int = option(32, help="texts computed at once", range=COUNT)
 
     def __post_init__(self) -> None:

@@ -78,8 +78,8 @@ _METRICS_OF_PROBABILITIES: Final = tuple(
 def default_optimizer(model: Any) -> AlbertAdamW:
     """Returns the optimizer of `compile()`: AdamW with the rate and warm-up of the model's recipe.
 
-    A model is newly initialized if the first layer norm still shifts nothing: no training leaves
-    it so, however weights were loaded.
+    A model is newly initialized if the embedding LayerNorm's beta is all zeros, which no training
+    leaves.
     """
     shift = ops.convert_to_numpy(model.albert.embedding.layer_norm.beta)
     recipe = recipe_of_width(model.config.hidden_size) if shift.any() else FROM_RANDOM_WEIGHTS

@@ -18,6 +18,7 @@ from albert_tf.pipelines.text_classification import (
 )
 from albert_tf.pipelines.token_classification import TokenClassificationPipeline
 from albert_tf.pipelines.zero_shot_classification import ZeroShotClassificationPipeline
+from albert_tf.quiet import hidden_stderr
 from albert_tf.tasks import BY_PIPELINE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -96,7 +97,8 @@ def pipeline(
     if isinstance(model, str | os.PathLike) and is_exported(model):
         model = ExportedModel(model)
     if isinstance(model, str | os.PathLike):
-        from albert_tf.models import CLASSES
+        with hidden_stderr():  # TensorFlow prints when it is imported.
+            from albert_tf.models import CLASSES
 
         tokenizer = model if tokenizer is None else tokenizer
         found = find(model, tokenizer=True, **hub_options)

@@ -54,8 +54,8 @@ def export_saved_model(
         `ids`: takes ids; `serving_default` if there is no `text`.
         `masked`: takes ids and the positions to score; for models that predict masked tokens.
 
-    Strangers can send huge texts: 10 MB of English take 317 MB of memory, whatever `max_length` is.
-    `max_bytes` and `max_batch` limit that; more examples are an error before they take memory.
+    Set `max_bytes` and `max_batch` for untrusted clients: memory grows with the text (10 MB of
+    English take 317 MB) whatever `max_length` is; more examples are an error before they take any.
     bfloat16 halves the weights, and on processors with products of bfloat16 takes 0.6 of the time.
     Outputs stay float32. A request for the warm-up is a text,
     or JSON with the inputs of `text`.

@@ -42,12 +42,12 @@ def script():
 
     It runs in a process of its own: MediaPipe brings another TensorFlow Lite.
     """
-    code, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    _, code = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     *lines, last = code.splitlines()
     assert last.startswith("    print(classifier.classify(")
     code = "\n".join(lines)
-    assert '"my-model.tflite"' in code
-    return "import json, sys\n" + code.replace('"my-model.tflite"', "sys.argv[1]") + ANSWER
+    assert '"phone.tflite"' in code
+    return "import json, sys\n" + code.replace('"phone.tflite"', "sys.argv[1]") + ANSWER
 
 
 @pytest.fixture

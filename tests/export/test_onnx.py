@@ -2,9 +2,7 @@
 
 import functools
 import json
-import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -215,19 +213,6 @@ def test_the_same_bytes_each_time(onnxruntime, classifier, tmp_path):
         signature = ids_signature(classifier, unroll="last", strings=False)
         convert(signature, ("batch", "length"), "dynamic", {}, tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-
-
-@pytest.mark.peers
-def test_the_page_about_serving(onnxruntime, classifier, tokenizer, tmp_path, monkeypatch):
-    page = Path(__file__).parents[2] / "docs" / "serving.md"
-    (code,) = re.findall(r"```python\n(import onnxruntime.*?)```", page.read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    tokenizer.save_pretrained("my-model")
-    export_onnx(classifier, tokenizer, "my-model.onnx", check=False)
-    names = {}
-    exec(code, names)
-    expected = np.asarray(classifier(dict(names["rows"]))["logits"])
-    np.testing.assert_allclose(names["logits"], expected, rtol=0, atol=2e-6)
 
 
 def test_a_missing_package(classifier, tokenizer, tmp_path, monkeypatch):

@@ -1,7 +1,3 @@
-import re
-import shutil
-from pathlib import Path
-
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
@@ -214,18 +210,3 @@ def test_existing_output(classifier, tokenizer, tmp_path):
     with pytest.raises(UserError, match="must not exist yet"):
         export_tflite(classifier, tokenizer, path, max_length=24)
     assert path.read_text() == "mine"
-
-
-def test_the_page_answers_without_this_package(
-    written, classifier, tokenizer, tmp_path, monkeypatch, capsys
-):
-    page = Path(__file__).parents[2] / "docs" / "mobile.md"
-    _, code = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    assert "albert_tf" not in code
-    shutil.copy(written(export_tflite), tmp_path / "my-model.tflite")
-    monkeypatch.chdir(tmp_path)
-    exec(code, {})
-    texts = re.findall(r'for text in \("(.*)", "(.*)"\):', code)[0]
-    features = tokenizer(list(texts), padding=True, return_tensors="np")
-    best = np.argmax(classifier(dict(features))["logits"], axis=-1)
-    assert capsys.readouterr().out.split() == [classifier.config.labels[each] for each in best]

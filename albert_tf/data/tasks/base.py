@@ -168,11 +168,11 @@ class Task(ABC, Generic[Example, Prediction]):
         return {}
 
     def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
-        """Returns labels of which both parts of a split file get the same share, or None."""
+        """Returns the labels to stratify the split of a file by, or None."""
         return None
 
     def groups(self, examples: Sequence[Example]) -> Sequence[Any] | None:
-        """Returns keys of which a split file's parts share none, such as documents, or None."""
+        """Returns group keys, such as documents, that stay on one side of a split file, or None."""
         return None
 
     def examples(self, split: str, labelled: bool = True) -> list[Example]:

@@ -74,7 +74,7 @@ class LabelType(ABC):
 
     @abstractmethod
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
-        """Returns for each example what the model is trained to give: a number, or an array.
+        """Returns the training target of each example: a class index, a float or a multi-hot array.
 
         Raises:
             UserError: the model has other labels, or an example's label isn't among them.

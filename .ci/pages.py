@@ -1,0 +1,207 @@
+"""Runs the blocks of the pages in an empty folder, and compares what they print with the pages.
+
+Blocks of Python, sh and bash run, unless a comment above one says why not: `<!-- not run: needs
+Docker -->`. A block of text belongs to the block above it: lines that it prints, on standard output
+or error; `…` stands for anything. If the sentence between the two says `within 0.02` or `within
+5 %`, numbers may differ by that. The pages run in the order of docs/README.md, in one folder: a
+page finds the models of earlier ones. Blocks of Python on a page share their variables.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^ *```$", re.DOTALL | re.MULTILINE
+)
+NOT_RUN = re.compile(r"<!-- not run: ([^>]+) -->\s*\Z")
+TOLERANCE = re.compile(r"\bwithin (\d+(?:\.\d+)?)( ?%)?")
+NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+END = "--- end of the block ---"
+# Runs a page's blocks of Python, one a line of its input.
+PYTHON = f"""
+import json, sys
+names = {{"__name__": "__main__"}}
+for line in sys.stdin:
+    code, page = json.loads(line)
+    exec(compile(code, page, "exec"), names)
+    print({END!r}, flush=True)
+"""
+
+
+class PageError(Exception):
+    """A block failed, or printed something else than its page shows."""
+
+
+@dataclass
+class Block:
+    """A block that runs, or doesn't for a reason, and what it prints."""
+
+    language: str
+    code: str
+    line: int
+    reason: str = ""
+    shown: str = ""
+    tolerance: tuple[float, bool] | None = None  # the number, and whether it is a percentage
+
+
+def blocks(page: str) -> list[Block]:
+    """Returns the blocks of a page, given as Markdown, with their outputs."""
+    found: list[Block] = []
+    end = 0
+    for fence in FENCE.finditer(page):
+        between, end = page[end : fence.start()], fence.end()
+        code = textwrap.dedent(fence["code"])
+        line = page.count("\n", 0, fence.start()) + 1
+        if fence["language"] in ("python", "sh", "bash"):
+            reason = NOT_RUN.search(between)
+            found.append(Block(fence["language"], code, line, reason[1] if reason else ""))
+        elif fence["language"] == "text":
+            if not found or found[-1].shown or len(between.strip().splitlines()) > 3:
+                raise PageError(f"line {line}: this output follows no block that prints it")
+            tolerance = TOLERANCE.search(between)
+            found[-1].shown = code
+            found[-1].tolerance = tolerance and (float(tolerance[1]), bool(tolerance[2]))
+    return found
+
+
+def agrees(shown: str, printed: str, tolerance: tuple[float, bool] | None) -> bool:
+    """Whether the printed text has the shown lines one after the other."""
+    printed = "\n".join(line.split("\r")[-1].rstrip() for line in printed.splitlines())
+    pattern, numbers = "", []
+    for part in re.split(
+        r"((?<![^\n])…\n|…)", shown.strip("\n")
+    ):  # a line of its own, or within one
+        if part.startswith("…"):
+            pattern += "(?s:.*?)"
+            continue
+        place = 0
+        for number in NUMBER.finditer(part) if tolerance else ():
+            pattern += spaced(part[place : number.start()]) + f"({NUMBER.pattern})"
+            numbers.append(value(number[0]))
+            place = number.end()
+        pattern += spaced(part[place:])
+    return any(
+        all(
+            abs(value(got) - wanted) <= tolerance[0] * (abs(wanted) / 100 if tolerance[1] else 1)
+            for got, wanted in zip(match.groups(), numbers, strict=True)
+        )
+        for match in re.finditer(f"^{pattern}$", printed, re.MULTILINE)
+    )
+
+
+def spaced(text: str) -> str:
+    """Returns a pattern of the text, with spaces or tabs for spaces."""
+    return re.sub(r"(?:\\[ \t])+", r"[ \t]+", re.escape(text))
+
+
+def value(number: str) -> float:
+    return float(number.replace(",", ""))
+
+
+class Session:
+    """Runs the blocks of one page in a folder, with a Python and the programs beside it."""
+
+    def __init__(self, page: str, folder: Path, python: Path):
+        self.page = page
+        self.options = {
+            "cwd": folder,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+            "text": True,
+            "env": {
+                **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+                "PATH": f"{python.parent}:{os.environ['PATH']}",
+                "PYTHONUNBUFFERED": "1",
+            },
+        }
+        self.python = subprocess.Popen(
+            [python, "-c", PYTHON], stdin=subprocess.PIPE, **self.options
+        )
+
+    def run(self, block: Block) -> None:
+        printed, failed = self.shell(block) if block.language != "python" else self.execute(block)
+        if failed:
+            raise PageError(f"line {block.line}: the block fails\n{printed}")
+        if block.shown and not agrees(block.shown, printed, block.tolerance):
+            raise PageError(
+                f"line {block.line}: the page shows\n{block.shown}but the block prints\n{printed}"
+            )
+
+    def shell(self, block: Block) -> tuple[str, bool]:
+        command = ["bash", "-euo", "pipefail", "-c", block.code]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, **self.options)
+        return done.stdout, done.returncode != 0
+
+    def execute(self, block: Block) -> tuple[str, bool]:
+        code = "\n" * block.line + block.code  # so that a traceback has the page's line
+        self.python.stdin.write(json.dumps([code, self.page]) + "\n")
+        self.python.stdin.flush()
+        printed = ""
+        for line in self.python.stdout:
+            if line == f"{END}\n":
+                return printed, False
+            printed += line
+        return printed, True
+
+    def close(self) -> None:
+        self.python.stdin.close()
+        self.python.stdout.close()
+        self.python.wait()
+
+
+def pages() -> list[Path]:
+    """Returns README.md, and the pages of docs/ in the order of docs/README.md."""
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    names = list(dict.fromkeys(re.findall(r"\]\(([\w-]+\.md)[)#]", index)))
+    missing = {path.name for path in ROOT.glob("docs/*.md")} - {"README.md", *names}
+    if missing:
+        raise PageError(f"docs/README.md does not link to {', '.join(sorted(missing))}")
+    return [ROOT / "README.md", *(ROOT / "docs" / name for name in names)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pages", nargs="*", type=Path, help="all by default")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument(
+        "--folder", type=Path, help="work here, where files stay; default: an empty folder"
+    )
+    options = parser.parse_args(arguments)
+    python = options.python.parent.resolve() / options.python.name
+    skipped, failed, run = [], 0, 0
+    with tempfile.TemporaryDirectory() as empty:
+        folder = options.folder or Path(empty)
+        for path in options.pages or pages():
+            start, ran = time.monotonic(), 0
+            session = Session(path.name, folder, python)
+            try:
+                for block in blocks(path.read_text("utf-8")):
+                    if block.reason:
+                        skipped.append(f"{path.name}:{block.line}: {block.reason}")
+                        continue
+                    session.run(block)
+                    ran += 1
+            except PageError as error:
+                failed += 1
+                print(f"{path.name}, {error}")
+            finally:
+                session.close()
+            run += ran
+            print(f"{path.name}: {ran} blocks in {time.monotonic() - start:.0f} s", flush=True)
+    print("Not run:", *skipped, sep="\n  ")
+    print(f"{run} blocks run, {len(skipped)} not run, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,80 @@
+"""The runner of the pages, .ci/pages.py, on small pages."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[1] / ".ci" / "pages.py"
+SPEC = importlib.util.spec_from_file_location("pages", SCRIPT)
+pages = sys.modules["pages"] = importlib.util.module_from_spec(SPEC)  # its dataclass looks there
+SPEC.loader.exec_module(pages)
+PAGE = """
+```python
+from pathlib import Path
+Path("made").write_text("on the page")
+```
+<!-- not run: needs Docker -->
+```sh
+exit 3
+```
+```bash
+cat made; echo
+echo "took 0.98 s,  score 1,200" >&2
+```
+Numbers within 5 %:
+```text
+on the …
+…
+took 1.00 s, score 1,190
+```
+```python
+print(Path("made").exists())
+```
+```text
+True
+```
+"""
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    def run(page):
+        (tmp_path / "page.md").write_text(page, "utf-8")
+        status = pages.main([str(tmp_path / "page.md")])
+        return status, capsys.readouterr().out
+
+    return run
+
+
+def test_a_page_that_shows_what_it_does(run):
+    status, printed = run(PAGE)
+    assert status == 0
+    assert "page.md:7: needs Docker" in printed
+    assert "3 blocks run, 1 not run, 0 failed" in printed
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("1.00 s", "1.10 s", 10),  # a number beyond the tolerance
+        ("within 5 %", "as printed", 10),  # no tolerance
+        ("```text\nTrue", "```text\nFalse", 20),
+        ("cat made", "cat missing", 10),
+        ("print(Path", "print(Pat", 20),
+        ("needs Docker", "needs Docker -->\n\n<!-- chart", 9),  # no comment right above the block
+        ("\n```python\nfrom", "\n```text\nTrue\n```\n```python\nfrom", 2),  # printed by nothing
+    ],
+)
+def test_a_page_changed_by_hand(run, old, new, line):
+    assert old in PAGE
+    status, printed = run(PAGE.replace(old, new, 1))
+    assert status == 1
+    assert f"page.md, line {line}: " in printed
+
+
+def test_every_page_is_in_the_order():
+    found = pages.pages()
+    assert [page.name for page in found[:2]] == ["README.md", "finetuning.md"]
+    assert len({page.resolve() for page in found}) == len(found) > 20
