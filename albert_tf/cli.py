@@ -76,12 +76,13 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         command, options = _parsed(arguments)
         set_level()  # For child processes too.
+        found = None
         if command not in LIGHT:
-            command.check(options)  # Before TensorFlow loads, which takes seconds.
+            found = command.check(options)  # Before TensorFlow loads, which takes seconds.
             if getattr(options, "needs_tensorflow", True):
                 import_tensorflow()
         with heartbeat(command):
-            return int(command.run(options))
+            return int(command.run(options) if found is None else command.run(options, found))
     except UserError as error:
         return _fail(str(error))
     except MemoryError as error:

@@ -51,7 +51,7 @@ def theirs(options):
     start = time.perf_counter()
     task = task_of(options)
     train, dev = task.train_and_dev(options.dev_fraction, options.seed)
-    recipe = options.recipe(len(train))
+    recipe = options.recipe(task.recipe_name(train), len(train))
     folder = finder.find(options.model).folder
     config = AlbertConfig.from_pretrained(
         folder,

@@ -56,7 +56,7 @@ def test_the_paper(task, row, base):
 def plan(base):
     def planned(**others):
         given = {"task": "rte", "model": base, "data": ".", "output": "out", **others}
-        return FinetuningOptions(**given).recipe(FEW)
+        return FinetuningOptions(**given).recipe(given["task"], FEW)
 
     return planned
 

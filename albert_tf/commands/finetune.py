@@ -1,13 +1,13 @@
 """`albert-tf finetune`"""
 
+from typing import TYPE_CHECKING
+
 from albert_tf.commands.text_options import check_model
 from albert_tf.errors import escaped
-from albert_tf.training.options import (
-    FinetuningOptions,
-    check_class_weights,
-    check_frozen,
-    check_output,
-)
+from albert_tf.training.options import FinetuningOptions, check_frozen, check_output
+
+if TYPE_CHECKING:
+    from albert_tf.data.tasks.registry import TrainingData
 
 SUMMARY = "fine-tune a model: classes, numbers, tags, choices, questions"
 EXAMPLES = """examples:
@@ -24,14 +24,12 @@ After Ctrl-C or a crash the same command resumes exactly at the newest checkpoin
 OPTIONS = FinetuningOptions
 
 
-def check(options: FinetuningOptions) -> None:
-    """Reads the examples and looks for the model."""
+def check(options: FinetuningOptions) -> "TrainingData":
+    """Looks for the model, and returns the examples."""
     from albert_tf.config import SIZES, AlbertConfig, is_size
-    from albert_tf.data.tasks.registry import check_training_data
     from albert_tf.text.tokenizer import AlbertTokenizer, check_length
 
     check_output(options.output, options.force)
-    check_class_weights(options, *check_training_data(options))
     if options.vocab is not None:
         AlbertTokenizer.from_pretrained(options.vocab)
     if not is_size(options.model):
@@ -43,17 +41,18 @@ def check(options: FinetuningOptions) -> None:
     if config:
         check_length(config, options.max_length or config.max_position_embeddings)
         check_frozen(options.frozen_layers, config.num_hidden_layers)
+    return options.read()
 
 
-def run(options: FinetuningOptions) -> int:
+def run(options: FinetuningOptions, data: "TrainingData") -> int:
     """Trains; 130 if interrupted."""
     from albert_tf.training.callbacks import Interrupted
     from albert_tf.training.distribution import share_threads
-    from albert_tf.training.finetune import finetune
+    from albert_tf.training.finetune import finetune_on
 
     share_threads()
     try:
-        report = finetune(options)
+        report = finetune_on(options, data)
     except Interrupted as interrupted:
         again = "The same command without --force" if options.force else "The same command"
         print(f"\n{interrupted} {again} resumes there.")

@@ -17,7 +17,7 @@ from albert_tf.config import AlbertConfig, is_size
 from albert_tf.data.pipeline import batches, filled_size, steps_per_epoch
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores
-from albert_tf.data.tasks.registry import task_of
+from albert_tf.data.tasks.registry import TrainingData
 from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.errors import UserError
 from albert_tf.models.base import PreTrainedModel
@@ -44,7 +44,6 @@ from albert_tf.training.options import (
     BALANCED,
     CHECKPOINTS,
     FinetuningOptions,
-    check_class_weights,
     check_frozen,
     weights_by_label,
 )
@@ -68,8 +67,13 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
         UserError: data, model or output are not usable; the loss is not finite or rises.
         Interrupted: SIGINT or SIGTERM came; the same call resumes.
     """
+    return finetune_on(options, options.read())
+
+
+def finetune_on(options: FinetuningOptions, data: TrainingData) -> dict[str, Any]:
+    """Does what `finetune` does, with examples that are already parsed."""
     with distribution.on_devices(options) as strategy:
-        report = _train(options, strategy)
+        report = _train(options, data, strategy)
     if report["best"].get(ONE_CLASS):
         labels = report["data"]["labels"]
         logger.warning(
@@ -83,11 +87,11 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
     return report
 
 
-def _train(options: FinetuningOptions, strategy: Any) -> dict[str, Any]:
+def _train(options: FinetuningOptions, given: TrainingData, strategy: Any) -> dict[str, Any]:
     """Resumes or begins the run on this host, and returns its report."""
-    task = task_of(options)
-    training, dev, data = _examples(options, task)
-    recipe = options.recipe(len(training))
+    task, training, dev, _ = given
+    data = _summary(options, given)
+    recipe = options.recipe(task.recipe_name(training), len(training))
     keras.utils.set_random_seed(options.seed)
     with distribution.scope(strategy):
         model, tokenizer = _model(options, recipe, task, training)
@@ -134,7 +138,7 @@ def _train(options: FinetuningOptions, strategy: Any) -> dict[str, Any]:
     if is_chief:
         print("\n".join(reports.in_lines(data)), file=sys.stderr, flush=True)
     parts = distribution.replicas(strategy) * options.micro_batches
-    weights = class_weights(options, task, model.config, rows)
+    weights = class_weights(options, model.config, rows)
 
     def from_number(start: int) -> Any:
         return batches(
@@ -162,11 +166,9 @@ def _train(options: FinetuningOptions, strategy: Any) -> dict[str, Any]:
     return report
 
 
-def _examples(
-    options: FinetuningOptions, task: Task[Any, Any]
-) -> tuple[Sequence[Any], Sequence[Any], dict[str, Any]]:
-    """Returns the examples of train and of dev, and their summary."""
-    training, dev = task.train_and_dev(options.dev_fraction, options.seed)
+def _summary(options: FinetuningOptions, given: TrainingData) -> dict[str, Any]:
+    """Returns the report's summary of the examples; warns if dev has few."""
+    task, training, dev, config = given
     if len(dev) < FEW:
         logger.warning(
             "dev has %d of the examples in %s: too few to choose the best version by. Give "
@@ -175,9 +177,8 @@ def _examples(
         )
     data = reports.summarize(task, training, dev)
     if options.baseline:
-        config = AlbertConfig(**task.config_fields(training))
         data["baseline"] = baseline_scores(task, training, dev, config)
-    return training, dev, data
+    return data
 
 
 def freeze(model: PreTrainedModel, layers: int) -> None:
@@ -277,7 +278,7 @@ def _compile(
 
 
 def class_weights(
-    options: FinetuningOptions, task: Task[Any, Any], config: AlbertConfig, rows: Rows
+    options: FinetuningOptions, config: AlbertConfig, rows: Rows
 ) -> list[float] | None:
     """Returns the weight of each class's loss; None without weights.
 
@@ -286,10 +287,7 @@ def class_weights(
     Args:
         config: the model's.
         rows: of training, whose classes are counted for balanced weights.
-    Raises:
-        UserError: as for `check_class_weights`.
     """
-    check_class_weights(options, task, config)
     if tuple(options.class_weights) != (BALANCED,):
         return weights_by_label(options.class_weights, config.labels)
     classes = np.concatenate([np.ravel(label) for label in rows.labels["labels"]])

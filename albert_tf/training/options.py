@@ -23,6 +23,7 @@ from albert_tf.options import (
 )
 
 if TYPE_CHECKING:
+    from albert_tf.data.tasks.registry import TrainingData
     from albert_tf.recipes import Recipe
 
 CHECKPOINTS: Final = "checkpoints"  # folder within the output of an unfinished run
@@ -203,16 +204,24 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         text = self.freeze or ""
         return int(text) if text.isascii() and text.isdigit() else 0
 
-    def recipe(self, examples: int) -> "Recipe":
-        """Returns the task's recipe with the values that these options override.
+    def read(self) -> "TrainingData":
+        """Reads and checks the examples, and the labels of `class_weights`, without TensorFlow."""
+        from albert_tf.data.tasks.registry import training_data
+
+        data = training_data(self, self.dev_fraction, self.seed)
+        check_class_weights(self, data.task, data.config)
+        return data
+
+    def recipe(self, name: str, examples: int) -> "Recipe":
+        """Returns a task's recipe with the values that these options override.
 
         Args:
+            name: `Task.recipe_name`.
             examples: number of training examples.
         """
-        from albert_tf.data.tasks.registry import task_of
         from albert_tf.recipes import Recipe, recipe  # Imports all readers of checkpoints.
 
-        base = recipe(task_of(self).recipe_name(), self.model, examples)
+        base = recipe(name, self.model, examples)
         if self.epochs is not None:
             base = base._replace(steps=None)
         asked = {name: getattr(self, name) for name in Recipe._fields}

@@ -97,10 +97,9 @@ class QuestionAnswering(Task[Question, Answers]):
         head = given or (ORIGINAL if some_impossible else TRANSFORMERS)
         return {"answerability": head == ORIGINAL, "thresholds": None}
 
-    def recipe_name(self) -> str:
+    def recipe_name(self, train: Sequence[Question]) -> str:
         """Returns SQuAD 2.0's if a question has no answer, otherwise 1.1's."""
-        has_impossible = any(example.is_impossible for example in self.examples("train"))
-        return "squad2" if has_impossible else "squad"
+        return "squad2" if any(example.is_impossible for example in train) else "squad"
 
     def check(self, examples: Sequence[Question], config: AlbertConfig) -> None:
         """Does nothing: answers are in their contexts, whatever the model's head is."""

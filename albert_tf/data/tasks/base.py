@@ -155,7 +155,7 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns whether training reports the share of right labels beside the loss."""
         return True
 
-    def recipe_name(self) -> str:
+    def recipe_name(self, train: Sequence[Example]) -> str:
         """Returns the name of the task's hyperparameters in `albert_tf.recipes`."""
         return self.options.task
 

@@ -1,6 +1,7 @@
 """Tasks by the name that `--task` gives."""
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import CHOICES, SIMILARITY, SQUAD, TAG, LabelledData, TaskData
@@ -24,18 +25,24 @@ def task_of(options: TaskData, config: AlbertConfig | None = None) -> Task[Any, 
     return _TASKS.get(options.task, Classification)(options, config)
 
 
-def check_training_data(options: LabelledData) -> tuple[Task[Any, Any], Any]:
-    """Reads the data of a training without TensorFlow.
+class TrainingData(NamedTuple):
+    """A task and the examples of a run, with a configuration that has the task's fields."""
 
-    Returns:
-        the task, and a configuration with its fields.
+    task: Task[Any, Any]
+    train: Sequence[Any]
+    dev: Sequence[Any]
+    config: AlbertConfig
+
+
+def training_data(options: LabelledData, dev_fraction: float, seed: int) -> TrainingData:
+    """Reads and checks the data of a run without TensorFlow; parses each file once.
+
     Raises:
         UserError: files, rows or labels are not usable.
     """
     task = task_of(options)
-    train = task.examples("train")
+    train, dev = task.train_and_dev(dev_fraction, seed)
     config = AlbertConfig(**task.config_fields(train))
-    task.check(train, config)
-    if not options.data.is_file():
-        task.check(task.examples("dev"), config)
-    return task, config
+    for examples in (train, dev):
+        task.check(examples, config)
+    return TrainingData(task, train, dev, config)

@@ -9,7 +9,7 @@ from albert_tf.data.options import LabelledData, TaskData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.labels import MultiLabel, Regression, SingleLabel
-from albert_tf.data.tasks.registry import check_training_data, task_of
+from albert_tf.data.tasks.registry import training_data, task_of
 from albert_tf.errors import UserError
 
 NAMES = ("long", "sad", "warm")
@@ -133,7 +133,7 @@ def test_an_unseen_label_in_dev_is_named(tmp_path):
     (tmp_path / "train.csv").write_text("text,label\na,x\nb,\n")
     (tmp_path / "dev.csv").write_text('text,label\na,"x,z"\n')
     with pytest.raises(UserError, match="must be one of x. Received: 'z', .*dev.csv, line 2"):
-        check_training_data(task(tmp_path).options)
+        training_data(task(tmp_path).options, 0.1, 1)
 
 
 def test_scores_by_hand():

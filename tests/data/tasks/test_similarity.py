@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.registry import check_training_data, task_of
+from albert_tf.data.tasks.registry import training_data, task_of
 from albert_tf.data.tasks.similarity import Match, SimilarityExample
 from albert_tf.errors import UserError
 
@@ -108,17 +108,20 @@ def test_mixtures(tmp_path):
     write(tmp_path / "train.jsonl", *PAIRS)
     write(tmp_path / "dev.jsonl", ("a", "A", 1.0), columns=("anchor", "positive", "score"))
     with pytest.raises(UserError, match="pairs with scores in .*dev.*, pairs without .*train"):
-        check_training_data(LabelledData(task="similarity", data=tmp_path))
+        training_data(LabelledData(task="similarity", data=tmp_path), 0.1, 1)
 
 
 def test_nothing_to_learn(tmp_path):
     columns = ("text", "text_pair", "score")
-    same = write(tmp_path / "same.jsonl", ("a", "b", 1), ("c", "d", 1), columns=columns)
+    data = LabelledData(task="similarity", data=tmp_path)
+    for name in ("train", "dev"):
+        write(tmp_path / f"{name}.jsonl", ("a", "b", 1), ("c", "d", 1), columns=columns)
     with pytest.raises(UserError, match="Scores must differ. Received: 1 in all 2 examples"):
-        check_training_data(LabelledData(task="similarity", data=same))
-    one = write(tmp_path / "one.jsonl", ("a", "b"), ("b", "c"))
+        training_data(data, 0.1, 1)
+    for name in ("train", "dev"):
+        write(tmp_path / f"{name}.jsonl", ("a", "b"), ("b", "c"))
     with pytest.raises(UserError, match="need others that don't. Received: 2 examples"):
-        check_training_data(LabelledData(task="similarity", data=one))
+        training_data(data, 0.1, 1)
 
 
 def test_rows_of_scores(tmp_path, tiny_tokenizer):
