@@ -28,7 +28,7 @@ from albert_tf.commands import (
     sizes,
     tag,
 )
-from albert_tf.commands.parsing import add_options, parsed_options
+from albert_tf.commands.parsing import Help, add_options, parsed_options
 from albert_tf.errors import UserError, one_line
 from albert_tf.progress import heartbeat
 from albert_tf.quiet import import_tensorflow, set_level, without_home_files
@@ -155,6 +155,7 @@ def _parser() -> argparse.ArgumentParser:
         described: dict[str, Any] = {
             "description": command.SUMMARY.capitalize() + ".",
             "epilog": command.EXAMPLES,
+            "add_help": isinstance(command.OPTIONS, dict),
             "formatter_class": argparse.RawDescriptionHelpFormatter,
         }
         subparser = commands.add_parser(name, **described)
@@ -163,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
             continue
         forms = subparser.add_subparsers(dest="format", required=True, metavar="FORMAT")
         for form, options in command.OPTIONS.items():
-            described["description"] = options.__doc__
+            described |= {"description": options.__doc__, "add_help": False}
             about = f"{options.__doc__.rstrip('.')} (albert-tf {name} {form} --help)"
             _declare(forms.add_parser(form, help=about, **described), options)
     return parser
@@ -171,7 +172,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _declare(parser: argparse.ArgumentParser, options: type[Any], config: bool = False) -> None:
     """Declares the options of a command, or of one of its forms."""
-    add_options(parser, options, config)
+    actions = add_options(parser, options, config)
+    parser.add_argument("-h", "--help", action=Help, options=actions)
     parser.set_defaults(parser=parser, options=options)
 
 

@@ -10,7 +10,7 @@ import inspect
 import math
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -46,6 +46,11 @@ class Range(NamedTuple):
         """Returns whether the value is finite and lies within all bounds."""
         inside = self.minimum <= value <= self.maximum and self.above < value < self.below
         return inside and abs(value) != math.inf
+
+    @property
+    def is_open(self) -> bool:
+        """Returns whether there is no upper bound."""
+        return min(self.maximum, self.below) == math.inf
 
     def __str__(self) -> str:
         if math.isfinite(self.minimum) and math.isfinite(self.maximum):
@@ -88,9 +93,12 @@ class Option(NamedTuple):
     positional: bool = False
     repeated: bool = False
     may_be_empty: bool = False
-    only: Mapping[str, Sequence[Any]] = MappingProxyType({})
+    only: Mapping[str, Sequence[Any] | Range] = MappingProxyType({})
     needs: str | None = None
-    excludes: str | None = None
+    excludes: Sequence[str] = ()
+    instead_of: str | None = None
+    multiple_of: str | None = None
+    below: str | None = None
     none: str | None = None
     decisive: bool = True
 
@@ -98,6 +106,13 @@ class Option(NamedTuple):
     def is_required(self) -> bool:
         """Returns whether there is no default."""
         return self.default is dataclasses.MISSING
+
+    def applies(self, values: Mapping[str, Any]) -> bool:
+        """Returns whether `only` allows the option beside these values, which may lack some."""
+        return all(
+            name not in values or _is_among(values[name], allowed)
+            for name, allowed in self.only.items()
+        )
 
     def converted(self, value: Any) -> Any:
         """Converts a value given by a caller, a flag or a file.
@@ -122,31 +137,22 @@ class Option(NamedTuple):
         try:
             result = _convert(self.kind, value)
         except (TypeError, ValueError, KeyError, OverflowError):
-            rule = " or ".join(filter(None, (_NAMES[self.kind], self.none)))
-            raise UserError(f"{self.name} must be {rule}. Received: {short_repr(value)}.") from None
+            words = " or ".join(filter(None, (_NAMES[self.kind], self.none)))
+            raise self._refusal(words, value) from None
         text = str(value) if self.kind in (str, Path) else "0"
         if "\0" in text or not (text or self.may_be_empty):
-            raise UserError(
-                f"{self.name} must be text without zero bytes, and not empty. "
-                f"Received: {short_repr(value)}."
-            )
+            raise self._refusal("text without zero bytes, and not empty", value)
         if self.choices and result not in self.choices:
-            *others, last = self.choices
-            rule = f"{', '.join(others)} or {last}" if others else last
-            raise UserError(f"{self.name} must be {rule}. Received: {short_repr(value)}.")
-        if self.range is not None:
-            self._check_range(result)
+            raise self._refusal(rule(self.choices), value)
+        if self.range is not None and not self.range.allows(result):
+            raise self._refusal(str(self.range), result)
+        largest = LARGEST.get(self.kind, math.inf)
+        if self.range and self.range.is_open and result > largest:
+            raise self._refusal(f"{largest:,} or less", result)
         return result
 
-    def _check_range(self, value: float) -> None:
-        assert self.range is not None
-        rule, largest = str(self.range), LARGEST[self.kind]
-        is_bounded = min(self.range.maximum, self.range.below) < math.inf
-        if self.range.allows(value):
-            if is_bounded or value <= largest:
-                return
-            rule = f"{largest:,} or less"
-        raise UserError(f"{self.name} must be {rule}. Received: {short_repr(value)}.")
+    def _refusal(self, words: str, value: Any) -> UserError:
+        return UserError(f"{self.name} must be {words}. Received: {short_repr(value)}.")
 
 
 def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> Any:
@@ -160,11 +166,13 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
         **details: `range`; `choices`, if no `Literal` names them; `original`, further flags, which
             the help leaves out; `group`, a title in the help; `metavar`, with which a boolean's
             flag takes a value; `positional`, for an argument without a flag; `repeated`, for a
-            flag that takes one value each time; `may_be_empty`, for texts; `only`, the values of
-            other options with which it may be given, as in `{"engine": ("spark",)}`; `needs`
-            and `excludes`, another option without or with which it would change nothing; `none`,
-            the word for None on a command line; `decisive=False`, for paths, whose content is
-            compared, intervals and devices: a run may resume with another value.
+            flag that takes one value each time; `may_be_empty`, for texts; `none`, the word for
+            None on a command line; `decisive=False`, for paths, whose content is compared,
+            intervals and devices: a run may resume with another value.
+            Relations to other options: `only`, their values with which it may be given, as in
+            `{"engine": ("spark",)}`; `needs`, an option that must be given too; `excludes`, those
+            that must not; `instead_of`, an option of which exactly one must be given;
+            `multiple_of` and `below`, for numbers.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 
@@ -187,29 +195,64 @@ def check_options(options: Any) -> None:
     """Converts and checks the fields of a frozen dataclass; its `__post_init__` calls it.
 
     Raises:
-        UserError: a value of another type, not among the choices, or out of its range; or an option
-            is given that doesn't apply to the value of another one.
+        UserError: a value of another type, not among the choices, or out of its range; or values
+            that contradict a relation between options.
     """
     fields = declared(type(options))
     for name, option in fields.items():
         object.__setattr__(options, name, option.converted(getattr(options, name)))
-    for name, option in fields.items():
-        value = getattr(options, name)
-        if value == option.default:
-            continue
-        for rule, other in (("needs", option.needs), ("excludes", option.excludes)):
-            if other and (getattr(options, other) == fields[other].default) == (rule == "needs"):
-                received = "one without the other" if rule == "needs" else "both"
-                flags = (f"--{each.replace('_', '-')}" for each in (name, other))
-                raise UserError(f"{f' {rule} '.join(flags)}. Received: {received}.")
-        for other, allowed in option.only.items():
-            received = getattr(options, other)
-            if received not in allowed:
-                values = ", ".join(map(str, allowed))
-                raise UserError(
-                    f"{name} is an option of --{other} {values}. Received: {value} with "
-                    f"--{other} {received}. Leave it out."
-                )
+    given = {name for name in fields if getattr(options, name) != fields[name].default}
+    for option in fields.values():
+        _check_relations(option, vars(options), given)
+
+
+def _check_relations(option: Option, values: Mapping[str, Any], given: Set[str]) -> None:
+    """Raises UserError for the first relation that the values break.
+
+    Args:
+        given: names of the options that don't have their defaults.
+    """
+    name, value, is_given = option.name, values[option.name], option.name in given
+    if (other := option.instead_of) and is_given == (other in given):
+        both = f"{flag(name)} excludes {flag(other)}."
+        raise UserError(both if is_given else f"Give {flag(other)} or {flag(name)}.")
+    for other, fits, words in (
+        (option.multiple_of, lambda number, other: number % other == 0, "a multiple of"),
+        (option.below, operator.lt, "below"),
+    ):
+        if other and value is not None and not fits(value, values[other]):
+            received = f"{name}={value}, {other}={values[other]}"
+            raise UserError(f"{name} must be {words} {other}. Received: {received}.")
+    if not is_given:
+        return
+    if option.needs and option.needs not in given:
+        raise UserError(f"{flag(name)} needs {flag(option.needs)}.")
+    for other in option.excludes:
+        if other in given:
+            raise UserError(f"{flag(name)} excludes {flag(other)}.")
+    for other, allowed in option.only.items():
+        if not _is_among(values[other], allowed):
+            raise UserError(
+                f"{flag(name)} needs {flag(other)} {rule(allowed)}. "
+                f"Received: {flag(other)} {values[other]}."
+            )
+
+
+def flag(name: str) -> str:
+    """Returns the flag of an option."""
+    return f"--{name.replace('_', '-')}"
+
+
+def rule(allowed: Sequence[Any] | Range) -> str:
+    """Returns "1 or more", or "a, b or c"."""
+    if isinstance(allowed, Range):
+        return str(allowed)
+    *others, last = map(str, allowed)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _is_among(value: Any, allowed: Sequence[Any] | Range) -> bool:
+    return allowed.allows(value) if isinstance(allowed, Range) else value in allowed
 
 
 def part(cls: type[Options], options: Any, **changes: Any) -> Options:
@@ -223,8 +266,7 @@ def decisive(options: Any) -> dict[str, Any]:
     return {
         name: _plain(getattr(options, name))
         for name, option in declared(type(options)).items()
-        if option.decisive
-        and all(getattr(options, other) in allowed for other, allowed in option.only.items())
+        if option.decisive and option.applies(vars(options))
     }
 
 

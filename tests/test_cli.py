@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,10 @@ import albert_tf
 from albert_tf import cli
 from albert_tf.cli import streams
 from albert_tf.config import AlbertConfig
+from albert_tf.data.options import TASKS
 from albert_tf.errors import UserError
-from albert_tf.options import declared
+from albert_tf.options import declared, flag
+from albert_tf.training.options import FinetuningOptions
 
 CLASSIFIER = "AlbertForSequenceClassification"
 FINETUNE = "finetune --task classify --data data.csv --output o"
@@ -94,9 +97,21 @@ def files(tmp_path, monkeypatch):
             "finetune --task classify --data data.csv --model tiny --output folder",
             "must be new",
         ),
+        ("embed --model small a --force", "--force needs --output."),
+        (f"{FINETUNE} --model tiny --baseline --multi-label", "--baseline excludes --multi-label."),
         (
-            "embed --model small a --force",
-            "--force needs --output. Received: one without the other",
+            "finetune --task stsb --data . --model tiny --output o --class-weights balanced",
+            "--class-weights needs --task cola, ",
+        ),
+        (
+            "evaluate --model small --task classify --data data.csv --json --submission o",
+            "--submission excludes --json.",
+        ),
+        ("answer --model small --question a --input b", "--question excludes --input."),
+        ("answer --model small --input b --context c", "--context needs --question."),
+        (
+            "predict --model small a --pairs --labels b,c",
+            "--labels excludes --pairs.",
         ),
         (f"{FINETUNE} --model tiny --epochs 2 --steps 3", "--epochs excludes --steps"),
         (f"{FINETUNE} --model small --vocab-size 99", "--vocab-size is for random weights"),
@@ -117,7 +132,7 @@ def files(tmp_path, monkeypatch):
         (
             "build-data --input folder --vocab x --output o --lines sentences "
             "--sentence-splitter a:b",
-            "sentence_splitter is an option of --lines paragraphs",
+            "--sentence-splitter needs --lines paragraphs. Received: --lines sentences.",
         ),
         ("pretrain --data data.csv --size tiny --output binary", "Received: binary, a file"),
         ("pretrain --data none --size tiny --output o", "'none', which matches no file"),
@@ -128,7 +143,7 @@ def files(tmp_path, monkeypatch):
         ("pretrain --data data.csv --init-checkpoint none --output o", "Received: none"),
         (
             "pretrain --data data.csv --size tiny --output o --dtype-policy bfloat16",
-            "don't train. Received: bfloat16. Give mixed_bfloat16.",
+            "mixed_bfloat16 or mixed_float16. Received: 'bfloat16'.",
         ),
         (
             "pretrain --data data.csv --size tiny --output o --strategy horovod",
@@ -141,7 +156,7 @@ def files(tmp_path, monkeypatch):
         ("convert small folder --format hf", "must not exist yet. Received: folder"),
         (
             "evaluate --model small --task mnli --label-column a --data data.csv",
-            "Received: a with --task mnli. Leave it out.",
+            "--task classify, tag, choices or similarity. Received: --task mnli.",
         ),
         (
             "evaluate --model small --task classify --data data.csv --submission data.csv",
@@ -165,7 +180,7 @@ def files(tmp_path, monkeypatch):
         ),
         (
             "pretrain --data data.csv --size tiny --output o --batch-size 7 --micro-batches 2",
-            "of the replicas times micro_batches. Received: batch_size=7, micro_batches=2.",
+            "a multiple of micro_batches. Received: batch_size=7, micro_batches=2.",
         ),
         (
             "export tflite --model small --output o --max-length 9999",
@@ -173,7 +188,7 @@ def files(tmp_path, monkeypatch):
         ),
         (
             "export tflite --model small --output o --lengths 16 --max-length 9",
-            "max_length must be left out with lengths",
+            "--lengths excludes --max-length.",
         ),
         ("export tflite --model small --output o --lengths 8,8", "lengths must be different whole"),
         (
@@ -181,7 +196,10 @@ def files(tmp_path, monkeypatch):
             "batch must be 1 or more. Received: 0",
         ),
         ("export saved-model --model small --output o --normalize", "normalize needs a pooling."),
-        ("convert small o --format tf1 --dtype float16", "--dtype goes with --format hf;"),
+        (
+            "convert small o --format tf1 --dtype float16",
+            "--dtype needs --format hf. Received: --format tf1.",
+        ),
         ("sizes --model none", "Received: none"),
         (
             "pretrain --config folder",
@@ -273,13 +291,34 @@ def test_wrong_use_is_status_2(capsys):
         assert "\x1b" not in errors
 
 
+def test_the_help_of_one_task(capsys):
+    """Lists the options that go with the task, at most 30; --help alone lists all."""
+
+    def shown(*arguments):
+        with pytest.raises(SystemExit, match="0"):
+            cli.main(["finetune", *arguments, "--help"])
+        return set(re.findall(r"^ +(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+
+    everything = shown()
+    flags = {flag(name): each for name, each in declared(FinetuningOptions).items()}
+    assert everything == {*flags, "--config"}
+    for task in TASKS:
+        found = shown("--task", task)
+        assert everything - found == {
+            name for name, each in flags.items() if task not in each.only.get("task", TASKS)
+        }
+        assert task == "classify" or len(found) <= 30
+
+
 def test_version_and_help_need_no_tensorflow():
     code = """
 import contextlib, sys
 from albert_tf import cli
 from albert_tf.config import AlbertConfig
+from albert_tf.data.options import TASKS
 from albert_tf.errors import UserError
-from albert_tf.options import declared
+from albert_tf.options import declared, flag
+from albert_tf.training.options import FinetuningOptions
 for option in ("--version", "--help"):
     with contextlib.suppress(SystemExit):
         cli.main([option])

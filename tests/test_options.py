@@ -1,5 +1,6 @@
 import dataclasses
 import inspect
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -22,10 +23,15 @@ class Baking:
     layers: tuple[str, ...] = option((), help="fillings")
     note: str = "not an option"
     sizes: tuple[int, ...] = option((), help="sizes to bake", range=COUNT)
-    tip: bool | None = option(None, help="point the tip up", only={"form": ("heart",)})
+    tip: bool | None = option(None, help="point the tip up", only={"form": ("heart", "square")})
+    dark: bool = option(False, help="bake it dark", only={"minutes": Range(minimum=50)})
     leaven: str | None = option(None, help="leaven of the dough")
     rise: int | None = option(None, help="hours of rest", needs="leaven")
-    powder: int | None = option(None, help="spoons of baking powder", excludes="leaven")
+    powder: int | None = option(None, help="spoons of baking powder", excludes=("leaven", "vegan"))
+    minutes: int = option(40, help="minutes in the oven")
+    cover: int = option(20, help="minutes under a cover", below="minutes")
+    pieces: int = option(12, help="pieces to cut", multiple_of="eggs_each")
+    eggs_each: int = option(4, help="pieces that take an egg")
 
     def __post_init__(self):
         check_options(self)
@@ -61,23 +67,52 @@ def test_wrong_values(name, value, message):
         Baking(**{"cake": "plum", name: value})
 
 
-@pytest.mark.parametrize("value", [True, False])
-def test_an_option_that_another_one_excludes(value):
-    """Is refused, also where its value is false; the default always fits."""
-    assert Baking("plum", form="heart", tip=value).tip is value
-    assert Baking("plum", form="square").tip is None
-    message = f"^tip is an option of --form heart. Received: {value} with --form round. Leave it"
-    with pytest.raises(UserError, match=message):
-        Baking("plum", tip=str(value))
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"form": "heart", "tip": False}, None),
+        ({"form": "round", "tip": None}, None),
+        ({"tip": True}, "--tip needs --form heart or square. Received: --form round."),
+        ({"tip": False}, "--tip needs --form heart or square. Received: --form round."),
+        ({"dark": True, "minutes": 50}, None),
+        ({"dark": True}, "--dark needs --minutes 50 or more. Received: --minutes 40."),
+        ({"rise": 3, "leaven": "yeast"}, None),
+        ({"rise": 3}, "--rise needs --leaven."),
+        ({"powder": 2}, None),
+        ({"powder": 2, "leaven": "yeast"}, "--powder excludes --leaven."),
+        ({"powder": 2, "vegan": True}, "--powder excludes --vegan."),
+        ({"minutes": 20}, "cover must be below minutes. Received: cover=20, minutes=20."),
+        ({"pieces": 8}, None),
+        (
+            {"eggs_each": 5},
+            "pieces must be a multiple of eggs_each. Received: pieces=12, eggs_each=5.",
+        ),
+    ],
+)
+def test_relations_between_options(values, message):
+    """Hold for false values too, while the default always fits."""
+    if message is None:
+        assert vars(Baking("plum", **values)).items() >= values.items()
+        return
+    with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
+        Baking("plum", **values)
 
 
-def test_an_option_that_needs_or_excludes_another_one():
-    assert Baking("plum", rise=3, leaven="yeast").rise == 3
-    assert Baking("plum", powder=2).powder == 2
-    with pytest.raises(UserError, match=r"^--rise needs --leaven. Received: one without the other"):
-        Baking("plum", rise=3)
-    with pytest.raises(UserError, match=r"^--powder excludes --leaven. Received: both.$"):
-        Baking("plum", powder=2, leaven="yeast")
+def test_one_of_two_options():
+    @dataclasses.dataclass(frozen=True)
+    class Filling:
+        jam: str | None = option(None, help="jam to fill in")
+        cream: str | None = option(None, help="cream to fill in", instead_of="jam")
+
+        def __post_init__(self):
+            check_options(self)
+
+    assert Filling(jam="plum").cream is None
+    assert Filling(cream="sour").jam is None
+    with pytest.raises(UserError, match="^Give --jam or --cream.$"):
+        Filling()
+    with pytest.raises(UserError, match="^--cream excludes --jam.$"):
+        Filling("plum", "sour")
 
 
 @pytest.mark.parametrize("name", ["eggs", "sugar", "cake", "vegan", "form"])

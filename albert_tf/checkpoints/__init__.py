@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from albert_tf.errors import UserError
 from albert_tf.options import check_options, option
 
 Pooling = Literal["mean", "cls", "max"]
@@ -25,13 +24,9 @@ class ConversionOptions:
     output: Path = option(help="folder to write", metavar="OUT", positional=True)
     format: Literal["hf", "tf1"] = option(help="format of the output")
     dtype: Literal["float32", "float16"] | None = option(
-        None, help="dtype of the weights in hf; default: the input's"
+        None, help="dtype of the weights; default: the input's", only={"format": ("hf",)}
     )
     force: bool = option(False, help="replace an existing folder")
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.dtype is not None and self.format != "hf":
-            raise UserError(
-                f"--dtype goes with --format hf; others are float32. Received: {self.format}."
-            )

@@ -38,9 +38,16 @@ class OPTIONS(AnswerOptions):
         None, help="file of questions as JSONL; - for standard input", metavar="FILE"
     )
     question: tuple[str, ...] = option(
-        (), help="question; may be repeated", repeated=True, may_be_empty=True
+        (),
+        help="question; may be repeated",
+        repeated=True,
+        may_be_empty=True,
+        needs="context",
+        instead_of="input",
     )
-    context: str | None = option(None, help="text to answer from", may_be_empty=True)
+    context: str | None = option(
+        None, help="text to answer from", may_be_empty=True, needs="question"
+    )
     top_k: int = option(1, help="answers to a question", range=COUNT)
     unanswerable: bool | None = option(
         None,
@@ -50,12 +57,6 @@ class OPTIONS(AnswerOptions):
 
 def check(options: OPTIONS) -> None:
     """Checks the questions, their files and the model."""
-    if bool(options.question) == (options.input is not None):
-        raise UserError(
-            "Questions come with --question, or with --input. Received: neither, or both."
-        )
-    if bool(options.question) != (options.context is not None):
-        raise UserError("--context belongs to --question. Received: one without the other.")
     if not all(map(str.strip, options.question)):
         raise UserError("A question must not be empty. Received: ''.")
     if options.context is not None and not options.context.strip():

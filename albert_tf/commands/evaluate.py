@@ -1,13 +1,12 @@
 """`albert-tf evaluate`"""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from albert_tf.commands.text_options import aligned, check_folder, check_model
 from albert_tf.data.options import EvaluationOptions
-from albert_tf.errors import UserError
-from albert_tf.options import option
+from albert_tf.options import option, part
 
 SUMMARY = "score a model on labelled data"
 EXAMPLES = """examples:
@@ -25,7 +24,9 @@ class OPTIONS(EvaluationOptions):
     """The options of `albert-tf evaluate`."""
 
     submission: Path | None = option(
-        None, help="folder for predictions of the test files, whose other files stay"
+        None,
+        help="folder for predictions of the test files, whose other files stay",
+        excludes=("predictions", "report", "json"),
     )
     json: bool = option(False, help="print one JSON object")
 
@@ -35,11 +36,6 @@ def check(options: OPTIONS) -> None:
     from albert_tf.data.tasks.registry import task_of
 
     is_test = options.submission is not None
-    if is_test and (options.predictions or options.report or options.json):
-        raise UserError(
-            "--submission predicts files without labels, and excludes --predictions, --report and "
-            "--json. Received: both."
-        )
     for folder in (options.predictions, options.report, options.submission):
         check_folder(folder)
     config = check_model(options.model, task_of(options).model)
@@ -55,7 +51,8 @@ def run(options: OPTIONS) -> int:
     from albert_tf.training.evaluate import evaluate, predict_test_files
 
     if options.submission is not None:
-        for path in predict_test_files(replace(options, predictions=options.submission)):
+        given = part(EvaluationOptions, options, predictions=options.submission)
+        for path in predict_test_files(given):
             print(path)
         return 0
     scores = evaluate(options)

@@ -62,6 +62,7 @@ class OPTIONS(TextInputOptions):
         help="labels to choose from, with commas between: zero-shot classification, by a model of "
         "natural language inference",
         metavar="LABELS",
+        excludes=("pairs", "text_pair_column"),
     )
 
     @property
@@ -77,21 +78,19 @@ class OPTIONS(TextInputOptions):
 def check(options: OPTIONS) -> None:
     """Looks at texts and the model; at the first pairs unless from a pipe."""
     wanted = _class_of(options.model)
-    is_tagger, is_embedder = wanted == _TAGGER, wanted == _ENCODER
-    if is_embedder and (options.labels is not None or not options.has_pairs):
+    if options.labels is not None and wanted != _CLASSIFIER:
         raise UserError(
-            "A model of sentence vectors compares pairs of texts. Received: "
-            f"{options.model}, with {'--labels' if options.labels else 'single texts'}. Give "
-            "--pairs, or print vectors with albert-tf embed."
+            "--labels needs a model fine-tuned on natural language inference. Received: "
+            f"{options.model}, an {wanted}."
         )
-    if options.labels is not None and (options.has_pairs or is_tagger):
+    if wanted == _ENCODER and not options.has_pairs:
         raise UserError(
-            "--labels needs texts without pairs, and a model fine-tuned on natural language "
-            f"inference. Received: {'a model that tags' if is_tagger else 'pairs'}."
+            f"{options.model} compares pairs of texts: give --pairs, or print vectors with "
+            "albert-tf embed."
         )
-    check_texts(options, wanted)
-    if options.has_pairs and is_tagger:
+    if wanted == _TAGGER and options.has_pairs:
         raise UserError(f"--pairs needs a model of pairs. Received: {options.model}, which tags.")
+    check_texts(options, wanted)
     if options.has_pairs and can_be_read_again(options.source):
         deque(_pairs(islice(texts(options), _CHECKED), options.source), maxlen=0)
 

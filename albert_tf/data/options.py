@@ -6,7 +6,6 @@ from typing import Final, Literal
 
 from albert_tf.data.readers import Columns
 from albert_tf.data.tasks.glue import GLUE
-from albert_tf.errors import UserError
 from albert_tf.options import COUNT, check_options, option
 
 CLASSIFY: Final = "classify"
@@ -19,7 +18,10 @@ ENCODING: Final = (
     "bytes name"
 )
 TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG, *CHOICES, SIMILARITY)
-_OWN: Final = "your own files (--task classify, tag, choices, similarity)"
+# Tasks with one class for each text, and also those with one for each word.
+TEXT_CLASSES: Final = (*(name for name, task in GLUE.items() if task.labels), CLASSIFY)
+CLASSES: Final = (*TEXT_CLASSES, TAG)
+_OWN: Final = "tasks of your own (--task NAME --help shows the options of one)"
 _OWN_TASKS: Final = {"task": (CLASSIFY, TAG, "choices", SIMILARITY)}
 
 
@@ -108,21 +110,15 @@ class LabelledData(TaskData):
         help="learn any number of labels for a text: a list in JSONL, or a text with separators",
         group=_OWN,
         only={"task": (CLASSIFY,)},
+        excludes=("regression",),
     )
     head: Literal["transformers", "original"] | None = option(
         None,
         help="transformers' head, or the original's for SQuAD 2.0, which also learns whether there "
-        "is an answer; by default the original's if some questions have none (--task squad)",
+        "is an answer; by default the original's if some questions have none",
+        group=_OWN,
         only={"task": (SQUAD,)},
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.regression and self.multi_label:
-            raise UserError(
-                "Labels must be numbers or several names. Received: regression and multi_label. "
-                "Give one of them."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from albert_tf.checkpoints import finder, weights
 from albert_tf.config import AlbertConfig, is_size
 from albert_tf.data.pipeline import batches, filled_size, steps_per_epoch
 from albert_tf.data.tasks.base import Task
-from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores
+from albert_tf.data.tasks.classification import ONE_CLASS, Classification, baseline_scores
 from albert_tf.data.tasks.registry import TrainingData
 from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.errors import UserError
@@ -177,6 +177,7 @@ def _summary(options: FinetuningOptions, given: TrainingData) -> dict[str, Any]:
         )
     data = reports.summarize(task, training, dev)
     if options.baseline:
+        assert isinstance(task, Classification), "one of TEXT_CLASSES"
         data["baseline"] = baseline_scores(task, training, dev, config)
     return data
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from albert_tf.config import SIZES, AlbertConfig, is_size
-from albert_tf.data.options import LabelledData
+from albert_tf.config import SIZES, is_size
+from albert_tf.data.options import CLASSES, TEXT_CLASSES, LabelledData
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.files import LOCK
 from albert_tf.options import (
@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 CHECKPOINTS: Final = "checkpoints"  # folder within the output of an unfinished run
 EMBEDDINGS: Final = "embeddings"  # value of --freeze
 BALANCED: Final = "balanced"  # value of --class-weights
-_WITH_CLASSES: Final = ("AlbertForSequenceClassification", "AlbertForTokenClassification")
 REMOVED: Final = ".{}.removed"  # a folder while it is removed
 
 _TRAINING: Final = "training (defaults by task and model: docs/finetuning.md)"
-DTYPE_POLICIES: Final = ("float32", "mixed_bfloat16", "mixed_float16")
 _DEVICES: Final = "precision, memory and devices"
 _MODEL: Final = "the model (give --size or --init-checkpoint)"
 _PRETRAINING: Final = "training (defaults: the paper's, section 4.1)"
@@ -45,9 +43,10 @@ _OUTPUTS: Final = "evaluation and checkpoints"
 class DeviceOptions:
     """The options of `pretrain` and `finetune` that decide how, but not what, a run computes."""
 
-    dtype_policy: str = option(
+    dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
         "float32",
-        help="float32, mixed_bfloat16 (new GPUs, TPUs, some CPUs) or mixed_float16 (older GPUs)",
+        help="float32, mixed_bfloat16 (new GPUs, TPUs, some CPUs) or mixed_float16 (older GPUs); "
+        "bfloat16 and float16 alone don't train",
         group=_DEVICES,
         metavar="POLICY",
     )
@@ -73,24 +72,6 @@ class DeviceOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
-        check_dtype_policy(self.dtype_policy)
-
-
-def check_dtype_policy(name: str) -> None:
-    """Refuses precisions that don't train.
-
-    Raises:
-        UserError: `name` is none of `DTYPE_POLICIES`.
-    """
-    if name in DTYPE_POLICIES:
-        return
-    half = name in ("bfloat16", "float16")
-    why = " Weights in half precision lose small updates, and don't train." if half else ""
-    way_out = f"mixed_{name}" if half else "float32"
-    raise UserError(
-        f"dtype_policy must be one of {', '.join(DTYPE_POLICIES)}.{why} Received: {name}. "
-        f"Give {way_out}."
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +97,10 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         8000,
         help="tokens of the vocabulary trained on the training texts, for random weights",
         range=VOCABULARY,
-        excludes="vocab",
+        excludes=("vocab",),
     )
     epochs: int | None = option(
-        None, help="passes over the data", range=COUNT, group=_TRAINING, excludes="steps"
+        None, help="passes over the data", range=COUNT, group=_TRAINING, excludes=("steps",)
     )
     steps: int | None = option(
         None, help="training steps, instead of --epochs", range=COUNT, group=_TRAINING
@@ -147,6 +128,8 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         False,
         help="score TF-IDF with logistic regression on the same data, beside the model",
         decisive=False,
+        only={"task": TEXT_CLASSES},
+        excludes=("regression", "multi_label"),
     )
     seed: int = option(
         12345, help="seed of weights, order and dropout", range=SEED, group=_TRAINING
@@ -163,6 +146,8 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         help="loss weight of each class: balanced (inverse frequency), or LABEL=WEIGHT arguments",
         group=_TRAINING,
         metavar="WEIGHT",
+        only={"task": CLASSES},
+        excludes=("regression", "multi_label"),
     )
     patience: int | None = option(
         None,
@@ -181,7 +166,6 @@ class FinetuningOptions(DeviceOptions, LabelledData):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        LabelledData.__post_init__(self)
         if self.dev_fraction != FinetuningOptions.dev_fraction and not self.data.is_file():
             raise UserError(
                 "--dev-fraction divides a single file; folders and the hub have dev. "
@@ -209,7 +193,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         from albert_tf.data.tasks.registry import training_data
 
         data = training_data(self, self.dev_fraction, self.seed)
-        check_class_weights(self, data.task, data.config)
+        weights_by_label(self.class_weights, data.config.labels)
         return data
 
     def recipe(self, name: str, examples: int) -> "Recipe":
@@ -262,6 +246,7 @@ class PretrainingOptions(DeviceOptions):
         "format that convert reads",
         group=_MODEL,
         metavar="NAME",
+        instead_of="size",
     )
     vocab: str | None = option(
         None,
@@ -283,6 +268,7 @@ class PretrainingOptions(DeviceOptions):
         range=COUNT,
         group=_PRETRAINING,
         original=("train_batch_size",),
+        multiple_of="micro_batches",
     )
     steps: int = option(
         125_000, help="updates", range=COUNT, group=_PRETRAINING, original=("num_train_steps",)
@@ -293,6 +279,7 @@ class PretrainingOptions(DeviceOptions):
         range=NOT_NEGATIVE,
         group=_PRETRAINING,
         original=("num_warmup_steps",),
+        below="steps",
     )
     learning_rate: float = option(
         0.00176, help="peak learning rate", range=POSITIVE, group=_PRETRAINING, metavar="RATE"
@@ -363,25 +350,6 @@ class PretrainingOptions(DeviceOptions):
         decisive=False,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if (self.size is None) == (self.init_checkpoint is None):
-            raise UserError(
-                "A run begins with a size for random weights (--size base) or with weights "
-                f"(--init-checkpoint NAME). Received: size={self.size}, "
-                f"init_checkpoint={self.init_checkpoint}."
-            )
-        if self.batch_size % self.micro_batches:
-            raise UserError(
-                "batch_size must be a multiple of the replicas times micro_batches. Received: "
-                f"batch_size={self.batch_size}, micro_batches={self.micro_batches}."
-            )
-        if self.warmup_steps >= self.steps:
-            raise UserError(
-                "The warm-up must be shorter than the run. "
-                f"Received: warmup_steps={self.warmup_steps}, steps={self.steps}."
-            )
-
 
 def check_frozen(layers: int, count: int) -> None:
     """Refuses to freeze more layers than a model has."""
@@ -390,25 +358,6 @@ def check_frozen(layers: int, count: int) -> None:
             f"--freeze must be embeddings, or a number of layers from 1 to {count}. "
             f"Received: {layers}."
         )
-
-
-def check_class_weights(options: FinetuningOptions, task: Any, config: AlbertConfig) -> None:
-    """Checks `class_weights` without the rows.
-
-    Raises:
-        UserError: the task has no classes, or a class or a weight isn't one.
-    """
-    if not options.class_weights:
-        return
-    if task.model not in _WITH_CLASSES or config.problem_type not in (
-        None,
-        "single_label_classification",
-    ):
-        raise UserError(
-            "--class-weights needs one class for each text or word. "
-            f"Received: --task {options.task}, whose labels are others. Omit it."
-        )
-    weights_by_label(options.class_weights, config.labels)
 
 
 def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float] | None:

@@ -42,23 +42,16 @@ class TextExportOptions(ExportOptions):
         help="number of tokens that a text is truncated to; default: the most that the tokenizer "
         "and the model allow",
         range=COUNT,
+        excludes=("ids_only",),
     )
     pairs: bool | None = option(
-        None, help="take strings in pairs; questions and choices always come in pairs"
+        None,
+        help="take strings in pairs; questions and choices always come in pairs",
+        excludes=("ids_only",),
     )
     ids_only: bool = option(
         False, help="leave the signature `text` out, which needs tensorflow-text's operators"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        of_text = ("max_length", "pairs", "max_bytes", "warmup", "pooling", "normalize")
-        given = [name for name in of_text if getattr(self, name, None) is not None]
-        if self.ids_only and given:
-            raise UserError(
-                f"{' and '.join(given)} must be left out with ids_only: only the signature `text`, "
-                "which it leaves out, reads texts. Received: both."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +74,7 @@ class SavedModelOptions(TextExportOptions):
         help="number of bytes of a text that `text` reads, a limit against huge ones; at least 16 "
         "for each token of max_length; default: all",
         range=Range(minimum=1024),
+        excludes=("ids_only",),
     )
     max_batch: int | None = option(
         None, help="number of examples that a request may have; default: any", range=COUNT
@@ -89,15 +83,19 @@ class SavedModelOptions(TextExportOptions):
         None,
         help="file of sample requests, one a line, which TensorFlow Serving answers before it uses "
         "the model; needs albert_tf[serving]",
+        excludes=("ids_only",),
     )
     pooling: Pooling | None = option(
         None,
         help="vector that `text` returns for a text, from an encoder; default: that of a folder of "
         "sentence-transformers, else the states of all tokens",
         metavar="POOLING",
+        excludes=("ids_only",),
     )
     normalize: bool | None = option(
-        None, help="scale these vectors to unit length (L2); default: as such a folder says"
+        None,
+        help="scale these vectors to unit length (L2); default: as such a folder says",
+        excludes=("ids_only",),
     )
     precision: Precision = option("float32", help="dtype of the weights and of the computation")
 
@@ -116,13 +114,14 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     layers: Layers = option(
         "loop",
         help="form of the shared layers: a loop of the graph, or one after the other",
-        excludes="host",
+        excludes=("host",),
     )
     lengths: tuple[int, ...] = option(
         (),
         help="signatures ids_16, ids_64, … for 16,64, which share the weights, for hosts that "
         "can't change the length of their input",
         range=COUNT,
+        excludes=("max_length",),
     )
     batch: int | None = option(
         1,
@@ -139,7 +138,7 @@ class TFLiteOptions(TextExportOptions, FileOptions):
         None,
         help="form that a host demands: mediapipe, for its TextClassifier",
         original=("for",),
-        excludes="ids_only",
+        excludes=("ids_only",),
     )
     choices: int | None = option(
         None, help="number of texts that multiple choice chooses from; default: 4", range=COUNT
@@ -149,11 +148,6 @@ class TFLiteOptions(TextExportOptions, FileOptions):
         super().__post_init__()
         if not (self.ids_only or self.host):
             check_tensorflow_text()
-        if self.lengths and self.max_length:
-            raise UserError(
-                "max_length must be left out with lengths: texts are truncated to the largest. "
-                f"Received: lengths={self.lengths} and max_length={self.max_length}."
-            )
         if len(set(self.lengths)) < len(self.lengths):
             raise UserError(
                 f"lengths must be different whole numbers. Received: {list(self.lengths)}."

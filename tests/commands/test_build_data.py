@@ -73,11 +73,8 @@ def test_every_option_of_the_original_in_either_spelling(arguments):
     ("arguments", "message"),
     [
         (["--workers", "0"], "workers must be between 1 and 1024. Received: 0"),
-        (
-            ["--workers", "2", "--engine", "spark"],
-            "workers is an option of --engine local. .* 2 with .* spark",
-        ),
-        (["--engine-option", "a=b"], "engine_option is an option of --engine spark"),
+        (["--workers", "2", "--engine", "spark"], "--workers needs --engine local"),
+        (["--engine-option", "a=b"], "--engine-option needs --engine spark"),
         (["--engine", "spark", "--engine-option", "a"], "must be NAME=VALUE, a setting .*: a"),
         (["--language", "de", "--lines", "sentences"], "needs --lines paragraphs .* de --lines s"),
         (
@@ -86,7 +83,7 @@ def test_every_option_of_the_original_in_either_spelling(arguments):
         ),
         (
             ["--ngram", "1", "--favor-shorter-ngram", "false"],
-            "--ngram 2, 3, .*False with --ngram 1",
+            "--ngram 2 or more. .* --ngram 1",
         ),
         (["--ngram", "0"], "ngram must be between 1 and 10. Received: 0"),
     ],

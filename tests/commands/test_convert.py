@@ -257,8 +257,6 @@ def test_to_half_precision(convert, saved, tmp_path):
 
 def test_half_precision_out_of_range(convert, saved, tmp_path):
     folder, out = saved(AlbertModel), tmp_path / "out"
-    status, _, said = convert(folder, out, "--format", "tf1", "--dtype", "float16")
-    assert status == 2 and "--dtype goes with --format hf" in said
     path = folder / "model.safetensors"
     tensors = safetensors.numpy.load_file(path)
     tensors["pooler.bias"][0] = 1e5

@@ -46,10 +46,6 @@ def test_predictions_of_test_files(run, classifier, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["--task", "rte", "--data", ".", "--report", "r", "--submission", "out"],
-            "Received: both",
-        ),
         (["--task", "rte", "--data", ".", "--submission", "out"], "must have one file test.tsv"),
         (
             ["--task", "rte", "--data", "test.tsv", "--submission", "out"],

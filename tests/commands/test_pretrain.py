@@ -78,10 +78,10 @@ def test_names_of_the_original():
         (["--steps", "0"], "steps must be 1 or more. Received: 0."),
         (["--learning-rate", "nan"], "learning_rate must be above 0. Received: nan."),
         (["--seed", "-1"], "seed must be 0 or more and below 4294967296. Received: -1."),
-        (["--init-checkpoint", "other"], "Received: size=tiny, init_checkpoint=other."),
+        (["--init-checkpoint", "other"], "--init-checkpoint excludes --size"),
         (["--steps", "9", "--warmup-steps", "9"], "warmup_steps=9, steps=9"),
         (["--data", "nowhere"], "nowhere"),
-        (["--dtype-policy", "bfloat16"], "Give mixed_bfloat16."),
+        (["--dtype-policy", "bfloat16"], "mixed_bfloat16.*Received: 'bfloat16'"),
         (["--strategy", "everything"], "Received: 'everything'."),
     ],
 )

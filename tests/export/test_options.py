@@ -4,9 +4,10 @@ import sys
 
 import pytest
 from albert_tf_export import export_saved_model, export_tflite
-from albert_tf_export.options import TFLiteOptions
+from albert_tf_export.options import SavedModelOptions, TFLiteOptions
 
 from albert_tf.errors import UserError
+from albert_tf.options import flag
 
 
 @pytest.mark.parametrize("export", [export_saved_model, export_tflite])
@@ -87,12 +88,6 @@ def test_counts(task, options, message, make_model, tokenizer, tmp_path):
         ({"normalize": True}, "apply only to encoders. Received: pooling=None, normalize=True"),
         ({"max_batch": 0}, "max_batch must be 1 or more. Received: 0"),
         ({"max_bytes": 2**10, "max_length": 65}, "at least 1040 for max_length=65. Received: 1024"),
-        ({"warmup": "requests", "ids_only": True}, "warmup must be left out with ids_only"),
-        *(
-            ({name: value, "ids_only": True}, f"^{name} must be left out with ids_only")
-            for name, value in (("max_length", 24), ("pairs", True), ("max_bytes", 2048))
-        ),
-        ({"pooling": "mean", "normalize": True, "ids_only": True}, "pooling and normalize must be"),
     ],
 )
 def test_options_of_saved_models(options, message, make_classifier, tokenizer, tmp_path):
@@ -113,6 +108,22 @@ def test_a_function_takes_options_or_their_values(classifier, tokenizer, tmp_pat
     assert inspect.signature(export_tflite).parameters["batch"].default == 1
     with pytest.raises(TypeError, match="salt"):
         export_tflite(classifier, tokenizer, tmp_path / "a", salt=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_length", 24),
+        ("pairs", False),
+        ("max_bytes", 2048),
+        ("warmup", "a"),
+        ("pooling", "mean"),
+    ]
+    + [("normalize", False)],
+)
+def test_without_text_nothing_reads_texts(name, value):
+    with pytest.raises(UserError, match=f"^{flag(name)} excludes --ids-only.$"):
+        SavedModelOptions(ids_only=True, **{name: value})
 
 
 def test_options_need_no_tensorflow():

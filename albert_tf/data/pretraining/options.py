@@ -65,7 +65,7 @@ class ExampleOptions:
         help="probability 1/n of an n-gram (ALBERT, section 4.1); false reverses the order",
         group=_EXAMPLES,
         metavar=_FLAG,
-        only={"ngram": range(2, MOST_WORDS + 1)},
+        only={"ngram": Range(minimum=2)},
     )
     do_whole_word_mask: bool = option(
         True, help="mask whole words, not single tokens", group=_EXAMPLES, metavar=_FLAG

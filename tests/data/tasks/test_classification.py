@@ -10,7 +10,6 @@ from albert_tf.data.readers import Example
 from albert_tf.data.tasks.base import GradedPrediction, find_file
 from albert_tf.data.tasks.classification import ONE_CLASS, Classification, baseline_scores
 from albert_tf.data.tasks.glue import GLUE
-from albert_tf.data.tasks.registry import task_of
 from albert_tf.errors import UserError
 
 # Header and one row of each task's file in GLUE's download.
@@ -326,17 +325,3 @@ def test_a_baseline_learns():
     classify = task("classify")
     config = AlbertConfig(**classify.config_fields(train))
     assert baseline_scores(classify, train, dev, config) == {"accuracy": 1.0, "macro_f1": 1.0}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"task": "classify", "regression": True},
-        {"task": "classify", "multi_label": True},
-        {"task": "tag"},
-    ],
-)
-def test_a_task_without_a_baseline(options):
-    other = task_of(LabelledData(**options, data=Path("d")))
-    with pytest.raises(UserError, match="A baseline needs texts with one label each. Received"):
-        baseline_scores(other, [], [], AlbertConfig())

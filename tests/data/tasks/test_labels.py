@@ -9,7 +9,7 @@ from albert_tf.data.options import LabelledData, TaskData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.labels import MultiLabel, Regression, SingleLabel
-from albert_tf.data.tasks.registry import training_data, task_of
+from albert_tf.data.tasks.registry import task_of, training_data
 from albert_tf.errors import UserError
 
 NAMES = ("long", "sad", "warm")
@@ -122,11 +122,6 @@ def test_a_trained_model_says_what_its_labels_are():
     one = AlbertConfig(id2label={0: "score"}, problem_type="regression")
     for trained, expected in ((config(), MultiLabel), (one, Regression), (None, SingleLabel)):
         assert type(task_of(options, trained).label_type) is expected
-
-
-def test_several_labels_are_no_numbers():
-    with pytest.raises(UserError, match="numbers or several names. .* Give one of them"):
-        task(regression=True)
 
 
 def test_an_unseen_label_in_dev_is_named(tmp_path):

@@ -1,12 +1,11 @@
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.registry import training_data, task_of
+from albert_tf.data.tasks.registry import task_of, training_data
 from albert_tf.data.tasks.similarity import Match, SimilarityExample
 from albert_tf.errors import UserError
 
@@ -213,11 +212,3 @@ def test_parts_of_a_single_file_share_no_text(tmp_path):
     train, dev = task(path).train_and_dev(0.2, 5)
     anchors = [{example.texts[0] for example in part} for part in (train, dev)]
     assert anchors[0] and anchors[1] and not anchors[0] & anchors[1]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("head", "original"), ("regression", True), ("choices_columns", ("a", "b"))]
-)
-def test_options_of_other_tasks(name, value):
-    with pytest.raises(UserError, match=f"{name} is an option of --task .* --task similarity"):
-        LabelledData(task="similarity", data=Path(), **{name: value})
