@@ -6,7 +6,7 @@ from typing import Any, Final
 from albert_tf.checkpoints import finder, hugging_face
 from albert_tf.errors import UserError
 from albert_tf.models.albert import AlbertModel
-from albert_tf.models.base import PreTrainedModel, require_config, unshare
+from albert_tf.models.base import PreTrainedModel, require_config
 from albert_tf.models.calls import ModelOutput
 from albert_tf.models.masked_lm import AlbertForMaskedLM
 from albert_tf.models.multiple_choice import AlbertForMultipleChoice
@@ -14,6 +14,7 @@ from albert_tf.models.pretraining import AlbertForPreTraining
 from albert_tf.models.question_answering import AlbertForQuestionAnswering
 from albert_tf.models.sequence_classification import AlbertForSequenceClassification
 from albert_tf.models.similarity import AlbertForSimilarity
+from albert_tf.models.surgery import unshare
 from albert_tf.models.token_classification import AlbertForTokenClassification
 from albert_tf.tasks import BY_MODEL, TASKS
 

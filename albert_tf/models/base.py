@@ -1,18 +1,13 @@
-"""Base class of all models: input checks, saving and loading, gradient checkpointing."""
+"""Base class of all models: configuration, calls with checked inputs, loading and saving."""
 
-import dataclasses
 import math
 import os
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import keras
-import numpy as np
-from keras import ops
 
 from albert_tf.checkpoints import (
     finder,
@@ -25,34 +20,33 @@ from albert_tf.checkpoints import (
 )
 from albert_tf.checkpoints.hub import CARD, model_card
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
-from albert_tf.config import AlbertConfig, group_schedule
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_text
-from albert_tf.layers.common import ConfiguredLayer, ShapesFromCall
-from albert_tf.layers.embedding import WordEmbeddings, checked_ids
+from albert_tf.layers.common import ShapesFromCall
+from albert_tf.layers.embedding import checked_ids
 from albert_tf.models import losses
 from albert_tf.models.calls import (
     CALL,
     ENCODER_INPUTS,
     LOADING,
     as_arrays,
-    has_no_rows,
     length_of,
     refuse_lists,
     refuse_strings,
 )
+from albert_tf.models.keras_hooks import KerasHooks
+from albert_tf.models.surgery import Surgery, steps_of
 from albert_tf.options import without_foreign
 from albert_tf.tasks import ENCODER, TaskFacts
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
-# Whether a call is part of Keras' `predict`, which needs no gradients. Every thread has its own.
-in_predict: Final[ContextVar[bool]] = ContextVar("in predict", default=False)
 # Options of transformers' from_pretrained about the format, which is detected here.
 _DETECTED: Final = ("from_pt", "from_tf", "from_flax", "use_safetensors")
 
 
-class PreTrainedModel(ShapesFromCall, keras.Model):
+class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     """A Keras model with an `AlbertConfig` and a directory format; built by its constructor.
 
     Attributes:
@@ -119,98 +113,6 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         """For each label that is the number of a class, the number of classes."""
         return {}
-
-    def export(
-        self,
-        filepath: str | os.PathLike[str],
-        format: str = "tf_saved_model",
-        verbose: bool | None = None,
-        input_signature: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        """Exports the model as `keras.Model.export` does, by default with declared inputs.
-
-        They are the dict of `input_ids`, `attention_mask` and `token_type_ids`, int32. For exports
-        that take strings and are checked against the model, use `albert_tf.export_saved_model` and
-        `albert_tf.export_tflite`.
-
-        Raises:
-            UserError: Keras can't write the format on this backend.
-        """
-        backend = keras.backend.backend()
-        if backend == "torch":  # Keras traces no dict of inputs there.
-            raise UserError(
-                "model.export must run on TensorFlow or JAX. Received: KERAS_BACKEND=torch. Call "
-                "save_pretrained, then albert-tf export on the folder."
-            )
-        if input_signature is None:
-            input_signature = [self._input_specs()]
-            if backend == "jax":  # Keras would take each input's length for another one.
-                axes = "batch, choices, length" if self.task.has_choices else "batch, length"
-                shapes = dict.fromkeys(input_signature[0], f"({axes})")
-                kwargs.setdefault("jax2tf_kwargs", {"polymorphic_shapes": [shapes]})
-        super().export(filepath, format, verbose, input_signature, **kwargs)
-
-    @property
-    def _default_save_signature(self) -> Any:
-        """The `serving_default` of `tf.saved_model.save`: the inputs of `export`, float32 out.
-
-        Keras would trace a default signature with float32 ids.
-        """
-        if keras.backend.backend() != "tensorflow":
-            return None
-        import tensorflow as tf
-
-        inputs = {
-            name: tf.TensorSpec(spec.shape, spec.dtype, name)
-            for name, spec in self._input_specs().items()
-        }
-
-        @tf.function(input_signature=[inputs], autograph=False)
-        def serving_default(inputs: dict[str, Any]) -> Any:
-            outputs = self(inputs, training=False)
-            return keras.tree.map_structure(
-                lambda value: tf.cast(value, tf.float32) if value.dtype.is_floating else value,
-                dict(outputs) if isinstance(outputs, Mapping) else outputs,
-            )
-
-        return serving_default
-
-    def _input_specs(self) -> dict[str, keras.InputSpec]:
-        """The inputs that every export has."""
-        shape = (None, None, None) if self.task.has_choices else (None, None)
-        return {
-            name: keras.InputSpec(dtype="int32", shape=shape, name=name)
-            for name in ENCODER_INPUTS[:3]
-        }
-
-    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        x = as_arrays(x, "x")
-        if has_no_rows(x):  # Keras has no outputs without a batch
-            if not isinstance(x, Mapping):
-                specs = self._input_specs()
-                x = {
-                    name: np.zeros((0, *[1] * len(spec.shape[1:])), "int32")
-                    for name, spec in specs.items()
-                }
-            return keras.tree.map_structure(ops.convert_to_numpy, self(x, training=False))
-        return super().predict(x, *args, **kwargs)
-
-    def predict_on_batch(self, x: Any) -> Any:
-        x = as_arrays(x, "x")
-        if self.predict_function is None:
-            self.make_predict_function()
-            if keras.backend.backend() == "tensorflow" and not self.run_eagerly:
-                _trace_for_all_sizes(self.predict_function, x)
-        return super().predict_on_batch(x)
-
-    def predict_step(self, *args: Any) -> Any:
-        """Calls Keras' `predict_step`; without gradients the layers may run as a graph loop."""
-        token = in_predict.set(True)
-        try:
-            return super().predict_step(*args)
-        finally:
-            in_predict.reset(token)
 
     def make_train_function(self, force: bool = False) -> Any:
         # Otherwise the first step would make the optimizer's slots, and TensorFlow trace twice.
@@ -305,67 +207,19 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         """The `AlbertModel`: a task's, or the model itself. No property: saving walks those."""
         return getattr(self, "albert", self)
 
-    def get_input_embeddings(self) -> WordEmbeddings:
-        """Returns the layer that makes `inputs_embeds` of ids; the word table is its `weight`."""
-        return WordEmbeddings(self._backbone().embedding)
-
     def untrained_parts(self) -> list[str]:
         """Returns `newly_initialized`, or none of them if an optimizer has trained the model since.
 
         Another way of training can't be seen: `model.newly_initialized.clear()` says so.
         """
         optimizer = getattr(self, "optimizer", None)
-        is_trained = optimizer is not None and _steps_of(optimizer) > 0
+        is_trained = optimizer is not None and steps_of(optimizer) > 0
         return [] if is_trained else list(self.newly_initialized)
-
-    def with_depth(self: Model, num_hidden_layers: int) -> Model:
-        """Returns a copy that ends after so many of this model's layers, with the same head.
-
-        A single group of shared layers may also be applied more often.
-
-        Args:
-            num_hidden_layers: how many layers are applied.
-        Raises:
-            UserError: no configuration describes that model; see `AlbertConfig.at_depth`.
-
-        Example:
-            >>> from albert_tf import AlbertForSequenceClassification
-            >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
-            >>> shallow = model.with_depth(2)
-            >>> shallow.config.num_hidden_layers
-            2
-        """
-        config = self.config.at_depth(num_hidden_layers)
-        model = type(self).from_config({**self.get_config(), "config": config.to_dict()})
-        tensors = weights.extract(self)
-        kept = {name: tensors[name] for name in weights.extract(model)}
-        weights.assign(model, kept, "the deeper model")
-        model.newly_initialized = list(self.newly_initialized)
-        model._tokenizer, model._folder = self._tokenizer, self._folder
-        model._module_folder = self._module_folder
-        return model
 
     def num_parameters(self, only_trainable: bool = False) -> int:
         """Returns the number of parameters."""
         weights = self.trainable_weights if only_trainable else self.weights
         return sum(math.prod(weight.shape) for weight in weights)
-
-    def resize_token_embeddings(self, new_num_tokens: int | None = None) -> WordEmbeddings:
-        """Resizes the vocabulary, for example after `tokenizer.add_tokens`.
-
-        Tokens that remain keep their weights; new ones are initialized. The configuration, the
-        decoder that shares the word table and its bias follow.
-
-        Args:
-            new_num_tokens: V, for example `len(tokenizer)`; None changes nothing.
-        Returns:
-            That of `get_input_embeddings`.
-        Raises:
-            UserError: the optimizer has state already: call `compile` again first.
-        """
-        if new_num_tokens is not None and new_num_tokens != self.config.vocab_size:
-            _resize_vocabulary(self, new_num_tokens)
-        return self.get_input_embeddings()
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
         """Computes each block again for the gradient, so that only its input stays in memory.
@@ -576,104 +430,3 @@ def require_config(cls: type, config: Any) -> None:
             "A model is made from an AlbertConfig: AlbertConfig.from_size(name), or "
             f"{cls.__name__}.from_pretrained(directory). Received: {short_repr(config)}."
         )
-
-
-def _resize_vocabulary(model: Any, size: int) -> None:
-    """Replaces the word table and the bias of every word by ones of another size, in place.
-
-    Args:
-        model: any model.
-        size: V. Tokens that remain keep their weights; new ones are initialized.
-    """
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None and optimizer.built:
-        raise UserError(
-            "The vocabulary must be resized before training: the optimizer's state has its size. "
-            f"Received: an optimizer after {_steps_of(optimizer)} steps. "
-            "Call compile again, then resize_token_embeddings."
-        )
-    config = model.config.replace(vocab_size=size)
-    layers = [each for each in model._flatten_layers() if hasattr(each, "config")]
-    for layer in layers:
-        layer.config = layer.config.replace(vocab_size=config.vocab_size)
-    for layer in layers:
-        if isinstance(layer, ConfiguredLayer) and hasattr(layer, "add_variables"):
-            _make_variables_again(layer)
-    model.train_function = model.test_function = model.predict_function = None
-
-
-def _steps_of(optimizer: keras.optimizers.Optimizer) -> int:
-    return int(ops.convert_to_numpy(optimizer.iterations))  # a variable of replicas is no int
-
-
-def _make_variables_again(layer: Any) -> None:
-    """Makes all of a layer's own variables, in their order: files of weights go by it."""
-    old = {variable.name: variable for variable in layer._trainable_variables}
-    values = {name: ops.convert_to_numpy(variable) for name, variable in old.items()}
-    for name in old:
-        delattr(layer, name)
-    layer._tracker.unlock()  # Keras' own quantization replaces variables in this way.
-    with layer._open_name_scope():
-        layer.add_variables()
-    layer._tracker.lock()
-    for name, value in values.items():
-        variable = getattr(layer, name)
-        new = np.array(ops.convert_to_numpy(variable))
-        rows = min(len(new), len(value))
-        new[:rows] = value[:rows]
-        variable.assign(new)
-
-
-def unshare(model: Model, share: str = "none") -> Model:
-    """Returns a copy of a model with the same outputs, whose layers share fewer weights.
-
-    Trained further, its layers become different.
-
-    Args:
-        model: any model.
-        share: weights that layers still share: "none", "attention" or "ffn" (see `AlbertConfig`).
-    Raises:
-        ValueError: `model` doesn't share these weights itself.
-    Source: ALBERT, arXiv 1909.11942, table 4, compares these forms.
-
-    Example:
-        >>> from albert_tf import AlbertModel, unshare
-        >>> model = AlbertModel.from_pretrained("small")
-        >>> len(model.encoder.blocks), len(unshare(model).encoder.blocks)
-        (2, 4)
-    """
-    config = model.config
-    if share not in ("none", "attention", "ffn"):
-        raise ValueError(f'share must be "none", "attention" or "ffn". Received: {share!r}.')
-    if config.share not in ("all", share):
-        raise ValueError(
-            "A model must share all weights that its copy shares: start from share='all'. "
-            f"Received a model with share={config.share!r}, and share={share!r}."
-        )
-    new = type(model).from_config(
-        {**model.get_config(), "config": dataclasses.replace(config, share=share).to_dict()}
-    )
-    shared = weights.extract(model)
-    schedule = group_schedule(config.num_hidden_layers, config.stored_groups)
-    tensors = {}
-    for name in weights.extract(new):
-        source = re.sub(
-            r"layer_groups\.(\d+)", lambda m: f"layer_groups.{schedule[int(m[1])]}", name
-        )
-        tensors[name] = shared[source]
-    weights.assign(new, tensors, "the shared model")
-    return new
-
-
-def _trace_for_all_sizes(function: Any, inputs: Any) -> None:
-    """Traces a `predict_function` of TensorFlow for batches of every size and length.
-
-    By itself it would trace the first batch, the first of another length, and the first of
-    another size.
-    """
-    import tensorflow as tf
-
-    specs = tf.nest.map_structure(
-        lambda values: tf.TensorSpec([None] * len(values.shape), values.dtype), inputs
-    )
-    function.get_concrete_function([(specs,)])
