@@ -191,8 +191,15 @@ def declared(cls: type[Any]) -> dict[str, Option]:
     }
 
 
+class Checked:
+    """Base of frozen dataclasses of options: converts and checks the values of a new one."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
 def check_options(options: Any) -> None:
-    """Converts and checks the fields of a frozen dataclass; its `__post_init__` calls it.
+    """Converts and checks the fields of a frozen dataclass; `Checked` calls it.
 
     Raises:
         UserError: a value of another type, not among the choices, or out of its range; or values

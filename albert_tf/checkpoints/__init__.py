@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from albert_tf.options import check_options, option
+from albert_tf.options import Checked, option
 
 Pooling = Literal["mean", "cls", "max"]
 
 
 @dataclass(frozen=True)
-class ConversionOptions:
+class ConversionOptions(Checked):
     """The options of `convert`."""
 
     input: str = option(
@@ -27,6 +27,3 @@ class ConversionOptions:
         None, help="dtype of the weights; default: the input's", only={"format": ("hf",)}
     )
     force: bool = option(False, help="replace an existing folder")
-
-    def __post_init__(self) -> None:
-        check_options(self)

@@ -16,7 +16,7 @@ from albert_tf.commands.text_options import check_model
 from albert_tf.errors import UserError
 from albert_tf.files import check_apart, check_free
 from albert_tf.options import (
-    check_options,
+    Checked,
     option,
     part,
 )
@@ -43,7 +43,7 @@ Before it is published, a fresh process loads it and compares it with Keras.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Checked):
     """The options of every format, beside those of its function."""
 
     model: str = option(help="model directory, name on the hub, or small", metavar="NAME")
@@ -54,9 +54,6 @@ class Options:
         choices=tuple(TASKS),
         metavar="TASK",
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)

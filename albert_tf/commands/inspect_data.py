@@ -8,7 +8,7 @@ from typing import Any, Final
 from albert_tf.commands.text_options import aligned
 from albert_tf.data.pretraining.options import IN_ORDER, NO_LABEL, SWAPPED
 from albert_tf.errors import UserError, escaped
-from albert_tf.options import NOT_NEGATIVE, check_options, option
+from albert_tf.options import NOT_NEGATIVE, Checked, option
 from albert_tf.tasks import (
     ATTENTION_MASK,
     INPUT_IDS,
@@ -33,7 +33,7 @@ _LABELS: Final = {IN_ORDER: "in order", SWAPPED: "swapped", NO_LABEL: "without a
 
 
 @dataclass(frozen=True, kw_only=True)
-class OPTIONS:
+class OPTIONS(Checked):
     """The options of `albert-tf inspect-data`."""
 
     input: str = option(
@@ -47,9 +47,6 @@ class OPTIONS:
         metavar="FILE",
     )
     examples: int = option(3, help="number of examples to show", range=NOT_NEGATIVE)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 def check(options: OPTIONS) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from albert_tf.commands.text_options import aligned
 from albert_tf.config import SIZES, AlbertConfig, applied_parameters, parameters
-from albert_tf.options import check_options, option
+from albert_tf.options import Checked, option
 
 SUMMARY = "count parameters and computing"
 EXAMPLES = """examples:
@@ -31,15 +31,12 @@ L·(4·H² + 2·H·I) + H². Sharing saves parameters, not work."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class OPTIONS:
+class OPTIONS(Checked):
     """The options of `albert-tf sizes`."""
 
     model: str | None = option(
         None, help="model directory, configuration file, hub name or size; default: all sizes"
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 def run(options: OPTIONS) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from albert_tf.data.readers import FORMATS, check_width, rows_of
 from albert_tf.errors import UserError, escaped
 from albert_tf.files import is_exported
-from albert_tf.options import COUNT, check_options, option
+from albert_tf.options import COUNT, Checked, option
 from albert_tf.progress import count
 from albert_tf.tasks import BY_MODEL, ENCODER, SIMILARITY
 
@@ -25,7 +25,7 @@ Block = Sequence[Sequence[object]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerOptions:
+class AnswerOptions(Checked):
     """The options of commands that answer one text, or question, after another."""
 
     model: str = option(
@@ -38,9 +38,6 @@ class AnswerOptions:
     )
     json: bool = option(False, help="print a JSON object a line")
     batch_size: int = option(32, help="texts computed at once", range=COUNT)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def needs_tensorflow(self) -> bool:

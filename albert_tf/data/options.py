@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from albert_tf.data.readers import Columns
 from albert_tf.data.tasks.glue import GLUE
-from albert_tf.options import COUNT, check_options, option
+from albert_tf.options import COUNT, Checked, option
 
 CLASSIFY: Final = "classify"
 SQUAD: Final = "squad"
@@ -26,7 +26,7 @@ _OWN_TASKS: Final = {"task": (CLASSIFY, TAG, "choices", SIMILARITY)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskData:
+class TaskData(Checked):
     """The options of labelled examples."""
 
     task: str = option(
@@ -86,9 +86,6 @@ class TaskData:
         group=_OWN,
         only={"task": (CLASSIFY, TAG, "choices", SIMILARITY, SQUAD)},
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def columns(self) -> Columns:

@@ -16,9 +16,9 @@ from albert_tf.options import (
     RATE,
     SEED,
     VOCABULARY,
+    Checked,
     DecayForm,
     Range,
-    check_options,
     option,
 )
 
@@ -40,7 +40,7 @@ _OUTPUTS: Final = "evaluation and checkpoints"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceOptions:
+class DeviceOptions(Checked):
     """The options of `pretrain` and `finetune` that decide how, but not what, a run computes."""
 
     dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
@@ -69,9 +69,6 @@ class DeviceOptions:
         metavar="NAME",
         decisive=False,
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)

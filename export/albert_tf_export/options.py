@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from albert_tf.checkpoints import Pooling
 from albert_tf.errors import UserError, check_extra, check_tensorflow_text
-from albert_tf.options import COUNT, Range, check_options, option
+from albert_tf.options import COUNT, Checked, Range, option
 
 if TYPE_CHECKING:
     from albert_tf.models.base import PreTrainedModel
@@ -21,16 +21,13 @@ Quantize = Literal["none", "float16", "dynamic"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions:
+class ExportOptions(Checked):
     """The options of every export."""
 
     force: bool = option(False, help="replace an existing output")
     check: bool = option(
         True, help="compare the export with Keras, in a fresh process (--no-check: skip)"
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @dataclass(frozen=True, kw_only=True)

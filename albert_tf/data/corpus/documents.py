@@ -40,7 +40,7 @@ from albert_tf.data.corpus.reading import (
     readable,
 )
 from albert_tf.errors import UserError, short_repr
-from albert_tf.options import check_options, option
+from albert_tf.options import Checked, option
 
 JSON_LINE = LONGEST_LINE  # a book on a line is cut like any long document
 PASSAGE = 4096  # most bytes of a passage in a sample, a few paragraphs: small beside any sample
@@ -52,7 +52,7 @@ _GROUP: Final = "corpus (in plain text blank lines separate documents; in JSON l
 
 
 @dataclasses.dataclass(frozen=True)
-class CorpusOptions:
+class CorpusOptions(Checked):
     """The options of reading a corpus."""
 
     lines: Literal["paragraphs", "sentences"] = option(
@@ -78,7 +78,7 @@ class CorpusOptions:
     max_document_bytes: int = 1 << 20  # longer ones are cut into several
 
     def __post_init__(self) -> None:
-        check_options(self)
+        super().__post_init__()
         if not _LANGUAGE.fullmatch(self.language):
             raise UserError(
                 "language must be a code such as en, zh-classical or be_tarask. "

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from albert_tf.data.corpus.documents import CorpusInput, CorpusOptions
 from albert_tf.errors import UserError
-from albert_tf.options import COUNT, SHARE, Range, check_options, option, part
+from albert_tf.options import COUNT, SHARE, Checked, Range, option, part
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ _EXECUTION: Final = "execution (only --shard-bytes changes the output)"
 
 
 @dataclass(frozen=True)
-class ExampleOptions:
+class ExampleOptions(Checked):
     """How documents become examples. Names and defaults are the original's where it has them."""
 
     max_seq_length: int = option(
@@ -85,7 +85,7 @@ class ExampleOptions:
     )
 
     def __post_init__(self) -> None:
-        check_options(self)
+        super().__post_init__()
         if self.predictions > self.max_seq_length - SPECIAL_COUNT:
             raise UserError(
                 "max_predictions_per_seq must leave room for [CLS] and two [SEP]. Received: "
@@ -162,8 +162,7 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
     )
 
     def __post_init__(self) -> None:
-        CorpusInput.__post_init__(self)
-        ExampleOptions.__post_init__(self)
+        super().__post_init__()
         if not all("=" in setting for setting in self.engine_option):
             raise UserError(
                 "--engine-option must be NAME=VALUE, a setting of Spark. "
