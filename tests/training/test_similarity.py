@@ -10,7 +10,6 @@ from albert_tf_export import export_tflite
 from albert_tf import AlbertModel, AlbertTokenizer, evaluate
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
-from albert_tf.errors import UserError
 from albert_tf.pipelines import pipeline
 from albert_tf.training.finetune import finetune
 from tests.training.test_finetune import Crash, at_step, crash, options
@@ -95,8 +94,3 @@ def test_another_model_in_its_place_has_no_modules(data, tmp_path):
         options(tmp_path / "data.jsonl", tmp_path / "out", epochs=1, force=True, dev_fraction=0.5)
     )
     assert sentence_transformers.read(tmp_path / "out") is None
-
-
-def test_class_weights(data, tmp_path):
-    with pytest.raises(UserError, match="needs one class for each text or word"):
-        finetune(given(data, tmp_path / "out", class_weights=("balanced",)))
