@@ -18,7 +18,7 @@ from albert_tf.cli import streams
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import TASKS
 from albert_tf.errors import UserError
-from albert_tf.options import declared, flag
+from albert_tf.options import Range, declared, flag
 from albert_tf.training.options import FinetuningOptions
 
 CLASSIFIER = "AlbertForSequenceClassification"
@@ -281,6 +281,18 @@ def test_every_number_has_a_range(name):
     assert [each.name for each in options if each.kind in (int, float) and not each.range] == []
 
 
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_relations_name_options_and_their_values(name):
+    forms = cli.COMMANDS[name].OPTIONS
+    for form in forms.values() if isinstance(forms, dict) else [forms]:
+        options = declared(form)
+        for each in options.values():
+            others = (each.needs, each.instead_of, each.multiple_of, each.below, *each.excludes)
+            assert {*filter(None, others), *each.only} <= options.keys()
+            for other, allowed in each.only.items():
+                assert isinstance(allowed, Range) or {*allowed} <= {*options[other].choices}
+
+
 def test_wrong_use_is_status_2(capsys):
     for arguments in (["fintune"], [], ["predict"], ["sizes", "\x1b[31m"]):
         with pytest.raises(SystemExit, match="2"):
@@ -317,7 +329,7 @@ from albert_tf import cli
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import TASKS
 from albert_tf.errors import UserError
-from albert_tf.options import declared, flag
+from albert_tf.options import Range, declared, flag
 from albert_tf.training.options import FinetuningOptions
 for option in ("--version", "--help"):
     with contextlib.suppress(SystemExit):
