@@ -15,10 +15,16 @@ import signal
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# What a caller's shell has set changes nothing that a test sees.
+for name in ("PYTHONWARNINGS", "COLUMNS", "LC_ALL", "LANGUAGE", "ALBERT_TF_LOG"):
+    os.environ.pop(name, None)
+os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "LANG": "C.UTF-8"}
+sys.warnoptions.clear()
+warnings.resetwarnings()
 # Seed of the random tests: a new one every day, the same one in all workers.
 os.environ.setdefault("ALBERT_TF_SEED", datetime.date.today().strftime("%Y%m%d"))
 
