@@ -108,9 +108,6 @@ def test_options_with_which_a_run_may_not_resume(data, tmp_path):
         }
         < of_run.keys()
     )
-    (tmp_path / "train.json").write_text("{}")
-    squad = options(tmp_path, tmp_path / "out", task="squad", head="original")
-    assert decisive(squad)["head"] == "original"
     assert declared_ones.keys() - of_run.keys() - others == {
         *("data", "strategy", "output", "force", "vocab", "baseline", "save_steps"),
     }
