@@ -24,7 +24,6 @@ for name in ("PYTHONWARNINGS", "COLUMNS", "LC_ALL", "LANGUAGE", "ALBERT_TF_LOG")
     os.environ.pop(name, None)
 os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "LANG": "C.UTF-8"}
 sys.warnoptions.clear()
-warnings.resetwarnings()
 # Seed of the random tests: a new one every day, the same one in all workers.
 os.environ.setdefault("ALBERT_TF_SEED", datetime.date.today().strftime("%Y%m%d"))
 
@@ -63,6 +62,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    warnings.resetwarnings()  # to Python's own filters
+    for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+        warnings.simplefilter("ignore", kind)
     if config.getoption("--packages-required"):
         pytest.importorskip = lambda name, *_, **__: importlib.import_module(name)
 
