@@ -19,6 +19,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 # What a caller's shell has set changes nothing that a test sees.
 for name in ("PYTHONWARNINGS", "COLUMNS", "LC_ALL", "LANGUAGE", "ALBERT_TF_LOG"):
     os.environ.pop(name, None)
@@ -26,8 +28,6 @@ os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "LANG": "C.UTF-8"}
 sys.warnoptions.clear()
 # Seed of the random tests: a new one every day, the same one in all workers.
 os.environ.setdefault("ALBERT_TF_SEED", datetime.date.today().strftime("%Y%m%d"))
-
-import pytest
 
 # References in the repository, and larger sets that may be beside a checkout.
 GOLDEN = Path(__file__).resolve().parent / "golden"
