@@ -12,6 +12,7 @@
 # make bench-runtimes base in each runtime that reads an export: a table in Markdown
 # make small-model    pretrains a model of the package's shape from BOOKS, a folder of text, in one run; or teaches
 #                     a small model the states of TEACHER, the folder of a BERT encoder, on SENTENCES, a file
+# make mutants        whether the quick tests find each fault of tests/mutants; MUTANTS=names: those alone
 # make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
 # make test-oldest    the quick tests with the oldest version of each package in requirements.txt
 # make test-pythons   the same with the newest versions, on each installed Python
@@ -39,7 +40,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-portable test-slow test-faults test-engines test-backends test-peers test-web \
-  test-oldest test-pythons bench bench-runtimes small-model fuzz coverage lint pages docs pictures web-picture dist clean
+  test-oldest test-pythons bench bench-runtimes small-model mutants fuzz coverage lint pages docs pictures \
+  web-picture dist clean
 
 WORKERS ?= 2
 TRIALS ?= 200
@@ -70,7 +72,9 @@ DOCS_STAMP := $(VENV)/.installed-docs-$(SUM)
 PEERS_STAMP := $(VENV)/.installed-peers-$(SUM)
 ENGINES_STAMP := $(VENV)/.installed-engines-$(SUM)
 
-PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile
+# The slowest tests are in the log of CI, which has this variable set.
+DURATIONS := $(if $(CI),--durations=50)
+PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile $(DURATIONS)
 PLAIN := not peers and not browser and not backends and not engines and not faults
 QUICK := $(PLAIN) and not slow
 # Apart from the rest, so that no process grows beyond a few GB.
@@ -88,7 +92,7 @@ TEST_PACKAGES := $(shell sed -nE "/^test = /,/^\]/s/^ *\"(.*)\",.*/'\1'/p" pypro
 # to the workers whole.
 define TEST
 failed=0; \
-pytest="$(1) -m pytest -n $(WORKERS) --dist loadfile"; \
+pytest="$(1) -m pytest -n $(WORKERS) --dist loadfile $(DURATIONS)"; \
 $$pytest -m "$(QUICK)" tests --ignore=tests/engines $(HEAVY:%=--ignore=%) || failed=1; \
 $$pytest --dist worksteal -m "$(QUICK)" $(HEAVY) || failed=1; \
 exit $$failed
@@ -174,6 +178,9 @@ else
 	$(RUN) -m benchmarks.small_model --steps $(STEPS) --dtype-policy $(DTYPE_POLICY) \
 	  --books $(or $(BOOKS),$(error Name a folder of books: make small-model BOOKS=books))
 endif
+
+mutants: $(DEV_STAMP)
+	$(RUN) tests/mutants "$(QUICK)" $(MUTANTS)
 
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
 fuzz: $(DEV_STAMP)

@@ -15,14 +15,19 @@ import signal
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+import pytest
+
+# What a caller's shell has set changes nothing that a test sees.
+for name in ("PYTHONWARNINGS", "COLUMNS", "LC_ALL", "LANGUAGE", "ALBERT_TF_LOG"):
+    os.environ.pop(name, None)
+os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "LANG": "C.UTF-8"}
+sys.warnoptions.clear()
 # Seed of the random tests: a new one every day, the same one in all workers.
 os.environ.setdefault("ALBERT_TF_SEED", datetime.date.today().strftime("%Y%m%d"))
-
-import pytest
 
 # References in the repository, and larger sets that may be beside a checkout.
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -57,6 +62,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    warnings.resetwarnings()  # to Python's own filters
+    for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+        warnings.simplefilter("ignore", kind)
     if config.getoption("--packages-required"):
         pytest.importorskip = lambda name, *_, **__: importlib.import_module(name)
 

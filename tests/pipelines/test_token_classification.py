@@ -7,7 +7,7 @@ from scipy.special import softmax
 
 from albert_tf.errors import UserError
 from albert_tf.pipelines.token_classification import (
-    Tagged,
+    TaggedSpan,
     Token,
     entities,
     grouped,
@@ -266,7 +266,7 @@ def test_white_space_is_no_part_of_an_entity():
     ],
 )
 def test_grouping(labels, lengths):
-    tagged = [Tagged(label, 1.0, place, place + 1) for place, label in enumerate(labels)]
+    tagged = [TaggedSpan(label, 1.0, place, place + 1) for place, label in enumerate(labels)]
     assert [len(group) for group in grouped(tagged, labels)] == lengths
     assert grouped([], labels) == []
 

@@ -10,7 +10,7 @@ import pytest
 
 from albert_tf.text.encoding import (
     PADDING_STRATEGIES,
-    Rows,
+    RaggedRows,
     as_tensors,
     checked_side,
     chosen,
@@ -212,7 +212,7 @@ FEATURES = {
 
 
 def padded(*options, **sides):
-    rows = {name: Rows.of(FEATURES[name]) for name in ("input_ids", "offset_mapping")}
+    rows = {name: RaggedRows.of(FEATURES[name]) for name in ("input_ids", "offset_mapping")}
     features = pad_rows({**FEATURES, **rows}, *options, pad_id=6, **sides)
     return as_tensors(features, None)
 

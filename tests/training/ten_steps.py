@@ -100,6 +100,10 @@ class Losses(keras.callbacks.Callback):
 def trained(settings, strategy):
     """Returns the first and the last weights of a run, and the losses of each step."""
     rows = settings.get("rows", range(B))
+    if "slices" in settings:
+        from albert_tf.models import steps_tensorflow
+
+        steps_tensorflow.SLICES = settings["slices"]
     with distribution.scope(strategy):
         config = settings.get("config", {})
         model = compiled(settings["optimizer"], settings["micro_batches"], **config)

@@ -284,6 +284,7 @@ def test_other_callbacks_states_are_saved(make, tmp_path):
     again = KeepBest(scored(), None, 3)
     resume = Resume(tmp_path, save_steps=4, others=[again])
     assert again.state == keep.state and again.step == resume.step == 12
+    assert [path.name for path in resume.found()] == ["step-00000012"]
     with pytest.raises(UserError, match="seed was nothing, is 3"):
         Resume(tmp_path, settings={"seed": 3})
 

@@ -174,6 +174,31 @@ def test_reports_of_an_evaluation(uninterrupted, shared_data, tmp_path):
         assert path.read_bytes() == (uninterrupted[1] / path.name).read_bytes()
 
 
+class Begun(Exception):
+    """A run's batches, as `train` receives them."""
+
+
+def capture(options, strategy, model, batches, *_):
+    raise Begun(batches)
+
+
+def assert_batches_begin_at_any(module, run, options, monkeypatch):
+    """Compares the batches from number 3 on with those from the start."""
+    monkeypatch.setattr(f"albert_tf.training.{module}.train", capture)
+    with pytest.raises(Begun) as begun:
+        run(options)
+    (batches,) = begun.value.args
+    whole = list(batches(0).take(5))
+    for expected, found in zip(whole[3:], batches(3).take(2), strict=True):
+        for one, other in zip(*map(keras.tree.flatten, (expected, found)), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_resumed_run_begins_with_its_next_batch(data, tmp_path, monkeypatch):
+    given = options(data, tmp_path / "out")
+    assert_batches_begin_at_any("finetune", finetune, given, monkeypatch)
+
+
 @pytest.mark.slow
 def test_a_resumed_run_ends_as_an_uninterrupted_one(
     shared_data, uninterrupted, tmp_path, ctrl_c_enabled

@@ -26,6 +26,7 @@ from albert_tf.training import pretrain as training
 from albert_tf.training.callbacks import Resume
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretrain import pretraining_model
+from tests.training.test_finetune import assert_batches_begin_at_any
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS, BATCH, T = 12, 6, 24
@@ -131,6 +132,11 @@ RUN = """
 from albert_tf.cli import main
 raise SystemExit(main())
 """
+
+
+def test_a_resumed_run_begins_with_its_next_batch(options, tmp_path, monkeypatch):
+    given = options(tmp_path / "model")
+    assert_batches_begin_at_any("pretrain", training.pretrain, given, monkeypatch)
 
 
 @pytest.mark.slow

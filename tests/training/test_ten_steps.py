@@ -73,14 +73,14 @@ def one_device(tmp_path_factory):
 def test_two_devices(tmp_path, one_device):
     """Turns dropout off: Keras copies its seeds to each device, which then drops the same units."""
     drops = {"optimizer": "sgd", "micro_batches": 1, "config": DROPOUT, "steps": 1}
-    half = {**drops, "strategy": "none", "rows": [0, 1, 2, 3]}
+    half = {**drops, "strategy": "none", "rows": [0, 1, 2, 3], "slices": 1}  # one dropout, too
     twice = {**drops, "strategy": "mirrored", "rows": [0, 1, 2, 3, 0, 1, 2, 3]}
     runs = [*under("auto"), half, twice]
     (found,) = finished(tmp_path, start(tmp_path / "0.npz", runs, devices=2))
     assert_same(one_device, found, [2, 0, 1])
 
     # The means of twice the same rows, with other units dropped.
-    assert np.abs(found["2/losses"] - found["3/losses"]).max() > 1e-3
+    assert np.abs(found["2/losses"] - found["3/losses"]).max() > 1e-4  # rounding: 1e-6
 
 
 @on_tensorflow
