@@ -166,14 +166,18 @@ def compare(options):
     """Writes and runs the files of a comparison; returns the results by name."""
     from albert_tf import AlbertConfig, AlbertForSequenceClassification
 
-    config = AlbertConfig.from_size(options.size, id2label={0: "negative", 1: "positive"})
-    model, write = AlbertForSequenceClassification(config), globals()[options.comparison]
+    labels, write = {0: "negative", 1: "positive"}, globals()[options.comparison]
+    if options.size == "small":
+        model = AlbertForSequenceClassification.from_pretrained("small", id2label=labels)
+    else:
+        config = AlbertConfig.from_size(options.size, id2label=labels)
+        model = AlbertForSequenceClassification(config)
     with tempfile.TemporaryDirectory() as name:
         folder, cases = Path(name), {}
         for name, (path, shape, runner, signature) in write(model, folder, options):
             batch = folder / f"{'x'.join(map(str, shape))}.npz"
             if not batch.exists():
-                runners.write_batch(batch, draw(shape, config), model)
+                runners.write_batch(batch, draw(shape, model.config), model)
             cases[name] = partial(
                 *(harness.fresh, runners.measure, runner, path, [batch]),
                 **{"calls": options.calls, "clock": "process_time", "setting": signature},
@@ -236,7 +240,9 @@ def cells(batches):
 def main():
     parser = harness.parser(__doc__)
     parser.add_argument("comparison", choices=CHOICES)
-    parser.add_argument("--size", default="base", help="name of a size (AlbertConfig.from_size)")
+    parser.add_argument(
+        "--size", default="base", help="name of a size (AlbertConfig.from_size), or small"
+    )
     parser.add_argument("--lengths", type=int, nargs="+", default=[16, 64, 128, 512])
     parser.add_argument("--padded", type=int, default=128, help="tokens of a row of fixed length")
     parser.add_argument(
