@@ -317,7 +317,7 @@ class Curve(StepCallback):
         point_steps: steps of a point of the history.
         learning_rate: by the number of a step, from 0.
         means: turns metrics into those that are noted, with `loss` among them.
-        folder: of TensorBoard's event files; None for none.
+        folder: of TensorBoard's event files; None for none, as on all hosts but the first.
         stop_diverged: whether a loss that rises by `DIVERGED` ends the run.
 
     Attributes:
@@ -382,7 +382,9 @@ class Curve(StepCallback):
         self._note(self.step, {**means, "learning_rate": self._rate()})
 
     def note_scores(self, step: int, scores: Scores) -> None:
-        """Writes held-out scores for TensorBoard, and says them."""
+        """Writes held-out scores for TensorBoard, and says them, where there is a folder."""
+        if self.folder is None:
+            return
         self._note(step, {f"evaluation/{name}": value for name, value in scores.items()})
         tqdm.write(f"step {step:,}, held out: {in_words(scores)}", file=sys.stderr)
 
