@@ -1,11 +1,15 @@
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.tasks.rows import Rows
+from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.optimizers import AlbertAdamW
-from albert_tf.training.finetune import freeze
+from albert_tf.training.finetune import class_weights, freeze
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
@@ -56,3 +60,29 @@ def test_shared_weights_train_by_the_gradient_of_later_layers():
     partly.set_weights(whole.get_weights())
     freeze(partly, 3)
     assert changed(partly)[0] == {"group_0", "pooler"}
+
+
+CONFIG = AlbertConfig(id2label={0: "bad", 1: "fine", 2: "good"})
+
+
+def weights_of(given, labels):
+    ids = [[2, 3]] * len(labels)
+    rows = Rows({"input_ids": ids, "token_type_ids": ids}, {"labels": labels}, 0)
+    return class_weights(SimpleNamespace(class_weights=given), CONFIG, rows)
+
+
+def test_balanced_weights_give_each_class_that_is_there_the_same_sum():
+    found = weights_of(("balanced",), [0, 0, 0, 2])
+    assert found == pytest.approx((4 / 6, 1.0, 4 / 2))
+    assert weights_of(("balanced",), [[0, -100], [2, 0], [0, -100]]) == found
+
+
+def test_weights_by_label():
+    assert weights_of(("good=2.5",), [0, 1]) == [1.0, 1.0, 2.5]
+    assert weights_of((), [0, 1]) is None
+
+
+@pytest.mark.parametrize("each", ["good", "good=", "good=x", "good=nan", "good=inf", "=1"])
+def test_weights_that_are_none(each):
+    with pytest.raises(UserError, match="LABEL=WEIGHT each"):
+        weights_of((each,), [0, 1])
