@@ -24,7 +24,7 @@ def test_states_at_positions(hidden):
     fractions = ops.convert_to_tensor(positions + 0.5)  # as in a graph: outside of the rows
     if keras.backend.backend() == "jax":
         assert np.isnan(at_positions(hidden, fractions)).all()
-    else:
+    elif keras.backend.backend() == "tensorflow":  # torch has no graph: the model's call refuses
         with pytest.raises(Exception, match=r"not in \[0, 9\)|out of bounds"):
             at_positions(hidden, fractions)
 

@@ -211,8 +211,8 @@ def test_training_in_half_precision(task, task_config):
     keras.utils.set_random_seed(1)
     config = dataclasses.replace(task_config, hidden_dropout_prob=0.1, num_hidden_layers=1)
     model = task.model(config, dtype="mixed_float16")
-    model.compile(keras.optimizers.Adam(0.005), jit_compile=not EAGERLY)
-    losses = model.fit({**task.inputs, **task.labels}, epochs=8, verbose=0).history["loss"]
+    model.compile(keras.optimizers.Adam(0.002), jit_compile=not EAGERLY)  # few examples: noisy
+    losses = model.fit({**task.inputs, **task.labels}, epochs=16, verbose=0).history["loss"]
     assert np.isfinite(losses).all()
     assert losses[-1] < losses[0]
 
