@@ -115,7 +115,7 @@ def test_a_tokenizer_of_its_own(saved, model, tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("task", "model", "options", "message"),
+    ("task", "given", "options", "message"),
     [
         ("poetry", "saved", {}, "fill-mask, .*, ner. Received: 'poetry'"),
         (None, "saved", {}, "fill-mask, .* Received: None"),
@@ -128,9 +128,9 @@ def test_a_tokenizer_of_its_own(saved, model, tokenizer):
         ("fill-mask", "saved", {"model_kwargs": {"num_labels": 3}}, "Give a model instead"),
     ],
 )
-def test_mistakes(saved, task, model, options, message):
+def test_mistakes(saved, task, given, options, message):
     with pytest.raises(UserError, match=message):
-        pipeline(task, saved("fill-mask") if model == "saved" else model, **options)
+        pipeline(task, saved("fill-mask") if given == "saved" else given, **options)
 
 
 def test_a_model_without_its_tokenizer(model):

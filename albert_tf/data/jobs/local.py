@@ -53,8 +53,13 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
     try:
         while True:
             for part in islice(todo, 2 * workers - len(waiting)):
-                with _sigint_deferred():  # starts a process if there are too few
-                    waiting.add(executor.submit(_make, part))
+                try:
+                    with _sigint_deferred():  # starts a process if there are too few
+                        waiting.add(executor.submit(_make, part))
+                except OSError as error:
+                    if error.errno is not None:
+                        raise
+                    raise BrokenProcessPool("its pipes are closed") from error  # meanwhile
             if not waiting:
                 return
             ready, waiting = wait(waiting, SECONDS, FIRST_COMPLETED)
