@@ -21,7 +21,7 @@ PAGES = [
     CARD,
 ]
 # Options of other programs, and one that a release has renamed.
-OF_OTHERS = {"--logdir", "--buckets", "--master"}
+OF_OTHERS = {"--builtin-schema", "--offline", "--logdir", "--buckets", "--master"}
 
 
 def blocks(language, page):
