@@ -47,7 +47,7 @@ LOADING: Final = {
 
 
 def with_inputs(call: Callable[..., Any], names: Iterable[str]) -> Callable[..., Any]:
-    """Returns a `call` whose signature names its further inputs, in the place of `**head_inputs`.
+    """Returns `call` with a signature that names its inputs instead of `**head_inputs`.
 
     They follow `ENCODER_INPUTS`. Keras, `inspect.signature` and editors read the signature.
     """

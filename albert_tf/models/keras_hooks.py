@@ -1,4 +1,4 @@
-"""What a model does otherwise than `keras.Model` in Keras' exports and predictions."""
+"""Exports and predictions where our models differ from `keras.Model`."""
 
 import os
 from collections.abc import Mapping

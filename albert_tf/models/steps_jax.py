@@ -45,7 +45,7 @@ class TrainingStep:
     def _update_metrics_variables(
         self: Any, metrics: Any, loss: Any, x: Any, y: Any, outputs: Any, sample_weight: Any
     ) -> Any:
-        """As Keras' own, but for the loss' weight."""
+        """Updates metrics as Keras does, but weighs the loss by `_loss_weight`."""
         known = list(zip(self.metrics_variables, metrics, strict=True))
         with keras.StatelessScope(state_mapping=known) as scope:
             weight = self._loss_weight(x, y, self.micro_batches)

@@ -472,7 +472,7 @@ def _mean(sums: Mapping[str, float]) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _disk_errors(path: Path) -> Iterator[None]:
-    """Raises the OSError that Python would raise in the place of TensorFlow's errors."""
+    """Turns TensorFlow's file errors into the OSError that Python would raise."""
     import tensorflow as tf
 
     try:
