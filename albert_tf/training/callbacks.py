@@ -25,6 +25,7 @@ from albert_tf.training.checkpoints import (
     read_state,
     remove_folder,
     save_state,
+    steps_in,
     written_through,
 )
 
@@ -146,7 +147,7 @@ class Resume(StepCallback):
 
     def found(self) -> list[Path]:
         """Returns the checkpoints, oldest first."""
-        return sorted(self.folder.glob("step-*"))
+        return steps_in(self.folder)
 
     def load(self) -> None:
         """Restores the compiled model; `fit` does it, unless it is done before."""

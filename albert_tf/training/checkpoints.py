@@ -58,7 +58,12 @@ def publish(
 
 def list_checkpoints(output: Path) -> list[Path]:
     """Returns the checkpoints of an interrupted run, oldest first."""
-    return sorted((output / CHECKPOINTS).glob("step-*"))
+    return steps_in(output / CHECKPOINTS)
+
+
+def steps_in(folder: Path) -> list[Path]:
+    """Returns the checkpoints in a folder, oldest first."""
+    return sorted(folder.glob("step-*"))
 
 
 @contextlib.contextmanager
