@@ -451,6 +451,7 @@ def main():
     parser.add_argument("--teacher", type=Path, required=True, help="folder of a BERT encoder")
     parser.add_argument("--vocab", default="small", help="the student's; default: %(default)s")
     parser.add_argument("--output", type=Path, default=Path("build/distilled"))
+    parser.add_argument("--begin", help="folder of an earlier run's model; default: the teacher")
     parser.add_argument("--steps", type=int, default=20_000, help="default: %(default)s")
     parser.add_argument("--stop", type=int, help="step after which the process ends; default: all")
     parser.add_argument("--save-steps", type=int, default=100, help="default: %(default)s")
@@ -503,6 +504,7 @@ def main():
             "vocab_size": tokenizer.vocab_size,
             "embedding_size": options.embedding_size,
             "num_hidden_groups": options.groups,
+            "max_position_embeddings": max(WIDTHS),
             "hidden_act": "gelu_new",
             "hidden_dropout_prob": 0,
             "attention_probs_dropout_prob": 0,
@@ -511,7 +513,10 @@ def main():
         }
     )
     frequency = np.bincount(text.ids[0], minlength=tokenizer.vocab_size)
-    student = begun(teacher, tokenizer, teacher_vocab, frequency, config, options.dtype_policy)
+    if options.begin:
+        student = AlbertForPreTraining.from_pretrained(options.begin, dtype=options.dtype_policy)
+    else:
+        student = begun(teacher, tokenizer, teacher_vocab, frequency, config, options.dtype_policy)
     model = Distillation(student, teacher, WEIGHTS | options.weights)
     train(
         model,

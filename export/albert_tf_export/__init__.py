@@ -7,16 +7,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from albert_tf_export.check import ParityError as ParityError
-    from albert_tf_export.check import Report as Report
     from albert_tf_export.onnx import export_onnx as export_onnx
+    from albert_tf_export.report import ParityError as ParityError
+    from albert_tf_export.report import Report as Report
     from albert_tf_export.saved_model import export_saved_model as export_saved_model
     from albert_tf_export.tflite import export_tflite as export_tflite
     from albert_tf_export.web import export_web as export_web
 
 _HOMES = {
-    "ParityError": "check",
-    "Report": "check",
+    "ParityError": "report",
+    "Report": "report",
     "export_onnx": "onnx",
     "export_saved_model": "saved_model",
     "export_tflite": "tflite",

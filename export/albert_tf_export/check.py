@@ -1,118 +1,20 @@
-"""Checks an export: a fresh process without this package answers as Keras does; and reports it."""
+"""Checks an export: in a fresh process, it answers samples as Keras does."""
 
 import contextlib
-import hashlib
 import json
-import math
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from albert_tf import runtimes
-from albert_tf.errors import UserError
+from albert_tf_export.fresh import FreshProcess
+from albert_tf_export.report import Difference, ParityError
 
-PACKAGES: Final = ("keras", "tensorflow", "tensorflow-text", "ai-edge-litert")
 Row = Mapping[str, Any]
 Outputs = Mapping[str, np.ndarray]
-
-
-class ParityError(UserError):
-    """An export doesn't run, or its outputs differ from those of Keras."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How far one output of a signature is from Keras' float32.
-
-    Attributes:
-        output: its name.
-        value: the largest absolute difference over the sample texts.
-        tolerance: the largest difference that is allowed at the export's precision.
-        milliseconds: median time of a sample text.
-        megabytes: peak memory over an empty interpreter; Linux. Signatures of a SavedModel run in
-            one process, and this peak includes those before it.
-    """
-
-    output: str
-    value: float
-    tolerance: float
-    milliseconds: float = 0.0
-    megabytes: float = 0.0
-
-    @property
-    def share(self) -> float:
-        """The difference as a share of the tolerance; above 1 it is too large."""
-        return math.inf if math.isnan(self.value) else self.value / self.tolerance
-
-    def __str__(self) -> str:
-        measured = (
-            f"max abs difference from Keras {self.value:.2g} ({self.output}, tolerance "
-            f"{self.tolerance:.2g})"
-        )
-        cost = f"{self.milliseconds:.1f} ms, {self.megabytes:.0f} MB of memory"
-        return f"{measured}; {cost}" if self.milliseconds else measured
-
-
-@dataclass(frozen=True)
-class Report:
-    """An export, and its differences from Keras in float32.
-
-    Attributes:
-        path: the file or folder.
-        size: in bytes.
-        sha256: of its files' names and contents, in hexadecimal; the same for the same model,
-            options and packages.
-        differences: for each signature, the output that came closest to its tolerance; empty
-            without a check.
-    """
-
-    path: Path
-    size: int
-    sha256: str
-    differences: Mapping[str, Difference]
-
-    @classmethod
-    def of(cls, path: Path, written: Path, differences: Mapping[str, Difference]) -> "Report":
-        """Returns the report of an export to `path`, whose content is still at `written`."""
-        files = [file for file in sorted(written.rglob("*")) if file.is_file()] or [written]
-        digest, size = hashlib.sha256(), 0
-        for file in files:
-            length = file.stat().st_size
-            size += length
-            digest.update(f"{file.relative_to(written).as_posix()}\0{length}\0".encode())
-            with file.open("rb") as content:
-                while block := content.read(1 << 20):
-                    digest.update(block)
-        return cls(path, size, digest.hexdigest(), differences)
-
-    def __str__(self) -> str:
-        lines = [f"{self.path}: {self.size / 1e6:.1f} MB, SHA-256 {self.sha256[:12]}"]
-        lines += [f"{name}: {difference}" for name, difference in self.differences.items()]
-        return "\n".join(lines)
-
-    def write(self, path: Path, packages: Sequence[str] = PACKAGES) -> None:
-        """Writes the report as JSON, with the export's later name and versions of packages."""
-        versions = {}
-        for name in packages:
-            with contextlib.suppress(PackageNotFoundError):  # tensorflow-text on Windows
-                versions[name] = version(name)
-        content = {
-            "file": self.path.name,
-            "size": self.size,
-            "sha256": self.sha256,
-            "signatures": {name: asdict(each) for name, each in self.differences.items()},
-            "packages": versions,
-        }
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8", newline="\n")
-
 
 # The largest difference of an output for each precision, as a share of its largest magnitude (of 1,
 # where all are smaller); `EXACT` in float32. Measured at base size with random weights: 2e-6,
@@ -157,75 +59,6 @@ class Run(NamedTuple):
     outputs: Sequence[Outputs]
     milliseconds: float = 0.0
     megabytes: float = 0.0
-
-
-# Imports packages and a file, and calls its `main` with each line of arguments, up to an empty one.
-_PROGRAM: Final = """
-import importlib.util, json, os, queue, sys, threading
-
-def read():
-    for line in open(0, "rb", buffering=0):
-        lines.put(json.loads(line))
-    os._exit(1)  # The system closes the other end, even after `kill -9`.
-
-lines = queue.SimpleQueue()
-threading.Thread(target=read, daemon=True).start()
-_, file, *packages = sys.argv
-del sys.path[0]  # the current folder
-for package in packages:
-    importlib.import_module(package)
-spec = importlib.util.spec_from_file_location("fresh", file)
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-while arguments := lines.get():
-    module.main(*arguments)
-"""
-
-
-class FreshProcess:
-    """Calls the `main` of a file in a new process, which ends with this one.
-
-    It imports packages at once, which takes TensorFlow seconds, and then waits for `run`: what it
-    will run can be written meanwhile.
-    """
-
-    def __init__(self, *packages: str, file: str = runtimes.__file__):
-        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, file, *packages],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=self.errors,
-            encoding="utf-8",
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONIOENCODING": "utf-8"},
-        )
-
-    def __enter__(self) -> "FreshProcess":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self.errors, contextlib.suppress(OSError), self.process:
-            self.process.kill()  # Ctrl-C ends it at once.
-
-    def run(self, *arguments: Any) -> None:
-        """Lets the process call `main` once more, with these arguments."""
-        self._send(arguments)
-
-    def wait(self) -> None:
-        """Waits until everything has run.
-
-        Raises:
-            ParityError: a call failed.
-        """
-        self._send(())
-        if status := self.process.wait():
-            self.errors.seek(0)
-            reason = (self.errors.read().strip() or f"status {status}").splitlines()[-1]
-            raise ParityError(f"The export must run without this package. Received: {reason}")
-
-    def _send(self, arguments: Sequence[Any]) -> None:
-        with contextlib.suppress(OSError):  # It has ended already: `wait` reports that.
-            print(json.dumps(arguments, default=str), file=self.process.stdin, flush=True)
 
 
 def compare(

@@ -15,7 +15,6 @@ from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf_export import check as checks
-from albert_tf_export.check import Report
 from albert_tf_export.graphs import words_stored
 from albert_tf_export.metadata import label_lines, with_files
 from albert_tf_export.options import (
@@ -25,6 +24,7 @@ from albert_tf_export.options import (
     check_model,
     in_precision,
 )
+from albert_tf_export.report import Report
 from albert_tf_export.samples import numeric, sample
 from albert_tf_export.signatures import (
     Signature,

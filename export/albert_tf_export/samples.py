@@ -16,7 +16,8 @@ from albert_tf.text.encoding import special_count
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import ends_in_digit_comma
-from albert_tf_export.check import Case, ParityError, Row
+from albert_tf_export.check import Case, Row
+from albert_tf_export.report import ParityError
 from albert_tf_export.signatures import (
     IDS,
     MASKED,

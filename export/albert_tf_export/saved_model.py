@@ -19,9 +19,10 @@ from albert_tf.runtimes import BATCH
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf_export import check as checks
-from albert_tf_export.check import Report
+from albert_tf_export.fresh import FreshProcess
 from albert_tf_export.graphs import write
 from albert_tf_export.options import SavedModelOptions, check_model, in_precision
+from albert_tf_export.report import Report
 from albert_tf_export.samples import check_tokens, sample
 from albert_tf_export.signatures import (
     TEXT,
@@ -89,7 +90,7 @@ def export_saved_model(
                 check_tokens(tokenizer)
             package = "tensorflow" if options.ids_only else "tensorflow_text"
             # It imports TensorFlow while this process writes.
-            process = stack.enter_context(checks.FreshProcess(package))
+            process = stack.enter_context(FreshProcess(package))
         signatures = _signatures(in_precision(model, options.precision), tokenizer, options, plan)
         write(signatures, folder)
         if plan.requests:

@@ -20,7 +20,8 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf_export import check as checks
-from albert_tf_export.check import Case, Report
+from albert_tf_export.check import Case
+from albert_tf_export.fresh import FreshProcess
 from albert_tf_export.graphs import convert
 from albert_tf_export.metadata import LABELS, label_lines, with_files, with_metadata
 from albert_tf_export.options import (
@@ -30,6 +31,7 @@ from albert_tf_export.options import (
     in_precision,
     refuse_left,
 )
+from albert_tf_export.report import Report
 from albert_tf_export.samples import check_tokens, numeric, sample
 from albert_tf_export.signatures import (
     IDS,
@@ -104,7 +106,7 @@ def export_tflite(
         if options.check and plan.has_text:
             check_tokens(tokenizer)
             # It imports TensorFlow while this process converts.
-            process = stack.enter_context(checks.FreshProcess("tensorflow_text"))
+            process = stack.enter_context(FreshProcess("tensorflow_text"))
             processes = {TEXT: process}
         model = in_precision(model, "float32")
         file.write_bytes(_content(model, tokenizer, options, plan))

@@ -134,7 +134,7 @@ def checked(tmp_path_factory, make_model, tokenizer):
 
     The check runs in this process, on few texts; `reports` checks in fresh ones, on all.
     """
-    from albert_tf_export import check, samples
+    from albert_tf_export import check, samples, saved_model, tflite
 
     from albert_tf import runtimes
 
@@ -157,7 +157,8 @@ def checked(tmp_path_factory, make_model, tokenizer):
             model = make_model(task) if isinstance(task, str) else task
             path = tmp_path_factory.mktemp("checked") / "model"
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(check, "FreshProcess", ThisProcess)
+                for module in (check, saved_model, tflite):
+                    patch.setattr(module, "FreshProcess", ThisProcess)
                 patch.setattr(samples, "TEXTS", samples.TEXTS[1:3])
                 made[key] = exporter(model, tokenizer, path, **options)
         return made[key]

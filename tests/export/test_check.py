@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from albert_tf_export import ParityError, Report, check, samples
-from albert_tf_export.check import Case, Difference, Run, differences, magnitude
+from albert_tf_export.check import Case, Run, differences, magnitude
+from albert_tf_export.fresh import FreshProcess
+from albert_tf_export.report import Difference
 from albert_tf_export.samples import check_tokens, sample, vocabulary_texts
 from albert_tf_export.tflite import REPORT, beside
 
@@ -102,14 +104,14 @@ def main(path, *words):
 def test_a_process_runs_a_script_several_times(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    with check.FreshProcess("colorsys", file=script) as process:
+    with FreshProcess("colorsys", file=script) as process:
         for name in ("one", "other"):
             process.run(tmp_path / name, f"{name} é")
         process.wait()
     number = str(process.process.pid)
     for name in ("one", "other"):
         assert (tmp_path / name).read_text("utf-8").split() == [number, "True", name, "é"]
-    with check.FreshProcess(file=script) as process:
+    with FreshProcess(file=script) as process:
         process.run(tmp_path / "bad", "bad")
         process.run(tmp_path / "never", "good")
         with pytest.raises(ParityError, match="must run without .* Received: no such thing"):
@@ -119,10 +121,10 @@ def test_a_process_runs_a_script_several_times(tmp_path):
 
 PARENT = """
 import contextlib, signal, sys
-from albert_tf_export import check
+from albert_tf_export.fresh import FreshProcess
 signal.signal(signal.SIGINT, signal.default_int_handler)  # A background job ignores it.
 for _ in range(2):
-    with contextlib.suppress(KeyboardInterrupt), check.FreshProcess(file=sys.argv[1]) as process:
+    with contextlib.suppress(KeyboardInterrupt), FreshProcess(file=sys.argv[1]) as process:
         process.wait()
 """
 ENDLESS = """

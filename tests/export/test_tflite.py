@@ -3,7 +3,8 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 from albert_tf_export import ParityError, check, export_tflite
-from albert_tf_export.check import Difference, Run
+from albert_tf_export.check import Run
+from albert_tf_export.report import Difference
 
 from albert_tf.errors import UserError
 

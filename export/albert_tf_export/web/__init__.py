@@ -22,8 +22,8 @@ from albert_tf.tasks import TASKS
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
-from albert_tf_export.check import Report
 from albert_tf_export.options import WebOptions, refuse_left
+from albert_tf_export.report import Report
 from albert_tf_export.tflite import export_tflite
 
 PAGE: Final = Path(__file__).parent / "page"

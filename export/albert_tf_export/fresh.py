@@ -1,0 +1,81 @@
+"""A fresh process, in which an export runs as it will run elsewhere: without this package."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any, Final
+
+from albert_tf import runtimes
+from albert_tf_export.report import ParityError
+
+# Imports packages and a file, and calls its `main` with each line of arguments, up to an empty one.
+_PROGRAM: Final = """
+import importlib.util, json, os, queue, sys, threading
+
+def read():
+    for line in open(0, "rb", buffering=0):
+        lines.put(json.loads(line))
+    os._exit(1)  # The system closes the other end, even after `kill -9`.
+
+lines = queue.SimpleQueue()
+threading.Thread(target=read, daemon=True).start()
+_, file, *packages = sys.argv
+del sys.path[0]  # the current folder
+for package in packages:
+    importlib.import_module(package)
+spec = importlib.util.spec_from_file_location("fresh", file)
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+while arguments := lines.get():
+    module.main(*arguments)
+"""
+
+
+class FreshProcess:
+    """Calls the `main` of a file in a new process, which ends with this one.
+
+    It imports packages at once, which takes TensorFlow seconds, and then waits for `run`: what it
+    will run can be written meanwhile.
+    """
+
+    def __init__(self, *packages: str, file: str = runtimes.__file__):
+        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, file, *packages],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=self.errors,
+            encoding="utf-8",
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONIOENCODING": "utf-8"},
+        )
+
+    def __enter__(self) -> "FreshProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self.errors, contextlib.suppress(OSError), self.process:
+            self.process.kill()  # Ctrl-C ends it at once.
+
+    def run(self, *arguments: Any) -> None:
+        """Lets the process call `main` once more, with these arguments."""
+        self._send(arguments)
+
+    def wait(self) -> None:
+        """Waits until everything has run.
+
+        Raises:
+            ParityError: a call failed.
+        """
+        self._send(())
+        if status := self.process.wait():
+            self.errors.seek(0)
+            reason = (self.errors.read().strip() or f"status {status}").splitlines()[-1]
+            raise ParityError(f"The export must run without this package. Received: {reason}")
+
+    def _send(self, arguments: Sequence[Any]) -> None:
+        with contextlib.suppress(OSError):  # It has ended already: `wait` reports that.
+            print(json.dumps(arguments, default=str), file=self.process.stdin, flush=True)

@@ -1,0 +1,105 @@
+"""An export's report: its size, its checksum, and how far its answers are from Keras'."""
+
+import contextlib
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from albert_tf.errors import UserError
+
+PACKAGES: Final = ("keras", "tensorflow", "tensorflow-text", "ai-edge-litert")
+
+
+class ParityError(UserError):
+    """An export doesn't run, or its outputs differ from those of Keras."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one output of a signature is from Keras' float32.
+
+    Attributes:
+        output: its name.
+        value: the largest absolute difference over the sample texts.
+        tolerance: the largest difference that is allowed at the export's precision.
+        milliseconds: median time of a sample text.
+        megabytes: peak memory over an empty interpreter; Linux. Signatures of a SavedModel run in
+            one process, and this peak includes those before it.
+    """
+
+    output: str
+    value: float
+    tolerance: float
+    milliseconds: float = 0.0
+    megabytes: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """The difference as a share of the tolerance; above 1 it is too large."""
+        return math.inf if math.isnan(self.value) else self.value / self.tolerance
+
+    def __str__(self) -> str:
+        measured = (
+            f"max abs difference from Keras {self.value:.2g} ({self.output}, tolerance "
+            f"{self.tolerance:.2g})"
+        )
+        cost = f"{self.milliseconds:.1f} ms, {self.megabytes:.0f} MB of memory"
+        return f"{measured}; {cost}" if self.milliseconds else measured
+
+
+@dataclass(frozen=True)
+class Report:
+    """An export, and its differences from Keras in float32.
+
+    Attributes:
+        path: the file or folder.
+        size: in bytes.
+        sha256: of its files' names and contents, in hexadecimal; the same for the same model,
+            options and packages.
+        differences: for each signature, the output that came closest to its tolerance; empty
+            without a check.
+    """
+
+    path: Path
+    size: int
+    sha256: str
+    differences: Mapping[str, Difference]
+
+    @classmethod
+    def of(cls, path: Path, written: Path, differences: Mapping[str, Difference]) -> "Report":
+        """Returns the report of an export to `path`, whose content is still at `written`."""
+        files = [file for file in sorted(written.rglob("*")) if file.is_file()] or [written]
+        digest, size = hashlib.sha256(), 0
+        for file in files:
+            length = file.stat().st_size
+            size += length
+            digest.update(f"{file.relative_to(written).as_posix()}\0{length}\0".encode())
+            with file.open("rb") as content:
+                while block := content.read(1 << 20):
+                    digest.update(block)
+        return cls(path, size, digest.hexdigest(), differences)
+
+    def __str__(self) -> str:
+        lines = [f"{self.path}: {self.size / 1e6:.1f} MB, SHA-256 {self.sha256[:12]}"]
+        lines += [f"{name}: {difference}" for name, difference in self.differences.items()]
+        return "\n".join(lines)
+
+    def write(self, path: Path, packages: Sequence[str] = PACKAGES) -> None:
+        """Writes the report as JSON, with the export's later name and versions of packages."""
+        versions = {}
+        for name in packages:
+            with contextlib.suppress(PackageNotFoundError):  # tensorflow-text on Windows
+                versions[name] = version(name)
+        content = {
+            "file": self.path.name,
+            "size": self.size,
+            "sha256": self.sha256,
+            "signatures": {name: asdict(each) for name, each in self.differences.items()},
+            "packages": versions,
+        }
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8", newline="\n")
