@@ -24,6 +24,7 @@ The output's folder keeps the tokens of the text; once they are there, torch or 
 
 import argparse
 import json
+import math
 import multiprocessing
 from collections import deque
 from itertools import chain, count, islice
@@ -52,6 +53,7 @@ SEED = 7
 WIDTHS = (32, 64, 32, 128, 32, 64, 32, 256)  # tokens of a row, step by step
 CROPPED = 0.3  # share of short rows that are a clause
 HELD_OUT = 0.01  # share of the documents
+LONGEST = 0.25  # share of the sentences, with most text after them, from which masked rows begin
 EVERY = 2  # layers from one state that is learned to the next
 WEIGHTS = {"states": 1.0, "sentence": 1.0, "similarity": 5.0, "pooled": 0.5, "pretraining": 0.5}
 # In place of a word's number; padding of the two vocabularies differs, so that it has no partner.
@@ -66,6 +68,8 @@ class Text:
         ends: int64 `[S]`, the word that ends the document of each sentence.
         ids: int32 `[N]` of the student and of the teacher, the tokens of all words.
         bounds: int64 `[W + 1]` of both, the token that each word begins with, and N.
+        longest: int64 of the sentences to learn from and of those held out: their numbers, those
+            with most tokens after them in their document first.
     """
 
     def __init__(self, numbers, sentences, documents, student, teacher):
@@ -80,6 +84,9 @@ class Text:
             within = np.arange(ends[-1]) - np.repeat(ends - repeats, repeats)
             self.ids.append(flat[np.repeat(starts[numbers], repeats) + within].astype(np.int32))
             self.bounds.append(np.concatenate([[0], ends]))
+        after = self.bounds[0][self.ends] - self.bounds[0][sentences[:-1]]
+        parts = np.split(np.arange(len(after)), [self.held_out])
+        self.longest = [part[np.argsort(-after[part], kind="stable")] for part in parts]
 
     @classmethod
     def read(cls, path, sentences, tokenizers):
@@ -104,15 +111,18 @@ class Text:
             numbers, bounds, documents, *tokens = (content[name] for name in content.files)
         return cls(numbers, bounds, documents, tokens[:2], tokens[2:])
 
-    def spans(self, generator, size, width, held_out=False):
+    def spans(self, generator, size, width, held_out=False, longest=1.0):
         """Draws spans of words that fit a row in both vocabularies.
 
+        Args:
+            longest: share of the sentences, those with most text after them, that begin one.
         Returns:
             Begin, middle and end of each: int64 `[B]`. Short rows have one sentence, or a part of
             it; long ones as many as fit, and the middle is the end of a sentence if there is one.
         """
-        limits = (self.held_out, len(self.ends)) if held_out else (0, self.held_out)
-        sentence = generator.integers(*limits, size=size)
+        candidates = self.longest[held_out]
+        count = math.ceil(len(candidates) * longest)
+        sentence = candidates[generator.integers(count, size=size)]
         begin, end = self.sentences[sentence], self.sentences[sentence + 1]
         draws = generator.random((4, size))
         if width <= min(WIDTHS):
@@ -186,7 +196,7 @@ class Batches:
         size = self.tokens[1] // width
         begin, middle, end = (
             self.text.bounds[0][bound]
-            for bound in self.text.spans(generator, size, width, held_out)
+            for bound in self.text.spans(generator, size, width, held_out, LONGEST)
         )
         keys = rng.fold_in(rng.key(SEED + held_out, step), np.arange(size))
         first, second = np.stack([begin, middle], 1), np.stack([middle, end], 1)
