@@ -29,7 +29,7 @@ from albert_tf.files import (
     written_atomically,
 )
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.optimizers import build_optimizer, inner
+from albert_tf.optimizers import inner
 from albert_tf.training.options import CHECKPOINTS, REMOVED, check_output
 
 LOGS: Final = "logs"
@@ -217,8 +217,9 @@ def _checksum(tensors: Mapping[str, Any], described: Mapping[str, str]) -> str:
 
 def _variables(model: PreTrainedModel) -> dict[str, Any]:
     """Model and optimizer variables by place, without metrics and what `save_pretrained` writes."""
-    build_optimizer(model)
     optimizer = model.optimizer
+    if not optimizer.built:  # a loss scaler would build itself anew
+        optimizer.build(model.trainable_variables)
     all_of_them = [*model.variables, *optimizer.variables, *inner(optimizer).variables]
     elsewhere = [
         *model.metrics_variables,
