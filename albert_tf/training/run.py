@@ -57,7 +57,6 @@ def train(
                 distribution.shared(batches(resume.step), strategy, batch_size),
                 steps_per_epoch=curve.steps - resume.step,
                 callbacks=callbacks,
-                shuffle=False,
                 verbose=0,
             )
     except Diverged as error:

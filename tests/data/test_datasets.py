@@ -34,6 +34,7 @@ def model(tokenizer, **fields):
     return AlbertForSequenceClassification(config_of(tokenizer, **fields))
 
 
+@pytest.mark.filterwarnings("error:`shuffle=True`")
 def test_fit_and_predict(tiny_tokenizer):
     labels = [number % 2 for number in range(11)]
     dataset = classification_dataset(tiny_tokenizer, TEXTS, labels, batch_size=4, max_length=16)
